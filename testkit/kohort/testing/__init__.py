@@ -1,0 +1,1 @@
+"""A broker inside a user's test."""
