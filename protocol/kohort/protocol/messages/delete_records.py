@@ -1,0 +1,58 @@
+"""DeleteRecords (21): move the start of logs forward."""
+
+from kohort.protocol.schema import Array, Int16, Int32, Int64, Message, String, message, struct
+
+
+@struct
+class DeleteRecordsPartition(Message):
+    """One of `partitions` in `DeleteRecordsTopic`."""
+
+    partition_index: Int32
+    offset: Int64
+
+
+@struct
+class DeleteRecordsTopic(Message):
+    """One of `topics` in `DeleteRecordsRequest`."""
+
+    name: String
+    partitions: Array[DeleteRecordsPartition]
+
+
+@message(api_key=21, versions="0-2", flexible="2+")
+class DeleteRecordsRequest(Message):
+    """The offset before which each partition's records go.
+
+    Kafka: DeleteRecordsRequest.json.
+    """
+
+    topics: Array[DeleteRecordsTopic]
+    timeout_ms: Int32
+
+
+@struct
+class DeleteRecordsPartitionResult(Message):
+    """One of `partitions` in `DeleteRecordsTopicResult`."""
+
+    partition_index: Int32
+    low_watermark: Int64
+    error_code: Int16
+
+
+@struct
+class DeleteRecordsTopicResult(Message):
+    """One of `topics` in `DeleteRecordsResponse`."""
+
+    name: String
+    partitions: Array[DeleteRecordsPartitionResult]
+
+
+@message(api_key=21, versions="0-2", flexible="2+")
+class DeleteRecordsResponse(Message):
+    """The start of each log afterwards.
+
+    Kafka: DeleteRecordsResponse.json.
+    """
+
+    throttle_time_ms: Int32
+    topics: Array[DeleteRecordsTopicResult]

@@ -1,0 +1,145 @@
+"""The records of `__consumer_offsets`: keys and values of offsets and classic groups.
+
+A key begins with an int16 that says what the record is (0 and 1: an offset, 2: a classic group; what
+is higher belongs to newer kinds of groups), a value with an int16 version. Source: Kafka's group
+coordinator, CoordinatorRecordSerde and its JSON schemas.
+"""
+
+import struct
+from typing import TypeVar
+
+from kohort.protocol.errors import WireError
+from kohort.protocol.schema import (
+    ZERO_UUID,
+    Array,
+    Bytes,
+    Int32,
+    Int64,
+    Message,
+    NullableString,
+    String,
+    Uuid,
+    field,
+    message,
+)
+from kohort.protocol.schema import struct as inner_struct
+
+V = TypeVar("V", bound=Message)
+
+OFFSET_COMMIT_VALUE_VERSION = 3  # What Kafka 4 writes for an offset without a topic id.
+OFFSET_COMMIT_VALUE_VERSION_WITH_TOPIC_ID = 4
+GROUP_METADATA_VALUE_VERSION = 3
+
+
+@message(api_key=1, versions="0", flexible="none")
+class OffsetCommitKey(Message):
+    """The key of a committed offset.
+
+    Kafka: OffsetCommitKey.json (LegacyOffsetCommitKey.json has the same fields under type 0).
+    """
+
+    group: String
+    topic: String
+    partition: Int32
+
+
+@message(versions="0-4", flexible="4+")
+class OffsetCommitValue(Message):
+    """A committed offset. Times in milliseconds since 1970.
+
+    Kafka: OffsetCommitValue.json.
+    """
+
+    offset: Int64
+    leader_epoch: Int32 = field(default=-1, versions="3+", ignorable=True)
+    metadata: String
+    commit_timestamp: Int64
+    expire_timestamp: Int64 = field(default=-1, versions="1", ignorable=True)
+    topic_id: Uuid = field(versions="4+", tag=0, tagged="4+", ignorable=True)
+
+
+@message(api_key=2, versions="0", flexible="none")
+class GroupMetadataKey(Message):
+    """The key of a classic group's metadata.
+
+    Kafka: GroupMetadataKey.json.
+    """
+
+    group: String
+
+
+@inner_struct
+class MemberMetadata(Message):
+    """A member as the log keeps it; timeouts in milliseconds."""
+
+    member_id: String
+    group_instance_id: NullableString = field(default=None, versions="3+", ignorable=True)
+    client_id: String
+    client_host: String
+    rebalance_timeout: Int32 = field(default=-1, versions="1+", ignorable=True)
+    session_timeout: Int32
+    subscription: Bytes
+    assignment: Bytes
+
+
+@message(versions="0-4", flexible="4+")
+class GroupMetadataValue(Message):
+    """A classic group in one generation, with its members.
+
+    Kafka: GroupMetadataValue.json.
+    """
+
+    protocol_type: String
+    generation: Int32
+    protocol: NullableString
+    leader: NullableString
+    current_state_timestamp: Int64 = field(default=-1, versions="2+", ignorable=True)
+    members: Array[MemberMetadata]
+
+
+class UnknownKey(Message):
+    """The key of a record that is none of the classic ones, by its type."""
+
+    record_type: Int32
+
+
+Key = OffsetCommitKey | GroupMetadataKey | UnknownKey
+Value = OffsetCommitValue | GroupMetadataValue
+
+_TYPES: dict[type[Message], bytes] = {OffsetCommitKey: b"\0\1", GroupMetadataKey: b"\0\2"}
+
+
+def encode_key(key: OffsetCommitKey | GroupMetadataKey) -> bytes:
+    """Return the record key: its type, then its fields."""
+    return _TYPES[type(key)] + key.encode(0)
+
+
+def decode_key(data: bytes) -> Key:
+    """Return the key that `data` holds; one of another kind comes back as its type. Raises: WireError."""
+    if len(data) < 2:
+        raise WireError("a record key without its type")
+    record_type = int.from_bytes(data[:2], "big", signed=True)
+    if record_type in (0, 1):
+        return OffsetCommitKey.decode(data[2:], 0)
+    if record_type == 2:
+        return GroupMetadataKey.decode(data[2:], 0)
+    return UnknownKey(record_type=record_type)
+
+
+def encode_value(value: Value) -> bytes:
+    """Return the record value: the version that Kafka 4 writes, then its fields."""
+    version = GROUP_METADATA_VALUE_VERSION
+    if isinstance(value, OffsetCommitValue):
+        with_id = value.topic_id != ZERO_UUID
+        version = OFFSET_COMMIT_VALUE_VERSION_WITH_TOPIC_ID if with_id else OFFSET_COMMIT_VALUE_VERSION
+    return struct.pack(">h", version) + value.encode(version)
+
+
+def decode_value(kind: type[V], data: bytes) -> V:
+    """Return the value of `kind` in whichever version it was written. Raises: WireError."""
+    if len(data) < 2:
+        raise WireError("a record value without its version")
+    version = int.from_bytes(data[:2], "big", signed=True)
+    if version not in kind.declaration().versions:
+        raise WireError(f"{kind.__name__} has no version {version}")
+    return kind.decode(data[2:], version)

@@ -1,0 +1,56 @@
+"""Every API that kohort speaks, by its key."""
+
+from kohort.protocol import messages
+from kohort.protocol.schema import Message
+from kohort.protocol.versions import Versions
+
+API_VERSIONS_KEY = 18
+
+
+class Api:
+    """One API: its key, name, versions, and the two classes of its messages."""
+
+    __slots__ = ("api_key", "flexible_from", "name", "request", "response", "versions")
+
+    def __init__(self, request: type[Message], response: type[Message]) -> None:
+        declared = request.declaration()
+        assert declared.versions == response.declaration().versions, request
+        self.api_key = declared.api_key
+        self.name = declared.name.removesuffix("Request")
+        self.versions: Versions = declared.versions
+        self.flexible_from = declared.flexible.lowest if declared.flexible.highest >= 0 else None
+        self.request = request
+        self.response = response
+
+    def is_flexible(self, version: int) -> bool:
+        """Return whether `version` has compact lengths and tagged fields."""
+        return self.flexible_from is not None and version >= self.flexible_from
+
+    def request_header_version(self, version: int) -> int:
+        """Return the version of the header before a request."""
+        return 2 if self.is_flexible(version) else 1
+
+    def response_header_version(self, version: int) -> int:
+        """Return the version of the header before a response."""
+        return 1 if self.is_flexible(version) and self.api_key != API_VERSIONS_KEY else 0
+
+    def __repr__(self) -> str:
+        return f"<Api {self.name} ({self.api_key}) {self.versions}>"
+
+
+def _pairs() -> dict[int, Api]:
+    found = {}
+    for name in messages.__all__:
+        answer = name.removesuffix("Request") + "Response"
+        request = getattr(messages, name)
+        if name.endswith("Request") and request.declaration().api_key >= 0:
+            api = Api(request, getattr(messages, answer))
+            found[api.api_key] = api
+    return dict(sorted(found.items()))
+
+
+APIS: dict[int, Api] = _pairs()
+"""Every API by its key, in the order of the keys."""
+
+BY_NAME: dict[str, Api] = {api.name: api for api in APIS.values()}
+"""Every API by its name, such as `OffsetCommit`."""

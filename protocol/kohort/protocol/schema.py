@@ -1,0 +1,304 @@
+"""The declaration form: a message is written once, as a typed class.
+
+    @message(api_key=12, versions="0-4", flexible="4+")
+    class HeartbeatRequest(Message):
+        group_id: String
+        generation_id: Int32
+        member_id: String
+        group_instance_id: NullableString = field(versions="3+", default=None)
+
+From that come the class itself (a frozen `msgspec.Struct`), a compiled codec per version
+(`kohort.protocol.compiler`) and a construct `Struct` per version (`kohort.protocol.constructs`).
+A field that a version lacks takes its default when decoded. Fields stand in Kafka's order: it is the
+order on the wire. Source: Kafka's message generator and its schemas, clients/common/message/*.json.
+"""
+
+from collections.abc import Callable
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Protocol,
+    TypeVar,
+    cast,
+    dataclass_transform,
+    get_args,
+    get_origin,
+    overload,
+)
+from uuid import UUID
+
+import msgspec
+
+from kohort.protocol.versions import ALL, NONE, Versions
+
+T = TypeVar("T")
+M = TypeVar("M", bound="Message")
+
+
+class Wire(msgspec.Struct, frozen=True):
+    """How a value stands on the wire; `name` is Kafka's name of the type, `default` its implicit one."""
+
+    name: str
+    format: str = ""  # struct format character of a fixed width type
+    default: object = None
+
+
+class RecordsSlice(Protocol):
+    """Record batches that stay where they are until they are sent, such as a range of a file."""
+
+    def __len__(self) -> int: ...
+
+
+ARRAY = Wire("array", default=())
+STRUCT = Wire("struct")
+
+Bool = Annotated[bool, Wire("bool", "?", default=False)]
+Int8 = Annotated[int, Wire("int8", "b", default=0)]
+Int16 = Annotated[int, Wire("int16", "h", default=0)]
+Int32 = Annotated[int, Wire("int32", "i", default=0)]
+Int64 = Annotated[int, Wire("int64", "q", default=0)]
+UInt16 = Annotated[int, Wire("uint16", "H", default=0)]
+Uuid = Annotated[UUID, Wire("uuid", default=UUID(int=0))]
+String = Annotated[str, Wire("string", default="")]
+NullableString = Annotated[str | None, Wire("string", default="")]
+Bytes = Annotated[bytes, Wire("bytes", default=b"")]
+NullableBytes = Annotated[bytes | None, Wire("bytes", default=b"")]
+Records = Annotated[bytes | bytearray | memoryview | RecordsSlice | None, Wire("records", default=None)]
+Array = Annotated[tuple[T, ...], ARRAY]
+NullableArray = Annotated[tuple[T, ...] | None, ARRAY]
+
+ZERO_UUID = UUID(int=0)
+
+
+class _Unset:
+    """Stands for 'no default was declared'."""
+
+    def __repr__(self) -> str:
+        return "UNSET"
+
+
+UNSET = _Unset()
+
+
+class FieldSpec(msgspec.Struct, frozen=True):
+    """What `field()` was told; the rest of a field follows from its annotation."""
+
+    versions: str = "0+"
+    default: object = UNSET
+    nullable: str = "0+"
+    tag: int = -1
+    tagged: str = "none"
+    flexible: bool = True
+    ignorable: bool = False
+
+
+@overload
+def field(
+    *,
+    default: T,
+    versions: str = ...,
+    nullable: str = ...,
+    tag: int = ...,
+    tagged: str = ...,
+    ignorable: bool = ...,
+) -> T: ...
+@overload
+def field(
+    *,
+    versions: str = ...,
+    nullable: str = ...,
+    tag: int = ...,
+    tagged: str = ...,
+    flexible: bool = ...,
+    ignorable: bool = ...,
+) -> Any: ...  # The annotation says the type: a specifier without a default fits every one.
+def field(
+    *,
+    default: object = UNSET,
+    versions: str = "0+",
+    nullable: str = "0+",
+    tag: int = -1,
+    tagged: str = "none",
+    flexible: bool = True,
+    ignorable: bool = False,
+) -> object:
+    """Return the specifier of a field that needs more than its annotation.
+
+    `versions` have it, `nullable` versions take None (where the annotation allows it), `tagged`
+    versions carry it as tagged field number `tag`. `flexible=False` keeps a string in its old form in
+    flexible versions. A value that is not the default can't be encoded for a version without the
+    field, unless it is `ignorable` (as Kafka's UnsupportedVersionException has it).
+    """
+    return FieldSpec(versions, default, nullable, tag, tagged, flexible, ignorable)
+
+
+UNSPECIFIED = FieldSpec()
+
+
+class Field(msgspec.Struct, frozen=True):
+    """One field of a declaration, resolved: name, type, default and the versions that have it."""
+
+    name: str
+    wire: Wire
+    default: object
+    versions: Versions
+    nullable: Versions
+    tag: int
+    tagged: Versions
+    flexible: bool
+    ignorable: bool
+    element: Wire | None = None  # of an array
+    struct: "type[Message] | None" = None  # of a struct, or of an array of structs
+
+
+class Declaration(msgspec.Struct, frozen=True):
+    """A message type as declared: its fields in the order of the wire, and its versions."""
+
+    name: str
+    api_key: int
+    versions: Versions
+    flexible: Versions
+    fields: tuple[Field, ...]
+
+
+if TYPE_CHECKING:
+    # To type checkers a message is not one of msgspec's positional structs: it takes keywords alone.
+    class StructMeta(type):
+        """Makes struct classes."""
+
+    class Struct:
+        """The base of struct classes."""
+else:
+    from msgspec import Struct, StructMeta
+
+_fields: "dict[type, tuple[Field, ...]]" = {}
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field,))
+class MessageMeta(StructMeta):
+    """Turns field specifiers into fields, and tells type checkers that messages take keywords."""
+
+    def __new__(
+        mcls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **options: Any
+    ) -> "MessageMeta":
+        """Return the struct class, each of its fields with the default that the schema gives it."""
+        fields = []
+        for attribute, hint in namespace.get("__annotations__", {}).items():
+            spec = namespace.get(attribute, UNSPECIFIED)
+            fields.append(_resolve(attribute, hint, spec))
+            namespace[attribute] = fields[-1].default
+        # gc=False: messages hold no cycles, and a million of them shall not slow the collector down.
+        made = super().__new__(mcls, name, bases, namespace, frozen=True, gc=False, **options)
+        _fields[made] = tuple(fields)
+        return made
+
+
+class Message(Struct, metaclass=MessageMeta):
+    """A message of Kafka's protocol, or a struct inside one."""
+
+    @classmethod
+    def declaration(cls) -> Declaration:
+        """Return what was declared of this class."""
+        return _declarations[cls]
+
+    @classmethod
+    def decode(cls: type[M], data: bytes | bytearray | memoryview, version: int, *, exact: bool = True) -> M:
+        """Return the message that `data` holds; `exact` demands that nothing stands behind it.
+
+        Raises: WireError if it is not one.
+        """
+        decoder = decoders.get((cls, version))
+        if decoder is None:
+            decoder = _compiler().decoder(cls, version)
+        return cast(M, decoder(data, exact))
+
+    def encode(self, version: int) -> bytes:
+        """Return the body in `version`. Raises: ValueError where the version can't carry a value."""
+        encoder = encoders.get((type(self), version))
+        if encoder is None:
+            encoder = _compiler().encoder(type(self), version)
+        return b"".join(cast("list[bytes]", encoder(self)))
+
+    def encode_parts(self, version: int) -> "list[bytes | RecordsSlice]":
+        """Return the body in pieces: those of `Records` fields are the values themselves, uncopied."""
+        encoder = encoders.get((type(self), version))
+        if encoder is None:
+            encoder = _compiler().encoder(type(self), version)
+        return encoder(self)
+
+
+Decoder = Callable[[bytes | bytearray | memoryview, bool], Message]
+Encoder = Callable[[Message], "list[bytes | RecordsSlice]"]
+decoders: dict[tuple[type[Message], int], Decoder] = {}
+encoders: dict[tuple[type[Message], int], Encoder] = {}
+_declarations: dict[type[Message], Declaration] = {}
+
+
+class _Compiler(Protocol):
+    def decoder(self, cls: type[Message], version: int) -> Decoder: ...
+    def encoder(self, cls: type[Message], version: int) -> Encoder: ...
+
+
+def _compiler() -> _Compiler:
+    # Imported at the first use: the compiler needs this module, and most processes few messages.
+    from kohort.protocol import compiler  # noqa: PLC0415
+
+    return compiler
+
+
+def message(*, versions: str, flexible: str, api_key: int = -1) -> Callable[[type[M]], type[M]]:
+    """Return the decorator that makes a class body the declaration of a message."""
+
+    def declare(cls: type[M]) -> type[M]:
+        return _declare(cls, api_key, Versions.parse(versions), Versions.parse(flexible))
+
+    return declare
+
+
+def struct(cls: type[M]) -> type[M]:
+    """Declare a struct that stands inside messages; its versions are those of the message."""
+    return _declare(cls, -1, ALL, NONE)
+
+
+def _declare(cls: type[M], api_key: int, versions: Versions, flexible: Versions) -> type[M]:
+    _declarations[cls] = Declaration(cls.__name__, api_key, versions, flexible, _fields[cls])
+    return cls
+
+
+def _resolve(name: str, hint: object, spec: FieldSpec) -> Field:
+    wire, element, inner, can_be_null = _wire_of(hint)
+    nullable = Versions.parse(spec.nullable) if can_be_null else NONE
+    default = spec.default
+    if default is UNSET:
+        default = inner() if wire.name == "struct" and inner is not None else wire.default
+    return Field(
+        name=name,
+        wire=wire,
+        default=default,
+        versions=Versions.parse(spec.versions),
+        nullable=nullable,
+        tag=spec.tag,
+        tagged=Versions.parse(spec.tagged),
+        flexible=spec.flexible,
+        ignorable=spec.ignorable,
+        element=element,
+        struct=inner,
+    )
+
+
+def _wire_of(hint: object) -> tuple[Wire, Wire | None, type[Message] | None, bool]:
+    """Return the wire type, the element's wire type, the struct class, and whether None is allowed."""
+    if get_origin(hint) is Annotated:
+        base, wire = get_args(hint)
+        can_be_null = type(None) in get_args(base)
+        if wire is not ARRAY:
+            return wire, None, None, can_be_null
+        sequence = next(each for each in get_args(base) if get_origin(each) is tuple) if can_be_null else base
+        element, _, inner, _ = _wire_of(get_args(sequence)[0])
+        return ARRAY, element, inner, can_be_null
+    options = [each for each in get_args(hint) if each is not type(None)] or [hint]
+    inner_class = options[0]
+    assert isinstance(inner_class, type), hint
+    assert issubclass(inner_class, Message), hint
+    return STRUCT, None, inner_class, len(get_args(hint)) > 1

@@ -1,0 +1,48 @@
+"""Variable length integers: unsigned LEB128, as flexible versions count with.
+
+Source: KIP-482; org.apache.kafka.common.utils.ByteUtils.
+"""
+
+from kohort.protocol.errors import WireError
+
+UVARINTS = tuple(bytes((number,)) for number in range(128))
+
+
+def encode_uvarint(number: int) -> bytes:
+    """Return `number` in groups of seven bits, the lowest first."""
+    if number < 128:
+        return UVARINTS[number]
+    out = bytearray()
+    while number > 127:
+        out.append(number & 127 | 128)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
+
+
+def read_uvarint_rest(data: bytes | bytearray | memoryview, position: int, first: int) -> tuple[int, int]:
+    """Return the number that began with the byte `first`, and the position behind it.
+
+    Raises: WireError for more than 32 bits, IndexError where the data ends.
+    """
+    number, shift = first & 127, 7
+    while True:
+        byte = data[position]
+        position += 1
+        number |= (byte & 127) << shift
+        if byte < 128:
+            break
+        shift += 7
+        if shift > 28:
+            raise WireError("a variable length integer of more than five bytes")
+    if number > 0xFFFFFFFF:
+        raise WireError("a variable length integer of more than 32 bits")
+    return number, position
+
+
+def read_uvarint(data: bytes | bytearray | memoryview, position: int) -> tuple[int, int]:
+    """Return the number at `position` and the position behind it. Raises: WireError, IndexError."""
+    first = data[position]
+    if first < 128:
+        return first, position + 1
+    return read_uvarint_rest(data, position + 1, first)
