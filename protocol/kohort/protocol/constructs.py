@@ -18,6 +18,7 @@ import construct
 from kohort.protocol.compiler import check_version, fields_in
 from kohort.protocol.errors import WireError
 from kohort.protocol.schema import Field, M, Message, Wire
+from kohort.protocol.varint import MAX_STRING_BYTES, encode_uvarint, read_uvarint
 
 TAGGED_FIELDS = "tagged_fields"
 
@@ -31,27 +32,57 @@ _FIXED = {
 }
 
 
+class Uvarint(construct.Construct):  # type: ignore[misc]  # construct is untyped
+    """An unsigned number of 32 bits in groups of seven; construct's own VarInt has no limit."""
+
+    def _parse(self, stream: BytesIO, context: Any, path: str) -> int:
+        with stream.getbuffer() as view:
+            start = stream.tell()
+            try:
+                number, size = read_uvarint(view[start : start + 5], 0)
+            except IndexError:
+                raise construct.StreamError("the end inside a variable length integer", path=path) from None
+        stream.seek(start + size)
+        return number
+
+    def _build(self, obj: Any, stream: BytesIO, context: Any, path: str) -> Any:
+        data = encode_uvarint(obj)
+        construct.stream_write(stream, data, len(data), path)
+        return obj
+
+
+UVARINT = Uvarint()
+
+
 class Sized(construct.Construct):  # type: ignore[misc]  # construct is untyped
     """Bytes or text behind a length; -1 is null, and compact lengths stand one higher."""
 
     def __init__(self, text: bool, compact: bool, nullable: bool) -> None:
         super().__init__()
         self.text, self.compact, self.nullable = text, compact, nullable
-        self.length = construct.VarInt if compact else construct.Int16sb if text else construct.Int32sb
+        self.length = UVARINT if compact else construct.Int16sb if text else construct.Int32sb
 
     def _parse(self, stream: BytesIO, context: Any, path: str) -> str | bytes | None:
         length = read_length(self, stream, context, path)
         if length is None:
             return None
+        self._check(length, path)
         taken = construct.stream_read(stream, length, path)
         return taken.decode() if self.text else bytes(taken)
 
     def _build(self, obj: Any, stream: BytesIO, context: Any, path: str) -> Any:
         data = obj.encode() if isinstance(obj, str) else obj
+        self._check(len(data or b""), path)
         write_length(self, None if data is None else len(data), stream, context, path)
         if data is not None:
             construct.stream_write(stream, bytes(data), len(data), path)
         return obj
+
+    def _check(self, length: int, path: str) -> None:
+        if self.text and length > MAX_STRING_BYTES:
+            raise construct.FormatFieldError(
+                f"a string of {length} bytes; the limit is {MAX_STRING_BYTES}", path=path
+            )
 
 
 class Counted(construct.Construct):  # type: ignore[misc]  # construct is untyped
@@ -60,7 +91,7 @@ class Counted(construct.Construct):  # type: ignore[misc]  # construct is untype
     def __init__(self, element: construct.Construct, compact: bool, nullable: bool) -> None:
         super().__init__()
         self.element, self.compact, self.nullable = element, compact, nullable
-        self.length = construct.VarInt if compact else construct.Int32sb
+        self.length = UVARINT if compact else construct.Int32sb
 
     def _parse(self, stream: BytesIO, context: Any, path: str) -> list[Any] | None:
         count = read_length(self, stream, context, path)
@@ -102,9 +133,9 @@ class Tagged(construct.Construct):  # type: ignore[misc]  # construct is untyped
 
     def _parse(self, stream: BytesIO, context: Any, path: str) -> dict[str, Any]:
         found: dict[str, Any] = {}
-        for _ in range(construct.VarInt._parsereport(stream, context, path)):
-            tag = construct.VarInt._parsereport(stream, context, path)
-            size = construct.VarInt._parsereport(stream, context, path)
+        for _ in range(UVARINT._parsereport(stream, context, path)):
+            tag = UVARINT._parsereport(stream, context, path)
+            size = UVARINT._parsereport(stream, context, path)
             data = construct.stream_read(stream, size, path)
             if tag in self.fields:
                 name, subcon = self.fields[tag]
@@ -112,12 +143,12 @@ class Tagged(construct.Construct):  # type: ignore[misc]  # construct is untyped
         return found
 
     def _build(self, obj: Any, stream: BytesIO, context: Any, path: str) -> Any:
-        construct.VarInt._build(len(obj), stream, context, path)
+        UVARINT._build(len(obj), stream, context, path)
         for tag, (name, subcon) in self.fields.items():
             if name in obj:
                 data = subcon.build(obj[name])
-                construct.VarInt._build(tag, stream, context, path)
-                construct.VarInt._build(len(data), stream, context, path)
+                UVARINT._build(tag, stream, context, path)
+                UVARINT._build(len(data), stream, context, path)
                 construct.stream_write(stream, data, len(data), path)
         return obj
 
@@ -232,10 +263,18 @@ def _value(field: Field, value: Any) -> Any:
 
 def _container(message: Message, version: int) -> dict[str, Any]:
     plain, tagged = fields_in(type(message), version)
+    for each in message.declaration().fields:
+        if version not in each.versions and not each.ignorable and _is_set(message, each):
+            raise ValueError(f"{type(message).__name__}.{each.name} is not in version {version}")
     out = {each.name: _plain(each, getattr(message, each.name), version) for each in plain}
-    set_tags = [each for each in tagged if getattr(message, each.name) != each.default]
+    set_tags = [each for each in tagged if _is_set(message, each)]
     out[TAGGED_FIELDS] = {each.name: _plain(each, getattr(message, each.name), version) for each in set_tags}
     return out
+
+
+def _is_set(message: Message, field: Field) -> bool:
+    value = getattr(message, field.name)
+    return value is None or len(value) > 0 if field.default == () else bool(value != field.default)
 
 
 def _plain(field: Field, value: Any, version: int) -> Any:

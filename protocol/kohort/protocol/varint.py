@@ -5,6 +5,7 @@ Source: KIP-482; org.apache.kafka.common.utils.ByteUtils.
 
 from kohort.protocol.errors import WireError
 
+MAX_STRING_BYTES = 0x7FFF  # Also where a compact length could say more: as Kafka's generated classes have it.
 UVARINTS = tuple(bytes((number,)) for number in range(128))
 
 
@@ -46,3 +47,23 @@ def read_uvarint(data: bytes | bytearray | memoryview, position: int) -> tuple[i
     if first < 128:
         return first, position + 1
     return read_uvarint_rest(data, position + 1, first)
+
+
+def read_string_length_rest(
+    data: bytes | bytearray | memoryview, position: int, first: int
+) -> tuple[int, int]:
+    """Return a compact string's length plus one, as `read_uvarint_rest` does.
+
+    Raises: WireError for a longer string than the protocol has, IndexError where the data ends.
+    """
+    number, position = read_uvarint_rest(data, position, first)
+    if number > MAX_STRING_BYTES + 1:
+        raise WireError(f"a string of {number - 1} bytes; the limit is {MAX_STRING_BYTES}")
+    return number, position
+
+
+def encode_string_length(number: int) -> bytes:
+    """Return a compact string's length plus one. Raises: ValueError for a string that is too long."""
+    if number > MAX_STRING_BYTES + 1:
+        raise ValueError(f"a string of {number - 1} bytes; the limit is {MAX_STRING_BYTES}")
+    return encode_uvarint(number)

@@ -1,0 +1,209 @@
+"""Writes the lines that decode a message.
+
+In the generated code `data` holds the bytes, `size` their number and `pos` how far they are read.
+Whatever is wrong with them is raised as IndexError, struct.error or UnicodeDecodeError, and comes out
+of the generated function as WireError.
+"""
+
+import struct
+
+from kohort.protocol.compiler.source import Source, fields_in
+from kohort.protocol.schema import Field, Message, Wire
+
+MINIMUM_BYTES = {"uuid": 16, "bool": 1, "int8": 1, "int16": 2, "uint16": 2, "int32": 4, "int64": 8}
+
+TAKEN = {
+    "string": "str(data[pos:end], 'utf-8')",
+    "bytes": "bytes(data[pos:end])",
+    "records": "data[pos:end]",  # A view stays a view: a broker appends it without a copy.
+}
+
+
+class DecoderWriter:
+    """Writes the lines that read one message in one version."""
+
+    def __init__(self, source: Source, version: int, flexible: bool) -> None:
+        self.source = source
+        self.version = version
+        self.flexible = flexible
+        self._run: list[tuple[str, str]] = []  # variables and formats of the fixed width run
+
+    def struct(self, cls: type[Message]) -> str:
+        """Write the lines that read a struct; return the expression that makes it."""
+        plain, tagged = fields_in(cls, self.version)
+        variables = {each.name: self._field(each) for each in plain}
+        self._end_run()
+        if self.flexible:
+            self._tags(tagged, variables)
+        arguments = [
+            variables.get(each.name) or self.source.literal(each.default) for each in cls.declaration().fields
+        ]
+        return f"{self.source.bind(cls.__name__, cls)}({', '.join(arguments)})"
+
+    def _field(self, field: Field) -> str:
+        """Write the lines that read a field, unless it joins a run; return its variable."""
+        variable = self.source.fresh(field.name)
+        nullable = self.version in field.nullable
+        if field.wire.format:
+            self._run.append((variable, field.wire.format))
+        elif field.wire.name == "array":
+            self._array(variable, field, nullable)
+        elif field.wire.name == "struct":
+            self._nested(variable, field, nullable)
+        else:
+            self._value(variable, field.wire, nullable, self.flexible and field.flexible)
+        return variable
+
+    def _end_run(self) -> None:
+        """Write the one call that reads the pending fixed width fields."""
+        if not self._run:
+            return
+        formats = "".join(each[1] for each in self._run)
+        targets = "".join(each[0] + ", " for each in self._run)
+        self._run = []
+        unpack = self.source.fixed(formats, "unpack_from")
+        self.source.add(f"{targets}= {unpack}(data, pos)")
+        self.source.add(f"pos += {struct.calcsize('>' + formats)}")
+
+    def _refuse(self, condition: str, what: str, number: str) -> None:
+        """Write: where `condition` holds, the bytes are malformed, because `what` is `number`."""
+        with self.source.block(f"if {condition}:"):
+            self.source.add(f"raise IndexError('{what} of ' + str({number}))")
+
+    def _uvarint(self, variable: str, rest: str = "rest") -> None:
+        self._end_run()
+        self.source.add(f"{variable} = data[pos]")
+        self.source.add("pos += 1")
+        with self.source.block(f"if {variable} > 127:"):
+            self.source.add(f"{variable}, pos = {rest}(data, pos, {variable})")
+
+    def _length(self, wire: Wire, compact: bool) -> str:
+        """Write the lines that read a length or count; return its variable, in which null is -1."""
+        length = self.source.fresh("n")
+        if compact:
+            self._uvarint(length, "string_rest" if wire.name == "string" else "rest")
+            self.source.add(f"{length} -= 1")
+        else:
+            self._run.append((length, "h" if wire.name == "string" else "i"))
+            self._end_run()
+        return length
+
+    def _null(self, variable: str, length: str, what: str, nullable: bool) -> None:
+        """Write what a length below zero means; the lines of the other case come next."""
+        with self.source.block(f"if {length} < 0:"):
+            if nullable:
+                self._refuse(f"{length} != -1", what, length)
+                self.source.add(f"{variable} = None")
+            else:
+                self.source.add(f"raise IndexError('{what} of ' + str({length}))")
+
+    def _value(self, variable: str, wire: Wire, nullable: bool, compact: bool) -> None:
+        if wire.name == "uuid":
+            self._uuid(variable)
+            return
+        length = self._length(wire, compact)
+        self._null(variable, length, "a length", nullable)
+        with self.source.block("else:"):
+            self.source.add(f"end = pos + {length}")
+            self._refuse("end > size", "the end of the bytes before a length", length)
+            self.source.add(f"{variable} = {TAKEN[wire.name]}")
+            self.source.add("pos = end")
+
+    def _uuid(self, variable: str) -> None:
+        self._end_run()
+        self.source.add("end = pos + 16")
+        self._refuse("end > size", "the end of the bytes before a length", "16")
+        self.source.add(f"{variable} = UUID(bytes=bytes(data[pos:end]))")
+        self.source.add("pos = end")
+
+    def _nested(self, variable: str, field: Field, nullable: bool) -> None:
+        assert field.struct is not None
+        self._end_run()
+        if not nullable:
+            self.source.add(f"{variable} = {self.struct(field.struct)}")
+            return
+        # Kafka writes a nullable struct behind one signed byte: below zero is null.
+        flag = self.source.fresh("flag")
+        self._run.append((flag, "b"))
+        self._end_run()
+        with self.source.block(f"if {flag} < 0:"):
+            self.source.add(f"{variable} = None")
+        with self.source.block("else:"):
+            self.source.add(f"{variable} = {self.struct(field.struct)}")
+
+    def _array(self, variable: str, field: Field, nullable: bool) -> None:
+        count = self._length(field.wire, self.flexible)
+        self._null(variable, count, "a count", nullable)
+        with self.source.block("else:"):
+            too_many = f"{count} * {self._minimum_of_element(field)} > size - pos"
+            self._refuse(too_many, "the end of the bytes before a count", count)
+            if field.element is not None and field.element.format:
+                unpack = self.source.bind("unpack_from", struct.unpack_from)
+                letter, width = field.element.format, MINIMUM_BYTES[field.element.name]
+                self.source.add(f"{variable} = {unpack}('>' + str({count}) + '{letter}', data, pos)")
+                self.source.add(f"pos += {count} * {width}")
+            else:
+                self._elements(variable, field, count)
+
+    def _elements(self, variable: str, field: Field, count: str) -> None:
+        items = self.source.fresh("items")
+        self.source.add(f"{items} = []")
+        with self.source.block(f"for _ in range({count}):"):
+            if field.struct is not None:
+                made = self.struct(field.struct)
+            else:
+                assert field.element is not None
+                made = self.source.fresh("item")
+                self._value(made, field.element, nullable=False, compact=self.flexible)
+            self.source.add(f"{items}.append({made})")
+        self.source.add(f"{variable} = tuple({items})")
+
+    def _minimum_of_element(self, field: Field) -> int:
+        """Return the least number of bytes that one element of an array takes, at least one."""
+        if field.struct is not None:
+            return max(1, self._minimum_of_struct(field.struct))
+        assert field.element is not None
+        return self._minimum_of_value(field.element)
+
+    def _minimum_of_value(self, wire: Wire) -> int:
+        fixed = MINIMUM_BYTES.get(wire.name)
+        return fixed or (1 if self.flexible else 2 if wire.name == "string" else 4)
+
+    def _minimum_of_struct(self, cls: type[Message]) -> int:
+        plain, _ = fields_in(cls, self.version)
+        total = 1 if self.flexible else 0
+        for each in plain:
+            if each.struct is None or each.wire.name == "array":
+                total += self._minimum_of_value(each.wire)
+            else:
+                total += 1 if self.version in each.nullable else self._minimum_of_struct(each.struct)
+        return total
+
+    def _tags(self, tagged: list[Field], variables: dict[str, str]) -> None:
+        """Write the loop over tagged fields: known ones fill their variables, others are passed over."""
+        for each in tagged:
+            variables[each.name] = self.source.fresh(each.name)
+            self.source.add(f"{variables[each.name]} = {self.source.literal(each.default)}")
+        count, tag, length, end = (self.source.fresh(stem) for stem in ("tags", "tag", "length", "tag_end"))
+        self._uvarint(count)
+        with self.source.block(f"for _ in range({count}):"):  # Each takes two bytes or the data ends.
+            self._uvarint(tag)
+            self._uvarint(length)
+            self.source.add(f"{end} = pos + {length}")
+            self._refuse(f"{end} > size", "the end of the bytes before a length", length)
+            word = "if"
+            for each in tagged:
+                with self.source.block(f"{word} {tag} == {each.tag}:"):
+                    self._tagged_field(each, variables[each.name], end)
+                word = "elif"
+            if tagged:
+                with self.source.block("else:"):
+                    self.source.add(f"pos = {end}")
+            else:
+                self.source.add(f"pos = {end}")
+
+    def _tagged_field(self, field: Field, variable: str, end: str) -> None:
+        value = self._field(field)
+        self._end_run()
+        self.source.add(f"{variable} = {value}")
+        self._refuse(f"pos != {end}", f"tagged field {field.name} does not fill its size: an end", "pos")

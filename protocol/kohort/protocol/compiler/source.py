@@ -1,0 +1,80 @@
+"""What both writers need: lines of generated Python, and the fields that a version has."""
+
+import struct
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import cast
+
+from kohort.protocol.schema import Field, Message
+
+
+class Source:
+    """Lines of Python with their indentation, and the objects that they name."""
+
+    def __init__(self, names: Mapping[str, object]) -> None:
+        self.lines: list[str] = []
+        self._depth = 1
+        self._names = dict(names)
+        self._counter = 0
+
+    def add(self, line: str) -> None:
+        """Append one line at the present depth."""
+        self.lines.append("    " * self._depth + line)
+
+    @contextmanager
+    def block(self, head: str) -> Iterator[None]:
+        """Append `head`; what is added inside stands one step deeper."""
+        self.add(head)
+        self._depth += 1
+        yield
+        self._depth -= 1
+
+    def fresh(self, stem: str) -> str:
+        """Return a variable name that is not in use."""
+        self._counter += 1
+        return f"{stem}_{self._counter}"
+
+    def bind(self, stem: str, value: object) -> str:
+        """Return the name under which the generated code finds `value`."""
+        for name, bound in self._names.items():
+            if bound is value:
+                return name
+        name = self.fresh(stem)
+        self._names[name] = value
+        return name
+
+    def literal(self, value: object) -> str:
+        """Return an expression for a default: itself where it is short, else the name of the object."""
+        if value is None or isinstance(value, int | str | bytes) or value == ():
+            return repr(value)
+        return self.bind("default", value)
+
+    def fixed(self, formats: str, method: str) -> str:
+        """Return the name of a method of the big-endian `struct.Struct` of `formats`."""
+        name = f"{method}_{formats.replace('?', 'T')}"
+        if name not in self._names:
+            self._names[name] = getattr(struct.Struct(">" + formats), method)
+        return name
+
+    def build(self, header: str, title: str) -> Callable[..., object]:
+        """Compile a function called `generated` of these lines."""
+        text = "\n".join([header, *self.lines])
+        scope = dict(self._names)
+        exec(compile(text, f"<{title}>", "exec"), scope)
+        return cast("Callable[..., object]", scope["generated"])
+
+
+def fields_in(cls: type[Message], version: int) -> tuple[list[Field], list[Field]]:
+    """Return the plain fields and the tagged fields of `cls` in `version`, in their order."""
+    present = [each for each in cls.declaration().fields if version in each.versions]
+    plain = [each for each in present if version not in each.tagged]
+    tagged = sorted((each for each in present if version in each.tagged), key=lambda each: each.tag)
+    return plain, tagged
+
+
+def check_version(cls: type[Message], version: int) -> bool:
+    """Return whether `version` is flexible. Raises: ValueError for a version that does not exist."""
+    declared = cls.declaration()
+    if version not in declared.versions:
+        raise ValueError(f"{declared.name} has versions {declared.versions}, not {version}")
+    return version in declared.flexible
