@@ -1,0 +1,99 @@
+"""What DescribeConfigs tells of a broker or a topic: each value, where it comes from, what lies under it."""
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from kohort.broker.config.broker_config import BrokerConfig
+from kohort.broker.config.topic_config import TOPIC_DEFINITIONS, topic_config
+from kohort.broker.config.values import ConfigDefinition, ConfigSource, ConfigType, render
+
+_SYNONYMS = {
+    "log.retention.ms": ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
+    "log.retention.minutes": ("log.retention.minutes", "log.retention.hours"),
+    "log.roll.ms": ("log.roll.ms", "log.roll.hours"),
+    "log.roll.jitter.ms": ("log.roll.jitter.ms", "log.roll.jitter.hours"),
+    "log.flush.interval.ms": ("log.flush.interval.ms", "log.flush.scheduler.interval.ms"),
+}
+
+
+class ConfigSynonym(NamedTuple):
+    """One of the values that a setting could take its own from."""
+
+    name: str
+    value: str | None
+    source: ConfigSource
+
+
+class ConfigEntry(NamedTuple):
+    """A setting as DescribeConfigs shows it."""
+
+    name: str
+    value: str | None
+    source: ConfigSource
+    read_only: bool
+    sensitive: bool
+    synonyms: tuple[ConfigSynonym, ...]
+    type: ConfigType
+    documentation: str
+
+
+def describe_broker(broker: BrokerConfig) -> list[ConfigEntry]:
+    """Return every setting of the broker."""
+    return [
+        _entry(definition, render(broker.value(definition.name)), broker_synonyms(broker, definition.name))
+        for definition in BrokerConfig.DEFINITIONS.values()
+    ]
+
+
+def describe_topic(broker: BrokerConfig, overrides: Mapping[str, str | None]) -> list[ConfigEntry]:
+    """Return every setting of a topic that has these overrides; an internal one only where it was set."""
+    config = topic_config(broker, overrides)
+    entries = []
+    for definition in TOPIC_DEFINITIONS:
+        value = render(config.value(definition.name))
+        synonyms = broker_synonyms(broker, definition.synonyms[0]) if definition.synonyms else ()
+        if definition.name in overrides:
+            synonyms = (ConfigSynonym(definition.name, value, ConfigSource.TOPIC), *synonyms)
+        entries.append(_entry(definition, value, synonyms))
+    return entries
+
+
+def broker_synonyms(broker: BrokerConfig, name: str) -> tuple[ConfigSynonym, ...]:
+    """Return the values that the broker's setting `name` goes by, the first of them in force.
+
+    As in Kafka's ConfigHelper, nothing is told before the first one that bears the name itself: with
+    log.retention.hours alone, log.retention.ms has no synonyms.
+    """
+    found = list(_broker_values(broker, _SYNONYMS.get(name, (name,))))
+    while found and found[0].name != name:
+        found.pop(0)
+    return tuple(found)
+
+
+def _broker_values(broker: BrokerConfig, names: tuple[str, ...]) -> Iterator[ConfigSynonym]:
+    for source in (
+        ConfigSource.DYNAMIC_BROKER,
+        ConfigSource.DYNAMIC_DEFAULT_BROKER,
+        ConfigSource.STATIC_BROKER,
+    ):
+        layer = broker.layer(source)
+        yield from (ConfigSynonym(name, layer[name], source) for name in names if name in layer)
+    for name in names:
+        default = broker.definition(name).default
+        if default is not None:
+            yield ConfigSynonym(name, render(default), ConfigSource.DEFAULT)
+
+
+def _entry(
+    definition: ConfigDefinition, value: str | None, synonyms: tuple[ConfigSynonym, ...]
+) -> ConfigEntry:
+    return ConfigEntry(
+        definition.name,
+        None if definition.sensitive else value,
+        synonyms[0].source if synonyms else ConfigSource.DEFAULT,
+        definition.read_only,
+        definition.sensitive,
+        synonyms,
+        definition.type,
+        definition.documentation,
+    )

@@ -1,0 +1,79 @@
+"""From a file and the command line to a `BrokerConfig`, or to one line that says what is wrong."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from kohort.broker.config.broker_config import BrokerConfig
+from kohort.broker.config.values import ConfigError, ConfigValue, render
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def load_config(file: "Path | None", settings: Sequence[tuple[str, str]]) -> BrokerConfig:
+    """Return the broker's settings: `settings` (name and text, a later one wins) over those of the file.
+
+    The file is TOML with Kafka's dotted names, quoted or as nested tables: `"log.retention.ms" = 5`,
+    `log.retention.ms = 5` and `[log.retention]` `ms = 5` are the same.
+    Raises: ConfigError with one line that names the wrong name or value and what would be right.
+    """
+    texts: dict[str, str | None] = _read_file(file) if file is not None else {}
+    for name, text in settings:
+        _require_known(name, "")
+        texts[name] = text
+    return BrokerConfig.parsed(texts)
+
+
+def _read_file(file: "Path") -> dict[str, str | None]:
+    import tomllib  # noqa: PLC0415  # A start without a file does not pay for it.
+
+    try:
+        document = tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{file}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"{file}: it must be UTF-8 text") from None
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{file}: {str(error).splitlines()[0]}{_toml_hint(str(error))}") from None
+    texts: dict[str, str | None] = {}
+    for name, value in _flattened(document, ""):
+        _require_known(name, f"{file}: ")
+        try:
+            definition = BrokerConfig.definition(name)
+            texts[name] = render(definition.parse(_as_text(name, value)))
+        except ConfigError as error:
+            raise ConfigError(f"{file}: {error}") from None
+    return texts
+
+
+def _toml_hint(error: str) -> str:
+    """Return advice for the one trap: of two names of which one goes on where the other ends, quote one."""
+    return '; write a longer name in quotes, "like.this"' if "overwrite" in error or "mutate" in error else ""
+
+
+def _flattened(table: Mapping[str, object], prefix: str) -> Iterator[tuple[str, object]]:
+    for key, value in table.items():
+        name = f"{prefix}{key}"
+        if isinstance(value, dict):
+            yield from _flattened(value, f"{name}.")
+        else:
+            yield name, value
+
+
+def _as_text(name: str, value: object) -> str | None:
+    items = tuple(str(item) for item in value) if isinstance(value, list) else value
+    if isinstance(items, bool | int | float | str | tuple):
+        plain: ConfigValue = items
+        return render(plain)
+    raise ConfigError(f"Invalid value {value} for configuration {name}: it must be text, a number or a list")
+
+
+def _require_known(name: str, place: str) -> None:
+    """Raise the ConfigError that tells a slip of the pen from a name that is only Apache Kafka's."""
+    if name in BrokerConfig.DEFINITIONS:
+        return
+    from kohort.broker.config.unused import unused_names  # noqa: PLC0415  # Mistakes only pay for it.
+
+    if name in unused_names():
+        raise ConfigError(f"{place}{name} is a setting of Apache Kafka that kohort has no use for: remove it")
+    raise ConfigError(f"{place}Unknown broker config name: {name}{BrokerConfig.hint(name)}")

@@ -1,0 +1,142 @@
+"""The form in which settings are declared: one class attribute says name, type, default, limits, meaning."""
+
+from collections.abc import Mapping
+from typing import ClassVar, NamedTuple, Self, TypeVar, cast
+
+from kohort.broker.config.values import (
+    ANYTHING,
+    ConfigDefinition,
+    ConfigError,
+    ConfigType,
+    ConfigValue,
+    Validator,
+)
+
+T = TypeVar("T")
+
+
+class _Declaration(NamedTuple):
+    type: ConfigType
+    default: ConfigValue
+    documentation: str
+    validator: Validator
+    synonyms: tuple[str, ...]
+    read_only: bool | None
+    internal: bool
+    kafka_default: str | None
+
+    def named(self, name: str, read_only: bool) -> ConfigDefinition:
+        """Return the definition of the setting that has this dotted name; `read_only` where it is silent."""
+        return ConfigDefinition(
+            name,
+            self.type,
+            self.default,
+            self.documentation,
+            self.validator,
+            self.synonyms,
+            read_only=read_only if self.read_only is None else self.read_only,
+            internal=self.internal,
+            kafka_default=self.kafka_default,
+        )
+
+
+def setting(
+    kind: ConfigType,
+    default: T,
+    documentation: str,
+    validator: Validator = ANYTHING,
+    *,
+    synonyms: tuple[str, ...] = (),
+    read_only: bool | None = None,
+    internal: bool = False,
+    kafka_default: str | None = None,
+) -> T:
+    """Return the declaration of a setting; its class turns it into the default and a definition."""
+    declaration = _Declaration(
+        kind,
+        cast(ConfigValue, default),
+        documentation,
+        validator,
+        synonyms,
+        read_only,
+        internal,
+        kafka_default,
+    )
+    return cast(T, declaration)
+
+
+class Settings:
+    """Typed values, one attribute a setting; never changed once made.
+
+    Made from keyword arguments with underscores, or by `parsed` from text under the dotted names.
+    Raises: ConfigError for an unknown name or a wrong value.
+    """
+
+    DEFINITIONS: ClassVar[Mapping[str, ConfigDefinition]] = {}
+    KIND: ClassVar[str] = ""
+    READ_ONLY: ClassVar[bool] = False
+    """Whether a setting that does not say so itself changes at a restart only."""
+
+    def __init_subclass__(cls) -> None:
+        definitions = dict(cls.DEFINITIONS)
+        for attribute, value in list(vars(cls).items()):
+            if isinstance(value, _Declaration):
+                name = attribute.replace("_", ".")
+                definitions[name] = value.named(name, cls.READ_ONLY)
+                setattr(cls, attribute, value.default)
+        cls.DEFINITIONS = definitions
+
+    def __init__(self, **values: ConfigValue) -> None:
+        for attribute, value in values.items():
+            definition = self.definition(attribute.replace("_", "."))
+            self.__dict__[attribute] = definition.checked(value)
+
+    @classmethod
+    def parsed(cls, texts: Mapping[str, str | None]) -> Self:
+        """Return the settings that these texts give, under their dotted names."""
+        settings = cls()
+        settings.__dict__.update(cls.parse_values(texts))
+        return settings
+
+    @classmethod
+    def parse_values(cls, texts: Mapping[str, str | None]) -> dict[str, ConfigValue]:
+        """Return the parsed values by attribute."""
+        definitions = ((cls.definition(name), text) for name, text in texts.items())
+        return {definition.attribute: definition.parse(text) for definition, text in definitions}
+
+    @classmethod
+    def definition(cls, name: str) -> ConfigDefinition:
+        """Return the definition of a dotted name.
+
+        Raises: ConfigError with the nearest name that there is.
+        """
+        definition = cls.DEFINITIONS.get(name)
+        if definition is None:
+            raise ConfigError(f"Unknown {cls.KIND} config name: {name}{cls.hint(name)}")
+        return definition
+
+    @classmethod
+    def hint(cls, name: str) -> str:
+        """Return what to say after a name that there is not."""
+        from difflib import get_close_matches  # noqa: PLC0415  # A start without a mistake does not pay for it.
+
+        nearest = get_close_matches(name.lower().replace("_", "."), cls.DEFINITIONS, n=1, cutoff=0.7)
+        return f" (did you mean {nearest[0]}?)" if nearest else ""
+
+    def value(self, name: str) -> ConfigValue:
+        """Return the value of a dotted name."""
+        return cast(ConfigValue, getattr(self, self.definition(name).attribute))
+
+    def __setattr__(self, attribute: str, value: object) -> None:
+        raise AttributeError(f"{type(self).__name__}.{attribute} cannot be changed: make a new one")
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return all(self.value(name) == other.value(name) for name in self.DEFINITIONS)
+
+    __hash__ = None  # type: ignore[assignment]  # Values may be compared, not used as a key.
+
+    def __repr__(self) -> str:
+        given = ", ".join(f"{name}={value!r}" for name, value in self.__dict__.items() if name[0] != "_")
+        return f"{type(self).__name__}({given})"

@@ -1,0 +1,250 @@
+"""What a configuration value is: its type, its text form, its limits, and what is said of a wrong one.
+
+Text goes in and out as Kafka writes it: `true`, `9223372036854775807`, `0.5`, lists with commas.
+Source: org.apache.kafka.common.config.ConfigDef.
+"""
+
+import math
+from collections.abc import Callable
+from enum import IntEnum
+from typing import NamedTuple
+
+INT_MAX = 2**31 - 1
+LONG_MAX = 2**63 - 1
+
+ConfigValue = bool | int | float | str | tuple[str, ...] | None
+"""A parsed value; `None` is Kafka's null, and only a setting whose default is null may have it."""
+
+
+class ConfigError(ValueError):
+    """A name or a value that cannot be; the text is one line and says what would be right."""
+
+
+class ConfigType(IntEnum):
+    """The type of a value, by the number that DescribeConfigs sends for it."""
+
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
+    SHORT = 4
+    LONG = 5
+    DOUBLE = 6
+    LIST = 7
+
+
+class ConfigSource(IntEnum):
+    """Where a value comes from, by the number that DescribeConfigs sends for it."""
+
+    TOPIC = 1
+    DYNAMIC_BROKER = 2
+    DYNAMIC_DEFAULT_BROKER = 3
+    STATIC_BROKER = 4
+    DEFAULT = 5
+
+
+class Validator(NamedTuple):
+    """The limits of a value: in words, and as a check that returns what would be right, or None."""
+
+    words: str
+    check: Callable[[ConfigValue], str | None]
+
+
+class ConfigDefinition(NamedTuple):
+    """Everything that is known of one setting."""
+
+    name: str
+    type: ConfigType
+    default: ConfigValue
+    documentation: str
+    validator: Validator
+    synonyms: tuple[str, ...] = ()
+    """The broker's settings that a topic's default comes from, the first that is set wins."""
+    sensitive: bool = False
+    read_only: bool = False
+    """A broker's setting that only a restart changes."""
+    internal: bool = False
+    """Taken, but not listed: for tests of the broker itself."""
+    kafka_default: str | None = None
+    """Apache Kafka's default, where kohort's is another one."""
+
+    @property
+    def attribute(self) -> str:
+        """The attribute of `BrokerConfig` or `TopicConfig`: the name with underscores."""
+        return self.name.replace(".", "_")
+
+    def parse(self, text: str | None) -> ConfigValue:
+        """Return the value that `text` stands for.
+
+        Raises: ConfigError with one line where it is of another type or beyond the limits.
+        """
+        if text is None:
+            return self.checked(None)
+        try:
+            value = _PARSERS[self.type](text.strip())
+        except ValueError as error:
+            raise ConfigError(f"Invalid value {text} for configuration {self.name}: {error}") from None
+        return self.checked(value)
+
+    def checked(self, value: ConfigValue) -> ConfigValue:
+        """Return `value` itself, a double always as a float.
+
+        Raises: ConfigError with one line where its type or its limits forbid it.
+        """
+        problem = _type_problem(self, value)
+        if problem is None and value is not None:
+            problem = self.validator.check(value)
+        if problem is not None:
+            shown = render(value) if value is not None else "null"
+            raise ConfigError(f"Invalid value {shown} for configuration {self.name}: {problem}")
+        return float(value) if self.type is ConfigType.DOUBLE and isinstance(value, int) else value
+
+
+def render(value: ConfigValue) -> str | None:
+    """Return the text that Kafka shows for a value; None stays None."""
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, tuple):
+        return ",".join(value)
+    return repr(value).replace("e+", "E") if isinstance(value, float) else str(value)
+
+
+# -- parsing ------------------------------------------------------------------------------------------
+
+
+def _parse_boolean(text: str) -> bool:
+    lowered = text.lower()
+    if lowered not in ("true", "false"):
+        raise ValueError("it must be true or false")
+    return lowered == "true"
+
+
+def _parse_integer(text: str) -> int:
+    digits = text[1:] if text[:1] in ("-", "+") else text
+    if not (digits.isascii() and digits.isdecimal()):
+        raise ValueError("it must be a whole number")
+    return int(text)
+
+
+def _parse_double(text: str) -> float:
+    try:
+        value = float(text) if text.isascii() and "_" not in text else math.nan
+    except ValueError:
+        value = math.nan
+    if math.isnan(value):
+        raise ValueError("it must be a number such as 0.5")
+    return value
+
+
+def _parse_list(text: str) -> tuple[str, ...]:
+    """Return the items in their order, each once."""
+    return tuple(dict.fromkeys(item.strip() for item in text.split(","))) if text else ()
+
+
+_PARSERS: dict[ConfigType, Callable[[str], ConfigValue]] = {
+    ConfigType.BOOLEAN: _parse_boolean,
+    ConfigType.STRING: str,
+    ConfigType.INT: _parse_integer,
+    ConfigType.SHORT: _parse_integer,
+    ConfigType.LONG: _parse_integer,
+    ConfigType.DOUBLE: _parse_double,
+    ConfigType.LIST: _parse_list,
+}
+
+_RANGES = {
+    ConfigType.SHORT: (-(2**15), 2**15 - 1),
+    ConfigType.INT: (-(2**31), INT_MAX),
+    ConfigType.LONG: (-(2**63), LONG_MAX),
+}
+
+
+def _type_problem(definition: ConfigDefinition, value: ConfigValue) -> str | None:
+    """Return what a value of this type is, where `value` is none."""
+    if value is None:
+        return None if definition.default is None else "it must have a value"
+    kind = definition.type
+    if kind in _RANGES:
+        low, high = _RANGES[kind]
+        is_whole = isinstance(value, int) and not isinstance(value, bool)
+        right = is_whole and isinstance(value, int) and low <= value <= high
+        return None if right else f"it must be a whole number from {low} to {high}"
+    if kind is ConfigType.BOOLEAN:
+        return None if isinstance(value, bool) else "it must be true or false"
+    if kind is ConfigType.DOUBLE:
+        return (
+            None if isinstance(value, int | float) and not isinstance(value, bool) else "it must be a number"
+        )
+    if kind is ConfigType.LIST:
+        return None if isinstance(value, tuple) else "it must be a list"
+    return None if isinstance(value, str) else "it must be text"
+
+
+# -- limits -------------------------------------------------------------------------------------------
+
+
+def _number(value: ConfigValue) -> float:
+    assert isinstance(value, int | float)
+    return value
+
+
+ANYTHING = Validator("", lambda _value: None)
+
+
+def at_least(low: float) -> Validator:
+    """Return the validator of numbers from `low` on."""
+    return Validator(
+        f"[{low},...]", lambda value: None if _number(value) >= low else f"it must be at least {low}"
+    )
+
+
+def between(low: float, high: float) -> Validator:
+    """Return the validator of numbers from `low` to `high`, both included."""
+    return Validator(
+        f"[{low},...,{high}]",
+        lambda value: None if low <= _number(value) <= high else f"it must be from {low} to {high}",
+    )
+
+
+def between_or(low: int, high: int, special: int) -> Validator:
+    """Return the validator of numbers from `low` to `high`, and of `special`."""
+
+    def check(value: ConfigValue) -> str | None:
+        right = low <= _number(value) <= high or value == special
+        return None if right else f"it must be from {low} to {high}, or {special}"
+
+    return Validator(f"[{low},...,{high}] or {special}", check)
+
+
+def one_of(*choices: str) -> Validator:
+    """Return the validator of these words and no other."""
+    words = ", ".join(choices)
+    return Validator(f"[{words}]", lambda value: None if value in choices else f"it must be one of {words}")
+
+
+def each_of(*choices: str) -> Validator:
+    """Return the validator of lists that hold only these words."""
+    words = ", ".join(choices)
+
+    def check(value: ConfigValue) -> str | None:
+        assert isinstance(value, tuple)
+        return None if all(item in choices for item in value) else f"each item must be one of {words}"
+
+    return Validator(f"[{words}]", check)
+
+
+def only(value: bool, why: str) -> Validator:
+    """Return the validator of a switch that has one position here, and the reason."""
+    text = render(value)
+    return Validator(f"[{text}]", lambda given: None if given is value else f"it must be {text}: {why}")
+
+
+def _check_throttled_replicas(value: ConfigValue) -> str | None:
+    assert isinstance(value, tuple)
+    pairs = [item.split(":") for item in value]
+    if value in ((), ("*",)) or all(len(pair) == 2 and all(n.isdecimal() for n in pair) for pair in pairs):
+        return None
+    return "it must be * or a list such as 0:1,1:1 of partition:broker"
+
+
+THROTTLED_REPLICAS = Validator("* or partition:broker,...", _check_throttled_replicas)
