@@ -1,0 +1,62 @@
+"""Record batches v2: headers read in place, records iterated lazily, batches built and validated."""
+
+from kohort.protocol.records.builder import (
+    RecordBatchBuilder,
+    RecordFields,
+    RecordHeaders,
+    build_batch,
+    max_record_bytes,
+)
+from kohort.protocol.records.compression import MAX_DECOMPRESSED_BYTES, compress, decompress
+from kohort.protocol.records.control import (
+    ControlType,
+    build_transaction_marker,
+    read_control_type,
+    read_coordinator_epoch,
+)
+from kohort.protocol.records.header import (
+    HEADER_BYTES,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    NO_TIMESTAMP,
+    BatchHeader,
+    Buffer,
+    Compression,
+    batch_crc,
+    read_header,
+)
+from kohort.protocol.records.reader import Headers, Record, iterate_batches, iterate_records, verify_crc
+from kohort.protocol.records.validation import validate_keys, validate_produced
+
+__all__ = [
+    "HEADER_BYTES",
+    "MAX_DECOMPRESSED_BYTES",
+    "NO_PRODUCER_EPOCH",
+    "NO_PRODUCER_ID",
+    "NO_SEQUENCE",
+    "NO_TIMESTAMP",
+    "BatchHeader",
+    "Buffer",
+    "Compression",
+    "ControlType",
+    "Headers",
+    "Record",
+    "RecordBatchBuilder",
+    "RecordFields",
+    "RecordHeaders",
+    "batch_crc",
+    "build_batch",
+    "build_transaction_marker",
+    "compress",
+    "decompress",
+    "iterate_batches",
+    "iterate_records",
+    "max_record_bytes",
+    "read_control_type",
+    "read_coordinator_epoch",
+    "read_header",
+    "validate_keys",
+    "validate_produced",
+    "verify_crc",
+]

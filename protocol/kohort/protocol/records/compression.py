@@ -1,0 +1,146 @@
+"""The four codecs in the framings that Kafka's Java client writes and reads.
+
+Decompression stops at a cap: a few bytes on the wire must not become gigabytes in memory.
+"""
+
+import zlib
+from collections.abc import Callable
+
+import cramjam
+import lz4.frame
+import zstandard
+
+from kohort.protocol.errors import WireError
+from kohort.protocol.records.header import Buffer, Compression
+
+MAX_DECOMPRESSED_BYTES = 128 * 1024 * 1024
+
+_GZIP_WINDOW_BITS = 31
+_XERIAL_HEADER = b"\x82SNAPPY\x00" + (1).to_bytes(4, "big") * 2  # The magic, version 1, readable by 1.
+_XERIAL_MAGIC = _XERIAL_HEADER[:8]
+_XERIAL_BLOCK_BYTES = 32 * 1024
+
+
+def compress(compression: Compression, data: bytes) -> bytes:
+    """Return `data` in the codec's framing, at the codec's default level."""
+    return _COMPRESSORS[compression](data)
+
+
+def decompress(compression: Compression, data: Buffer, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> bytes:
+    """Return what was compressed. Raises: WireError when it is damaged or larger than `max_bytes`."""
+    try:
+        plain = _DECOMPRESSORS[compression](data, max_bytes)
+    except (zlib.error, RuntimeError, zstandard.ZstdError, cramjam.DecompressionError, EOFError) as error:
+        raise WireError(f"damaged {compression.name} data: {error}") from error
+    if len(plain) > max_bytes:
+        raise WireError(f"{compression.name} data decompresses to more than the cap")
+    return plain
+
+
+def _plain(data: bytes) -> bytes:
+    return data
+
+
+def _read_plain(data: Buffer, _max_bytes: int) -> bytes:
+    return bytes(data)
+
+
+def _gzip(data: bytes) -> bytes:
+    codec = zlib.compressobj(wbits=_GZIP_WINDOW_BITS)
+    return codec.compress(data) + codec.flush()
+
+
+def _read_gzip(data: Buffer, max_bytes: int) -> bytes:
+    out = bytearray()
+    rest = bytes(data)
+    while True:  # Members may follow one another, as Java's GZIPInputStream has it.
+        codec = zlib.decompressobj(wbits=_GZIP_WINDOW_BITS)
+        out += codec.decompress(rest, max_bytes + 1 - len(out))
+        if len(out) > max_bytes:
+            break
+        if not codec.eof:
+            raise EOFError("it ends early")
+        rest = codec.unused_data
+        if not rest:
+            break
+    return bytes(out)
+
+
+def _snappy(data: bytes) -> bytes:
+    out = [_XERIAL_HEADER]
+    for start in range(0, len(data), _XERIAL_BLOCK_BYTES):
+        block = bytes(cramjam.snappy.compress_raw(data[start : start + _XERIAL_BLOCK_BYTES]))
+        out += (len(block).to_bytes(4, "big"), block)
+    return b"".join(out)
+
+
+def _read_snappy(data: Buffer, max_bytes: int) -> bytes:
+    view = memoryview(data)
+    if view[: len(_XERIAL_MAGIC)] != _XERIAL_MAGIC:
+        return _read_raw_snappy(view, max_bytes)  # librdkafka may write it so.
+    out: list[bytes] = []
+    position, total = len(_XERIAL_HEADER), 0
+    while position < len(view):
+        stop = position + 4 + int.from_bytes(view[position : position + 4], "big")
+        if stop > len(view):
+            raise EOFError("a block ends early")
+        block = _read_raw_snappy(view[position + 4 : stop], max_bytes - total)
+        out.append(block)
+        total += len(block)
+        position = stop
+    return b"".join(out)
+
+
+def _read_raw_snappy(block: memoryview, max_bytes: int) -> bytes:
+    size = cramjam.snappy.decompress_raw_len(block)  # Read from the block's first bytes.
+    if size > max_bytes:
+        raise WireError("SNAPPY data decompresses to more than the cap")
+    return bytes(cramjam.snappy.decompress_raw(block))
+
+
+def _lz4(data: bytes) -> bytes:
+    # Kafka's Java client refuses linked blocks, and writes neither the size nor a checksum of the whole.
+    return bytes(
+        lz4.frame.compress(
+            data,
+            block_size=lz4.frame.BLOCKSIZE_MAX64KB,
+            block_linked=False,
+            content_checksum=False,
+            store_size=False,
+        )
+    )
+
+
+def _read_lz4(data: Buffer, max_bytes: int) -> bytes:
+    codec = lz4.frame.LZ4FrameDecompressor()
+    plain = bytes(codec.decompress(bytes(data), max_length=max_bytes + 1))
+    if not codec.eof and len(plain) <= max_bytes:
+        raise EOFError("it ends early")
+    return plain
+
+
+def _zstd(data: bytes) -> bytes:
+    return zstandard.ZstdCompressor().compress(data)
+
+
+def _read_zstd(data: Buffer, max_bytes: int) -> bytes:
+    # Frames that were streamed carry no content size, so the output is read up to the cap. What is
+    # cut short shows when the records are read: there are fewer bytes than they say.
+    with zstandard.ZstdDecompressor().stream_reader(bytes(data), read_across_frames=True) as reader:
+        return reader.read(max_bytes + 1)
+
+
+_COMPRESSORS: dict[Compression, Callable[[bytes], bytes]] = {
+    Compression.NONE: _plain,
+    Compression.GZIP: _gzip,
+    Compression.SNAPPY: _snappy,
+    Compression.LZ4: _lz4,
+    Compression.ZSTD: _zstd,
+}
+_DECOMPRESSORS: dict[Compression, Callable[[Buffer, int], bytes]] = {
+    Compression.NONE: _read_plain,
+    Compression.GZIP: _read_gzip,
+    Compression.SNAPPY: _read_snappy,
+    Compression.LZ4: _read_lz4,
+    Compression.ZSTD: _read_zstd,
+}

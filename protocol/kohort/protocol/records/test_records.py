@@ -1,0 +1,250 @@
+"""Batches built and read again, in every codec, and what damage does to them."""
+
+import gzip
+from contextlib import suppress
+
+import pytest
+import zstandard
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kohort.protocol.errors import ApiError, ErrorCode, WireError
+from kohort.protocol.records import (
+    Compression,
+    ControlType,
+    Record,
+    RecordBatchBuilder,
+    batch_crc,
+    build_batch,
+    build_transaction_marker,
+    compress,
+    decompress,
+    iterate_batches,
+    iterate_records,
+    max_record_bytes,
+    read_control_type,
+    read_coordinator_epoch,
+    read_header,
+    validate_keys,
+    validate_produced,
+    verify_crc,
+)
+
+CODECS = tuple(Compression)
+headers = st.lists(st.tuples(st.text(max_size=8), st.none() | st.binary(max_size=20)), max_size=3).map(tuple)
+fields = st.tuples(
+    st.integers(0, 2**45),
+    st.none() | st.binary(max_size=200),
+    st.none() | st.binary(max_size=20_000),
+    headers,
+)
+
+
+def record_of(value: bytes, count: int = 1, **numbers: int) -> bytes:
+    return build_batch([(1000 + place, b"key", value, ()) for place in range(count)], **numbers)  # type: ignore[arg-type]
+
+
+def sealed(batch: bytes, position: int, *patch: int) -> bytes:
+    """Return the batch with some bytes replaced and the CRC made right again."""
+    changed = bytearray(batch)
+    changed[position : position + len(patch)] = patch
+    changed[17:21] = batch_crc(changed).to_bytes(4, "big")
+    return bytes(changed)
+
+
+@given(st.lists(fields, min_size=1, max_size=20), st.sampled_from(CODECS), st.integers(0, 2**62))
+@settings(max_examples=150, deadline=None)
+def test_what_is_built_is_read_again(
+    records: list[tuple[int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]],
+    compression: Compression,
+    base_offset: int,
+) -> None:
+    batch = build_batch(records, base_offset=base_offset, compression=compression)
+    expected = [Record(base_offset + place, *each) for place, each in enumerate(records)]
+    assert list(iterate_records(batch)) == expected
+    header = read_header(batch)
+    assert header.size_bytes == len(batch)
+    assert header.compression is compression
+    assert header.record_count == header.last_offset_delta + 1 == len(records)
+    assert header.max_timestamp == max(each[0] for each in records)
+    assert header.next_offset == base_offset + len(records)
+    verify_crc(batch)
+
+
+@given(
+    st.sampled_from(CODECS),
+    st.lists(st.tuples(st.integers(0, 400), st.integers(0, 255)), min_size=1, max_size=6),
+    st.integers(0, 500),
+    st.booleans(),
+)
+@settings(max_examples=600, deadline=None)
+def test_damaged_bytes_raise_wire_errors_alone(
+    compression: Compression, changes: list[tuple[int, int]], cut: int, cuts: bool
+) -> None:
+    whole = [(5, b"k" * (place % 7), b"value" * place, (("h", None),)) for place in range(12)]
+    batch = bytearray(build_batch(whole, compression=compression))
+    for place, byte in changes:
+        batch[place % len(batch)] = byte
+    data = bytes(batch[: cut % len(batch)] if cuts else batch)
+    with suppress(WireError):
+        for each in iterate_batches(data):
+            list(iterate_records(each, max_decompressed_bytes=1_000_000))
+    with suppress(WireError):
+        list(iterate_records(data, max_decompressed_bytes=1_000_000))
+    with suppress(ApiError):
+        validate_keys(data, validate_produced(data)[0])
+
+
+@given(st.binary(max_size=300), st.sampled_from(CODECS[1:]))
+@settings(deadline=None)
+def test_no_bytes_at_all_break_a_codec_otherwise(data: bytes, compression: Compression) -> None:
+    with suppress(WireError):
+        decompress(compression, data, 10_000)
+    assert decompress(compression, compress(compression, data), 300) == data
+
+
+@pytest.mark.parametrize("compression", CODECS[1:])
+def test_decompression_stops_at_the_cap(compression: Compression) -> None:
+    bomb = compress(compression, bytes(4_000_000))
+    with pytest.raises(WireError, match="more than the cap"):
+        decompress(compression, bomb, 1_000_000)
+
+
+@pytest.mark.parametrize("compression", CODECS[1:])
+def test_compressed_data_that_ends_early_is_an_error(compression: Compression) -> None:
+    batch = build_batch([(0, None, bytes(range(256)) * 40, ())] * 3, compression=compression)
+    cut = bytearray(batch[:-20])
+    cut[8:12] = (len(cut) - 12).to_bytes(4, "big")
+    with pytest.raises(WireError):
+        list(iterate_records(cut))
+
+
+def test_raw_snappy_and_zstd_without_content_size_are_read() -> None:
+    import cramjam
+
+    assert decompress(Compression.SNAPPY, bytes(cramjam.snappy.compress_raw(b"plain" * 9))) == b"plain" * 9
+    streamed = zstandard.ZstdCompressor().compressobj()
+    data = streamed.compress(b"plain" * 9) + streamed.flush()
+    assert zstandard.frame_content_size(data) == -1
+    assert decompress(Compression.ZSTD, data) == b"plain" * 9
+
+
+def test_gzip_members_that_follow_one_another_are_one_text() -> None:
+    assert decompress(Compression.GZIP, gzip.compress(b"one ") + gzip.compress(b"two")) == b"one two"
+
+
+def test_lz4_frames_have_independent_blocks_as_java_demands() -> None:
+    flags = compress(Compression.LZ4, b"x" * 200_000)[4]
+    assert flags == 0b0110_0000  # Version 1, independent blocks, no checksums, no content size.
+
+
+def test_snappy_is_framed_as_the_java_client_does() -> None:
+    framed = compress(Compression.SNAPPY, b"y" * 40_000)
+    assert framed.startswith(b"\x82SNAPPY\x00\x00\x00\x00\x01\x00\x00\x00\x01")
+    assert decompress(Compression.SNAPPY, framed) == b"y" * 40_000
+
+
+def test_a_fetched_buffer_may_end_within_a_batch() -> None:
+    one, two = record_of(b"one"), record_of(b"two", base_offset=1)
+    assert [bytes(each) for each in iterate_batches(one + two[:-1])] == [one]
+    assert [bytes(each) for each in iterate_batches(one + two[:30])] == [one]
+    assert [bytes(each) for each in iterate_batches(memoryview(one + two), check_crcs=True)] == [one, two]
+
+
+def test_a_flipped_bit_shows_in_the_crc() -> None:
+    batch = bytearray(record_of(b"value"))
+    batch[-3] ^= 1
+    with pytest.raises(WireError, match="CRC"):
+        list(iterate_batches(batch, check_crcs=True))
+    with pytest.raises(ApiError) as caught:
+        validate_produced(batch)
+    assert caught.value.code is ErrorCode.CORRUPT_MESSAGE
+
+
+def test_base_offset_and_leader_epoch_lie_outside_the_crc() -> None:
+    batch = bytearray(record_of(b"value"))
+    batch[0:8] = (77).to_bytes(8, "big")
+    batch[12:16] = (3).to_bytes(4, "big")
+    verify_crc(batch)
+    assert next(iterate_records(batch)).offset == 77
+
+
+def test_log_append_time_is_every_records_timestamp() -> None:
+    batch = sealed(record_of(b"value", 2), 22, 0x08)
+    assert [each.timestamp for each in iterate_records(batch)] == [1001, 1001]
+
+
+def test_a_sound_batch_is_taken() -> None:
+    (header,) = validate_produced(memoryview(record_of(b"value", 3, producer_id=9, base_sequence=4)))
+    assert (header.record_count, header.producer_id, header.last_sequence) == (3, 9, 6)
+
+
+SOUND = record_of(b"value", 3)
+REFUSED = {
+    "nothing": (b"", ErrorCode.INVALID_RECORD),
+    "a cut": (SOUND[:-1], ErrorCode.INVALID_RECORD),
+    "two batches": (SOUND + SOUND, ErrorCode.INVALID_RECORD),
+    "a length of 5": (SOUND[:8] + (5).to_bytes(4, "big") + SOUND[12:], ErrorCode.CORRUPT_MESSAGE),
+    "magic 9": (SOUND[:16] + b"\x09" + SOUND[17:], ErrorCode.CORRUPT_MESSAGE),
+    "magic 1": (SOUND[:16] + b"\x01" + SOUND[17:], ErrorCode.INVALID_RECORD),
+    "a base offset": (b"\x00" * 7 + b"\x01" + SOUND[8:], ErrorCode.INVALID_RECORD),
+    "a control batch": (
+        build_transaction_marker(
+            ControlType.COMMIT, timestamp_ms=1, producer_id=1, producer_epoch=0, coordinator_epoch=5
+        ),
+        ErrorCode.INVALID_RECORD,
+    ),
+    "counts that differ": (sealed(SOUND, 23, 0, 0, 0, 7), ErrorCode.INVALID_RECORD),
+    "no records": (sealed(sealed(SOUND, 57, 0, 0, 0, 0), 23, 255, 255, 255, 255), ErrorCode.INVALID_RECORD),
+    "no sequence": (record_of(b"v", producer_id=4), ErrorCode.INVALID_RECORD),
+    "codec 6": (sealed(SOUND, 22, 6), ErrorCode.INVALID_RECORD),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_kafka_refuses_is_refused_with_its_code(name: str) -> None:
+    records, code = REFUSED[name]
+    with pytest.raises(ApiError) as caught:
+        validate_produced(records)
+    assert caught.value.code is code
+
+
+def test_a_compacted_topic_takes_no_record_without_a_key() -> None:
+    batch = build_batch([(1, b"key", b"v", ()), (1, None, b"v", ())])
+    with pytest.raises(ApiError, match="INVALID_RECORD: a compacted topic"):
+        validate_keys(batch, read_header(batch))
+
+
+def test_transaction_markers_are_read_again() -> None:
+    batch = build_transaction_marker(
+        ControlType.ABORT, timestamp_ms=8, producer_id=21, producer_epoch=3, coordinator_epoch=13
+    )
+    header = read_header(batch)
+    (record,) = iterate_records(batch)
+    assert (header.is_control, header.is_transactional, header.producer_id) == (True, True, 21)
+    assert read_control_type(record.key) is ControlType.ABORT
+    assert read_coordinator_epoch(record) == 13
+    assert read_control_type(b"\0\0\0\x63") is ControlType.UNKNOWN
+
+
+def test_a_builder_says_its_size_and_builds_again_with_other_numbers() -> None:
+    builder = RecordBatchBuilder()
+    sizes = [builder.size_bytes]
+    for place, (key, value) in enumerate([(b"a", None), (None, b"b" * 9000), (b"c" * 70, b"")]):
+        assert builder.append(50 - place, key, value, [("h\u00fc", b"x"), ("n", None)]) == place
+        sizes.append(builder.size_bytes)
+        assert sizes[-1] - sizes[-2] <= max_record_bytes(key, value, [("h\u00fc", b"x"), ("n", None)])
+    batch = builder.build(producer_id=5, producer_epoch=1, base_sequence=10)
+    assert len(batch) == builder.size_bytes
+    assert [each.timestamp for each in iterate_records(batch)] == [50, 49, 48]
+    assert read_header(builder.build(base_sequence=20)).base_sequence == 20
+
+
+def test_an_empty_batch_is_not_built() -> None:
+    with pytest.raises(ValueError, match="one record"):
+        build_batch([])
+
+
+def test_sequences_wrap_to_zero() -> None:
+    header = read_header(record_of(b"v", 3, producer_id=1, base_sequence=2**31 - 2))
+    assert header.last_sequence == 0

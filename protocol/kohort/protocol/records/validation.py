@@ -1,0 +1,85 @@
+"""Whether what a producer sent may be appended, with the code that Kafka answers otherwise.
+
+The batch is opaque here but for its header and its CRC, so the common path costs what the CRC costs.
+Source: ProduceRequest.validateRecords, UnifiedLog.analyzeAndValidateRecords, LogValidator.validateBatch.
+"""
+
+from kohort.protocol.errors import ApiError, ErrorCode, WireError
+from kohort.protocol.records.header import (
+    COMPRESSION_MASK,
+    HEADER,
+    HEADER_BYTES,
+    LOG_OVERHEAD_BYTES,
+    MAGIC,
+    NO_PRODUCER_ID,
+    UP_TO_MAGIC_BYTES,
+    BatchHeader,
+    Buffer,
+    Compression,
+    batch_crc,
+)
+from kohort.protocol.records.reader import iterate_records
+
+_MIN_BATCH_LENGTH = 14  # The smallest record of magic 0: less than that is damage in any format.
+
+
+def validate_produced(records: Buffer) -> tuple[BatchHeader, ...]:
+    """Return the header of the one batch that a Produce request may hold per partition.
+
+    Raises: ApiError with CORRUPT_MESSAGE for damage (a wrong length, magic or CRC), INVALID_RECORD for
+    what Kafka does not take from a client: no whole batch, more than one, an older format, a control
+    batch, counts that contradict each other, a base offset other than 0.
+    """
+    header = _read_only_batch(records)
+    if len(records) != header.size_bytes:
+        raise ApiError(ErrorCode.INVALID_RECORD, "a Produce request holds exactly one batch per partition")
+    if header.base_offset != 0:
+        raise ApiError(ErrorCode.INVALID_RECORD, f"the base offset is {header.base_offset} instead of 0")
+    if header.batch_length < HEADER_BYTES - LOG_OVERHEAD_BYTES or batch_crc(records) != header.crc:
+        raise ApiError(ErrorCode.CORRUPT_MESSAGE, "the record batch does not have the CRC that it says")
+    if header.is_control:
+        raise ApiError(ErrorCode.INVALID_RECORD, "clients may not write control records")
+    if header.record_count <= 0 or header.last_offset_delta + 1 != header.record_count:
+        raise ApiError(
+            ErrorCode.INVALID_RECORD,
+            f"{header.record_count} records, but the last offset delta is {header.last_offset_delta}",
+        )
+    if header.producer_id != NO_PRODUCER_ID and header.base_sequence < 0:
+        raise ApiError(ErrorCode.INVALID_RECORD, f"sequence {header.base_sequence} of an idempotent producer")
+    if header.attributes & COMPRESSION_MASK > Compression.ZSTD:
+        raise ApiError(ErrorCode.INVALID_RECORD, "the compression type is not known")
+    return (header,)
+
+
+def _read_only_batch(records: Buffer) -> BatchHeader:
+    """Return the first batch's header; the checks before it are those of any format."""
+    if len(records) < UP_TO_MAGIC_BYTES:
+        raise ApiError(ErrorCode.INVALID_RECORD, "a Produce request holds one batch per partition, not none")
+    batch_length = int.from_bytes(records[8:12], "big", signed=True)
+    if batch_length < _MIN_BATCH_LENGTH:
+        raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"a record batch of length {batch_length}")
+    magic = records[16]
+    if magic > MAGIC:
+        raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"a record batch of magic {magic}")
+    if len(records) < LOG_OVERHEAD_BYTES + batch_length:
+        raise ApiError(ErrorCode.INVALID_RECORD, "the record batch is cut short")
+    if magic != MAGIC:
+        raise ApiError(ErrorCode.INVALID_RECORD, f"record batches of magic {magic} are no longer taken")
+    if len(records) < HEADER_BYTES:
+        raise ApiError(ErrorCode.CORRUPT_MESSAGE, "the record batch is shorter than its header")
+    return BatchHeader(*HEADER.unpack_from(records))
+
+
+def validate_keys(records: Buffer, header: BatchHeader) -> None:
+    """Raise INVALID_RECORD unless every record has a key, as compacted topics demand, and all are sound.
+
+    Decompresses and walks the records, so it is for compacted topics alone.
+    """
+    try:
+        for place, record in enumerate(iterate_records(records)):
+            if record.key is None:
+                raise ApiError(ErrorCode.INVALID_RECORD, "a compacted topic takes no record without a key")
+            if record.offset != header.base_offset + place:
+                raise ApiError(ErrorCode.INVALID_RECORD, "the records' offsets do not follow one another")
+    except WireError as error:
+        raise ApiError(ErrorCode.INVALID_RECORD, str(error)) from error

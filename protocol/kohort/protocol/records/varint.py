@@ -1,0 +1,60 @@
+"""Signed variable length integers of the record format: zigzag, then seven bits a byte, the lowest first.
+
+Source: org.apache.kafka.common.utils.ByteUtils (writeVarint, writeVarlong).
+"""
+
+from kohort.protocol.errors import WireError
+
+_TABLE_SIZE = 8192  # What fits two bytes: nearly every length and delta there is.
+
+
+def _encode(zigzag: int) -> bytes:
+    out = bytearray()
+    while zigzag > 127:
+        out.append(zigzag & 127 | 128)
+        zigzag >>= 7
+    out.append(zigzag)
+    return bytes(out)
+
+
+VARINTS = tuple(_encode(number << 1) for number in range(_TABLE_SIZE))
+
+
+def encode_varint(number: int) -> bytes:
+    """Return `number`, of 64 bits at most, in one to ten bytes."""
+    if 0 <= number < _TABLE_SIZE:
+        return VARINTS[number]
+    return _encode(number << 1 if number >= 0 else (-number << 1) - 1)
+
+
+def read_varint(data: bytes, position: int) -> tuple[int, int]:
+    """Return the number at `position` and the position behind it. Raises: WireError, IndexError."""
+    first = data[position]
+    if first < 128:
+        return (first >> 1) ^ -(first & 1), position + 1
+    return read_varint_rest(data, position + 1, first)
+
+
+def read_varint_rest(data: bytes, position: int, first: int) -> tuple[int, int]:
+    """Return the number that began with the byte `first`, and the position behind it.
+
+    Raises: WireError for more than 64 bits, IndexError where the data ends.
+    """
+    byte = data[position]
+    position += 1
+    if byte < 128:
+        zigzag = first & 127 | byte << 7
+        return (zigzag >> 1) ^ -(zigzag & 1), position
+    zigzag, shift = first & 127 | (byte & 127) << 7, 14
+    while True:
+        byte = data[position]
+        position += 1
+        zigzag |= (byte & 127) << shift
+        if byte < 128:
+            break
+        shift += 7
+        if shift > 63:
+            raise WireError("a variable length integer of more than ten bytes")
+    if zigzag > 0xFFFFFFFFFFFFFFFF:
+        raise WireError("a variable length integer of more than 64 bits")
+    return (zigzag >> 1) ^ -(zigzag & 1), position
