@@ -1,0 +1,1 @@
+"""Programs that show kohort at work on real data."""

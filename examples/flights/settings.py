@@ -1,0 +1,12 @@
+"""What all processes of the demo agree on."""
+
+TOPIC = "flights"
+PARTITIONS = 8
+GROUP = "flights-counters"
+ASSIGNOR = "range"
+SESSION_TIMEOUT_MS = 6_000
+HEARTBEAT_INTERVAL_MS = 1_000
+BATCH_RECORDS = 1_000
+"""Flights that a member counts between two commits: at most so many are read twice when it dies."""
+POLL_TIMEOUT_MS = 200
+CLIENTS = ("kafka-python", "aiokafka", "confluent-kafka")
