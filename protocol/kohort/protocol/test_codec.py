@@ -1,0 +1,189 @@
+"""The compiled codec and the construct form, held against each other for every message and version."""
+
+from uuid import UUID
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.messages import EVERY_MESSAGE, Random, random_message, versions_of
+
+from kohort.protocol import constructs
+from kohort.protocol.compiler import fields_in
+from kohort.protocol.errors import WireError
+from kohort.protocol.schema import Field, Message
+
+EVERY_VERSION = [(cls, version) for cls in EVERY_MESSAGE for version in versions_of(cls)]
+
+every_message = pytest.mark.parametrize("cls", EVERY_MESSAGE, ids=lambda cls: cls.__name__)
+every_version = pytest.mark.parametrize(
+    "cls, version", EVERY_VERSION, ids=[f"{cls.__name__}-{version}" for cls, version in EVERY_VERSION]
+)
+randoms = st.randoms(use_true_random=False)
+few = settings(
+    max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
+fewer = settings(few, max_examples=3)
+
+
+@every_message
+@few
+@given(random=randoms)
+def test_a_message_comes_back_and_construct_agrees_on_its_bytes(cls: type[Message], random: Random) -> None:
+    for version in versions_of(cls):
+        message = random_message(cls, version, random)
+        data = message.encode(version)
+        assert cls.decode(data, version) == message
+        assert constructs.build(message, version) == data
+        assert constructs.parse(cls, data, version) == message
+
+
+@every_message
+@fewer
+@given(random=randoms, behind=st.binary(min_size=1, max_size=4))
+def test_what_stands_behind_a_message_is_refused_unless_asked_for(
+    cls: type[Message], random: Random, behind: bytes
+) -> None:
+    for version in versions_of(cls):
+        message = random_message(cls, version, random)
+        data = message.encode(version) + behind
+        with pytest.raises(WireError, match="bytes too many"):
+            cls.decode(data, version)
+        with pytest.raises(WireError, match="bytes too many"):
+            constructs.parse(cls, data, version)
+        assert cls.decode(data, version, exact=False) == message
+
+
+@every_message
+@fewer
+@given(random=randoms)
+def test_every_kind_of_buffer_and_pieces_give_the_same(cls: type[Message], random: Random) -> None:
+    for version in versions_of(cls):
+        message = random_message(cls, version, random)
+        data = message.encode(version)
+        pieces = message.encode_parts(version)
+        assert b"".join(each for each in pieces if isinstance(each, bytes)) == data
+        assert cls.decode(bytearray(data), version) == message
+        assert cls.decode(memoryview(data), version) == message
+
+
+@every_message
+@few
+@given(random=randoms)
+def test_a_message_that_is_cut_short_is_refused(cls: type[Message], random: Random) -> None:
+    version = random.choice(versions_of(cls))
+    data = random_message(cls, version, random).encode(version)
+    for size in {0, len(data) // 2, len(data) - 1, *(random.randrange(len(data) + 1) for _ in range(5))}:
+        if 0 <= size < len(data):
+            with pytest.raises(WireError):
+                cls.decode(data[:size], version)
+            with pytest.raises(WireError):
+                constructs.parse(cls, data[:size], version)
+
+
+@every_version
+def test_a_field_that_the_version_lacks_is_ignorable_or_refused(cls: type[Message], version: int) -> None:
+    plain = _plainest(cls, version)
+    for field in cls.declaration().fields:
+        if version in field.versions:
+            continue
+        loaded = _with(plain, field, _other_than_default(field))
+        if field.ignorable:
+            assert loaded.encode(version) == constructs.build(loaded, version) == plain.encode(version)
+        else:
+            for encode in (loaded.encode, lambda version, loaded=loaded: constructs.build(loaded, version)):
+                with pytest.raises(ValueError, match=f"{field.name} is not in version {version}"):
+                    encode(version)
+
+
+@every_version
+def test_null_is_refused_where_the_version_has_none(cls: type[Message], version: int) -> None:
+    plain = _plainest(cls, version)
+    fields, tagged = fields_in(cls, version)
+    for field in (*fields, *tagged):
+        can_be_null = field.wire.name in ("string", "bytes", "array") or version in field.nullable
+        if not can_be_null:
+            continue
+        nothing = _with(plain, field, None)
+        if version in field.nullable:
+            assert getattr(cls.decode(nothing.encode(version), version), field.name) is None
+        else:
+            with pytest.raises(ValueError, match="null"):
+                nothing.encode(version)
+            with pytest.raises(ValueError, match="null"):
+                constructs.build(nothing, version)
+
+
+@every_version
+def test_null_and_empty_are_two_values(cls: type[Message], version: int) -> None:
+    plain = _plainest(cls, version)
+    fields, tagged = fields_in(cls, version)
+    for field in (*fields, *tagged):
+        if version in field.nullable and field.wire.name != "struct":
+            empty: object = {"string": "", "bytes": b"", "records": b"", "array": ()}[field.wire.name]
+            both = [_with(plain, field, each).encode(version) for each in (None, empty)]
+            assert both[0] != both[1]
+            assert [getattr(cls.decode(each, version), field.name) for each in both] == [None, empty]
+
+
+@every_version
+def test_tagged_fields_at_their_defaults_are_not_written(cls: type[Message], version: int) -> None:
+    if version not in cls.declaration().flexible:
+        return
+    plain = _plainest(cls, version)
+    data = plain.encode(version)
+    assert data[-1] == 0  # The count of tagged fields, which end the body.
+    for field in fields_in(cls, version)[1]:
+        loaded = _with(plain, field, _other_than_default(field)).encode(version)
+        assert (loaded[len(data) - 1], loaded[len(data)]) == (1, field.tag)
+
+
+@every_version
+def test_tagged_fields_that_nobody_knows_are_passed_over(cls: type[Message], version: int) -> None:
+    if version not in cls.declaration().flexible:
+        return
+    plain = _plainest(cls, version)
+    unknown = b"\x02" + b"\x63\x03abc" + b"\xf4\x03\x00"  # Tag 99 with three bytes, tag 500 with none.
+    data = plain.encode(version)[:-1] + unknown
+    assert cls.decode(data, version) == constructs.parse(cls, data, version) == plain
+
+
+@every_message
+def test_a_version_that_was_not_declared_is_the_callers_mistake(cls: type[Message]) -> None:
+    for version in (versions_of(cls).start - 1, versions_of(cls).stop):
+        with pytest.raises(ValueError, match="has versions"):
+            cls.decode(b"", version)
+        with pytest.raises(ValueError, match="has versions"):
+            cls().encode(version)
+        with pytest.raises(ValueError, match="has versions"):
+            constructs.construct_of(cls, version)
+
+
+def _plainest(cls: type[Message], version: int) -> Message:
+    """Return the message of defaults, with nulls replaced where the version has none."""
+    fields = [each for group in fields_in(cls, version) for each in group]
+    values: dict[str, object] = {}
+    for each in fields:
+        if each.default is None and version not in each.nullable:
+            values[each.name] = each.wire.default if each.struct is None else _plainest(each.struct, version)
+    return cls(**values)
+
+
+def _with(message: Message, field: Field, value: object) -> Message:
+    values = {each.name: getattr(message, each.name) for each in type(message).declaration().fields}
+    return type(message)(**values | {field.name: value})
+
+
+def _other_than_default(field: Field) -> object:
+    """Return a value that is not the default of the field."""
+    if field.wire.name == "array":
+        return (field.struct() if field.struct else _filled(field.element.name if field.element else ""),)
+    if field.struct is None:
+        return field.default is False if field.wire.name == "bool" else _filled(field.wire.name)
+    if field.default is None:
+        return field.struct()
+    first = field.struct.declaration().fields[0]
+    return _with(field.struct(), first, _other_than_default(first))
+
+
+def _filled(wire_name: str) -> object:
+    return {"string": "x", "bytes": b"x", "records": b"x", "uuid": UUID(int=7)}.get(wire_name, 7)

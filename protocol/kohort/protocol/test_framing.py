@@ -1,0 +1,132 @@
+"""The frame reader: whatever pieces a stream comes in, the same frames come out."""
+
+import tracemalloc
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kohort.protocol.errors import WireError
+from kohort.protocol.framing import FIRST_ALLOCATION_BYTES, Frame, FrameReader
+
+LIMIT = 1 << 20
+
+
+def framed(*bodies: bytes) -> bytes:
+    return b"".join(len(each).to_bytes(4, "big") + each for each in bodies)
+
+
+def split_at(data: bytes, places: list[int]) -> list[bytes]:
+    edges = [0, *sorted(each % (len(data) + 1) for each in places), len(data)]
+    return [data[start:end] for start, end in pairwise(edges)]
+
+
+def fill(reader: FrameReader, data: bytes) -> list[Frame]:
+    """Bring `data` as a caller does that prefers `recv_into`."""
+    frames: list[Frame] = []
+    while data:
+        room = reader.buffer()
+        if room is None:
+            frames += reader.receive(data)
+            break
+        count = min(len(room), len(data))
+        room[:count] = data[:count]
+        room.release()
+        frames += reader.filled(count)
+        data = data[count:]
+    return frames
+
+
+bodies = st.lists(st.one_of(st.binary(max_size=20), st.integers(0, 3000).map(lambda size: b"b" * size)))
+places = st.lists(st.integers(0, 1 << 30), max_size=12)
+
+
+@given(bodies=bodies, places=places)
+def test_any_split_of_the_stream_gives_the_same_frames(bodies: list[bytes], places: list[int]) -> None:
+    reader = FrameReader(LIMIT)
+    frames = [frame for piece in split_at(framed(*bodies), places) for frame in reader.receive(piece)]
+    assert [bytes(each) for each in frames] == bodies
+    assert not reader.in_frame
+
+
+@given(bodies=bodies, places=places)
+def test_filling_the_buffer_gives_the_same_frames(bodies: list[bytes], places: list[int]) -> None:
+    reader = FrameReader(LIMIT)
+    frames = [frame for piece in split_at(framed(*bodies), places) for frame in fill(reader, piece)]
+    assert [bytes(each) for each in frames] == bodies
+    assert reader.buffer() is None
+
+
+def test_a_stream_of_single_bytes_gives_the_same_frames() -> None:
+    reader = FrameReader(LIMIT)
+    stream = framed(b"", b"one", b"", b"a longer one")
+    frames = [frame for byte in stream for frame in reader.receive(bytes((byte,)))]
+    assert [bytes(each) for each in frames] == [b"", b"one", b"", b"a longer one"]
+
+
+def test_many_small_frames_come_as_bytes_in_one_go() -> None:
+    frames = FrameReader(LIMIT).receive(framed(*[b"heartbeat"] * 1000))
+    assert frames == [b"heartbeat"] * 1000
+    assert all(isinstance(each, bytes) for each in frames)
+
+
+def test_a_frame_may_be_as_large_as_the_limit() -> None:
+    assert FrameReader(5).receive(framed(b"12345")) == [b"12345"]
+    with pytest.raises(WireError, match="a frame of 6 bytes; the limit is 5"):
+        FrameReader(5).receive(framed(b"123456"))
+
+
+@pytest.mark.parametrize("length", [-1, -(1 << 31), (1 << 31) - 1, LIMIT + 1])
+def test_a_length_outside_the_limits_is_refused_as_soon_as_it_is_read(length: int) -> None:
+    reader = FrameReader(LIMIT)
+    data = length.to_bytes(4, "big", signed=True)
+    assert reader.receive(data[:3]) == []
+    with pytest.raises(WireError, match=f"a frame of {length} bytes"):
+        reader.receive(data[3:])
+
+
+def test_frames_before_a_bad_length_are_lost_with_the_connection() -> None:
+    with pytest.raises(WireError):
+        FrameReader(LIMIT).receive(framed(b"good") + b"\xff\xff\xff\xff")
+
+
+def test_memory_grows_with_what_has_arrived_not_with_what_was_promised() -> None:
+    reader = FrameReader(1 << 30)
+    tracemalloc.start()
+    try:
+        reader.receive((1 << 30).to_bytes(4, "big") + b"x")
+        assert tracemalloc.get_traced_memory()[1] < 2 * FIRST_ALLOCATION_BYTES
+        fill(reader, bytes(3 * FIRST_ALLOCATION_BYTES))
+        assert tracemalloc.get_traced_memory()[1] < 16 * FIRST_ALLOCATION_BYTES
+    finally:
+        tracemalloc.stop()
+    assert reader.in_frame
+
+
+def test_a_large_frame_is_one_view_and_the_next_frame_follows() -> None:
+    body = bytes(range(256)) * (5 * FIRST_ALLOCATION_BYTES // 256)
+    stream = framed(body, b"next")
+    reader = FrameReader(1 << 30)
+    frames = reader.receive(stream[:1000]) + fill(reader, stream[1000:])
+    assert isinstance(frames[0], memoryview)
+    assert frames[0] == body
+    assert frames[1:] == [b"next"]
+
+
+def test_a_frame_that_was_handed_out_is_never_written_again() -> None:
+    reader = FrameReader(LIMIT)
+    reader.receive(framed(b"first")[:6])
+    (first,) = fill(reader, framed(b"first")[6:])
+    reader.receive(framed(b"other")[:6])
+    fill(reader, framed(b"other")[6:])
+    assert first == b"first"
+
+
+def test_the_buffer_has_room_for_the_frame_under_way_alone() -> None:
+    reader = FrameReader(LIMIT)
+    assert reader.buffer() is None
+    reader.receive(framed(b"12345678")[:7])
+    room = reader.buffer()
+    assert room is not None
+    assert len(room) == 5

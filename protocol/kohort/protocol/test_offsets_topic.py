@@ -1,0 +1,87 @@
+"""Keys and values of `__consumer_offsets`."""
+
+from uuid import UUID
+
+import pytest
+from tests.messages import message_of
+
+from kohort.protocol.errors import WireError
+from kohort.protocol.offsets_topic import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    MemberMetadata,
+    OffsetCommitKey,
+    OffsetCommitValue,
+    UnknownKey,
+    Value,
+    decode_key,
+    decode_value,
+    encode_key,
+    encode_value,
+)
+
+OFFSET = message_of(
+    OffsetCommitValue, offset=42, leader_epoch=3, metadata="m", commit_timestamp=1_700_000_000_000
+)
+GROUP = GroupMetadataValue(
+    protocol_type="consumer",
+    generation=7,
+    protocol="range",
+    leader="a",
+    current_state_timestamp=5,
+    members=(
+        message_of(MemberMetadata, member_id="a", group_instance_id="i", client_id="c", client_host="/h"),
+    ),
+)
+
+
+def test_a_key_begins_with_what_the_record_is() -> None:
+    commit, group = OffsetCommitKey(group="g", topic="t", partition=1), GroupMetadataKey(group="g")
+    assert encode_key(commit) == b"\0\x01" + b"\0\x01g" + b"\0\x01t" + b"\0\0\0\x01"
+    assert encode_key(group) == b"\0\x02" + b"\0\x01g"
+    assert [decode_key(encode_key(each)) for each in (commit, group)] == [commit, group]
+
+
+def test_the_oldest_type_of_key_is_read_as_an_offset() -> None:
+    key = OffsetCommitKey(group="g", topic="t", partition=1)
+    assert decode_key(b"\0\0" + key.encode(0)) == key
+
+
+@pytest.mark.parametrize("record_type", [3, 8, 21, -1])
+def test_a_key_of_another_kind_comes_back_as_its_type(record_type: int) -> None:
+    data = record_type.to_bytes(2, "big", signed=True) + b"whatever"
+    assert decode_key(data) == UnknownKey(record_type=record_type)
+
+
+def test_values_are_written_in_the_versions_that_kafka_writes() -> None:
+    with_id = message_of(OffsetCommitValue, offset=42, topic_id=UUID(int=9))
+    assert [encode_value(each)[:2] for each in (OFFSET, with_id, GROUP)] == [b"\0\x03", b"\0\x04", b"\0\x03"]
+
+
+@pytest.mark.parametrize(
+    "value", [OFFSET, message_of(OffsetCommitValue, offset=1, topic_id=UUID(int=9)), GROUP]
+)
+def test_a_value_comes_back(value: Value) -> None:
+    assert decode_value(type(value), encode_value(value)) == value
+
+
+def test_values_of_older_brokers_are_read() -> None:
+    first = b"\0\x01" + bytes(7) + b"\x2a" + b"\0\x01m" + bytes(7) + b"\x05" + bytes(7) + b"\x06"
+    assert decode_value(OffsetCommitValue, first) == message_of(
+        OffsetCommitValue, offset=42, metadata="m", commit_timestamp=5, expire_timestamp=6
+    )
+    for version in range(4):
+        read = decode_value(GroupMetadataValue, b"\0" + bytes((version,)) + GROUP.encode(version))
+        assert read.members[0].group_instance_id == ("i" if version == 3 else None)
+
+
+@pytest.mark.parametrize("data", [b"", b"\0", b"\0\x05", b"\xff\xff", b"\0\x03", encode_value(OFFSET) + b"!"])
+def test_a_malformed_value_is_refused(data: bytes) -> None:
+    with pytest.raises(WireError):
+        decode_value(OffsetCommitValue, data)
+
+
+@pytest.mark.parametrize("data", [b"", b"\0", b"\0\x01", b"\0\x02", b"\0\x02\0\x01g!"])
+def test_a_malformed_key_is_refused(data: bytes) -> None:
+    with pytest.raises(WireError):
+        decode_key(data)

@@ -1,0 +1,67 @@
+"""The registry against the facts of Apache Kafka 4.4."""
+
+import pytest
+
+from kohort.protocol.registry import APIS, BY_NAME, Api
+
+# Key, name, stable versions, and the first flexible one. InitProducerId 6 is unstable in Kafka 4.4.
+KAFKA_4_4 = """
+ 0 Produce                 3-13  9
+ 1 Fetch                   4-18 12
+ 2 ListOffsets             1-11  6
+ 3 Metadata                0-13  9
+ 8 OffsetCommit            2-10  8
+ 9 OffsetFetch             1-10  6
+10 FindCoordinator         0-6   3
+11 JoinGroup               0-9   6
+12 Heartbeat               0-4   4
+13 LeaveGroup              0-5   4
+14 SyncGroup               0-5   4
+15 DescribeGroups          0-6   5
+16 ListGroups              0-5   3
+18 ApiVersions             0-5   3
+19 CreateTopics            2-7   5
+20 DeleteTopics            1-6   4
+21 DeleteRecords           0-2   2
+22 InitProducerId          0-5   2
+23 OffsetForLeaderEpoch    2-4   4
+32 DescribeConfigs         1-4   4
+33 AlterConfigs            0-2   2
+35 DescribeLogDirs         1-5   2
+37 CreatePartitions        0-3   2
+42 DeleteGroups            0-3   2
+44 IncrementalAlterConfigs 0-1   1
+47 OffsetDelete            0     none
+60 DescribeCluster         0-2   0
+61 DescribeProducers       0     0
+74 ListConfigResources     0-1   0
+75 DescribeTopicPartitions 0     0
+"""
+ROWS = [tuple(line.split()) for line in KAFKA_4_4.strip().splitlines()]
+
+
+@pytest.mark.parametrize("key, name, versions, flexible_from", ROWS, ids=[row[1] for row in ROWS])
+def test_an_api_has_kafkas_versions(key: str, name: str, versions: str, flexible_from: str) -> None:
+    api = APIS[int(key)]
+    assert (api.name, str(api.versions), str(api.flexible_from).lower()) == (name, versions, flexible_from)
+
+
+def test_no_api_is_missing_from_the_table() -> None:
+    assert [str(key) for key in APIS] == [row[0] for row in ROWS]
+
+
+@pytest.mark.parametrize("api", APIS.values(), ids=[api.name for api in APIS.values()])
+def test_request_and_response_belong_together(api: Api) -> None:
+    request, response = api.request.declaration(), api.response.declaration()
+    assert (request.name, response.name) == (f"{api.name}Request", f"{api.name}Response")
+    assert (request.api_key, request.versions, request.flexible) == (
+        response.api_key,
+        response.versions,
+        response.flexible,
+    )
+    assert BY_NAME[api.name] is api
+
+
+def test_an_api_says_which_versions_are_flexible() -> None:
+    assert [APIS[12].is_flexible(version) for version in (3, 4)] == [False, True]
+    assert not APIS[47].is_flexible(0)
