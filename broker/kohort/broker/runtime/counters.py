@@ -1,0 +1,110 @@
+"""What the broker counts: plain numbers, added to by the loop's thread, read when metrics are asked for."""
+
+from bisect import bisect_left
+from typing import Self
+
+FLUSH_SECONDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0)
+REBALANCE_SECONDS = (0.01, 0.05, 0.1, 0.5, 1.0, 3.0, 5.0, 10.0, 30.0, 60.0, 300.0)
+
+
+class Distribution:
+    """How often a duration fell into which bucket, and the sum of all."""
+
+    __slots__ = ("bounds", "counts", "sum_seconds")
+
+    def __init__(self, bounds: tuple[float, ...]) -> None:
+        self.bounds = bounds
+        self.counts = [0] * (len(bounds) + 1)  # The last one holds what is beyond every bound.
+        self.sum_seconds = 0.0
+
+    def add(self, seconds: float) -> None:
+        """Count one duration."""
+        self.counts[bisect_left(self.bounds, seconds)] += 1
+        self.sum_seconds += seconds
+
+    def __iadd__(self, seconds: float) -> Self:
+        self.add(seconds)
+        return self
+
+    @property
+    def count(self) -> int:
+        """How many durations were counted."""
+        return sum(self.counts)
+
+    def cumulative(self) -> list[tuple[str, float]]:
+        """Return (bound, how many were no longer) for each bound and for `+Inf`, as Prometheus wants it."""
+        total = 0
+        buckets: list[tuple[str, float]] = []
+        for bound, count in zip((*self.bounds, "+Inf"), self.counts, strict=True):
+            total += count
+            buckets.append((str(bound), float(total)))
+        return buckets
+
+
+class BrokerCounters:
+    """Every count since the start. The loop's thread only."""
+
+    __slots__ = (
+        "bytes_in",
+        "bytes_out",
+        "connections_accepted",
+        "connections_closed",
+        "fetched_bytes",
+        "flush_failures",
+        "flush_seconds",
+        "flushes",
+        "malformed_requests",
+        "members_expired",
+        "members_fenced",
+        "offset_commits",
+        "offset_fetches",
+        "produced_batches",
+        "produced_bytes",
+        "produced_records",
+        "rebalance_pauses",
+        "rebalances",
+        "request_errors",
+        "requests",
+        "stalled_connections",
+    )
+
+    def __init__(self) -> None:
+        self.requests: dict[int, int] = {}
+        """By api key."""
+        self.request_errors: dict[int, int] = {}
+        """By error code, of answers and of the partitions in them."""
+        self.malformed_requests = 0
+        self.bytes_in = 0
+        self.bytes_out = 0
+        self.connections_accepted = 0
+        self.connections_closed = 0
+        self.stalled_connections = 0
+        self.produced_batches = 0
+        self.produced_records = 0
+        self.produced_bytes = 0
+        self.fetched_bytes = 0
+        self.flushes = 0
+        self.flush_seconds = Distribution(FLUSH_SECONDS)
+        """How long each group commit took, the sync included; `+=` counts one."""
+        self.flush_failures = 0
+        self.offset_commits = 0
+        """Offsets, not requests: one for each partition."""
+        self.offset_fetches = 0
+        self.rebalances: dict[str, int] = {}
+        """Begun, by cause."""
+        self.rebalance_pauses = Distribution(REBALANCE_SECONDS)
+        """How long each group stood still."""
+        self.members_expired = 0
+        self.members_fenced = 0
+
+    def request_failed(self, error_code: int) -> None:
+        """Count an error that a client was answered."""
+        self.request_errors[error_code] = self.request_errors.get(error_code, 0) + 1
+
+    def rebalance_started(self, cause: str) -> None:
+        """Count a rebalance under the name of its cause."""
+        self.rebalances[cause] = self.rebalances.get(cause, 0) + 1
+
+    def rebalance_completed(self, still_seconds: float) -> None:
+        """Count how long a rebalance let its members stand still."""
+        self.rebalance_pauses.add(still_seconds)
