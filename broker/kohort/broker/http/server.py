@@ -1,0 +1,28 @@
+"""Serves the HTTP pages on a socket that is bound already.
+
+hypercorn and starlette take about as long to import as the whole rest of the broker, and 7 MB: a broker
+that nobody asks over HTTP never loads them.
+"""
+
+import socket
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+import trio
+
+from kohort.broker.http.view import BrokerView
+
+if TYPE_CHECKING:
+    from kohort.broker.broker import Broker
+
+LISTEN_BACKLOG = 128
+
+
+async def serve_http(broker: "Broker", sock: socket.socket) -> None:
+    """Serve until cancelled. `sock` is bound; it belongs to this function from now on."""
+    with sock:
+        sock.setblocking(False)
+        sock.listen(LISTEN_BACKLOG)
+        await trio.lowlevel.wait_readable(sock)  # The first client waits in the backlog for the import.
+        pages = await trio.to_thread.run_sync(import_module, "kohort.broker.http.pages")
+        await pages.serve(BrokerView(broker), sock)

@@ -1,0 +1,262 @@
+"""The pages as a client sees them: hypercorn on a real socket, over a view of a made-up broker."""
+
+import http.client
+import json
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+from uuid import UUID
+
+import pytest
+import trio
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
+from prometheus_client.parser import text_string_to_metric_families as parse_plain
+
+from kohort.broker.group.events import Cause, CauseKind
+from kohort.broker.group.group import Group
+from kohort.broker.group.member import Member
+from kohort.broker.group.rebalance import Rebalance
+from kohort.broker.group.state import GroupState
+from kohort.broker.http import pages
+from kohort.broker.http.families import FAMILIES
+from kohort.broker.http.view import PartitionFacts
+from kohort.broker.runtime.counters import BrokerCounters
+from kohort.protocol.offsets_topic import OffsetCommitValue
+
+
+@dataclass
+class FakeLog:
+    log_start_offset: int = 3
+    log_end_offset: int = 10
+    size_bytes: int = 700
+
+
+@dataclass
+class FakePartition:
+    topic: str
+    index: int
+    opened: bool = True
+    offline: Exception | None = None
+    high_watermark: int = 9
+    log: FakeLog = field(default_factory=FakeLog)
+
+
+@dataclass
+class FakeView:
+    counters: BrokerCounters = field(default_factory=BrokerCounters)
+    cluster_id: str = "the-cluster"
+    node_id: int = 1
+    shards_loading: list[int] = field(default_factory=list)
+    held: list[FakePartition] = field(default_factory=lambda: [FakePartition("flights", 0)])
+    group_list: list[Group] = field(default_factory=list)
+
+    def connections(self) -> int:
+        return 4
+
+    def loading(self) -> list[int]:
+        return self.shards_loading
+
+    def partitions(self) -> list[PartitionFacts]:
+        return list(self.held)
+
+    def partition(self, topic: str, index: int) -> PartitionFacts | None:
+        return next((each for each in self.held if (each.topic, each.index) == (topic, index)), None)
+
+    def groups(self) -> Iterator[Group]:
+        return iter(self.group_list)
+
+    def group(self, group_id: str) -> Group | None:
+        return next((each for each in self.group_list if each.group_id == group_id), None)
+
+
+@dataclass
+class Answer:
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+class Site:
+    """A server and the view behind it."""
+
+    def __init__(self, view: FakeView, port: int) -> None:
+        self.view = view
+        self.port = port
+
+    async def get(self, path: str, accept: str = "", method: str = "GET") -> Answer:
+        return await trio.to_thread.run_sync(partial(self._get, path, accept, method))
+
+    def _get(self, path: str, accept: str, method: str) -> Answer:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        connection.request(method, path, headers={"accept": accept} if accept else {})
+        response = connection.getresponse()
+        body = response.read()
+        connection.close()
+        return Answer(response.status, {name.lower(): value for name, value in response.getheaders()}, body)
+
+
+@pytest.fixture
+async def site(nursery: trio.Nursery) -> AsyncIterator[Site]:
+    with socket.create_server(("127.0.0.1", 0)) as sock:
+        view = FakeView()
+        nursery.start_soon(pages.serve, view, sock)
+        yield Site(view, sock.getsockname()[1])
+
+
+def a_group() -> Group:
+    group = Group("billing/eu")
+    group.state = GroupState.PREPARING_REBALANCE
+    group.protocol_type = "consumer"
+    group.generation_id = 7
+    member = Member("c-1", None, "c", "/127.0.0.1", 300_000, 45_000, ())
+    group.members["c-1"] = member
+    cause = Cause(CauseKind.MEMBER_JOINED, 1_000, "c-2", "c")
+    group.rebalance = Rebalance(cause, 1_000, 7, {"c-1": "c"}, is_initial=False)
+    group.offsets = {
+        "flights": {0: OffsetCommitValue(offset=4, metadata="", commit_timestamp=5, topic_id=UUID(int=0))}
+    }
+    return group
+
+
+async def test_live_says_that_the_loop_runs(site: Site) -> None:
+    answer = await site.get("/health/live")
+    assert (answer.status, answer.json) == (200, {"status": "live"})
+
+
+async def test_ready_is_200_when_everything_can_be_asked(site: Site) -> None:
+    answer = await site.get("/health/ready")
+    assert (answer.status, answer.json) == (200, {"status": "ready", "reasons": []})
+
+
+async def test_ready_is_503_with_its_reasons_while_a_shard_loads_or_a_log_is_offline(site: Site) -> None:
+    site.view.shards_loading = [3]
+    site.view.held.append(FakePartition("trips", 1, offline=OSError("no space left")))
+    answer = await site.get("/health/ready")
+    assert answer.status == 503
+    assert answer.json["reasons"] == [
+        "__consumer_offsets-3: its groups are being loaded",
+        "trips-1: offline: no space left",
+    ]
+
+
+async def test_reasons_are_cut_where_a_whole_disk_is_gone(site: Site) -> None:
+    site.view.held = [FakePartition("trips", index, offline=OSError("gone")) for index in range(50)]
+    answer = await site.get("/health/ready")
+    assert len(answer.json["reasons"]) == 21
+    assert answer.json["reasons"][-1] == "30 more partitions are offline"
+
+
+async def test_metrics_hold_every_family_under_its_documented_name(site: Site) -> None:
+    answer = await site.get("/metrics")
+    assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
+    kinds = {
+        metric.name + ("_total" if metric.type == "counter" else ""): metric.type
+        for metric in parse_plain(answer.body.decode())
+    }
+    assert {family.name: family.kind for family in FAMILIES}.items() <= kinds.items()
+    assert "process_resident_memory_bytes" in kinds
+
+
+async def test_metrics_show_what_was_counted(site: Site) -> None:
+    counters = site.view.counters
+    counters.requests[12] = 5
+    counters.request_failed(27)
+    counters.rebalance_started("MEMBER_JOINED")
+    counters.rebalance_completed(0.2)
+    site.view.group_list = [a_group()]
+    text = (await site.get("/metrics")).body.decode()
+    for line in (
+        'kohort_requests_total{api="Heartbeat"} 5.0',
+        'kohort_request_errors_total{error="REBALANCE_IN_PROGRESS"} 1.0',
+        'kohort_rebalances_total{cause="member_joined"} 1.0',
+        'kohort_rebalance_seconds_bucket{le="0.5"} 1.0',
+        "kohort_rebalance_seconds_sum 0.2",
+        'kohort_groups{state="PreparingRebalance"} 1.0',
+        'kohort_groups{state="Stable"} 0.0',
+        "kohort_connections 4.0",
+        'kohort_log_end_offset{partition="0",topic="flights"} 10.0',
+    ):
+        assert line in text.splitlines()
+
+
+async def test_metrics_speak_openmetrics_to_those_who_ask(site: Site) -> None:
+    answer = await site.get("/metrics", accept="application/openmetrics-text; version=1.0.0")
+    assert answer.headers["content-type"].startswith("application/openmetrics-text; version=1.0.0")
+    text = answer.body.decode()
+    names = {metric.name for metric in parse_openmetrics(text)}  # type: ignore[no-untyped-call]  # theirs
+    assert "kohort_requests" in names
+
+
+async def test_an_offline_or_unopened_log_has_no_offsets_to_show(site: Site) -> None:
+    site.view.held = [
+        FakePartition("trips", 0, offline=OSError("gone")),
+        FakePartition("trips", 1, opened=False),
+    ]
+    text = (await site.get("/metrics")).body.decode()
+    assert "kohort_partitions 2.0" in text
+    assert "kohort_partitions_offline 1.0" in text
+    assert "kohort_log_end_offset{" not in text
+
+
+async def test_metrics_are_written_once_a_second(site: Site) -> None:
+    first = await site.get("/metrics")
+    site.view.counters.malformed_requests = 9
+    second = await site.get("/metrics")
+    assert first.body == second.body
+
+
+async def test_groups_are_listed_by_name(site: Site) -> None:
+    site.view.group_list = [Group("b"), Group("a")]
+    site.view.shards_loading = [2]
+    answer = (await site.get("/api/v1/groups")).json
+    assert [group["group_id"] for group in answer["groups"]] == ["a", "b"]
+    assert answer["groups"][0] == {
+        "group_id": "a",
+        "state": "Empty",
+        "protocol_type": "",
+        "generation_id": 0,
+        "members": 0,
+        "last_cause": None,
+    }
+    assert answer["loading"] == [2]
+
+
+async def test_a_group_tells_its_offsets_and_whom_its_rebalance_waits_for(site: Site) -> None:
+    site.view.group_list = [a_group()]
+    answer = (await site.get("/api/v1/groups/billing%2Feu")).json
+    assert answer["offsets"][0]["lag"] == 5
+    assert answer["member_details"][0]["client_host"] == "/127.0.0.1"
+    assert answer["rebalance"]["cause"]["kind"] == "a member joined"
+    assert answer["rebalance"]["phase"] == "join"
+    assert answer["rebalance"]["waiting_for"][0]["member_id"] == "c-1"
+    assert answer["rebalances"] == []
+
+
+@pytest.mark.parametrize(
+    "method, path, status",
+    [("GET", "/api/v1/groups/nobody", 404), ("GET", "/nowhere", 404), ("POST", "/metrics", 405)],
+)
+async def test_errors_are_json(site: Site, method: str, path: str, status: int) -> None:
+    answer = await site.get(path, method=method)
+    assert answer.status == status
+    assert answer.headers["content-type"] == "application/json"
+    assert "error" in answer.json
+    if status == 405:
+        assert "GET" in answer.headers["allow"]
+
+
+def test_a_broker_that_nobody_asks_loads_no_http_library() -> None:
+    script = (
+        "import sys, kohort.broker.http; "
+        "print({'hypercorn', 'starlette', 'prometheus_client'} & set(sys.modules))"
+    )
+    loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert loaded.stdout.strip() == "set()"
