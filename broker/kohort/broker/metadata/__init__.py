@@ -1,0 +1,32 @@
+"""What the cluster is: topics, partitions, brokers and configurations, behind one interface."""
+
+from kohort.broker.metadata.embedded import EmbeddedMetadataStore
+from kohort.broker.metadata.snapshot import (
+    INTERNAL_TOPICS,
+    OFFSETS_TOPIC,
+    BrokerState,
+    ConfigResource,
+    Mutation,
+    PartitionState,
+    ResourceType,
+    Snapshot,
+    TopicState,
+)
+from kohort.broker.metadata.store import PRODUCER_ID_BLOCK, MetadataConflict, MetadataStore, update
+
+__all__ = [
+    "INTERNAL_TOPICS",
+    "OFFSETS_TOPIC",
+    "PRODUCER_ID_BLOCK",
+    "BrokerState",
+    "ConfigResource",
+    "EmbeddedMetadataStore",
+    "MetadataConflict",
+    "MetadataStore",
+    "Mutation",
+    "PartitionState",
+    "ResourceType",
+    "Snapshot",
+    "TopicState",
+    "update",
+]

@@ -1,0 +1,130 @@
+"""The metadata as values: a snapshot never changes, a mutation says how the next one differs."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import IntEnum
+from typing import NamedTuple
+from uuid import UUID
+
+import msgspec
+
+OFFSETS_TOPIC = "__consumer_offsets"
+INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, "__transaction_state", "__share_group_state", "__group_events"})
+"""Topics that the broker writes itself; consumers that subscribe by a pattern pass them over."""
+
+
+class PartitionState(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """One partition: who leads it and who holds it. Stored as an array, so that many stay small."""
+
+    index: int
+    leader: int
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    partition_epoch: int = 0
+
+
+class TopicState(msgspec.Struct, frozen=True):
+    """One topic: `partitions[i].index` is `i`; `configs` are the values set on the topic itself."""
+
+    name: str
+    topic_id: UUID
+    partitions: tuple[PartitionState, ...]
+    configs: Mapping[str, str] = {}
+
+    @property
+    def is_internal(self) -> bool:
+        """Return whether the broker keeps its own records in it."""
+        return self.name in INTERNAL_TOPICS
+
+
+class BrokerState(msgspec.Struct, frozen=True):
+    """One broker and the address that clients reach it at."""
+
+    node_id: int
+    host: str
+    port: int
+    rack: str | None = None
+
+
+class ResourceType(IntEnum):
+    """What a configuration belongs to. Source: org.apache.kafka.common.config.ConfigResource.Type."""
+
+    UNKNOWN = 0
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
+
+
+class ConfigResource(NamedTuple):
+    """A resource whose configuration is kept apart from topics; broker `""` means every broker."""
+
+    type: ResourceType
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Mutation:
+    """What the next snapshot has otherwise: topics put in or taken out, configurations replaced.
+
+    An empty mapping in `configs` removes the resource's configuration.
+    """
+
+    put: tuple[TopicState, ...] = ()
+    delete: tuple[str, ...] = ()
+    configs: Mapping[ConfigResource, Mapping[str, str]] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.put or self.delete or self.configs)
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The whole metadata at one version. What it maps must not be changed by anybody.
+
+    `memo` is for values that readers derive from this snapshot alone, such as a prepared answer: it
+    goes when the snapshot goes, so nothing in it can be stale.
+    """
+
+    version: int
+    cluster_id: str
+    controller_id: int
+    brokers: tuple[BrokerState, ...] = ()
+    topics: Mapping[str, TopicState] = field(default_factory=dict)
+    topics_by_id: Mapping[UUID, TopicState] = field(default_factory=dict)
+    configs: Mapping[ConfigResource, Mapping[str, str]] = field(default_factory=dict)
+    memo: dict[object, object] = field(default_factory=dict, compare=False, repr=False)
+
+    def after(self, mutation: Mutation) -> "Snapshot":
+        """Return the next snapshot; topics that are deleted and put again get the new state."""
+        topics, by_id = dict(self.topics), dict(self.topics_by_id)
+        for name in (*mutation.delete, *(topic.name for topic in mutation.put)):
+            old = topics.get(name)
+            if old is not None:
+                del by_id[old.topic_id]
+        for name in mutation.delete:
+            topics.pop(name, None)
+        for topic in mutation.put:
+            topics[topic.name] = by_id[topic.topic_id] = topic
+        configs = {**self.configs, **mutation.configs}
+        return replace(
+            self,
+            version=self.version + 1,
+            topics=topics,
+            topics_by_id=by_id,
+            configs={resource: values for resource, values in configs.items() if values},
+            memo={},
+        )
+
+    def with_broker(self, broker: BrokerState) -> "Snapshot":
+        """Return the next snapshot, in which `broker` stands under its node id."""
+        others = [each for each in self.brokers if each.node_id != broker.node_id]
+        brokers = sorted([*others, broker], key=lambda each: each.node_id)
+        return replace(self, version=self.version + 1, brokers=tuple(brokers), memo={})
+
+
+def topics_by_id(topics: Iterable[TopicState]) -> dict[UUID, TopicState]:
+    """Return the topics under their ids."""
+    return {topic.topic_id: topic for topic in topics}
