@@ -1,0 +1,78 @@
+"""The group coordinator's pure core: `handle(command, now_ms) -> Decision(records, effects)`.
+
+No loop, clock, socket, randomness or log in here: time and fresh ids come with the commands.
+"""
+
+from kohort.broker.group.commands import (
+    Command,
+    DeleteGroup,
+    DescribeGroup,
+    ExpireOffsets,
+    Heartbeat,
+    JoinGroup,
+    LeaveGroup,
+    ListGroups,
+    OffsetCommit,
+    OffsetDelete,
+    OffsetFetch,
+    RequestLost,
+    SyncGroup,
+    TimerFired,
+    TopicsDeleted,
+)
+from kohort.broker.group.config import GroupConfig
+from kohort.broker.group.coordinator import GroupCoordinator
+from kohort.broker.group.decision import (
+    CancelTimer,
+    Decision,
+    Effect,
+    JoinTimer,
+    Note,
+    Record,
+    Reply,
+    SessionTimer,
+    SetTimer,
+    SyncTimer,
+    TimerKey,
+)
+from kohort.broker.group.events import Event
+from kohort.broker.group.partition import coordinator_partition
+from kohort.broker.group.state import GroupState
+from kohort.broker.group.views import GroupView, MemberView, RebalanceView
+
+__all__ = [
+    "CancelTimer",
+    "Command",
+    "Decision",
+    "DeleteGroup",
+    "DescribeGroup",
+    "Effect",
+    "Event",
+    "ExpireOffsets",
+    "GroupConfig",
+    "GroupCoordinator",
+    "GroupState",
+    "GroupView",
+    "Heartbeat",
+    "JoinGroup",
+    "JoinTimer",
+    "LeaveGroup",
+    "ListGroups",
+    "MemberView",
+    "Note",
+    "OffsetCommit",
+    "OffsetDelete",
+    "OffsetFetch",
+    "RebalanceView",
+    "Record",
+    "Reply",
+    "RequestLost",
+    "SessionTimer",
+    "SetTimer",
+    "SyncGroup",
+    "SyncTimer",
+    "TimerFired",
+    "TimerKey",
+    "TopicsDeleted",
+    "coordinator_partition",
+]

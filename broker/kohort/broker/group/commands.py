@@ -1,0 +1,141 @@
+"""What members ask, what administrators ask, and what timers say.
+
+`request_id` is whatever the shell knows the request by, unique among those under way and not negative.
+`message` is the decoded request. Each command's docstring says which message answers it.
+"""
+
+import msgspec
+
+from kohort.broker.group.decision import TimerKey
+from kohort.protocol.messages import (
+    HeartbeatRequest,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    OffsetCommitRequest,
+    OffsetDeleteRequest,
+    OffsetFetchRequestGroup,
+    SyncGroupRequest,
+)
+
+
+class JoinGroup(msgspec.Struct, frozen=True, gc=False):
+    """Become a member of the next generation: JoinGroupResponse, perhaps much later.
+
+    `member_id` is a fresh id that the core may give the member: client id (for a static member its
+    group.instance.id), a dash, a UUID.
+    """
+
+    request_id: int
+    message: JoinGroupRequest
+    version: int
+    member_id: str
+    client_id: str
+    client_host: str
+
+
+class SyncGroup(msgspec.Struct, frozen=True, gc=False):
+    """Hand out or wait for the assignment: SyncGroupResponse, perhaps later."""
+
+    request_id: int
+    message: SyncGroupRequest
+
+
+class Heartbeat(msgspec.Struct, frozen=True, gc=False):
+    """Say that a member lives: HeartbeatResponse."""
+
+    request_id: int
+    message: HeartbeatRequest
+
+
+class LeaveGroup(msgspec.Struct, frozen=True, gc=False):
+    """Let members go at once: LeaveGroupResponse. Below version 3 the message names one member."""
+
+    request_id: int
+    message: LeaveGroupRequest
+    version: int
+
+
+class OffsetCommit(msgspec.Struct, frozen=True, gc=False):
+    """Keep offsets: OffsetCommitResponse. Topics carry their names; ids are kept and echoed."""
+
+    request_id: int
+    message: OffsetCommitRequest
+    version: int
+
+
+class OffsetFetch(msgspec.Struct, frozen=True, gc=False):
+    """Look offsets up: OffsetFetchResponseGroup, one command per group. `topics` None means all."""
+
+    request_id: int
+    group: OffsetFetchRequestGroup
+    require_stable: bool = False
+
+
+class DescribeGroup(msgspec.Struct, frozen=True, gc=False):
+    """Describe a group: DescribedGroup."""
+
+    request_id: int
+    group_id: str
+    version: int
+
+
+class ListGroups(msgspec.Struct, frozen=True, gc=False):
+    """List this shard's groups: ListGroupsResponse. Filters ignore case; empty ones let all pass."""
+
+    request_id: int
+    states_filter: tuple[str, ...] = ()
+    types_filter: tuple[str, ...] = ()
+
+
+class DeleteGroup(msgspec.Struct, frozen=True, gc=False):
+    """Delete a group that has no members: DeletableGroupResult."""
+
+    request_id: int
+    group_id: str
+
+
+class OffsetDelete(msgspec.Struct, frozen=True, gc=False):
+    """Forget offsets of topics that nobody in the group reads: OffsetDeleteResponse."""
+
+    request_id: int
+    message: OffsetDeleteRequest
+
+
+class TimerFired(msgspec.Struct, frozen=True, gc=False):
+    """The time of a `SetTimer` has come. Not answered."""
+
+    key: TimerKey
+
+
+class RequestLost(msgspec.Struct, frozen=True, gc=False):
+    """The client of a parked request went away: it counts on, but is never answered."""
+
+    request_id: int
+
+
+class TopicsDeleted(msgspec.Struct, frozen=True):
+    """These topics are gone, and with them every group's offsets. Not answered."""
+
+    names: frozenset[str]
+
+
+class ExpireOffsets(msgspec.Struct, frozen=True, gc=False):
+    """Let go of what is past retention; the shell sends it periodically. Not answered."""
+
+
+Command = (
+    JoinGroup
+    | SyncGroup
+    | Heartbeat
+    | LeaveGroup
+    | OffsetCommit
+    | OffsetFetch
+    | DescribeGroup
+    | ListGroups
+    | DeleteGroup
+    | OffsetDelete
+    | TimerFired
+    | RequestLost
+    | TopicsDeleted
+    | ExpireOffsets
+)

@@ -1,0 +1,27 @@
+"""The settings of the group coordinator, under Kafka's names with underscores."""
+
+import msgspec
+
+
+class GroupConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """What an operator may set; the defaults are Kafka's.
+
+    Kafka: GroupCoordinatorConfig. `group_new_member_join_timeout_ms` is a constant in Kafka: how long a
+    member that joined for the first time may wait for a rebalance that does not end.
+    """
+
+    group_initial_rebalance_delay_ms: int = 3_000
+    group_min_session_timeout_ms: int = 6_000
+    group_max_session_timeout_ms: int = 1_800_000
+    group_max_size: int = 2_147_483_647
+    group_new_member_join_timeout_ms: int = 300_000
+    offset_metadata_max_bytes: int = 4_096
+    offsets_retention_minutes: int = 10_080
+    offsets_retention_check_interval_ms: int = 600_000
+    offsets_topic_num_partitions: int = 50
+    offsets_commit_timeout_ms: int = 5_000
+
+    @property
+    def offsets_retention_ms(self) -> int:
+        """How long offsets are kept after their group went empty."""
+        return self.offsets_retention_minutes * 60_000

@@ -1,0 +1,139 @@
+"""The group coordinator: commands in, records and effects out, and nothing besides."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TypeVar
+
+from kohort.broker.group import administration, joining, leaving, offset_removal, rebalancing, syncing
+from kohort.broker.group.commands import (
+    Command,
+    DeleteGroup,
+    DescribeGroup,
+    ExpireOffsets,
+    Heartbeat,
+    JoinGroup,
+    LeaveGroup,
+    ListGroups,
+    OffsetCommit,
+    OffsetDelete,
+    OffsetFetch,
+    RequestLost,
+    SyncGroup,
+    TimerFired,
+    TopicsDeleted,
+)
+from kohort.broker.group.config import GroupConfig
+from kohort.broker.group.decision import Decision, JoinTimer, Record, SessionTimer
+from kohort.broker.group.events import Cause, CauseKind, GroupLoaded
+from kohort.broker.group.group import Group
+from kohort.broker.group.offset_commits import commit_offsets, fetch_offsets
+from kohort.broker.group.parking import lose
+from kohort.broker.group.replaying import replay_group, replay_offset
+from kohort.broker.group.sessions import heartbeat, session_timer_fired
+from kohort.broker.group.turn import Groups, Turn
+from kohort.broker.group.views import GroupView, view_of
+from kohort.protocol.offsets_topic import OffsetCommitKey, OffsetCommitValue
+
+C = TypeVar("C", bound=Command)
+
+
+class GroupCoordinator:
+    """The groups of one partition of `__consumer_offsets`, as a state machine.
+
+    The owner hands each decision's records to `replay` before the next command, logs and flushes
+    them, and only then runs the effects. A log that could not be flushed means: drop this object, make
+    a new one from the log. Time comes with each command; nothing here waits.
+    """
+
+    def __init__(self, config: GroupConfig) -> None:
+        self.config = config
+        self._groups = Groups(config)
+        self._handlers = _handlers(self._groups)
+
+    @property
+    def groups(self) -> Mapping[str, Group]:
+        """The groups by id, to be read only."""
+        return self._groups.by_id
+
+    def handle(self, command: Command, now_ms: int) -> Decision:
+        """Return what follows from the command at that time."""
+        return self._handlers[type(command)](command, now_ms)
+
+    def replay(self, record: Record) -> None:
+        """Take a logged record over: one just decided, or one read from the log."""
+        key, value = record.key, record.value
+        if isinstance(key, OffsetCommitKey):
+            assert value is None or isinstance(value, OffsetCommitValue)
+            replay_offset(self._groups, key, value)
+        else:
+            assert not isinstance(value, OffsetCommitValue)
+            replay_group(self._groups, key, value)
+
+    def loaded(self, now_ms: int) -> Decision:
+        """Return the session timers of all members; to be called once, after the log was replayed.
+
+        Members go on with their generation. A group that has become larger than allowed rebalances.
+        """
+        turn = Turn(self._groups, now_ms)
+        for group in self._groups.by_id.values():
+            _resume(turn, group)
+        return turn.decision()
+
+    def describe(self, group_id: str, now_ms: int) -> GroupView | None:
+        """Return how the group stands and what its rebalances were about, or None."""
+        group = self._groups.by_id.get(group_id)
+        return None if group is None else view_of(group, now_ms)
+
+
+def _resume(turn: Turn, group: Group) -> None:
+    if not group.members:
+        return
+    for member in group.members.values():
+        turn.extend_session(group, member)
+    members = len(group.members)
+    turn.note(
+        GroupLoaded(
+            group_id=group.group_id, at_ms=turn.now_ms, generation_id=group.generation_id, members=members
+        )
+    )
+    if members > turn.config.group_max_size:
+        rebalancing.prepare_rebalance(turn, group, Cause(CauseKind.OVER_CAPACITY, turn.now_ms))
+
+
+def _timer_fired(turn: Turn, command: TimerFired) -> None:
+    key = command.key
+    if isinstance(key, SessionTimer):
+        session_timer_fired(turn, key)
+    elif isinstance(key, JoinTimer):
+        rebalancing.join_timer_fired(turn, key)
+    else:
+        syncing.sync_timer_fired(turn, key)
+
+
+def _handlers(groups: Groups) -> dict[type, Callable[..., Decision]]:
+    """Return which function handles which command."""
+
+    def in_a_turn(function: Callable[[Turn, C], None]) -> Callable[[C, int], Decision]:
+        def handle(command: C, now_ms: int) -> Decision:
+            turn = Turn(groups, now_ms)
+            function(turn, command)
+            return turn.decision()
+
+        return handle
+
+    return {
+        Heartbeat: partial(heartbeat, groups),
+        OffsetCommit: partial(commit_offsets, groups),
+        OffsetFetch: partial(fetch_offsets, groups),
+        JoinGroup: in_a_turn(joining.join),
+        SyncGroup: in_a_turn(syncing.sync),
+        LeaveGroup: in_a_turn(leaving.leave),
+        DescribeGroup: in_a_turn(administration.describe_group),
+        ListGroups: in_a_turn(administration.list_groups),
+        DeleteGroup: in_a_turn(administration.delete_group),
+        OffsetDelete: in_a_turn(offset_removal.delete_offsets),
+        TopicsDeleted: in_a_turn(offset_removal.delete_topics),
+        ExpireOffsets: in_a_turn(offset_removal.expire_offsets),
+        TimerFired: in_a_turn(_timer_fired),
+        RequestLost: in_a_turn(lose),
+    }

@@ -1,0 +1,80 @@
+"""What the core hands back: records to log, effects to run once they are flushed."""
+
+import msgspec
+
+from kohort.broker.group.events import Event
+from kohort.protocol.offsets_topic import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
+from kohort.protocol.schema import Message
+
+
+class Record(msgspec.Struct, frozen=True, gc=False):
+    """One record of `__consumer_offsets`, not yet encoded; a value of None is a tombstone."""
+
+    key: OffsetCommitKey | GroupMetadataKey
+    value: OffsetCommitValue | GroupMetadataValue | None
+
+
+class SessionTimer(msgspec.Struct, frozen=True):
+    """The key of the timer that ends a member's session, or an unused member id."""
+
+    group_id: str
+    member_id: str
+
+
+class JoinTimer(msgspec.Struct, frozen=True):
+    """The key of the timer that ends a group's join phase."""
+
+    group_id: str
+
+
+class SyncTimer(msgspec.Struct, frozen=True):
+    """The key of the timer that puts out members that do not sync."""
+
+    group_id: str
+
+
+TimerKey = SessionTimer | JoinTimer | SyncTimer
+
+
+class Reply(msgspec.Struct, frozen=True, gc=False):
+    """Answer this request with this message; each request is answered at most once."""
+
+    request_id: int
+    message: Message
+
+
+class SetTimer(msgspec.Struct, frozen=True, gc=False):
+    """Send `TimerFired(key)` at `deadline_ms`; an earlier timer of the same key is replaced."""
+
+    key: TimerKey
+    deadline_ms: int
+
+
+class CancelTimer(msgspec.Struct, frozen=True, gc=False):
+    """Forget the timer of this key. One that fires all the same does no harm."""
+
+    key: TimerKey
+
+
+class Note(msgspec.Struct, frozen=True, gc=False):
+    """Tell whoever listens: the log, the metrics, the page."""
+
+    event: Event
+
+
+Effect = Reply | SetTimer | CancelTimer | Note
+
+
+class Decision(msgspec.Struct, frozen=True, gc=False):
+    """What the shell owes the core, in order: replay and append `records`, flush, run `effects`."""
+
+    records: tuple[Record, ...] = ()
+    effects: tuple[Effect, ...] = ()
+
+
+NOTHING = Decision()

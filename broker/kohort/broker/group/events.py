@@ -1,0 +1,221 @@
+"""What happened in a group, for the log, the metrics and the page: `msgspec.json.encode` writes each.
+
+Times are in milliseconds since 1970, durations in milliseconds.
+"""
+
+from enum import Enum
+
+import msgspec
+
+
+class CauseKind(Enum):
+    """Why a rebalance began."""
+
+    MEMBER_JOINED = "a member joined"
+    MEMBER_LEFT = "a member left"
+    MEMBER_EXPIRED = "a member missed its session timeout"
+    MEMBER_DID_NOT_SYNC = "a member did not sync in time"
+    LEADER_REJOINED = "the leader rejoined"
+    TOPIC_METADATA_CHANGED = "the leader saw topics or partitions change"
+    SUBSCRIPTION_CHANGED = "a member changed its subscription"
+    OWNERSHIP_CHANGED = "a member gave up partitions (cooperative)"
+    PROTOCOLS_CHANGED = "a member changed its assignors"
+    STATIC_MEMBER_REPLACED = "a static member came back under a new id"
+    OVER_CAPACITY = "the loaded group has more members than group.max.size"
+
+
+class Cause(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Why a rebalance began, by whom, and with which words of the client (KIP-800)."""
+
+    kind: CauseKind
+    at_ms: int
+    member_id: str = ""
+    client_id: str = ""
+    group_instance_id: str | None = None
+    reason: str = ""
+
+
+class Waited(msgspec.Struct, frozen=True):
+    """Whom a join phase waited for, and how long; `joined` is False for whom it waited in vain."""
+
+    member_id: str
+    client_id: str
+    waited_ms: int
+    joined: bool
+
+
+class Move(msgspec.Struct, frozen=True):
+    """One partition that changed hands; None where nobody had or has it.
+
+    `still_ms`: how long nobody read it, at most: from its owner's rejoining to the new assignment.
+    """
+
+    topic: str
+    partition: int
+    from_member_id: str | None
+    to_member_id: str | None
+    still_ms: int
+
+
+class Outcome(Enum):
+    """How a rebalance ended."""
+
+    STABLE = "stable"
+    EMPTY = "empty"
+    RESTARTED = "restarted"
+
+
+class RebalanceReport(msgspec.Struct, frozen=True, kw_only=True):
+    """A past rebalance, explained.
+
+    `generation_id` is the one that it led to. `waited_for` has the slowest first. `still_ms` is the time
+    from the start to the assignment, in which an eager group reads nothing.
+    """
+
+    outcome: Outcome
+    generation_id: int
+    cause: Cause
+    further_causes: tuple[Cause, ...]
+    started_ms: int
+    join_ms: int
+    sync_ms: int
+    still_ms: int
+    members: int
+    leader: str | None
+    protocol_name: str | None
+    waited_for: tuple[Waited, ...]
+    removed_member_ids: tuple[str, ...]
+    moves: tuple[Move, ...]
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=True):
+    """Something that happened in a group."""
+
+    group_id: str
+    at_ms: int
+
+
+class MemberEvent(Event, frozen=True, kw_only=True):
+    """Something that happened to a member."""
+
+    member_id: str
+    client_id: str = ""
+    client_host: str = ""
+    group_instance_id: str | None = None
+
+
+class MemberIdGiven(MemberEvent, frozen=True, kw_only=True):
+    """A dynamic member was sent away to join again with this id (KIP-394)."""
+
+
+class MemberIdExpired(MemberEvent, frozen=True, kw_only=True):
+    """An id was given and never used."""
+
+
+class MemberJoined(MemberEvent, frozen=True, kw_only=True):
+    """A new member is in; it takes part from the next generation."""
+
+    reason: str = ""
+
+
+class MemberRejoined(MemberEvent, frozen=True, kw_only=True):
+    """A member asks for the next generation."""
+
+    reason: str = ""
+
+
+class MemberLeft(MemberEvent, frozen=True, kw_only=True):
+    """A member said goodbye; `reason` in its own words (KIP-800)."""
+
+    reason: str = ""
+
+
+class MemberExpired(MemberEvent, frozen=True, kw_only=True):
+    """A member was put out: nothing was heard of it for `after_ms`."""
+
+    after_ms: int
+    reason: str = ""
+
+
+class MemberFenced(MemberEvent, frozen=True, kw_only=True):
+    """A second claimant of a group.instance.id took the place of this member."""
+
+    by_member_id: str
+
+
+class StaticMemberReturned(MemberEvent, frozen=True, kw_only=True):
+    """A static member came back; `rebalances` says whether its group has to rebalance for it."""
+
+    former_member_id: str
+    rebalances: bool
+
+
+class MemberRefused(MemberEvent, frozen=True, kw_only=True):
+    """A join was answered with an error."""
+
+    error: str
+
+
+class RebalanceStarted(Event, frozen=True, kw_only=True):
+    """The group asks everyone to join again."""
+
+    cause: Cause
+    from_generation_id: int
+    members: int
+
+
+class RebalanceExtended(Event, frozen=True, kw_only=True):
+    """Members keep coming to a new group: it waits for more until `deadline_ms`."""
+
+    deadline_ms: int
+    members: int
+
+
+class JoinCompleted(Event, frozen=True, kw_only=True):
+    """Everyone expected has joined, or was put out: the leader assigns now."""
+
+    generation_id: int
+    leader: str
+    protocol_name: str
+    members: int
+    waited_ms: int
+    waited_for: tuple[Waited, ...]
+
+
+class LeaderElected(Event, frozen=True, kw_only=True):
+    """The former leader did not rejoin; another member leads."""
+
+    leader: str
+    former_leader: str
+
+
+class RebalanceCompleted(Event, frozen=True, kw_only=True):
+    """A rebalance is over, one way or another."""
+
+    report: RebalanceReport
+
+
+class GroupEmptied(Event, frozen=True, kw_only=True):
+    """The last member is gone."""
+
+    generation_id: int
+
+
+class GroupDeleted(Event, frozen=True, kw_only=True):
+    """The group is gone: on request, or because its last offset expired."""
+
+    expired: bool
+
+
+class OffsetsRemoved(Event, frozen=True, kw_only=True):
+    """Offsets were let go; `reason` is one of expired, topic deleted, group deleted, on request."""
+
+    offsets: int
+    reason: str
+
+
+class GroupLoaded(Event, frozen=True, kw_only=True):
+    """A group came back from the log with its members and goes on where it was."""
+
+    generation_id: int
+    members: int

@@ -1,0 +1,206 @@
+"""A classic group: its members, its generation, its offsets."""
+
+from collections import deque
+
+from kohort.broker.group.events import RebalanceReport
+from kohort.broker.group.member import Member
+from kohort.broker.group.rebalance import Rebalance
+from kohort.broker.group.state import TRANSITIONS, GroupState
+from kohort.protocol.consumer import ConsumerProtocolSubscription
+from kohort.protocol.errors import ApiError, ErrorCode, WireError
+from kohort.protocol.messages import JoinGroupRequestProtocol
+from kohort.protocol.offsets_topic import GroupMetadataValue, OffsetCommitValue
+
+CONSUMER = "consumer"
+REBALANCES_KEPT = 32
+
+Offsets = dict[str, dict[int, OffsetCommitValue]]
+
+
+class Group:
+    """A group as one shard knows it (Kafka: ClassicGroup).
+
+    Two kinds of state live here. What the log says: `metadata` and `offsets`; `replay` alone changes
+    them. What is under way and is lost with the process: everything else, first of all the members
+    that have joined a generation whose assignment is not logged yet.
+    """
+
+    __slots__ = (
+        "awaiting_joins",
+        "generation_id",
+        "group_id",
+        "history",
+        "join_deadline_ms",
+        "leader",
+        "members",
+        "metadata",
+        "offsets",
+        "pending_members",
+        "pending_syncs",
+        "protocol_counts",
+        "protocol_name",
+        "protocol_type",
+        "rebalance",
+        "state",
+        "state_since_ms",
+        "static_members",
+        "sync_deadline_ms",
+    )
+
+    def __init__(self, group_id: str) -> None:
+        self.group_id = group_id
+        self.metadata: GroupMetadataValue | None = None
+        self.offsets: Offsets = {}
+        self.state = GroupState.EMPTY
+        self.state_since_ms = -1
+        self.generation_id = 0
+        self.protocol_type: str | None = None
+        self.protocol_name: str | None = None
+        self.leader: str | None = None
+        self.members: dict[str, Member] = {}
+        self.static_members: dict[str, str] = {}
+        self.protocol_counts: dict[str, int] = {}
+        self.awaiting_joins = 0
+        self.pending_members: dict[str, int] = {}  # Given ids (KIP-394), and when each expires.
+        self.pending_syncs: dict[str, None] = {}  # In order, unlike a set: decisions shall not vary.
+        self.join_deadline_ms: int | None = None
+        self.sync_deadline_ms: int | None = None
+        self.rebalance: Rebalance | None = None
+        self.history: deque[RebalanceReport] = deque(maxlen=REBALANCES_KEPT)
+
+    def __repr__(self) -> str:
+        return f"Group({self.group_id!r}, {self.state.value}, generation={self.generation_id})"
+
+    def become(self, state: GroupState, now_ms: int) -> None:
+        """Go over to `state`; a way that Kafka's groups do not have is a bug."""
+        assert state in TRANSITIONS[self.state], (self, state)
+        self.state = state
+        self.state_since_ms = now_ms
+
+    # Members.
+
+    def add(self, member: Member) -> None:
+        """Take a member in; the first one leads and says what kind of group it is."""
+        assert member.member_id not in self.members, member
+        if member.group_instance_id is not None:
+            assert member.group_instance_id not in self.static_members, member
+            self.static_members[member.group_instance_id] = member.member_id
+        if self.leader is None:
+            self.leader = member.member_id
+        self.members[member.member_id] = member
+        self._count(member, 1)
+        self.pending_members.pop(member.member_id, None)
+
+    def remove(self, member_id: str) -> Member:
+        """Return the member that is no longer one; its parked requests have been answered before."""
+        member = self.members.pop(member_id)
+        assert not member.is_waiting, member
+        self._count(member, -1)
+        if member.group_instance_id is not None:
+            del self.static_members[member.group_instance_id]
+        if self.leader == member_id:
+            self.leader = next(iter(self.members), None)
+        self.pending_syncs.pop(member_id, None)
+        return member
+
+    def replace(self, old: Member, new: Member) -> None:
+        """Let a second claimant of a group.instance.id stand where the first stood (KIP-345)."""
+        assert not old.is_waiting, old
+        assert new.group_instance_id is not None
+        new.assignment = old.assignment
+        self.members = {
+            each.member_id: each for each in (new if one is old else one for one in self.members.values())
+        }
+        self._count(old, -1)
+        self._count(new, 1)
+        self.static_members[new.group_instance_id] = new.member_id
+        if self.leader == old.member_id:
+            self.leader = new.member_id
+        if old.member_id in self.pending_syncs:
+            del self.pending_syncs[old.member_id]
+            self.pending_syncs[new.member_id] = None
+
+    def check_member(self, member_id: str, group_instance_id: str | None) -> Member:
+        """Return the member. Raises: ApiError as Kafka has it for strangers and for fenced members."""
+        if group_instance_id is not None:
+            owner = self.static_members.get(group_instance_id)
+            if owner is None:
+                raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
+            if owner != member_id:
+                raise ApiError(ErrorCode.FENCED_INSTANCE_ID)
+        member = self.members.get(member_id)
+        if member is None:
+            raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
+        return member
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the group has no members and starts none of a rebalance."""
+        return self.state is GroupState.EMPTY
+
+    @property
+    def has_all_members_joined(self) -> bool:
+        """Whether nobody is missing in the join phase, nor anybody who was given an id."""
+        return self.awaiting_joins == len(self.members) and not self.pending_members
+
+    def rebalance_timeout_ms(self) -> int:
+        """Return the longest time that a member asks for to rejoin."""
+        return max((each.rebalance_timeout_ms for each in self.members.values()), default=0)
+
+    # Protocols.
+
+    def supports(self, protocol_type: str, protocols: tuple[JoinGroupRequestProtocol, ...]) -> bool:
+        """Return whether a member with these protocols fits: one of them is everybody's."""
+        if self.is_empty:
+            return bool(protocol_type) and bool(protocols)
+        everyone = len(self.members)
+        return protocol_type == self.protocol_type and any(
+            self.protocol_counts.get(each.name, 0) == everyone for each in protocols
+        )
+
+    def select_protocol(self) -> str:
+        """Return the protocol with most votes; each member votes for its first that all speak."""
+        everyone = len(self.members)
+        votes: dict[str, int] = {}
+        for member in self.members.values():
+            choice = next(
+                each.name for each in member.protocols if self.protocol_counts[each.name] == everyone
+            )
+            votes[choice] = votes.get(choice, 0) + 1
+        return max(votes, key=lambda name: votes[name])
+
+    def update_protocols(self, member: Member, protocols: tuple[JoinGroupRequestProtocol, ...]) -> None:
+        """Let the member speak these protocols from now on."""
+        self._count(member, -1)
+        member.protocols = protocols
+        self._count(member, 1)
+
+    def _count(self, member: Member, difference: int) -> None:
+        for protocol in member.protocols:
+            count = self.protocol_counts.get(protocol.name, 0) + difference
+            if count:
+                self.protocol_counts[protocol.name] = count
+            else:
+                del self.protocol_counts[protocol.name]
+
+    def subscribes_to(self, topic: str) -> bool:
+        """Return whether a member reads the topic; where nobody can tell, a consumer group does."""
+        if self.protocol_type != CONSUMER:
+            return False
+        topics = self.subscribed_topics()
+        return topics is None or topic in topics
+
+    def subscribed_topics(self) -> frozenset[str] | None:
+        """Return what the members of a consumer group read, or None where their bytes do not say."""
+        if self.protocol_type != CONSUMER:
+            return None
+        topics: set[str] = set()
+        for member in self.members.values():
+            metadata = member.metadata(self.protocol_name)
+            if metadata is None:
+                return None
+            try:
+                topics.update(ConsumerProtocolSubscription.decode_versioned(metadata).topics)
+            except WireError:
+                return None
+        return frozenset(topics)

@@ -1,0 +1,219 @@
+"""JoinGroup: new members, members that come back, and ids given in advance (KIP-394)."""
+
+from kohort.broker.group.commands import JoinGroup
+from kohort.broker.group.decision import SessionTimer
+from kohort.broker.group.events import CauseKind, MemberIdGiven, MemberJoined, MemberRefused, MemberRejoined
+from kohort.broker.group.group import Group
+from kohort.broker.group.member import Member, unique_by_name
+from kohort.broker.group.parking import dismiss, join_error, park_join
+from kohort.broker.group.rebalancing import (
+    complete_join_if_all_joined,
+    join_success,
+    joined_members,
+    member_cause,
+    rebalance_or_complete,
+)
+from kohort.broker.group.rejoin_causes import rejoin_cause
+from kohort.broker.group.state import GroupState
+from kohort.broker.group.static_membership import replace_static_member
+from kohort.broker.group.turn import Turn
+from kohort.protocol.errors import ApiError, ErrorCode
+from kohort.protocol.messages import JoinGroupRequest
+
+VERSION_OF_KNOWN_MEMBER_IDS = 4  # From here on a dynamic member must join with an id (KIP-394).
+
+
+def join(turn: Turn, command: JoinGroup) -> None:
+    """Answer the JoinGroup, or park it until the join phase ends."""
+    try:
+        _check_request(turn, command)
+        _join(turn, command)
+    except ApiError as error:
+        _refuse(turn, command, error)
+
+
+def rebalance_timeout_ms(command: JoinGroup) -> int:
+    """Return how long the member may take to rejoin; version 0 knew the session timeout alone."""
+    asked_ms = command.message.rebalance_timeout_ms
+    return command.message.session_timeout_ms if asked_ms < 0 else asked_ms
+
+
+def _check_request(turn: Turn, command: JoinGroup) -> None:
+    message, config = command.message, turn.config
+    if not message.group_id:
+        raise ApiError(ErrorCode.INVALID_GROUP_ID)
+    shortest_ms, longest_ms = config.group_min_session_timeout_ms, config.group_max_session_timeout_ms
+    if not shortest_ms <= message.session_timeout_ms <= longest_ms:
+        raise ApiError(ErrorCode.INVALID_SESSION_TIMEOUT)
+
+
+def _join(turn: Turn, command: JoinGroup) -> None:
+    message = command.message
+    group = turn.groups.by_id.get(message.group_id)
+    if group is None:
+        if message.member_id:
+            raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
+        if not (message.protocol_type and message.protocols):
+            raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+        group = turn.groups.get_or_create(message.group_id)
+    _check_capacity(turn, group, message.member_id)
+    if not group.supports(message.protocol_type, message.protocols):
+        raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    if message.member_id:
+        _join_with_id(turn, group, command)
+    else:
+        _join_without_id(turn, group, command)
+
+
+def _check_capacity(turn: Turn, group: Group, member_id: str) -> None:
+    """Raise GROUP_MAX_SIZE_REACHED where there is no room (Kafka: acceptJoiningMember)."""
+    limit = turn.config.group_max_size
+    if group.is_empty:
+        return
+    member = group.members.get(member_id)
+    if group.state is GroupState.PREPARING_REBALANCE:
+        if group.awaiting_joins < limit or (member is not None and member.awaiting_join is not None):
+            return
+    elif member is not None or len(group.members) < limit:
+        return
+    _drop_for_capacity(turn, group, member_id)
+    raise ApiError(ErrorCode.GROUP_MAX_SIZE_REACHED)
+
+
+def _drop_for_capacity(turn: Turn, group: Group, member_id: str) -> None:
+    """Forget a member, or an id, that came too late to have a place."""
+    group.pending_members.pop(member_id, None)
+    member = group.members.get(member_id)
+    if member is not None:
+        dismiss(turn, group, member, ErrorCode.UNKNOWN_MEMBER_ID)
+        group.remove(member_id)
+        turn.end_session(group, member)
+    complete_join_if_all_joined(turn, group)
+
+
+def _join_without_id(turn: Turn, group: Group, command: JoinGroup) -> None:
+    message = command.message
+    if message.group_instance_id is not None:
+        if message.group_instance_id in group.static_members:
+            replace_static_member(turn, group, command)
+        else:
+            _add_member(turn, group, command, command.member_id)
+    elif command.version >= VERSION_OF_KNOWN_MEMBER_IDS:
+        _give_member_id(turn, group, command)
+    else:
+        _add_member(turn, group, command, command.member_id)
+
+
+def _give_member_id(turn: Turn, group: Group, command: JoinGroup) -> None:
+    """Answer MEMBER_ID_REQUIRED; the id holds for a session timeout."""
+    deadline_ms = turn.now_ms + command.message.session_timeout_ms
+    group.pending_members[command.member_id] = deadline_ms
+    turn.set_timer(SessionTimer(group.group_id, command.member_id), deadline_ms)
+    turn.note(
+        MemberIdGiven(
+            group_id=group.group_id,
+            at_ms=turn.now_ms,
+            member_id=command.member_id,
+            client_id=command.client_id,
+            client_host=command.client_host,
+        )
+    )
+    turn.reply(command.request_id, join_error(ErrorCode.MEMBER_ID_REQUIRED, command.member_id))
+
+
+def _join_with_id(turn: Turn, group: Group, command: JoinGroup) -> None:
+    message = command.message
+    if message.member_id in group.pending_members and message.group_instance_id is None:
+        _add_member(turn, group, command, message.member_id)
+        return
+    member = group.check_member(message.member_id, message.group_instance_id)
+    if _has_to_rebalance(group, member, message):
+        _rejoin(turn, group, member, command)
+    else:  # It missed the answer, or nothing has changed: the current generation once more.
+        is_leader = member.member_id == group.leader
+        members = joined_members(group) if is_leader else ()
+        turn.reply(command.request_id, join_success(group, member.member_id, members))
+
+
+def _has_to_rebalance(group: Group, member: Member, message: JoinGroupRequest) -> bool:
+    """Return whether the group has to go on to another generation for a member that joins again."""
+    if group.state is GroupState.PREPARING_REBALANCE or not member.matches(message.protocols):
+        return True
+    return group.state is GroupState.STABLE and member.member_id == group.leader
+
+
+def _add_member(turn: Turn, group: Group, command: JoinGroup, member_id: str) -> None:
+    """Take a new member in, and rebalance for it."""
+    message = command.message
+    member = Member(
+        member_id=member_id,
+        group_instance_id=message.group_instance_id,
+        client_id=command.client_id,
+        client_host=command.client_host,
+        rebalance_timeout_ms=rebalance_timeout_ms(command),
+        session_timeout_ms=message.session_timeout_ms,
+        protocols=message.protocols,
+    )
+    member.is_new = True
+    if group.rebalance is not None and group.rebalance.is_initial:
+        group.rebalance.member_added = True
+    if not group.members:
+        group.protocol_type = message.protocol_type
+    group.add(member)
+    park_join(turn, group, member, command.request_id)
+    turn.extend_session(group, member, turn.config.group_new_member_join_timeout_ms)
+    turn.note(
+        MemberJoined(
+            group_id=group.group_id,
+            at_ms=turn.now_ms,
+            member_id=member_id,
+            client_id=member.client_id,
+            client_host=member.client_host,
+            group_instance_id=member.group_instance_id,
+            reason=message.reason or "",
+        )
+    )
+    rebalance_or_complete(turn, group, member_cause(turn, CauseKind.MEMBER_JOINED, member, message.reason))
+
+
+def _rejoin(turn: Turn, group: Group, member: Member, command: JoinGroup) -> None:
+    """Let a member join the next generation, with whatever it brings now."""
+    message = command.message
+    cause = rejoin_cause(turn, group, member, message)
+    group.update_protocols(member, unique_by_name(message.protocols))
+    member.rebalance_timeout_ms = rebalance_timeout_ms(command)
+    member.session_timeout_ms = message.session_timeout_ms
+    member.last_seen_ms = turn.now_ms
+    park_join(turn, group, member, command.request_id)
+    turn.note(
+        MemberRejoined(
+            group_id=group.group_id,
+            at_ms=turn.now_ms,
+            member_id=member.member_id,
+            client_id=member.client_id,
+            client_host=member.client_host,
+            group_instance_id=member.group_instance_id,
+            reason=message.reason or "",
+        )
+    )
+    if group.state is GroupState.PREPARING_REBALANCE:
+        complete_join_if_all_joined(turn, group)
+    else:
+        rebalance_or_complete(turn, group, cause)
+
+
+def _refuse(turn: Turn, command: JoinGroup, error: ApiError) -> None:
+    message = command.message
+    forgets_id = error.code is ErrorCode.GROUP_MAX_SIZE_REACHED
+    turn.reply(command.request_id, join_error(error.code, "" if forgets_id else message.member_id))
+    turn.note(
+        MemberRefused(
+            group_id=message.group_id,
+            at_ms=turn.now_ms,
+            member_id=message.member_id,
+            client_id=command.client_id,
+            client_host=command.client_host,
+            group_instance_id=message.group_instance_id,
+            error=error.code.name,
+        )
+    )

@@ -1,0 +1,117 @@
+"""LeaveGroup: members go at once, alone or several together."""
+
+from kohort.broker.group.commands import LeaveGroup
+from kohort.broker.group.decision import SessionTimer
+from kohort.broker.group.events import Cause, CauseKind, MemberLeft
+from kohort.broker.group.group import Group
+from kohort.broker.group.member import Member
+from kohort.broker.group.parking import dismiss
+from kohort.broker.group.rebalancing import complete_join_if_all_joined, member_cause, prepare_rebalance
+from kohort.broker.group.state import GroupState
+from kohort.broker.group.turn import Turn
+from kohort.protocol.errors import ApiError, ErrorCode
+from kohort.protocol.messages import LeaveGroupResponse, MemberIdentity, MemberResponse
+
+VERSION_OF_BATCHES = 3
+REASON_LENGTH_KEPT = 255
+
+
+def leave(turn: Turn, command: LeaveGroup) -> None:
+    """Let the members go; each gets its own error code, from version 3 on."""
+    message = command.message
+    if not message.group_id:
+        turn.reply(command.request_id, _answer(ErrorCode.INVALID_GROUP_ID))
+        return
+    is_batch = command.version >= VERSION_OF_BATCHES
+    identities = message.members if is_batch else (MemberIdentity(member_id=message.member_id),)
+    group = turn.groups.by_id.get(message.group_id)
+    if group is None:
+        codes = [ErrorCode.UNKNOWN_MEMBER_ID] * len(identities)
+    else:
+        codes = _leave_together(turn, group, identities)
+    turn.reply(command.request_id, _response(identities, codes, is_batch=is_batch))
+
+
+def _leave_together(turn: Turn, group: Group, identities: tuple[MemberIdentity, ...]) -> list[ErrorCode]:
+    """Return each one's error code; the group rebalances once for all who left."""
+    codes: list[ErrorCode] = []
+    causes: list[Cause] = []
+    for identity in identities:
+        try:
+            cause = _leave_one(turn, group, identity)
+        except ApiError as error:
+            codes.append(error.code)
+        else:
+            codes.append(ErrorCode.NONE)
+            causes += [cause] if cause is not None else []
+    if ErrorCode.NONE in codes:
+        _rebalance_without(turn, group, causes)
+    return codes
+
+
+def _rebalance_without(turn: Turn, group: Group, causes: list[Cause]) -> None:
+    if group.state is GroupState.PREPARING_REBALANCE:
+        assert group.rebalance is not None
+        for cause in causes:
+            group.rebalance.add_cause(cause)
+        complete_join_if_all_joined(turn, group)
+    elif causes:
+        prepare_rebalance(turn, group, causes[0])
+        if group.rebalance is not None:
+            for cause in causes[1:]:
+                group.rebalance.add_cause(cause)
+
+
+def _leave_one(turn: Turn, group: Group, identity: MemberIdentity) -> Cause | None:
+    """Return the cause for a rebalance; None where it was but an unused id. Raises: ApiError."""
+    member_id = identity.member_id
+    if member_id in group.pending_members:
+        del group.pending_members[member_id]
+        turn.cancel_timer(SessionTimer(group.group_id, member_id))
+        return None
+    if not member_id:  # An administrator removes a static member by its instance id alone.
+        member_id = group.static_members.get(identity.group_instance_id or "", "")
+        if not member_id:
+            raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
+    member = group.check_member(member_id, identity.group_instance_id)
+    return _let_go(turn, group, member, (identity.reason or "")[:REASON_LENGTH_KEPT])
+
+
+def _let_go(turn: Turn, group: Group, member: Member, reason: str) -> Cause:
+    dismiss(turn, group, member, ErrorCode.UNKNOWN_MEMBER_ID)
+    group.remove(member.member_id)
+    turn.end_session(group, member)
+    if group.rebalance is not None:
+        group.rebalance.expected.pop(member.member_id, None)
+    turn.note(
+        MemberLeft(
+            group_id=group.group_id,
+            at_ms=turn.now_ms,
+            member_id=member.member_id,
+            client_id=member.client_id,
+            client_host=member.client_host,
+            group_instance_id=member.group_instance_id,
+            reason=reason,
+        )
+    )
+    return member_cause(turn, CauseKind.MEMBER_LEFT, member, reason)
+
+
+def _response(
+    identities: tuple[MemberIdentity, ...], codes: list[ErrorCode], *, is_batch: bool
+) -> LeaveGroupResponse:
+    if not is_batch:
+        return _answer(codes[0])
+    return _answer(
+        ErrorCode.NONE,
+        tuple(
+            MemberResponse(
+                member_id=identity.member_id, group_instance_id=identity.group_instance_id, error_code=code
+            )
+            for identity, code in zip(identities, codes, strict=True)
+        ),
+    )
+
+
+def _answer(code: ErrorCode, members: tuple[MemberResponse, ...] = ()) -> LeaveGroupResponse:
+    return LeaveGroupResponse(throttle_time_ms=0, error_code=code, members=members)

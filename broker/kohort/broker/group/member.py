@@ -1,0 +1,101 @@
+"""A member of a classic group."""
+
+from kohort.protocol.messages import JoinGroupRequestProtocol
+from kohort.protocol.offsets_topic import MemberMetadata
+
+LOST = -1  # Stands for a parked request whose client went away: it counts, but nobody hears the answer.
+
+
+class Member:
+    """Who joined, with what, and what it waits for (Kafka: ClassicGroupMember).
+
+    `awaiting_join` and `awaiting_sync` are ids of parked requests; `parking` alone sets them.
+    `timer_ms` is when the session timer that the shell holds will fire: a heartbeat moves only
+    `session_deadline_ms`, and the timer is set again when it fires too early.
+    """
+
+    __slots__ = (
+        "assignment",
+        "awaiting_join",
+        "awaiting_sync",
+        "client_host",
+        "client_id",
+        "group_instance_id",
+        "is_new",
+        "last_seen_ms",
+        "member_id",
+        "protocols",
+        "rebalance_timeout_ms",
+        "session_deadline_ms",
+        "session_timeout_ms",
+        "timer_ms",
+    )
+
+    def __init__(
+        self,
+        *,
+        member_id: str,
+        group_instance_id: str | None,
+        client_id: str,
+        client_host: str,
+        rebalance_timeout_ms: int,
+        session_timeout_ms: int,
+        protocols: tuple[JoinGroupRequestProtocol, ...],
+    ) -> None:
+        self.member_id = member_id
+        self.group_instance_id = group_instance_id
+        self.client_id = client_id
+        self.client_host = client_host
+        self.rebalance_timeout_ms = rebalance_timeout_ms
+        self.session_timeout_ms = session_timeout_ms
+        self.protocols = unique_by_name(protocols)
+        self.assignment = b""
+        self.is_new = False
+        self.awaiting_join: int | None = None
+        self.awaiting_sync: int | None = None
+        self.session_deadline_ms = 0
+        self.last_seen_ms = 0
+        self.timer_ms: int | None = None
+
+    def __repr__(self) -> str:
+        return f"Member({self.member_id!r}, instance={self.group_instance_id!r})"
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a request of the member is parked, which keeps its session alive."""
+        return self.awaiting_join is not None or self.awaiting_sync is not None
+
+    def metadata(self, protocol_name: str | None) -> bytes | None:
+        """Return what the member said under that protocol, or None where it does not speak it."""
+        return next((each.metadata for each in self.protocols if each.name == protocol_name), None)
+
+    def matches(self, protocols: tuple[JoinGroupRequestProtocol, ...]) -> bool:
+        """Return whether a join brings just the protocols that the member joined with."""
+        return self.protocols == unique_by_name(protocols)
+
+
+def unique_by_name(
+    protocols: tuple[JoinGroupRequestProtocol, ...],
+) -> tuple[JoinGroupRequestProtocol, ...]:
+    """Return the protocols without a second one of the same name."""
+    if len(protocols) < 2:
+        return tuple(protocols)
+    first: dict[str, JoinGroupRequestProtocol] = {}
+    for protocol in protocols:
+        first.setdefault(protocol.name, protocol)
+    return tuple(first.values())
+
+
+def loaded_member(metadata: MemberMetadata, protocol_name: str | None) -> Member:
+    """Return a member as the log knows it: with the one protocol that its group had chosen."""
+    protocol = JoinGroupRequestProtocol(name=protocol_name or "", metadata=metadata.subscription)
+    timeout_ms = metadata.rebalance_timeout
+    return Member(
+        member_id=metadata.member_id,
+        group_instance_id=metadata.group_instance_id,
+        client_id=metadata.client_id,
+        client_host=metadata.client_host,
+        rebalance_timeout_ms=metadata.session_timeout if timeout_ms < 0 else timeout_ms,
+        session_timeout_ms=metadata.session_timeout,
+        protocols=(protocol,),
+    )

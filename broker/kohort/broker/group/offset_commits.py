@@ -1,0 +1,173 @@
+"""OffsetCommit and OffsetFetch: how far a group has read."""
+
+from kohort.broker.group.commands import OffsetCommit, OffsetFetch
+from kohort.broker.group.decision import Decision, Record, Reply
+from kohort.broker.group.group import Group
+from kohort.broker.group.state import GroupState
+from kohort.broker.group.turn import Groups
+from kohort.protocol.errors import ApiError, ErrorCode
+from kohort.protocol.messages import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopics,
+)
+from kohort.protocol.offsets_topic import OffsetCommitKey, OffsetCommitValue
+
+VERSION_OF_GROUP_ID_NOT_FOUND = 9
+NO_OFFSET = -1
+
+
+def commit_offsets(groups: Groups, command: OffsetCommit, now_ms: int) -> Decision:
+    """Return the records and the answer; metadata that is too long fails its partition alone."""
+    message = command.message
+    group = groups.by_id.get(message.group_id)
+    try:
+        _check_commit(group, command)
+    except ApiError as error:
+        return Decision((), (Reply(command.request_id, commit_error(message, error.code)),))
+    if group is not None and group.state is not GroupState.EMPTY:
+        member = group.members[message.member_id]
+        member.last_seen_ms = now_ms
+        member.session_deadline_ms = now_ms + member.session_timeout_ms
+    limit = groups.config.offset_metadata_max_bytes
+    records: list[Record] = []
+    topics = tuple([_commit_topic(records, message, topic, limit, now_ms) for topic in message.topics])
+    return Decision(
+        tuple(records), (Reply(command.request_id, OffsetCommitResponse(throttle_time_ms=0, topics=topics)),)
+    )
+
+
+def commit_error(message: OffsetCommitRequest, code: ErrorCode) -> OffsetCommitResponse:
+    """Return the answer that fails every partition of the request with `code`."""
+    return OffsetCommitResponse(
+        throttle_time_ms=0,
+        topics=tuple(
+            OffsetCommitResponseTopic(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partitions=tuple(
+                    OffsetCommitResponsePartition(partition_index=each.partition_index, error_code=code)
+                    for each in topic.partitions
+                ),
+            )
+            for topic in message.topics
+        ),
+    )
+
+
+def fetch_offsets(groups: Groups, command: OffsetFetch, _now_ms: int) -> Decision:
+    """Return the committed offsets of one group, -1 where there is none.
+
+    What is answered has been flushed, since every answer follows the records before it; so each is
+    stable in the sense of KIP-447 as long as no transaction holds offsets back.
+    """
+    asked = command.group
+    group = groups.by_id.get(asked.group_id)
+    if asked.topics is None:
+        topics = _all_topics(group)
+    else:
+        topics = tuple([_fetch_topic(group, topic) for topic in asked.topics])
+    response = OffsetFetchResponseGroup(group_id=asked.group_id, topics=topics)
+    return Decision((), (Reply(command.request_id, response),))
+
+
+def _check_commit(group: Group | None, command: OffsetCommit) -> None:
+    """Pass a commit that may be kept. Raises: ApiError (Kafka: ClassicGroup.validateOffsetCommit)."""
+    message = command.message
+    generation_id = message.generation_id_or_member_epoch
+    if group is None:
+        if generation_id >= 0:
+            has_code = command.version >= VERSION_OF_GROUP_ID_NOT_FOUND
+            raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND if has_code else ErrorCode.ILLEGAL_GENERATION)
+        return
+    if generation_id < 0 and group.state is GroupState.EMPTY:
+        return  # A simple commit: of a consumer without a group, or of an administrator.
+    if generation_id < 0 and not message.member_id and message.group_instance_id is None:
+        raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
+    group.check_member(message.member_id, message.group_instance_id)
+    if generation_id != group.generation_id:
+        raise ApiError(ErrorCode.ILLEGAL_GENERATION)
+    if group.state is GroupState.COMPLETING_REBALANCE:
+        raise ApiError(ErrorCode.REBALANCE_IN_PROGRESS)
+
+
+def _commit_topic(
+    records: list[Record],
+    message: OffsetCommitRequest,
+    topic: OffsetCommitRequestTopic,
+    limit: int,
+    now_ms: int,
+) -> OffsetCommitResponseTopic:
+    partitions = []
+    for partition in topic.partitions:
+        metadata = partition.committed_metadata
+        if metadata is not None and len(metadata) > limit:
+            code = ErrorCode.OFFSET_METADATA_TOO_LARGE
+        else:
+            code = ErrorCode.NONE
+            records.append(_offset_record(message, topic, partition, now_ms))
+        partitions.append(
+            OffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=code)
+        )
+    return OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=tuple(partitions))
+
+
+def _offset_record(
+    message: OffsetCommitRequest,
+    topic: OffsetCommitRequestTopic,
+    partition: OffsetCommitRequestPartition,
+    now_ms: int,
+) -> Record:
+    retention_ms = message.retention_time_ms
+    return Record(
+        OffsetCommitKey(group=message.group_id, topic=topic.name, partition=partition.partition_index),
+        OffsetCommitValue(
+            offset=partition.committed_offset,
+            leader_epoch=partition.committed_leader_epoch,
+            metadata=partition.committed_metadata or "",
+            commit_timestamp=now_ms,
+            expire_timestamp=-1 if retention_ms < 0 else now_ms + retention_ms,
+            topic_id=topic.topic_id,
+        ),
+    )
+
+
+def _fetch_topic(group: Group | None, topic: OffsetFetchRequestTopics) -> OffsetFetchResponseTopics:
+    offsets = {} if group is None else group.offsets.get(topic.name, {})
+    return OffsetFetchResponseTopics(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        partitions=tuple([_fetched(index, offsets.get(index)) for index in topic.partition_indexes]),
+    )
+
+
+def _all_topics(group: Group | None) -> tuple[OffsetFetchResponseTopics, ...]:
+    if group is None:
+        return ()
+    topics = []
+    for name, offsets in group.offsets.items():
+        newest = max(offsets.values(), key=lambda value: value.commit_timestamp)
+        partitions = tuple([_fetched(index, value) for index, value in offsets.items()])
+        topics.append(OffsetFetchResponseTopics(name=name, topic_id=newest.topic_id, partitions=partitions))
+    return tuple(topics)
+
+
+def _fetched(index: int, value: OffsetCommitValue | None) -> OffsetFetchResponsePartitions:
+    if value is None:
+        return OffsetFetchResponsePartitions(
+            partition_index=index, committed_offset=NO_OFFSET, metadata="", error_code=ErrorCode.NONE
+        )
+    return OffsetFetchResponsePartitions(
+        partition_index=index,
+        committed_offset=value.offset,
+        committed_leader_epoch=value.leader_epoch,
+        metadata=value.metadata,
+        error_code=ErrorCode.NONE,
+    )

@@ -1,0 +1,127 @@
+"""Offsets that go: expired, deleted with their topic, or on request."""
+
+from kohort.broker.group.commands import ExpireOffsets, OffsetDelete, TopicsDeleted
+from kohort.broker.group.events import GroupDeleted, OffsetsRemoved
+from kohort.broker.group.group import CONSUMER, Group
+from kohort.broker.group.group_records import group_tombstone, offset_tombstone
+from kohort.broker.group.state import GroupState
+from kohort.broker.group.turn import Turn
+from kohort.protocol.errors import ApiError, ErrorCode
+from kohort.protocol.messages import (
+    OffsetDeleteRequestTopic,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+from kohort.protocol.offsets_topic import OffsetCommitValue
+
+
+def expire_offsets(turn: Turn, _command: ExpireOffsets) -> None:
+    """Let go of what nobody has used for the retention time, and of groups left without anything."""
+    for group in turn.groups.by_id.values():
+        if _expire(turn, group) and group.is_empty and not group.pending_members:
+            turn.log(group_tombstone(group.group_id))
+            turn.note(GroupDeleted(group_id=group.group_id, at_ms=turn.now_ms, expired=True))
+
+
+def delete_topics(turn: Turn, command: TopicsDeleted) -> None:
+    """Forget every group's offsets of topics that are gone."""
+    for group in turn.groups.by_id.values():
+        doomed = [
+            (topic, partition)
+            for topic in command.names & group.offsets.keys()
+            for partition in group.offsets[topic]
+        ]
+        remove_offsets(turn, group, sorted(doomed), "topic deleted")
+
+
+def delete_offsets(turn: Turn, command: OffsetDelete) -> None:
+    """Forget the offsets that were named, of topics that nobody in the group reads."""
+    message = command.message
+    try:
+        group = _check_deletion(turn, message.group_id)
+    except ApiError as error:
+        turn.reply(command.request_id, _deleted(error.code, ()))
+        return
+    topics = tuple(_delete_topic(turn, group, topic) for topic in message.topics)
+    turn.reply(command.request_id, _deleted(ErrorCode.NONE, topics))
+
+
+def remove_offsets(turn: Turn, group: Group, doomed: list[tuple[str, int]], reason: str) -> None:
+    """Log a tombstone for each of these offsets."""
+    for topic, partition in doomed:
+        turn.log(offset_tombstone(group.group_id, topic, partition))
+    if doomed:
+        turn.note(
+            OffsetsRemoved(group_id=group.group_id, at_ms=turn.now_ms, offsets=len(doomed), reason=reason)
+        )
+
+
+def all_offsets(group: Group) -> list[tuple[str, int]]:
+    """Return the partitions of which the group has an offset."""
+    return [(topic, partition) for topic, offsets in group.offsets.items() for partition in offsets]
+
+
+def _expire(turn: Turn, group: Group) -> bool:
+    """Let the group's expired offsets go; return whether no others are left."""
+    if not group.offsets:
+        return True
+    if not _may_expire(group):
+        return False
+    retention_ms = turn.config.offsets_retention_ms
+    unread = None if group.is_empty else group.subscribed_topics()
+    doomed = [
+        (topic, partition)
+        for topic, offsets in group.offsets.items()
+        if unread is None or topic not in unread
+        for partition, value in offsets.items()
+        if _is_expired(group, value, turn.now_ms, retention_ms)
+    ]
+    remove_offsets(turn, group, doomed, "expired")
+    return len(doomed) == sum(len(offsets) for offsets in group.offsets.values())
+
+
+def _may_expire(group: Group) -> bool:
+    """Return whether the group lets offsets go at all (Kafka: offsetExpirationCondition)."""
+    if group.is_empty:
+        return True
+    return group.state is GroupState.STABLE and group.subscribed_topics() is not None
+
+
+def _is_expired(group: Group, value: OffsetCommitValue, now_ms: int, retention_ms: int) -> bool:
+    if value.expire_timestamp >= 0:  # An old client said how long to keep it.
+        return now_ms >= value.expire_timestamp
+    since_ms = value.commit_timestamp
+    if group.is_empty and group.protocol_type is not None and group.state_since_ms >= 0:
+        since_ms = group.state_since_ms  # The clock of a group with members starts when they are gone.
+    return now_ms - since_ms >= retention_ms
+
+
+def _check_deletion(turn: Turn, group_id: str) -> Group:
+    """Return the group whose offsets may be deleted. Raises: ApiError (Kafka: validateOffsetDelete)."""
+    if not group_id:
+        raise ApiError(ErrorCode.INVALID_GROUP_ID)
+    group = turn.groups.existing(group_id)
+    if not group.is_empty and group.protocol_type != CONSUMER:
+        raise ApiError(ErrorCode.NON_EMPTY_GROUP)
+    return group
+
+
+def _deleted(code: ErrorCode, topics: tuple[OffsetDeleteResponseTopic, ...]) -> OffsetDeleteResponse:
+    return OffsetDeleteResponse(error_code=code, throttle_time_ms=0, topics=topics)
+
+
+def _delete_topic(turn: Turn, group: Group, topic: OffsetDeleteRequestTopic) -> OffsetDeleteResponseTopic:
+    code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if group.subscribes_to(topic.name) else ErrorCode.NONE
+    if code is ErrorCode.NONE:
+        kept = group.offsets.get(topic.name, {})
+        asked = dict.fromkeys(each.partition_index for each in topic.partitions)
+        doomed = [(topic.name, partition) for partition in asked if partition in kept]
+        remove_offsets(turn, group, doomed, "on request")
+    return OffsetDeleteResponseTopic(
+        name=topic.name,
+        partitions=tuple(
+            OffsetDeleteResponsePartition(partition_index=each.partition_index, error_code=code)
+            for each in topic.partitions
+        ),
+    )

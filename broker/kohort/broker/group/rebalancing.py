@@ -1,0 +1,268 @@
+"""The join phase: prepare, wait for everyone, put out who stays away, begin the next generation."""
+
+from kohort.broker.group.decision import JoinTimer, SyncTimer
+from kohort.broker.group.events import (
+    Cause,
+    CauseKind,
+    GroupEmptied,
+    JoinCompleted,
+    LeaderElected,
+    MemberExpired,
+    Outcome,
+    RebalanceExtended,
+    RebalanceStarted,
+)
+from kohort.broker.group.group import Group
+from kohort.broker.group.group_records import empty_group_record
+from kohort.broker.group.member import Member
+from kohort.broker.group.parking import answer_join, answer_sync, dismiss, sync_error
+from kohort.broker.group.rebalance import Rebalance
+from kohort.broker.group.reports import close_rebalance
+from kohort.broker.group.state import GroupState
+from kohort.broker.group.turn import Turn
+from kohort.protocol.errors import ErrorCode
+from kohort.protocol.messages import JoinGroupResponse, JoinGroupResponseMember
+
+
+def rebalance_or_complete(turn: Turn, group: Group, cause: Cause) -> None:
+    """Start a rebalance, or, where one is under way, end its join phase if nobody is missing."""
+    if group.state is GroupState.PREPARING_REBALANCE:
+        assert group.rebalance is not None
+        group.rebalance.add_cause(cause)
+        complete_join_if_all_joined(turn, group)
+    else:
+        prepare_rebalance(turn, group, cause)
+
+
+def complete_join_if_all_joined(turn: Turn, group: Group) -> None:
+    """End the join phase early, except that of a new group: it waits out its delay."""
+    if group.state is not GroupState.PREPARING_REBALANCE:
+        return
+    assert group.rebalance is not None
+    if not group.rebalance.is_initial and group.has_all_members_joined:
+        complete_join(turn, group)
+
+
+def prepare_rebalance(turn: Turn, group: Group, cause: Cause) -> None:
+    """Begin the join phase (Kafka: prepareRebalance)."""
+    if group.state is GroupState.COMPLETING_REBALANCE:
+        for member in group.members.values():
+            if answer_sync(turn, member, sync_error(ErrorCode.REBALANCE_IN_PROGRESS)):
+                turn.extend_session(group, member)
+        close_rebalance(turn, group, Outcome.RESTARTED)
+    stop_waiting_for_syncs(turn, group)
+    is_initial = group.is_empty
+    rebalance = _begin(turn, group, cause, is_initial=is_initial)
+    group.become(GroupState.PREPARING_REBALANCE, turn.now_ms)
+    if is_initial:
+        rebalance.delay_ms = max(turn.config.group_initial_rebalance_delay_ms, 0)
+        rebalance.remaining_ms = max(group.rebalance_timeout_ms() - rebalance.delay_ms, 0)
+        _wait_for_joins(turn, group, rebalance.delay_ms)
+    elif group.has_all_members_joined:
+        complete_join(turn, group)
+    else:
+        _wait_for_joins(turn, group, group.rebalance_timeout_ms())
+
+
+def join_timer_fired(turn: Turn, key: JoinTimer) -> None:
+    """End the join phase, or let a new group to which members keep coming wait once more."""
+    group = turn.groups.by_id.get(key.group_id)
+    if group is None or group.join_deadline_ms is None:
+        return
+    if turn.now_ms < group.join_deadline_ms:
+        turn.set_timer(key, group.join_deadline_ms)
+        return
+    rebalance = group.rebalance
+    assert rebalance is not None
+    if not (rebalance.is_initial and rebalance.member_added and rebalance.remaining_ms > 0):
+        complete_join(turn, group)
+        return
+    rebalance.member_added = False
+    waited_ms = rebalance.delay_ms
+    rebalance.delay_ms = min(turn.config.group_initial_rebalance_delay_ms, rebalance.remaining_ms)
+    rebalance.remaining_ms = max(rebalance.remaining_ms - waited_ms, 0)
+    deadline_ms = _wait_for_joins(turn, group, rebalance.delay_ms)
+    turn.note(
+        RebalanceExtended(
+            group_id=group.group_id, at_ms=turn.now_ms, deadline_ms=deadline_ms, members=len(group.members)
+        )
+    )
+
+
+def complete_join(turn: Turn, group: Group) -> None:
+    """End the join phase: on to the next generation, or to none where everybody has gone."""
+    rebalance = group.rebalance
+    assert rebalance is not None
+    _stop_waiting_for_joins(turn, group)
+    rebalance.waited_for = rebalance.waits(turn.now_ms)
+    _put_out_absent(turn, group, rebalance)
+    if not group.members:
+        _become_empty(turn, group)
+    elif _elect_leader(turn, group):
+        _begin_generation(turn, group, rebalance)
+    else:  # Only static members are left, and none of them is here: wait on, as Kafka does.
+        _wait_for_joins(turn, group, group.rebalance_timeout_ms())
+
+
+def stop_waiting_for_syncs(turn: Turn, group: Group) -> None:
+    """Expect no more SyncGroups."""
+    group.pending_syncs.clear()
+    if group.sync_deadline_ms is not None:
+        group.sync_deadline_ms = None
+        turn.cancel_timer(SyncTimer(group.group_id))
+
+
+def joined_members(group: Group) -> tuple[JoinGroupResponseMember, ...]:
+    """Return the members and their subscriptions, as a leader gets them."""
+    return tuple(
+        JoinGroupResponseMember(
+            member_id=member.member_id,
+            group_instance_id=member.group_instance_id,
+            metadata=member.metadata(group.protocol_name) or b"",
+        )
+        for member in group.members.values()
+    )
+
+
+def join_success(
+    group: Group,
+    member_id: str,
+    members: tuple[JoinGroupResponseMember, ...] = (),
+    *,
+    leader: str | None = None,
+    skip_assignment: bool = False,
+) -> JoinGroupResponse:
+    """Return the answer that tells a member its generation."""
+    return JoinGroupResponse(
+        throttle_time_ms=0,
+        error_code=ErrorCode.NONE,
+        generation_id=group.generation_id,
+        protocol_type=group.protocol_type,
+        protocol_name=group.protocol_name,
+        leader=leader or group.leader or "",
+        skip_assignment=skip_assignment,
+        member_id=member_id,
+        members=members,
+    )
+
+
+def member_cause(turn: Turn, kind: CauseKind, member: Member, reason: str | None = "") -> Cause:
+    """Return the cause that lies with a member."""
+    return Cause(
+        kind, turn.now_ms, member.member_id, member.client_id, member.group_instance_id, reason or ""
+    )
+
+
+def _begin(turn: Turn, group: Group, cause: Cause, *, is_initial: bool) -> Rebalance:
+    expected = {each.member_id: each.client_id for each in group.members.values() if not each.is_new}
+    rebalance = Rebalance(cause, turn.now_ms, group.generation_id, expected, is_initial=is_initial)
+    for member in group.members.values():
+        if member.awaiting_join is not None:
+            rebalance.joined_ms[member.member_id] = turn.now_ms
+    group.rebalance = rebalance
+    turn.note(
+        RebalanceStarted(
+            group_id=group.group_id,
+            at_ms=turn.now_ms,
+            cause=cause,
+            from_generation_id=group.generation_id,
+            members=len(group.members),
+        )
+    )
+    return rebalance
+
+
+def _wait_for_joins(turn: Turn, group: Group, delay_ms: int) -> int:
+    deadline_ms = turn.now_ms + delay_ms
+    group.join_deadline_ms = deadline_ms
+    turn.set_timer(JoinTimer(group.group_id), deadline_ms)
+    return deadline_ms
+
+
+def _stop_waiting_for_joins(turn: Turn, group: Group) -> None:
+    if group.join_deadline_ms is not None:
+        group.join_deadline_ms = None
+        turn.cancel_timer(JoinTimer(group.group_id))
+
+
+def _put_out_absent(turn: Turn, group: Group, rebalance: Rebalance) -> None:
+    """Put out the dynamic members that did not rejoin; static ones keep their place (KIP-345)."""
+    absent = [
+        each
+        for each in group.members.values()
+        if each.awaiting_join is None and each.group_instance_id is None
+    ]
+    for member in absent:
+        put_out(turn, group, member, "did not rejoin within the rebalance timeout")
+        rebalance.removed.append(member.member_id)
+
+
+def put_out(turn: Turn, group: Group, member: Member, reason: str) -> None:
+    """Remove a member that was not heard of; what it waits for is answered UNKNOWN_MEMBER_ID."""
+    dismiss(turn, group, member, ErrorCode.UNKNOWN_MEMBER_ID)
+    group.remove(member.member_id)
+    turn.end_session(group, member)
+    turn.note(
+        MemberExpired(
+            group_id=group.group_id,
+            at_ms=turn.now_ms,
+            member_id=member.member_id,
+            client_id=member.client_id,
+            client_host=member.client_host,
+            group_instance_id=member.group_instance_id,
+            after_ms=turn.now_ms - member.last_seen_ms,
+            reason=reason,
+        )
+    )
+
+
+def _elect_leader(turn: Turn, group: Group) -> bool:
+    """Let a member that has joined lead; return whether one has (Kafka: maybeElectNewJoinedLeader)."""
+    assert group.leader is not None
+    if group.members[group.leader].awaiting_join is not None:
+        return True
+    joined = next((each for each in group.members.values() if each.awaiting_join is not None), None)
+    if joined is None:
+        return False
+    former, group.leader = group.leader, joined.member_id
+    turn.note(
+        LeaderElected(group_id=group.group_id, at_ms=turn.now_ms, leader=group.leader, former_leader=former)
+    )
+    return True
+
+
+def _become_empty(turn: Turn, group: Group) -> None:
+    """Log that nobody is left; `replay` makes the group Empty."""
+    turn.log(empty_group_record(group, turn.now_ms))
+    close_rebalance(turn, group, Outcome.EMPTY)
+    turn.note(GroupEmptied(group_id=group.group_id, at_ms=turn.now_ms, generation_id=group.generation_id + 1))
+
+
+def _begin_generation(turn: Turn, group: Group, rebalance: Rebalance) -> None:
+    """Answer every JoinGroup, and expect everybody's SyncGroup within the rebalance timeout."""
+    group.generation_id += 1
+    group.protocol_name = group.select_protocol()
+    group.become(GroupState.COMPLETING_REBALANCE, turn.now_ms)
+    rebalance.join_completed_ms = turn.now_ms
+    members = joined_members(group)
+    for member in group.members.values():
+        is_leader = member.member_id == group.leader
+        answer_join(turn, group, member, join_success(group, member.member_id, members if is_leader else ()))
+        turn.extend_session(group, member)
+        member.is_new = False
+        group.pending_syncs[member.member_id] = None
+    group.sync_deadline_ms = turn.now_ms + group.rebalance_timeout_ms()
+    turn.set_timer(SyncTimer(group.group_id), group.sync_deadline_ms)
+    assert group.leader is not None
+    turn.note(
+        JoinCompleted(
+            group_id=group.group_id,
+            at_ms=turn.now_ms,
+            generation_id=group.generation_id,
+            leader=group.leader,
+            protocol_name=group.protocol_name,
+            members=len(group.members),
+            waited_ms=turn.now_ms - rebalance.started_ms,
+            waited_for=rebalance.waited_for,
+        )
+    )

@@ -1,0 +1,87 @@
+"""Rebalances explained: what moved, who was waited for, how long partitions stood still."""
+
+from collections.abc import Iterable, Mapping
+
+from kohort.broker.group.events import Move, Outcome, RebalanceCompleted, RebalanceReport
+from kohort.broker.group.group import CONSUMER, Group
+from kohort.broker.group.rebalance import Rebalance
+from kohort.broker.group.turn import Turn
+from kohort.protocol.consumer import ConsumerProtocolAssignment
+from kohort.protocol.errors import WireError
+
+MOVES_KEPT = 1_000
+
+Owners = dict[tuple[str, int], str]
+
+
+def close_rebalance(
+    turn: Turn, group: Group, outcome: Outcome, assignments: Mapping[str, bytes] | None = None
+) -> None:
+    """Put the rebalance under way into the group's history, and tell of it.
+
+    Called before `replay` has taken the outcome over: `group.metadata` still holds what was before.
+    """
+    rebalance = group.rebalance
+    assert rebalance is not None
+    report = _report(turn.now_ms, group, rebalance, outcome, assignments or {})
+    group.history.append(report)
+    turn.note(RebalanceCompleted(group_id=group.group_id, at_ms=turn.now_ms, report=report))
+
+
+def owners(group: Group, assignments: Iterable[tuple[str, bytes]]) -> Owners:
+    """Return who has which partition; of other than consumer groups nobody can say."""
+    owned: Owners = {}
+    if group.protocol_type != CONSUMER:
+        return owned
+    for member_id, assignment in assignments:
+        for topic, partition in assigned_partitions(assignment):
+            owned[topic, partition] = member_id
+    return owned
+
+
+def assigned_partitions(assignment: bytes) -> list[tuple[str, int]]:
+    """Return the partitions in a consumer's assignment; none where the bytes do not say."""
+    if not assignment:
+        return []
+    try:
+        decoded = ConsumerProtocolAssignment.decode_versioned(assignment)
+    except WireError:
+        return []
+    return [(each.topic, partition) for each in decoded.assigned_partitions for partition in each.partitions]
+
+
+def _report(
+    now_ms: int, group: Group, rebalance: Rebalance, outcome: Outcome, assignments: Mapping[str, bytes]
+) -> RebalanceReport:
+    join_completed_ms = now_ms if rebalance.join_completed_ms is None else rebalance.join_completed_ms
+    return RebalanceReport(
+        outcome=outcome,
+        generation_id=group.generation_id + (outcome is Outcome.EMPTY),
+        cause=rebalance.cause,
+        further_causes=tuple(rebalance.further_causes),
+        started_ms=rebalance.started_ms,
+        join_ms=join_completed_ms - rebalance.started_ms,
+        sync_ms=now_ms - join_completed_ms,
+        still_ms=now_ms - rebalance.started_ms,
+        members=len(group.members),
+        leader=group.leader,
+        protocol_name=group.protocol_name,
+        waited_for=rebalance.waited_for,
+        removed_member_ids=tuple(rebalance.removed),
+        moves=() if outcome is Outcome.RESTARTED else _moves(now_ms, group, rebalance, assignments),
+    )
+
+
+def _moves(
+    now_ms: int, group: Group, rebalance: Rebalance, assignments: Mapping[str, bytes]
+) -> tuple[Move, ...]:
+    logged = () if group.metadata is None else group.metadata.members
+    before = owners(group, ((each.member_id, each.assignment) for each in logged))
+    after = owners(group, assignments.items())
+    moves = []
+    for topic, partition in sorted(before.keys() | after.keys()):
+        old, new = before.get((topic, partition)), after.get((topic, partition))
+        if old != new:
+            stopped_ms = rebalance.joined_ms.get(old or "", rebalance.started_ms)
+            moves.append(Move(topic, partition, old, new, now_ms - stopped_ms))
+    return tuple(moves[:MOVES_KEPT])

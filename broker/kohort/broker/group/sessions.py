@@ -1,0 +1,95 @@
+"""Heartbeats, and what happens when they stay away."""
+
+from kohort.broker.group.commands import Heartbeat
+from kohort.broker.group.decision import Decision, Reply, SessionTimer
+from kohort.broker.group.events import CauseKind, MemberIdExpired
+from kohort.broker.group.group import Group
+from kohort.broker.group.member import Member
+from kohort.broker.group.rebalancing import complete_join, member_cause, prepare_rebalance, put_out
+from kohort.broker.group.state import GroupState
+from kohort.broker.group.turn import Groups, Turn
+from kohort.protocol.errors import ErrorCode
+from kohort.protocol.messages import HeartbeatRequest, HeartbeatResponse
+
+ALIVE = HeartbeatResponse(throttle_time_ms=0, error_code=ErrorCode.NONE)
+REBALANCING = HeartbeatResponse(throttle_time_ms=0, error_code=ErrorCode.REBALANCE_IN_PROGRESS)
+
+
+def heartbeat(groups: Groups, command: Heartbeat, now_ms: int) -> Decision:
+    """Return the answer at once. The most frequent command: it sets no timer, it moves a deadline."""
+    message = command.message
+    group = groups.by_id.get(message.group_id)
+    member = None if group is None else group.members.get(message.member_id)
+    if (
+        group is None
+        or member is None
+        or message.generation_id != group.generation_id
+        or (message.group_instance_id is not None and message.group_instance_id != member.group_instance_id)
+    ):
+        return Decision((), (Reply(command.request_id, _refusal(group, message)),))
+    member.last_seen_ms = now_ms
+    member.session_deadline_ms = now_ms + member.session_timeout_ms
+    response = REBALANCING if group.state is GroupState.PREPARING_REBALANCE else ALIVE
+    return Decision((), (Reply(command.request_id, response),))
+
+
+def session_timer_fired(turn: Turn, key: SessionTimer) -> None:
+    """Put the member out if nothing was heard of it, or wait on for as long as it has said since."""
+    group = turn.groups.by_id.get(key.group_id)
+    if group is None:
+        return
+    member = group.members.get(key.member_id)
+    if member is not None:
+        _end_or_go_on(turn, group, member, key)
+    elif key.member_id in group.pending_members:
+        _expire_member_id(turn, group, key)
+
+
+def _refusal(group: Group | None, message: HeartbeatRequest) -> HeartbeatResponse:
+    """Return why a heartbeat does not count, in Kafka's order of checks."""
+    if not message.group_id:
+        return HeartbeatResponse(throttle_time_ms=0, error_code=ErrorCode.INVALID_GROUP_ID)
+    code = ErrorCode.ILLEGAL_GENERATION
+    owner = None
+    if group is not None and message.group_instance_id is not None:
+        owner = group.static_members.get(message.group_instance_id)
+    if owner is not None and owner != message.member_id:
+        code = ErrorCode.FENCED_INSTANCE_ID
+    elif (
+        group is None
+        or message.member_id not in group.members
+        or (owner is None and message.group_instance_id is not None)
+    ):
+        code = ErrorCode.UNKNOWN_MEMBER_ID
+    return HeartbeatResponse(throttle_time_ms=0, error_code=code)
+
+
+def _end_or_go_on(turn: Turn, group: Group, member: Member, key: SessionTimer) -> None:
+    member.timer_ms = None
+    if turn.now_ms < member.session_deadline_ms:
+        member.timer_ms = member.session_deadline_ms
+        turn.set_timer(key, member.session_deadline_ms)
+        return
+    if member.is_waiting and not member.is_new:
+        return  # Its request is parked, so it can't send heartbeats: the answer starts a new session.
+    cause = member_cause(turn, CauseKind.MEMBER_EXPIRED, member)
+    put_out(turn, group, member, "missed its session timeout")
+    if group.state is GroupState.PREPARING_REBALANCE:
+        assert group.rebalance is not None
+        group.rebalance.add_cause(cause)
+        group.rebalance.removed.append(member.member_id)
+        if group.has_all_members_joined:
+            complete_join(turn, group)
+    else:
+        prepare_rebalance(turn, group, cause)
+
+
+def _expire_member_id(turn: Turn, group: Group, key: SessionTimer) -> None:
+    deadline_ms = group.pending_members[key.member_id]
+    if turn.now_ms < deadline_ms:
+        turn.set_timer(key, deadline_ms)
+        return
+    del group.pending_members[key.member_id]
+    turn.note(MemberIdExpired(group_id=group.group_id, at_ms=turn.now_ms, member_id=key.member_id))
+    if group.state is GroupState.PREPARING_REBALANCE and group.has_all_members_joined:
+        complete_join(turn, group)

@@ -1,0 +1,35 @@
+"""The states of a classic group and the ways between them."""
+
+from enum import Enum
+
+
+class GroupState(Enum):
+    """Where a group stands; the values are Kafka's words (Kafka: ClassicGroupState).
+
+    Empty: no members, perhaps offsets. Takes simple commits; whoever joins starts the first rebalance.
+    PreparingRebalance: joins are parked until every member has joined or run out of time; heartbeats
+    and syncs are told REBALANCE_IN_PROGRESS; commits of the last generation still count.
+    CompletingRebalance: the new generation exists; syncs are parked until the leader brings the
+    assignment; commits are told REBALANCE_IN_PROGRESS.
+    Stable: heartbeats, commits and syncs are answered at once.
+    Dead: removed.
+    """
+
+    EMPTY = "Empty"
+    PREPARING_REBALANCE = "PreparingRebalance"
+    COMPLETING_REBALANCE = "CompletingRebalance"
+    STABLE = "Stable"
+    DEAD = "Dead"
+
+
+TRANSITIONS: dict[GroupState, frozenset[GroupState]] = {
+    GroupState.EMPTY: frozenset({GroupState.PREPARING_REBALANCE, GroupState.DEAD}),
+    GroupState.PREPARING_REBALANCE: frozenset(
+        {GroupState.COMPLETING_REBALANCE, GroupState.EMPTY, GroupState.DEAD}
+    ),
+    GroupState.COMPLETING_REBALANCE: frozenset(
+        {GroupState.STABLE, GroupState.PREPARING_REBALANCE, GroupState.DEAD}
+    ),
+    GroupState.STABLE: frozenset({GroupState.PREPARING_REBALANCE, GroupState.DEAD}),
+    GroupState.DEAD: frozenset(),
+}

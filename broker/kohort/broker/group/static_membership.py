@@ -1,0 +1,107 @@
+"""Static members that come back (KIP-345, KIP-814)."""
+
+from kohort.broker.group.commands import JoinGroup
+from kohort.broker.group.events import CauseKind, MemberFenced, StaticMemberReturned
+from kohort.broker.group.group import Group
+from kohort.broker.group.group_records import group_record
+from kohort.broker.group.member import Member
+from kohort.broker.group.parking import dismiss, park_join
+from kohort.broker.group.rebalancing import (
+    complete_join_if_all_joined,
+    join_success,
+    joined_members,
+    member_cause,
+    prepare_rebalance,
+)
+from kohort.broker.group.state import GroupState
+from kohort.broker.group.turn import Turn
+from kohort.protocol.errors import ErrorCode
+
+VERSION_OF_SKIP_ASSIGNMENT = 9
+
+
+def replace_static_member(turn: Turn, group: Group, command: JoinGroup) -> None:
+    """Let the newcomer take the place of the member with its group.instance.id.
+
+    In a stable group whose protocol stays the same nobody else notices: the newcomer gets the
+    current generation, and its SyncGroup the assignment that it had.
+    """
+    former_leader = group.leader
+    member = _take_place(turn, group, command)
+    if group.state is GroupState.STABLE and group.protocol_name == group.select_protocol():
+        _welcome_back(turn, group, member, command, former_leader)
+        return
+    park_join(turn, group, member, command.request_id)
+    if group.state is GroupState.PREPARING_REBALANCE:
+        complete_join_if_all_joined(turn, group)
+        return
+    is_stable = group.state is GroupState.STABLE
+    kind = CauseKind.PROTOCOLS_CHANGED if is_stable else CauseKind.STATIC_MEMBER_REPLACED
+    prepare_rebalance(turn, group, member_cause(turn, kind, member, command.message.reason))
+
+
+def _take_place(turn: Turn, group: Group, command: JoinGroup) -> Member:
+    message = command.message
+    assert message.group_instance_id is not None
+    former = group.members[group.static_members[message.group_instance_id]]
+    dismiss(turn, group, former, ErrorCode.FENCED_INSTANCE_ID)
+    turn.end_session(group, former)
+    asked_ms = message.rebalance_timeout_ms
+    member = Member(
+        member_id=command.member_id,
+        group_instance_id=message.group_instance_id,
+        client_id=command.client_id,
+        client_host=command.client_host,
+        rebalance_timeout_ms=message.session_timeout_ms if asked_ms < 0 else asked_ms,
+        session_timeout_ms=message.session_timeout_ms,
+        protocols=message.protocols,
+    )
+    group.replace(former, member)
+    if group.rebalance is not None and former.member_id in group.rebalance.expected:
+        group.rebalance.expected[member.member_id] = member.client_id
+        del group.rebalance.expected[former.member_id]
+    turn.extend_session(group, member)
+    _note_return(turn, group, former, member)
+    return member
+
+
+def _note_return(turn: Turn, group: Group, former: Member, member: Member) -> None:
+    turn.note(
+        MemberFenced(
+            group_id=group.group_id,
+            at_ms=turn.now_ms,
+            member_id=former.member_id,
+            client_id=former.client_id,
+            client_host=former.client_host,
+            group_instance_id=former.group_instance_id,
+            by_member_id=member.member_id,
+        )
+    )
+    stays = group.state is GroupState.STABLE and group.protocol_name == group.select_protocol()
+    turn.note(
+        StaticMemberReturned(
+            group_id=group.group_id,
+            at_ms=turn.now_ms,
+            member_id=member.member_id,
+            client_id=member.client_id,
+            client_host=member.client_host,
+            group_instance_id=member.group_instance_id,
+            former_member_id=former.member_id,
+            rebalances=not stays,
+        )
+    )
+
+
+def _welcome_back(
+    turn: Turn, group: Group, member: Member, command: JoinGroup, former_leader: str | None
+) -> None:
+    """Log the new id under the old assignment, and answer with the current generation."""
+    assignments = {each.member_id: each.assignment for each in group.members.values()}
+    turn.log(group_record(group, assignments, turn.now_ms))
+    is_leader = member.member_id == group.leader
+    if command.version >= VERSION_OF_SKIP_ASSIGNMENT:
+        members = joined_members(group) if is_leader else ()
+        response = join_success(group, member.member_id, members, skip_assignment=is_leader)
+    else:  # An older client would assign anew if it knew that it leads: it is told its former id.
+        response = join_success(group, member.member_id, leader=former_leader)
+    turn.reply(command.request_id, response)

@@ -1,0 +1,101 @@
+"""SyncGroup: the leader brings the assignment, everyone gets their part."""
+
+from kohort.broker.group.commands import SyncGroup
+from kohort.broker.group.decision import SyncTimer
+from kohort.broker.group.events import CauseKind, Outcome
+from kohort.broker.group.group import Group
+from kohort.broker.group.group_records import group_record
+from kohort.broker.group.member import Member
+from kohort.broker.group.parking import answer_sync, park_sync, sync_error
+from kohort.broker.group.rebalancing import member_cause, prepare_rebalance, put_out, stop_waiting_for_syncs
+from kohort.broker.group.reports import close_rebalance
+from kohort.broker.group.state import GroupState
+from kohort.broker.group.turn import Turn
+from kohort.protocol.errors import ApiError, ErrorCode
+from kohort.protocol.messages import SyncGroupRequest, SyncGroupResponse
+
+
+def sync(turn: Turn, command: SyncGroup) -> None:
+    """Answer the SyncGroup, or park it until the leader's comes."""
+    try:
+        group, member = _check(turn, command.message)
+    except ApiError as error:
+        turn.reply(command.request_id, sync_error(error.code))
+        return
+    _expect_no_longer(turn, group, member)
+    if group.state is GroupState.STABLE:
+        turn.reply(command.request_id, _assigned(group, member.assignment))
+        return
+    assert group.state is GroupState.COMPLETING_REBALANCE, group
+    park_sync(turn, member, command.request_id)
+    if member.member_id == group.leader:
+        _complete_rebalance(turn, group, command.message)
+
+
+def sync_timer_fired(turn: Turn, key: SyncTimer) -> None:
+    """Put out the members that have not synced in time, and start over (KAFKA-12890)."""
+    group = turn.groups.by_id.get(key.group_id)
+    if group is None or group.sync_deadline_ms is None:
+        return
+    if turn.now_ms < group.sync_deadline_ms:
+        turn.set_timer(key, group.sync_deadline_ms)
+        return
+    late = [group.members[member_id] for member_id in group.pending_syncs]
+    assert late, group
+    cause = member_cause(turn, CauseKind.MEMBER_DID_NOT_SYNC, late[0])
+    if group.rebalance is not None:
+        group.rebalance.removed += [each.member_id for each in late]
+    for member in late:
+        put_out(turn, group, member, "did not sync within the rebalance timeout")
+    prepare_rebalance(turn, group, cause)
+
+
+def _check(turn: Turn, message: SyncGroupRequest) -> tuple[Group, Member]:
+    """Return the group and the member, which may sync now. Raises: ApiError."""
+    if not message.group_id:
+        raise ApiError(ErrorCode.INVALID_GROUP_ID)
+    group = turn.groups.by_id.get(message.group_id)
+    if group is None or group.is_empty:
+        raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
+    member = group.check_member(message.member_id, message.group_instance_id)
+    if message.generation_id != group.generation_id:
+        raise ApiError(ErrorCode.ILLEGAL_GENERATION)
+    if _differ(message.protocol_type, group.protocol_type) or _differ(
+        message.protocol_name, group.protocol_name
+    ):
+        raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    if group.state is GroupState.PREPARING_REBALANCE:
+        raise ApiError(ErrorCode.REBALANCE_IN_PROGRESS)
+    return group, member
+
+
+def _differ(asked: str | None, actual: str | None) -> bool:
+    return asked is not None and actual is not None and asked != actual
+
+
+def _expect_no_longer(turn: Turn, group: Group, member: Member) -> None:
+    if member.member_id in group.pending_syncs:
+        del group.pending_syncs[member.member_id]
+        if not group.pending_syncs:
+            stop_waiting_for_syncs(turn, group)
+
+
+def _complete_rebalance(turn: Turn, group: Group, message: SyncGroupRequest) -> None:
+    """Log the assignment and answer who waits for it; `replay` makes the group Stable."""
+    brought = {each.member_id: each.assignment for each in message.assignments}
+    assignments = {member_id: brought.get(member_id, b"") for member_id in group.members}
+    turn.log(group_record(group, assignments, turn.now_ms))
+    for member in group.members.values():
+        if answer_sync(turn, member, _assigned(group, assignments[member.member_id])):
+            turn.extend_session(group, member)
+    close_rebalance(turn, group, Outcome.STABLE, assignments)
+
+
+def _assigned(group: Group, assignment: bytes) -> SyncGroupResponse:
+    return SyncGroupResponse(
+        throttle_time_ms=0,
+        error_code=ErrorCode.NONE,
+        protocol_type=group.protocol_type,
+        protocol_name=group.protocol_name,
+        assignment=assignment,
+    )
