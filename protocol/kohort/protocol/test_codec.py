@@ -74,8 +74,9 @@ def test_a_message_that_is_cut_short_is_refused(cls: type[Message], random: Rand
     data = random_message(cls, version, random).encode(version)
     for size in {0, len(data) // 2, len(data) - 1, *(random.randrange(len(data) + 1) for _ in range(5))}:
         if 0 <= size < len(data):
-            with pytest.raises(WireError):
-                cls.decode(data[:size], version)
+            for exact in (True, False):
+                with pytest.raises(WireError):
+                    cls.decode(data[:size], version, exact=exact)
             with pytest.raises(WireError):
                 constructs.parse(cls, data[:size], version)
 

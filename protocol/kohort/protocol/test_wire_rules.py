@@ -227,26 +227,32 @@ def test_a_malformed_length_is_refused(length: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    "cls, version, data",
+    "cls, version, data, refusal",
     [
-        (MetadataRequest, 0, b"\x7f\xff\xff\xff"),
-        (MetadataRequest, 1, b"\xff\xff\xff\xfe"),
-        (MetadataRequest, 12, HUGE_COUNT),
-        (DeleteTopicsRequest, 1, b"\x7f\xff\xff\xff\0\0"),
-        (ListGroupsRequest, 4, HUGE_COUNT),
-        (SyncGroupRequest, 0, b"\0\0\0\0\0\0\0\0" + b"\x7f\xff\xff\xff"),
-        (ProduceRequest, 3, b"\xff\xff\0\0\0\0\0\0" + b"\0\0\0\x01\0\0" + b"\x7f\xff\xff\xff"),
-        (ApiVersionsRequest, 3, b"\x01\x01" + HUGE_COUNT),
-        (ApiVersionsRequest, 3, b"\x01\x01\x01\0" + HUGE_COUNT),
+        (MetadataRequest, 0, b"\x7f\xff\xff\xff", "before a count of 2147483647"),
+        (MetadataRequest, 1, b"\xff\xff\xff\xfe", "a count of -2"),
+        (MetadataRequest, 12, HUGE_COUNT, "before a count of 2147483647"),
+        (DeleteTopicsRequest, 1, b"\x7f\xff\xff\xff\0\0", "before a count of 2147483647"),
+        (ListGroupsRequest, 4, HUGE_COUNT, "before a count of 2147483647"),
+        (ListGroupsRequest, 4, b"\x43", "before a count of 66"),  # One more than there are bytes.
+        (SyncGroupRequest, 0, bytes(8) + b"\x7f\xff\xff\xff", "before a count of 2147483647"),
+        (
+            ProduceRequest,
+            3,
+            b"\xff\xff" + bytes(6) + b"\0\0\0\x01\0\0" + b"\x7f\xff\xff\xff",
+            "a count of 2147483647",
+        ),
+        (ApiVersionsRequest, 3, b"\x01\x01" + HUGE_COUNT, "index out of range"),
+        (ApiVersionsRequest, 3, b"\x01\x01\x01\0" + HUGE_COUNT, "before a length of 2147483648"),
     ],
 )
-def test_a_huge_count_allocates_nothing(cls: type[Message], version: int, data: bytes) -> None:
+def test_a_huge_count_allocates_nothing(cls: type[Message], version: int, data: bytes, refusal: str) -> None:
     padded = data + bytes(64)
     with pytest.raises(WireError):
         cls.decode(padded, version)  # Compiles the decoder before the memory is measured.
     tracemalloc.start()
     try:
-        with pytest.raises(WireError):
+        with pytest.raises(WireError, match=refusal):
             cls.decode(padded, version)
         assert tracemalloc.get_traced_memory()[1] < 100_000
     finally:
