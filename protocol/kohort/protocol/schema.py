@@ -175,9 +175,13 @@ else:
 _fields: "dict[type, tuple[Field, ...]]" = {}
 
 
-@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field,))
+@dataclass_transform(frozen_default=True, kw_only_default=True)
 class MessageMeta(StructMeta):
-    """Turns field specifiers into fields, and tells type checkers that messages take keywords."""
+    """Turns field specifiers into fields, and tells type checkers that messages take keywords.
+
+    `field` is no specifier to a type checker, so whatever it stands behind may be left out, as it may
+    at run time; a field that every version has and nothing else is said of must be given.
+    """
 
     def __new__(
         mcls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **options: Any
