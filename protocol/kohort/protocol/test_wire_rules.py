@@ -129,11 +129,12 @@ def test_of_a_tagged_field_that_comes_twice_the_last_counts() -> None:
     assert constructs.parse(FetchRequest, data, 15).cluster_id == "d"
 
 
-@pytest.mark.parametrize("size", [0, 1, 3])
-def test_a_tagged_field_that_does_not_fill_its_size_is_refused(size: int) -> None:
-    both_refuse(
-        FetchRequest, message_of(FetchRequest).encode(15)[:-1] + b"\x01\0" + bytes((size,)) + b"\x02c\0", 15
-    )
+@pytest.mark.parametrize("size, behind", [(0, b""), (1, b""), (3, b"\0")])
+def test_a_tagged_field_that_does_not_fill_its_size_is_refused(size: int, behind: bytes) -> None:
+    data = message_of(FetchRequest).encode(15)[:-1] + b"\x01\0" + bytes((size,)) + b"\x02c" + behind
+    both_refuse(FetchRequest, data, 15)
+    with pytest.raises(WireError, match=r"tagged field cluster_id does not fill its size|before a length"):
+        FetchRequest.decode(data, 15, exact=False)
 
 
 def test_a_struct_field_may_be_any_sequence_when_it_is_written() -> None:
