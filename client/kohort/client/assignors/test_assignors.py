@@ -1,0 +1,169 @@
+import time
+from collections.abc import Mapping
+from random import Random
+
+import pytest
+
+from kohort.client.assignors import (
+    ASSIGNORS,
+    Assign,
+    Assignment,
+    Subscription,
+    assign_cooperative_sticky,
+    assign_range,
+    assign_roundrobin,
+    assign_sticky,
+)
+from kohort.client.assignors.sticky import sticky_user_data
+
+
+def group(count: int, *topics: str) -> dict[str, Subscription]:
+    return {f"C{number}": Subscription(topics) for number in range(count)}
+
+
+def held(assignment: Assignment, member_id: str) -> list[str]:
+    return [f"{topic}-{each}" for topic, partitions in assignment[member_id].items() for each in partitions]
+
+
+def sizes(assignment: Assignment) -> list[int]:
+    return sorted((sum(map(len, each.values())) for each in assignment.values()), reverse=True)
+
+
+def owning(
+    assignment: Assignment, topics: Mapping[str, tuple[str, ...]], generation: int = 1
+) -> dict[str, Subscription]:
+    return {
+        member_id: Subscription(wanted, owned=assignment.get(member_id, {}), generation_id=generation)
+        for member_id, wanted in topics.items()
+    }
+
+
+@pytest.mark.parametrize("assign", [each.assign for each in ASSIGNORS.values()])
+def test_five_members_on_four_partitions_leave_one_idle(assign: Assign) -> None:
+    assert sizes(assign(group(5, "T"), {"T": 4})) == [1, 1, 1, 1, 0]
+
+
+@pytest.mark.parametrize("assign", [each.assign for each in ASSIGNORS.values()])
+def test_ten_partitions_for_three_members_are_four_three_and_three(assign: Assign) -> None:
+    assert sizes(assign(group(3, "T"), {"T": 10})) == [4, 3, 3]
+
+
+def test_range_keeps_equal_numbers_of_several_topics_together() -> None:
+    assignment = assign_range(group(2, "T1", "T2"), {"T1": 4, "T2": 4})
+    assert held(assignment, "C0") == ["T1-0", "T1-1", "T2-0", "T2-1"]
+
+
+def test_range_gives_four_and_two_where_round_robin_gives_three_and_three() -> None:
+    members, counts = group(2, "T1", "T2"), {"T1": 3, "T2": 3}
+    assert sizes(assign_range(members, counts)) == [4, 2]
+    dealt = assign_roundrobin(members, counts)
+    assert held(dealt, "C0") == ["T1-0", "T1-2", "T2-1"]
+    assert held(dealt, "C1") == ["T1-1", "T2-0", "T2-2"]
+
+
+def test_round_robin_passes_over_members_that_do_not_subscribe() -> None:
+    members = {
+        "C0": Subscription(("T1",)),
+        "C1": Subscription(("T1", "T2")),
+        "C2": Subscription(("T1", "T2", "T3")),
+    }
+    dealt = assign_roundrobin(members, {"T1": 1, "T2": 2, "T3": 3})
+    assert held(dealt, "C0") == ["T1-0"]
+    assert held(dealt, "C1") == ["T2-0"]
+    assert held(dealt, "C2") == ["T2-1", "T3-0", "T3-1", "T3-2"]
+
+
+def test_static_members_come_first_and_in_the_order_of_their_instances() -> None:
+    members = {
+        "a": Subscription(("T",)),
+        "z": Subscription(("T",), group_instance_id="i1"),
+        "y": Subscription(("T",), group_instance_id="i2"),
+    }
+    assignment = assign_range(members, {"T": 3})
+    assert (held(assignment, "z"), held(assignment, "y"), held(assignment, "a")) == (
+        ["T-0"],
+        ["T-1"],
+        ["T-2"],
+    )
+
+
+def test_an_unknown_topic_is_handed_to_nobody() -> None:
+    for assignor in ASSIGNORS.values():
+        assert assignor.assign(group(2, "gone"), {}) == {"C0": {}, "C1": {}}, assignor.name
+
+
+def test_sticky_moves_only_what_a_newcomer_needs() -> None:
+    first = assign_sticky(group(2, "T"), {"T": 6})
+    second = assign_sticky(owning(first, dict.fromkeys(("C0", "C1", "C2"), ("T",))), {"T": 6})
+    assert sizes(second) == [2, 2, 2]
+    for member_id in ("C0", "C1"):
+        assert set(held(second, member_id)) < set(held(first, member_id))
+
+
+def test_sticky_gives_a_dead_members_partitions_to_the_others_and_moves_nothing_else() -> None:
+    first = assign_sticky(group(3, "T"), {"T": 9})
+    second = assign_sticky(owning(first, {"C0": ("T",), "C2": ("T",)}), {"T": 9})
+    assert sizes(second) == [5, 4]
+    for member_id in ("C0", "C2"):
+        assert set(held(first, member_id)) < set(held(second, member_id))
+
+
+def test_eager_sticky_members_tell_what_they_owned_in_their_user_data() -> None:
+    members = {
+        "C0": Subscription(("T",), user_data=sticky_user_data({"T": (2, 3)}, 7)),
+        "C1": Subscription(("T",), user_data=sticky_user_data({"T": (0, 1)}, 7)),
+    }
+    assert held(assign_sticky(members, {"T": 4}), "C0") == ["T-2", "T-3"]
+
+
+def test_the_newer_generation_wins_where_two_claim_a_partition() -> None:
+    members = {
+        "C0": Subscription(("T",), user_data=sticky_user_data({"T": (0,)}, 3)),
+        "C1": Subscription(("T",), user_data=sticky_user_data({"T": (0,)}, 4)),
+    }
+    assert "T-0" in held(assign_sticky(members, {"T": 2}), "C1")
+
+
+def test_foreign_user_data_is_passed_over() -> None:
+    members = {"C0": Subscription(("T",), user_data=b"\x00\x00\x00\x09garbage"), "C1": Subscription(("T",))}
+    assert sizes(assign_sticky(members, {"T": 2})) == [1, 1]
+
+
+def test_cooperative_moves_a_partition_in_two_steps() -> None:
+    wanted = {"C0": ("T",), "C1": ("T",)}
+    before: Assignment = {"C0": {"T": (0, 1)}}
+    first = assign_cooperative_sticky(owning(before, wanted, 1), {"T": 2})
+    assert (held(first, "C0"), held(first, "C1")) == (["T-0"], [])
+    second = assign_cooperative_sticky(owning(first, wanted, 2), {"T": 2})
+    assert (held(second, "C0"), held(second, "C1")) == (["T-0"], ["T-1"])
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_sticky_is_complete_unique_and_balanced_for_any_subscriptions(seed: int) -> None:
+    random = Random(seed)
+    counts = {f"T{number}": random.randint(0, 9) for number in range(5)}
+    topics = {
+        f"C{number}": tuple(random.sample(sorted(counts), random.randint(1, 5)))
+        for number in range(random.randint(1, 8))
+    }
+    assignment = assign_sticky(owning({}, topics), counts)
+    again = assign_sticky(owning(assignment, topics), counts)
+    dealt = [each for member_id in assignment for each in held(assignment, member_id)]
+    subscribed = {topic for each in topics.values() for topic in each}
+    assert sorted(dealt) == sorted(f"{topic}-{each}" for topic in subscribed for each in range(counts[topic]))
+    assert again == assignment, "what is balanced stays where it is"
+    for member_id, partitions in assignment.items():
+        for topic in partitions:
+            assert topic in topics[member_id]
+            others = [other for other in topics if topic in topics[other]]
+            least = min(sum(map(len, assignment[other].values())) for other in others)
+            assert sum(map(len, partitions.values())) - least <= 1
+
+
+@pytest.mark.parametrize("name", sorted(ASSIGNORS))
+def test_a_thousand_members_are_assigned_in_well_under_a_second(name: str) -> None:
+    members = group(1_000, *(f"T{number}" for number in range(10)))
+    counts = {f"T{number}": 1_000 for number in range(10)}
+    began = time.process_time()
+    assert sizes(ASSIGNORS[name].assign(members, counts))[0] == 10
+    assert time.process_time() - began < 1

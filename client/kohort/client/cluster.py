@@ -1,0 +1,339 @@
+"""The cluster as a client sees it: connections to its brokers, its topics, who leads and coordinates."""
+
+import random
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import AsyncExitStack
+from types import TracebackType
+from typing import Self, TypeVar
+
+import anyio
+from anyio.abc import TaskGroup
+
+from kohort.client.config import ClientConfig
+from kohort.client.connection import Connection
+from kohort.client.errors import (
+    BrokerError,
+    ClosedError,
+    KohortError,
+    NetworkError,
+    RequestTimeoutError,
+    check,
+)
+from kohort.client.metadata import Metadata, TopicMetadata
+from kohort.client.retry import Backoff, Deadline, monotonic_ms
+from kohort.client.values import Node, PartitionInfo, TopicPartition
+from kohort.protocol.errors import ErrorCode
+from kohort.protocol.messages import (
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+)
+from kohort.protocol.schema import ZERO_UUID, Message
+
+Answer = TypeVar("Answer", bound=Message)
+Result = TypeVar("Result")
+
+MAIN, FETCH, GROUP = "main", "fetch", "group"
+"""Channels: a broker answers one connection's requests in order, so that what waits there long (a
+fetch, a join) has a connection of its own and delays nothing else."""
+
+IDLE_CHECK_MS = 5_000
+
+
+class Cluster:
+    """Connections, metadata and coordinators of one cluster; an async context manager.
+
+    Its connections live in a task group of its own and end with it.
+    """
+
+    def __init__(self, config: ClientConfig) -> None:
+        self.config = config
+        self.metadata = Metadata()
+        self._connections: dict[tuple[str, int, str], Connection] = {}
+        self._locks: dict[tuple[str, int, str], anyio.Lock] = {}
+        self._backoffs: dict[tuple[str, int], tuple[Backoff, float]] = {}
+        self._coordinators: dict[str, Node] = {}
+        self._refreshing = anyio.Lock()
+        self._tasks: TaskGroup | None = None
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        self._tasks = await self._stack.enter_async_context(anyio.create_task_group())
+        if self.config.connections_max_idle_ms >= 0:
+            self._tasks.start_soon(self._close_idle)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._tasks is not None:
+            self._tasks.cancel_scope.cancel()
+        await self._stack.aclose()
+        self._tasks = None
+
+    @property
+    def tasks(self) -> TaskGroup:
+        """The task group that ends with the cluster. Raises: ClosedError outside of `async with`."""
+        if self._tasks is None:
+            raise ClosedError("this client is not open: use it inside `with` or `async with`")
+        return self._tasks
+
+    # Requests
+
+    async def request_any(
+        self, request: Message, answer: type[Answer], *, timeout_ms: float | None = None
+    ) -> Answer:
+        """Return the answer of whichever broker can be reached. Raises: KohortError."""
+        connection = await self._any_connection()
+        return await connection.request(request, answer, timeout_ms=self._timeout_ms(timeout_ms))
+
+    async def request(
+        self,
+        node_id: int,
+        request: Message,
+        answer: type[Answer],
+        *,
+        channel: str = MAIN,
+        timeout_ms: float | None = None,
+        highest: int | None = None,
+    ) -> Answer:
+        """Return the answer of one broker. Raises: KohortError."""
+        connection = await self.connection(node_id, channel)
+        return await connection.request(
+            request, answer, timeout_ms=self._timeout_ms(timeout_ms), highest=highest
+        )
+
+    async def request_coordinator(
+        self,
+        group_id: str,
+        request: Message,
+        answer: type[Answer],
+        *,
+        channel: str = MAIN,
+        timeout_ms: float | None = None,
+        highest: int | None = None,
+    ) -> Answer:
+        """Return the answer of a group's coordinator, which is looked up if it is not known.
+
+        Raises: KohortError. A broken connection makes the coordinator be looked up again.
+        """
+        node = await self.coordinator(group_id)
+        try:
+            connection = await self.connection_to(node, channel)
+            return await connection.request(
+                request, answer, timeout_ms=self._timeout_ms(timeout_ms), highest=highest
+            )
+        except (NetworkError, RequestTimeoutError):
+            self.forget_coordinator(group_id)
+            raise
+
+    async def retrying(
+        self, attempt: Callable[[], Awaitable[Result]], *, deadline: Deadline | None = None
+    ) -> Result:
+        """Return what `attempt` returns, which is repeated while its errors are retriable.
+
+        Raises: the last KohortError when the deadline (default_api_timeout_ms) has passed.
+        """
+        deadline = deadline or Deadline(self.config.default_api_timeout_ms)
+        backoff = Backoff(self.config.retry_backoff_ms, self.config.retry_backoff_max_ms)
+        last: KohortError | None = None
+        while True:
+            try:
+                with anyio.fail_after(deadline.remaining_ms / 1000):
+                    return await attempt()
+            except KohortError as error:
+                if not error.retriable:
+                    raise
+                last = error
+            except TimeoutError:
+                pass
+            wait_ms = backoff.next_ms()
+            if wait_ms >= deadline.remaining_ms:
+                raise last or RequestTimeoutError(f"not done within {deadline.timeout_ms:.0f} ms")
+            await anyio.sleep(wait_ms / 1000)
+
+    # Metadata
+
+    async def refresh_metadata(self, topics: Iterable[str] | None, *, create: bool = False) -> None:
+        """Ask a broker about these topics, or with None about all. Raises: KohortError.
+
+        `create` lets the broker make topics that don't exist, if its auto.create.topics.enable is on.
+        """
+        wanted = None if topics is None else tuple(sorted(set(topics)))
+        began_ms = monotonic_ms()
+        async with self._refreshing:
+            if self.metadata.covers(wanted, since_ms=began_ms):
+                return  # Another task asked the same while this one waited for its turn.
+            asked_ms = monotonic_ms()
+            response = await self.request_any(_metadata_request(wanted, create), MetadataResponse)
+            check(response.error_code)
+            self.metadata.update(response, wanted, asked_ms)
+
+    async def topic(
+        self, name: str, *, create: bool = False, deadline: Deadline | None = None
+    ) -> TopicMetadata:
+        """Return a topic with at least one leader. Raises: BrokerError if there is none in time."""
+
+        async def attempt() -> TopicMetadata:
+            found = self.metadata.topics.get(name)
+            if found is None or found.error or not found.partitions:
+                await self.refresh_metadata([name], create=create)
+                found = self.metadata.topics.get(name)
+            if found is None:
+                raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name!r} does not exist")
+            if found.error:
+                raise _topic_error(name, found.error)
+            return found
+
+        return await self.retrying(attempt, deadline=deadline)
+
+    def leader(self, partition: TopicPartition) -> PartitionInfo:
+        """Return the partition with its leader. Raises: BrokerError, retriable, if it has none."""
+        topic = self.metadata.topics.get(partition.topic)
+        found = topic.partitions.get(partition.partition) if topic is not None else None
+        if found is None:
+            raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"partition {partition} does not exist")
+        if found.leader < 0:
+            raise BrokerError(ErrorCode.LEADER_NOT_AVAILABLE, f"partition {partition} has no leader")
+        return found
+
+    # Coordinators
+
+    async def coordinator(self, group_id: str) -> Node:
+        """Return the broker that coordinates a group. Raises: BrokerError."""
+        found = self._coordinators.get(group_id)
+        if found is None:
+            connection = await self._any_connection()
+            several = connection.version_of(FindCoordinatorRequest) >= 4
+            request = FindCoordinatorRequest(
+                key="" if several else group_id, coordinator_keys=(group_id,) if several else ()
+            )
+            answer = await connection.request(
+                request, FindCoordinatorResponse, timeout_ms=self.config.request_timeout_ms
+            )
+            found = _coordinator_node(answer)
+            self._coordinators[group_id] = found
+        return found
+
+    def forget_coordinator(self, group_id: str) -> None:
+        """Look the coordinator up again before the next request to it."""
+        self._coordinators.pop(group_id, None)
+
+    # Connections
+
+    async def connection(self, node_id: int, channel: str = MAIN) -> Connection:
+        """Return a connection to a broker by its id. Raises: NetworkError, retriable."""
+        node = self.metadata.nodes.get(node_id)
+        if node is None:
+            raise NetworkError(f"broker {node_id} is not in the metadata")
+        try:
+            return await self._connect(node.host, node.port, channel)
+        except NetworkError as error:
+            raise NetworkError(
+                f"{error}. Broker {node_id} advertises that address; if it can't be reached from here,"
+                " change what the broker advertises"
+            ) from error
+
+    async def connection_to(self, node: Node, channel: str = MAIN) -> Connection:
+        """Return a connection to a broker that was told of, such as a coordinator. Raises: NetworkError."""
+        return await self._connect(node.host, node.port, channel)
+
+    async def _any_connection(self) -> Connection:
+        for (_, _, channel), each in self._connections.items():
+            if channel == MAIN and each.is_open:
+                return each
+        known = [(node.host, node.port) for node in self.metadata.nodes.values()]
+        random.shuffle(known)
+        errors = []
+        for host, port in dict.fromkeys((*known, *self.config.bootstrap_addresses)):
+            try:
+                return await self._connect(host, port, MAIN)
+            except (NetworkError, RequestTimeoutError) as error:
+                errors.append(error)
+        raise NetworkError("; ".join(map(str, errors))) from errors[-1]
+
+    async def _connect(self, host: str, port: int, channel: str) -> Connection:
+        key = (host, port, channel)
+        lock = self._locks.setdefault(key, anyio.Lock())
+        async with lock:
+            found = self._connections.get(key)
+            if found is not None and found.is_open:
+                return found
+            await self._wait_for_reconnect(host, port)
+            self._connections[key] = await self._open(host, port)
+            return self._connections[key]
+
+    async def _open(self, host: str, port: int) -> Connection:
+        backoff, _ = self._backoffs.setdefault(
+            (host, port), (Backoff(self.config.reconnect_backoff_ms, self.config.reconnect_backoff_max_ms), 0)
+        )
+        try:
+            connection = await Connection.open(
+                host,
+                port,
+                client_id=self.config.client_id,
+                timeout_ms=self.config.request_timeout_ms,
+                receive_buffer_bytes=self.config.receive_buffer_bytes,
+                send_buffer_bytes=self.config.send_buffer_bytes,
+            )
+            self.tasks.start_soon(connection.serve)
+            try:
+                await connection.negotiate(self.config.request_timeout_ms)
+            except BaseException:
+                connection.close()
+                raise
+        except KohortError:
+            self._backoffs[host, port] = (backoff, monotonic_ms() + backoff.next_ms())
+            raise
+        backoff.reset()
+        self._backoffs.pop((host, port))
+        return connection
+
+    async def _wait_for_reconnect(self, host: str, port: int) -> None:
+        _, not_before_ms = self._backoffs.get((host, port), (None, 0))
+        await anyio.sleep(max(0.0, not_before_ms - monotonic_ms()) / 1000)
+
+    async def _close_idle(self) -> None:
+        while True:
+            await anyio.sleep(min(IDLE_CHECK_MS, max(self.config.connections_max_idle_ms, 100)) / 1000)
+            oldest_ms = monotonic_ms() - self.config.connections_max_idle_ms
+            for key, each in list(self._connections.items()):
+                if not each.is_open:
+                    del self._connections[key]
+                elif each.is_idle and each.last_used_ms < oldest_ms:
+                    each.close()
+                    del self._connections[key]
+
+    def _timeout_ms(self, timeout_ms: float | None) -> float:
+        return self.config.request_timeout_ms if timeout_ms is None else timeout_ms
+
+
+def _metadata_request(topics: tuple[str, ...] | None, create: bool) -> MetadataRequest:
+    wanted = (
+        None
+        if topics is None
+        else tuple(MetadataRequestTopic(topic_id=ZERO_UUID, name=each) for each in topics)
+    )
+    return MetadataRequest(
+        topics=wanted,
+        allow_auto_topic_creation=create,
+        include_cluster_authorized_operations=False,
+        include_topic_authorized_operations=False,
+    )
+
+
+def _coordinator_node(answer: FindCoordinatorResponse) -> Node:
+    if answer.coordinators:
+        found = answer.coordinators[0]
+        check(found.error_code, found.error_message)
+        return Node(found.node_id, found.host, found.port)
+    check(answer.error_code, answer.error_message)
+    return Node(answer.node_id, answer.host, answer.port)
+
+
+def _topic_error(name: str, code: int) -> BrokerError:
+    if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        return BrokerError(code, f"topic {name!r} does not exist")
+    return BrokerError(code, f"topic {name!r}")

@@ -1,0 +1,273 @@
+"""One connection to one broker: requests go out one behind the other, answers are matched by number.
+
+The reader and the writer are tasks of their own, so that a caller who is cancelled never leaves half
+a frame on the wire: its answer is thrown away when it comes.
+"""
+
+import os
+import socket
+from collections.abc import Mapping
+from typing import TypeVar
+
+import anyio
+from anyio.abc import SocketAttribute, SocketStream
+
+from kohort.client.errors import KohortError, NetworkError, RequestTimeoutError, UnsupportedVersionError
+from kohort.client.retry import monotonic_ms
+from kohort.protocol.errors import ErrorCode, WireError
+from kohort.protocol.framing import Frame, FrameReader
+from kohort.protocol.headers import RequestHeader
+from kohort.protocol.messages import ApiVersionsRequest, ApiVersionsResponse
+from kohort.protocol.schema import Message
+
+SOFTWARE_NAME = "kohort"
+SOFTWARE_VERSION = "0.1.0"
+FIRST_API_VERSIONS = 4  # Every broker since Kafka 4.0 knows it; an older one says so, and what it knows.
+MAX_FRAME_BYTES = 512 << 20
+RECEIVE_BYTES = 256 << 10
+
+Answer = TypeVar("Answer", bound=Message)
+
+
+class _Pending:
+    """A request whose answer has not come yet."""
+
+    __slots__ = ("body", "done", "error")
+
+    def __init__(self) -> None:
+        self.done = anyio.Event()
+        self.body: Frame | None = None
+        self.error: KohortError | None = None
+
+
+class Connection:
+    """A connection that has agreed on versions with its broker, once `open` has returned it.
+
+    Its owner runs `serve` as a task; it ends when the connection does.
+    """
+
+    def __init__(self, stream: SocketStream, address: str, client_id: str) -> None:
+        self.address = address
+        self.last_used_ms = monotonic_ms()
+        self._stream = stream
+        self._client_id = client_id
+        self._correlation_id = 0
+        self._pending: dict[int, tuple[_Pending, bool]] = {}
+        self._outgoing: list[bytes] = []
+        self._writable = anyio.Event()
+        self._versions: Mapping[int, tuple[int, int]] = {}
+        self._failure: KohortError | None = None
+        self._scope = anyio.CancelScope()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether requests can be sent."""
+        return self._failure is None
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no answer is awaited."""
+        return not self._pending
+
+    @classmethod
+    async def open(
+        cls,
+        host: str,
+        port: int,
+        *,
+        client_id: str,
+        timeout_ms: float,
+        receive_buffer_bytes: int = -1,
+        send_buffer_bytes: int = -1,
+    ) -> "Connection":
+        """Return a connection to `host:port`, before the two sides have agreed on versions.
+
+        Raises: NetworkError, RequestTimeoutError.
+        """
+        address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        try:
+            with anyio.fail_after(timeout_ms / 1000):
+                stream = await anyio.connect_tcp(host, port)
+        except TimeoutError:
+            raise RequestTimeoutError(f"no connection to {address} in {timeout_ms:.0f} ms") from None
+        except OSError as error:
+            raise NetworkError(f"no connection to {address}: {_reason(error)}") from error
+        raw = stream.extra(SocketAttribute.raw_socket)
+        for option, size in ((socket.SO_RCVBUF, receive_buffer_bytes), (socket.SO_SNDBUF, send_buffer_bytes)):
+            if size > 0:
+                raw.setsockopt(socket.SOL_SOCKET, option, size)
+        return cls(stream, address, client_id)
+
+    async def serve(self) -> None:
+        """Send and receive until the connection breaks or is closed; then fail whoever still waits."""
+        with self._scope:
+            try:
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(self._write)
+                    tasks.start_soon(self._read)
+            except* (OSError, anyio.ClosedResourceError, anyio.BrokenResourceError, anyio.EndOfStream):
+                self._fail(NetworkError(f"{self.address} closed the connection"))
+            except* WireError as group:
+                self._fail(
+                    NetworkError(f"{self.address} does not speak Kafka's protocol: {group.exceptions[0]}")
+                )
+        self._fail(NetworkError(f"the connection to {self.address} was closed"))
+        with anyio.CancelScope(shield=True):
+            await anyio.aclose_forcefully(self._stream)
+
+    def close(self, error: KohortError | None = None) -> None:
+        """End the connection at once; whoever waits gets `error`."""
+        if error is not None:
+            self._fail(error)
+        self._scope.cancel()
+
+    async def negotiate(self, timeout_ms: float) -> None:
+        """Learn which versions the broker speaks. Raises: KohortError."""
+        hello = ApiVersionsRequest(
+            client_software_name=SOFTWARE_NAME, client_software_version=SOFTWARE_VERSION
+        )
+        version = FIRST_API_VERSIONS
+        body = await self._exchange(hello, version, timeout_ms)
+        if int.from_bytes(body[:2], "big") == ErrorCode.UNSUPPORTED_VERSION:
+            refusal = _decode(body, ApiVersionsResponse, 0)
+            version = max((each.max_version for each in refusal.api_keys if each.api_key == 18), default=0)
+            body = await self._exchange(hello, version, timeout_ms)
+        answer = _decode(body, ApiVersionsResponse, version)
+        if answer.error_code:
+            raise NetworkError(f"{self.address} refused to tell its versions: error {answer.error_code}")
+        self._versions = {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}
+
+    def version_of(self, request: type[Message], highest: int | None = None) -> int:
+        """Return the newest version of an API that both sides speak, up to `highest`.
+
+        Raises: UnsupportedVersionError.
+        """
+        declared = request.declaration()
+        lowest_there, highest_there = self._versions.get(declared.api_key, (0, -1))
+        version = min(declared.versions.highest, highest_there)
+        if highest is not None:
+            version = min(version, highest)
+        if version < max(declared.versions.lowest, lowest_there):
+            name = declared.name.removesuffix("Request")
+            raise UnsupportedVersionError(f"{self.address} does not speak {name} in a version known here")
+        return version
+
+    async def request(
+        self, request: Message, answer: type[Answer], *, timeout_ms: float, highest: int | None = None
+    ) -> Answer:
+        """Return the broker's answer to `request`.
+
+        Raises: NetworkError, RequestTimeoutError (the connection is then closed), UnsupportedVersionError.
+        """
+        version = self.version_of(type(request), highest)
+        return _decode(await self._exchange(request, version, timeout_ms), answer, version)
+
+    def send(self, request: Message, *, highest: int | None = None) -> None:
+        """Send a request that has no answer: Produce with acks=0. Raises: NetworkError."""
+        self._put(request, self.version_of(type(request), highest), None)
+
+    async def _exchange(self, request: Message, version: int, timeout_ms: float) -> Frame:
+        pending = _Pending()
+        self._put(request, version, pending)
+        with anyio.move_on_after(timeout_ms / 1000):
+            await pending.done.wait()
+        if not pending.done.is_set():
+            name = type(request).__name__.removesuffix("Request")
+            self.close(RequestTimeoutError(f"{self.address} did not answer {name} in {timeout_ms:.0f} ms"))
+        if pending.error is not None:
+            raise pending.error
+        assert pending.body is not None
+        return pending.body
+
+    def _put(self, request: Message, version: int, pending: _Pending | None) -> None:
+        if self._failure is not None:
+            raise self._failure
+        declared = request.declaration()
+        flexible = version in declared.flexible
+        self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
+        header = RequestHeader(
+            request_api_key=declared.api_key,
+            request_api_version=version,
+            correlation_id=self._correlation_id,
+            client_id=self._client_id,
+        ).encode(2 if flexible else 1)
+        body = request.encode(version)
+        if pending is not None:
+            tagged_header = flexible and declared.api_key != 18
+            self._pending[self._correlation_id] = (pending, tagged_header)
+        self._outgoing += ((len(header) + len(body)).to_bytes(4, "big"), header, body)
+        self.last_used_ms = monotonic_ms()
+        self._writable.set()
+
+    async def _write(self) -> None:
+        while True:
+            await self._writable.wait()
+            self._writable = anyio.Event()
+            data = b"".join(self._outgoing)
+            self._outgoing.clear()
+            await self._stream.send(data)
+
+    async def _read(self) -> None:
+        reader = FrameReader(MAX_FRAME_BYTES)
+        while True:
+            for frame in reader.receive(await self._stream.receive(RECEIVE_BYTES)):
+                self._receive(frame)
+
+    def _receive(self, frame: Frame) -> None:
+        if len(frame) < 4:
+            raise WireError("a response without a correlation id")
+        correlation_id = int.from_bytes(frame[:4], "big", signed=True)
+        found = self._pending.pop(correlation_id, None)
+        if found is None:
+            raise WireError(f"a response to request {correlation_id}, which nobody sent")
+        pending, tagged_header = found
+        pending.body = frame[_tags_end(frame) :] if tagged_header else frame[4:]
+        self.last_used_ms = monotonic_ms()
+        pending.done.set()
+
+    def _fail(self, error: KohortError) -> None:
+        if self._failure is None:
+            self._failure = error
+        waiting, self._pending = self._pending, {}
+        for pending, _ in waiting.values():
+            pending.error = self._failure
+            pending.done.set()
+
+
+def _decode(body: Frame, answer: type[Answer], version: int) -> Answer:
+    try:
+        return answer.decode(body, version)
+    except WireError as error:
+        raise NetworkError(f"an answer that can't be read: {error}") from error
+
+
+def _tags_end(frame: Frame) -> int:
+    """Return where the tagged fields of a flexible response header end; brokers send none so far."""
+    count, position = _uvarint(frame, 4)
+    for _ in range(count):
+        _, position = _uvarint(frame, position)
+        size, position = _uvarint(frame, position)
+        position += size
+    return position
+
+
+def _uvarint(frame: Frame, position: int) -> tuple[int, int]:
+    value = shift = 0
+    while shift < 35 and position < len(frame):
+        byte = frame[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, position
+        shift += 7
+    raise WireError("a response header that ends in the middle")
+
+
+def _reason(error: OSError) -> str:
+    """Return the operating system's words for what anyio and asyncio wrap in their own."""
+    inner: BaseException | None = error
+    while inner is not None:
+        if isinstance(inner, OSError) and inner.errno:
+            return inner.strerror or str(inner) if inner.errno < 0 else os.strerror(inner.errno)
+        inner = inner.exceptions[0] if isinstance(inner, BaseExceptionGroup) else inner.__cause__
+    return str(error)

@@ -1,0 +1,108 @@
+"""What the client raises: few classes, each with `.code` and `.retriable`."""
+
+from kohort.protocol.errors import ErrorCode
+
+
+class KohortError(Exception):
+    """The base of everything that the client raises on purpose.
+
+    `code` is Kafka's nearest error code, `retriable` whether the same call may succeed later without
+    anything being changed.
+    """
+
+    code = ErrorCode.UNKNOWN_SERVER_ERROR
+
+    @property
+    def retriable(self) -> bool:
+        """Whether the same call may succeed later."""
+        return self.code.retriable
+
+
+class BrokerError(KohortError):
+    """A broker answered with an error code."""
+
+    def __init__(self, code: int, message: str | None = None) -> None:
+        self.code = _known(code)
+        text = message if message else _EXPLAINED.get(self.code, "")
+        super().__init__(f"{self.code.name}: {text}" if text else self.code.name)
+
+
+class NetworkError(KohortError):
+    """No connection could be made, or one broke while an answer was awaited."""
+
+    code = ErrorCode.NETWORK_EXCEPTION
+
+
+class RequestTimeoutError(KohortError, TimeoutError):
+    """An answer did not come in time; whether the broker acted is not known."""
+
+    code = ErrorCode.REQUEST_TIMED_OUT
+
+
+class UnsupportedVersionError(KohortError):
+    """The broker speaks no version of an API that this call needs."""
+
+    code = ErrorCode.UNSUPPORTED_VERSION
+
+
+class ConfigurationError(KohortError, ValueError):
+    """A setting that does not exist, or a value that it can't have."""
+
+    code = ErrorCode.INVALID_CONFIG
+
+
+class ClosedError(KohortError):
+    """The client was closed, or not opened yet."""
+
+    code = ErrorCode.INVALID_REQUEST
+
+
+class CommitFailedError(KohortError):
+    """A commit was refused because the group has moved on; its partitions may have another owner."""
+
+    def __init__(self, code: ErrorCode, message: str) -> None:
+        self.code = code
+        super().__init__(message)
+
+    @property
+    def retriable(self) -> bool:
+        """Never: the member has to join again first."""
+        return False
+
+
+class NoOffsetError(KohortError):
+    """A partition has no committed offset, or lost it, and auto_offset_reset is "none"."""
+
+    code = ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+def check(code: int, message: str | None = None) -> None:
+    """Return if `code` is none. Raises: BrokerError for any other."""
+    if code != ErrorCode.NONE:
+        raise BrokerError(code, message)
+
+
+def _known(code: int) -> ErrorCode:
+    try:
+        return ErrorCode(code)
+    except ValueError:  # A broker newer than this client.
+        return ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+_EXPLAINED = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "the topic or partition does not exist",
+    ErrorCode.TOPIC_ALREADY_EXISTS: "a topic of that name exists already",
+    ErrorCode.INVALID_TOPIC_EXCEPTION: "not a valid topic name",
+    ErrorCode.GROUP_ID_NOT_FOUND: "the group does not exist",
+    ErrorCode.NON_EMPTY_GROUP: "the group has members",
+    ErrorCode.MESSAGE_TOO_LARGE: "the batch is larger than the topic's max.message.bytes",
+    ErrorCode.INCONSISTENT_GROUP_PROTOCOL: (
+        "the group's members share no assignor with this one; compare partition_assignment_strategy"
+    ),
+    ErrorCode.INVALID_SESSION_TIMEOUT: (
+        "session_timeout_ms lies outside the broker's group.min/max.session.timeout.ms"
+    ),
+    ErrorCode.FENCED_INSTANCE_ID: "another consumer has taken this group_instance_id over",
+    ErrorCode.GROUP_MAX_SIZE_REACHED: "the group has as many members as the broker allows",
+    ErrorCode.INVALID_PARTITIONS: "the number of partitions is not possible",
+}

@@ -1,0 +1,85 @@
+"""What the client knows about brokers and topics, and since when."""
+
+from uuid import UUID
+
+import msgspec
+
+from kohort.client.retry import monotonic_ms
+from kohort.client.values import Node, PartitionInfo
+from kohort.protocol.errors import ErrorCode
+from kohort.protocol.messages import MetadataResponse, MetadataResponseTopic
+from kohort.protocol.schema import ZERO_UUID
+
+
+class TopicMetadata(msgspec.Struct, frozen=True):
+    """One topic; `error` is Kafka's code while it can't be used."""
+
+    name: str
+    topic_id: UUID
+    is_internal: bool
+    error: int
+    partitions: dict[int, PartitionInfo]
+
+
+class Metadata:
+    """The newest answer about each broker and topic."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[int, Node] = {}
+        self.topics: dict[str, TopicMetadata] = {}
+        self.cluster_id: str | None = None
+        self.controller_id = -1
+        self.updated_ms = 0
+        self._names_by_id: dict[UUID, str] = {}
+        self._asked: tuple[frozenset[str] | None, int] = (frozenset(), 0)
+
+    def covers(self, topics: tuple[str, ...] | None, *, since_ms: int) -> bool:
+        """Whether an answer about these topics was asked for after `since_ms`."""
+        asked, asked_ms = self._asked
+        if asked_ms <= since_ms:
+            return False
+        return asked is None or (topics is not None and asked.issuperset(topics))
+
+    def name_of(self, topic_id: UUID) -> str | None:
+        """Return the topic with this id, if it is known."""
+        return self._names_by_id.get(topic_id)
+
+    def partition_counts(self) -> dict[str, int]:
+        """Return how many partitions each usable topic has."""
+        return {name: len(each.partitions) for name, each in self.topics.items() if not each.error}
+
+    def update(self, response: MetadataResponse, topics: tuple[str, ...] | None, asked_ms: int) -> None:
+        """Take in an answer about `topics`, which was asked for at `asked_ms`."""
+        self.nodes = {
+            each.node_id: Node(each.node_id, each.host, each.port, each.rack) for each in response.brokers
+        }
+        self.cluster_id = response.cluster_id
+        self.controller_id = response.controller_id
+        told = {each.name: _topic(each) for each in response.topics if each.name is not None}
+        if topics is None:
+            self.topics.clear()
+        for name in topics or ():
+            self.topics.pop(name, None)
+        self.topics.update(
+            (name, each) for name, each in told.items() if each.error != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        )
+        self._names_by_id = {
+            each.topic_id: each.name for each in self.topics.values() if each.topic_id != ZERO_UUID
+        }
+        self._asked = (None if topics is None else frozenset(topics), asked_ms)
+        self.updated_ms = monotonic_ms()
+
+
+def _topic(told: MetadataResponseTopic) -> TopicMetadata:
+    partitions = {
+        each.partition_index: PartitionInfo(
+            each.partition_index,
+            each.leader_id,
+            each.leader_epoch,
+            each.replica_nodes,
+            each.isr_nodes,
+            each.offline_replicas,
+        )
+        for each in sorted(told.partitions, key=lambda each: each.partition_index)
+    }
+    return TopicMetadata(told.name or "", told.topic_id, told.is_internal, told.error_code, partitions)

@@ -1,0 +1,238 @@
+"""Offsets over the network: committed ones, the ends of logs, and lookups by time."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeVar
+
+from kohort.client.cluster import Cluster
+from kohort.client.errors import BrokerError, CommitFailedError, check
+from kohort.client.values import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from kohort.protocol.errors import ErrorCode
+from kohort.protocol.messages import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
+)
+from kohort.protocol.schema import ZERO_UUID
+
+LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
+"""The timestamps that ListOffsets takes for the ends of a log, and for its newest record."""
+
+NAMES_IN_OFFSET_COMMIT = 9
+NAMES_IN_OFFSET_FETCH = 9
+"""The newest versions that name topics; later ones have their ids alone."""
+
+_MOVED_ON = frozenset(
+    {
+        ErrorCode.REBALANCE_IN_PROGRESS,
+        ErrorCode.ILLEGAL_GENERATION,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.FENCED_INSTANCE_ID,
+    }
+)
+_LOOK_AGAIN = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
+
+Item = TypeVar("Item")
+Value = TypeVar("Value")
+
+
+def by_topic(
+    partitions: Iterable[TopicPartition], make: Callable[[TopicPartition], Item]
+) -> dict[str, tuple[Item, ...]]:
+    """Return what `make` gives for each partition, in tuples by topic."""
+    made: dict[str, list[Item]] = {}
+    for each in sorted(partitions):
+        made.setdefault(each.topic, []).append(make(each))
+    return {topic: tuple(items) for topic, items in made.items()}
+
+
+async def commit_offsets(
+    cluster: Cluster,
+    group_id: str,
+    offsets: Mapping[TopicPartition, OffsetAndMetadata],
+    *,
+    generation_id: int = -1,
+    member_id: str = "",
+    group_instance_id: str | None = None,
+) -> None:
+    """Commit once, without a retry.
+
+    Raises: CommitFailedError if the group has moved on; BrokerError, which may be retriable.
+    """
+
+    def partition(each: TopicPartition) -> OffsetCommitRequestPartition:
+        value = offsets[each]
+        return OffsetCommitRequestPartition(
+            partition_index=each.partition,
+            committed_offset=value.offset,
+            committed_leader_epoch=value.leader_epoch,
+            committed_metadata=value.metadata,
+        )
+
+    request = OffsetCommitRequest(
+        group_id=group_id,
+        generation_id_or_member_epoch=generation_id,
+        member_id=member_id,
+        group_instance_id=group_instance_id,
+        topics=tuple(
+            OffsetCommitRequestTopic(name=topic, topic_id=ZERO_UUID, partitions=items)
+            for topic, items in by_topic(offsets, partition).items()
+        ),
+    )
+    response = await cluster.request_coordinator(
+        group_id, request, OffsetCommitResponse, highest=NAMES_IN_OFFSET_COMMIT
+    )
+    for topic in response.topics:
+        for each in topic.partitions:
+            if each.error_code:
+                _refuse_commit(
+                    cluster, group_id, TopicPartition(topic.name, each.partition_index), each.error_code
+                )
+
+
+def _refuse_commit(cluster: Cluster, group_id: str, partition: TopicPartition, code: int) -> None:
+    if code in _LOOK_AGAIN:
+        cluster.forget_coordinator(group_id)
+    if code in _MOVED_ON:
+        raise CommitFailedError(
+            ErrorCode(code),
+            f"the offset of {partition} was not committed ({ErrorCode(code).name}): group {group_id!r} has"
+            " rebalanced, and the partition may have another owner now. Poll again to rejoin; if records"
+            " take long to process, raise max_poll_interval_ms or lower max_poll_records",
+        )
+    raise BrokerError(code, f"the offset of {partition} was not committed")
+
+
+async def fetch_committed(
+    cluster: Cluster, group_id: str, partitions: Iterable[TopicPartition] | None
+) -> dict[TopicPartition, OffsetAndMetadata]:
+    """Return the committed offsets of these partitions, or with None of all; absent where there is none.
+
+    Raises: BrokerError, which may be retriable.
+    """
+    node = await cluster.coordinator(group_id)
+    connection = await cluster.connection_to(node)
+    version = connection.version_of(OffsetFetchRequest, NAMES_IN_OFFSET_FETCH)
+    wanted = None if partitions is None else by_topic(partitions, lambda each: each.partition)
+    request = _offset_fetch(group_id, wanted) if version >= 8 else _old_offset_fetch(group_id, wanted)
+    response = await cluster.request_coordinator(
+        group_id, request, OffsetFetchResponse, highest=NAMES_IN_OFFSET_FETCH
+    )
+    found: dict[TopicPartition, OffsetAndMetadata] = {}
+    for group in response.groups:
+        _check_group(cluster, group_id, group.error_code)
+        for topics in group.topics:
+            _read_committed(topics.name, topics.partitions, found)
+    _check_group(cluster, group_id, response.error_code)
+    for topic in response.topics:
+        _read_committed(topic.name, topic.partitions, found)
+    return found
+
+
+def _offset_fetch(group_id: str, wanted: Mapping[str, tuple[int, ...]] | None) -> OffsetFetchRequest:
+    topics = None
+    if wanted is not None:
+        topics = tuple(
+            OffsetFetchRequestTopics(name=topic, topic_id=ZERO_UUID, partition_indexes=items)
+            for topic, items in wanted.items()
+        )
+    return OffsetFetchRequest(
+        group_id="", topics=(), groups=(OffsetFetchRequestGroup(group_id=group_id, topics=topics),)
+    )
+
+
+def _old_offset_fetch(group_id: str, wanted: Mapping[str, tuple[int, ...]] | None) -> OffsetFetchRequest:
+    topics = None
+    if wanted is not None:
+        topics = tuple(
+            OffsetFetchRequestTopic(name=topic, partition_indexes=items) for topic, items in wanted.items()
+        )
+    return OffsetFetchRequest(group_id=group_id, topics=topics, groups=())
+
+
+def _check_group(cluster: Cluster, group_id: str, code: int) -> None:
+    if code in _LOOK_AGAIN:
+        cluster.forget_coordinator(group_id)
+    check(code)
+
+
+def _read_committed(
+    topic: str,
+    partitions: Iterable[OffsetFetchResponsePartition | OffsetFetchResponsePartitions],
+    found: dict[TopicPartition, OffsetAndMetadata],
+) -> None:
+    for each in partitions:
+        check(each.error_code)
+        if each.committed_offset >= 0:
+            found[TopicPartition(topic, each.partition_index)] = OffsetAndMetadata(
+                each.committed_offset, each.metadata or "", each.committed_leader_epoch
+            )
+
+
+async def list_offsets(
+    cluster: Cluster, timestamps: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, OffsetAndTimestamp]:
+    """Return the first offset at or after each timestamp (or LATEST, EARLIEST); -1 where there is none.
+
+    Raises: BrokerError, which is retriable where the leader has moved: the metadata is then renewed.
+    """
+    missing = {each.topic for each in timestamps if each.topic not in cluster.metadata.topics}
+    if missing:
+        await cluster.refresh_metadata(missing)
+    found: dict[TopicPartition, OffsetAndTimestamp] = {}
+    try:
+        nodes: dict[int, list[TopicPartition]] = {}
+        for each in timestamps:
+            nodes.setdefault(cluster.leader(each).leader, []).append(each)
+        for node_id, partitions in nodes.items():
+            request = _list_offsets_request(cluster, {each: timestamps[each] for each in partitions})
+            response = await cluster.request(node_id, request, ListOffsetsResponse)
+            for topic in response.topics:
+                for answer in topic.partitions:
+                    _read_offset(TopicPartition(topic.name, answer.partition_index), answer, found)
+    except BrokerError as error:
+        if error.retriable:
+            await cluster.refresh_metadata({each.topic for each in timestamps})
+        raise
+    return found
+
+
+def _list_offsets_request(cluster: Cluster, timestamps: Mapping[TopicPartition, int]) -> ListOffsetsRequest:
+    def partition(each: TopicPartition) -> ListOffsetsPartition:
+        return ListOffsetsPartition(
+            partition_index=each.partition,
+            current_leader_epoch=cluster.leader(each).leader_epoch,
+            timestamp=timestamps[each],
+        )
+
+    return ListOffsetsRequest(
+        replica_id=-1,
+        isolation_level=0,
+        topics=tuple(
+            ListOffsetsTopic(name=topic, partitions=items)
+            for topic, items in by_topic(timestamps, partition).items()
+        ),
+        timeout_ms=cluster.config.request_timeout_ms,
+    )
+
+
+def _read_offset(
+    partition: TopicPartition,
+    answer: ListOffsetsPartitionResponse,
+    found: dict[TopicPartition, OffsetAndTimestamp],
+) -> None:
+    if answer.error_code:
+        raise BrokerError(answer.error_code, f"partition {partition}")
+    found[partition] = OffsetAndTimestamp(answer.offset, answer.timestamp, answer.leader_epoch)

@@ -1,0 +1,50 @@
+"""Deadlines, and how long to wait before the next attempt."""
+
+import random
+import time
+
+
+def monotonic_ms() -> int:
+    """Return milliseconds on a clock that never goes back."""
+    return time.monotonic_ns() // 1_000_000
+
+
+class Deadline:
+    """A moment by which a call has to be done."""
+
+    __slots__ = ("at_ms", "timeout_ms")
+
+    def __init__(self, timeout_ms: float) -> None:
+        self.timeout_ms = timeout_ms
+        self.at_ms = monotonic_ms() + timeout_ms
+
+    @property
+    def remaining_ms(self) -> float:
+        """Milliseconds that are left, never below zero."""
+        return max(0.0, self.at_ms - monotonic_ms())
+
+    @property
+    def passed(self) -> bool:
+        """Whether the moment is over."""
+        return monotonic_ms() >= self.at_ms
+
+
+class Backoff:
+    """Waits that double from `first_ms` to `most_ms`, a fifth up or down so that clients spread."""
+
+    __slots__ = ("_failures", "_first_ms", "_most_ms")
+
+    def __init__(self, first_ms: int, most_ms: int) -> None:
+        self._first_ms = first_ms
+        self._most_ms = most_ms
+        self._failures = 0
+
+    def next_ms(self) -> float:
+        """Return the wait after one more failure."""
+        wait_ms = min(self._most_ms, self._first_ms << min(self._failures, 20))
+        self._failures += 1
+        return wait_ms * random.uniform(0.8, 1.2)
+
+    def reset(self) -> None:
+        """Begin again with the shortest wait, after a success."""
+        self._failures = 0
