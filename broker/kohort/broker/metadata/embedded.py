@@ -9,7 +9,7 @@ from kohort.broker.metadata.file import MetadataFile
 from kohort.broker.metadata.format import Stored
 from kohort.broker.metadata.snapshot import BrokerState, Mutation, Snapshot, topics_by_id
 from kohort.broker.metadata.store import PRODUCER_ID_BLOCK, MetadataConflict, Watcher
-from kohort.storage.filesystem import FileSystem
+from kohort.storage import FileSystem
 
 
 class EmbeddedMetadataStore:

@@ -3,8 +3,7 @@
 from pathlib import Path
 
 from kohort.broker.metadata.format import Encoder, MetadataFormatError, Stored, decode
-from kohort.storage.errors import StorageError
-from kohort.storage.filesystem import FileSystem
+from kohort.storage import FileSystem, StorageError
 
 FILE_NAME = "metadata.jsonl"
 

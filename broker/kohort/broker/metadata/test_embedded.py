@@ -19,8 +19,8 @@ from kohort.broker.metadata import (
 )
 from kohort.broker.metadata.file import FILE_NAME
 from kohort.broker.metadata.topic_plans import partitions_of, random_topic_id
-from kohort.storage.errors import StorageError
-from kohort.storage.filesystem import OsFileSystem, StrPath
+from kohort.storage import OsFileSystem, StorageError
+from kohort.storage.filesystem import StrPath
 
 
 def opened(folder: Path, filesystem: OsFileSystem | None = None) -> EmbeddedMetadataStore:

@@ -16,7 +16,7 @@ from kohort.broker.metadata.topic_plans import (
     plan_topic,
 )
 from kohort.protocol.errors import ApiError, ErrorCode
-from kohort.storage.errors import StorageError
+from kohort.storage import StorageError
 
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker

@@ -1,0 +1,275 @@
+"""Configurations of topics and brokers are altered: checked as they would be afterwards, then changed."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from kohort.broker.config import (
+    BrokerConfig,
+    ConfigError,
+    ConfigSource,
+    ConfigType,
+    ConfigValue,
+    TopicConfig,
+    topic_config,
+)
+from kohort.broker.metadata.snapshot import ConfigResource, Mutation, ResourceType, Snapshot, TopicState
+from kohort.broker.metadata.store import update
+from kohort.broker.metadata.topic_names import validate_topic_name
+from kohort.broker.metadata.topic_plans import check_topic_configs
+from kohort.protocol.errors import ApiError, ErrorCode
+from kohort.storage import StorageError
+
+if TYPE_CHECKING:
+    from kohort.broker.broker import Broker
+
+EVERY_BROKER = ""
+
+
+class Operation(IntEnum):
+    """What is done to one value. Source: org.apache.kafka.clients.admin.AlterConfigOp.OpType."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One operation on one value; `operation` is as the client gave it."""
+
+    name: str
+    operation: int
+    value: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigChange:
+    """What is to be done to the configuration of one resource.
+
+    The steps are taken on what is set now, or where it is to be replaced, on nothing.
+    """
+
+    type: int
+    name: str
+    steps: Sequence[Step]
+    replace: bool = False
+
+
+async def alter_configs(
+    broker: "Broker", changes: Sequence[ConfigChange], *, validate_only: bool = False
+) -> list[ApiError | None]:
+    """Return, in the order of the changes, None or the reason why a change can't be made.
+
+    The changes that can be made are made together, whatever becomes of the others. No resource may
+    stand in `changes` twice.
+    """
+    errors: list[ApiError | None] = []
+
+    def decide(snapshot: Snapshot) -> Mutation:
+        errors.clear()
+        planned = Mutation()
+        for change in changes:
+            try:
+                planned = _joined(planned, _plan(broker, snapshot, planned, change))
+                errors.append(None)
+            except ApiError as error:
+                errors.append(error)
+        return Mutation() if validate_only else planned
+
+    try:
+        await update(broker.metadata, decide)
+    except StorageError as error:
+        failed = ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
+        return [each or failed for each in errors]
+    return errors
+
+
+def _joined(first: Mutation, second: Mutation) -> Mutation:
+    return Mutation(put=(*first.put, *second.put), configs={**first.configs, **second.configs})
+
+
+def _plan(broker: "Broker", snapshot: Snapshot, planned: Mutation, change: ConfigChange) -> Mutation:
+    """Return the mutation that makes the change. Raises: ApiError."""
+    if change.type == ResourceType.TOPIC:
+        return _plan_topic(broker.config, snapshot, change)
+    if change.type == ResourceType.BROKER:
+        return _plan_broker(broker, snapshot, planned, change)
+    if change.type in (ResourceType.GROUP, ResourceType.CLIENT_METRICS, ResourceType.BROKER_LOGGER):
+        kind = ResourceType(change.type).name.lower().replace("_", " ")
+        names = ", ".join(step.name for step in change.steps)
+        raise ApiError(ErrorCode.INVALID_CONFIG, f"kohort has no {kind} configs; unknown: {names}")
+    raise invalid_request(f"there is no resource type {change.type}")
+
+
+def invalid_request(message: str) -> ApiError:
+    """Return the error for what can't be meant."""
+    return ApiError(ErrorCode.INVALID_REQUEST, message)
+
+
+# -- topics -----------------------------------------------------------------------------------------------
+
+
+def _plan_topic(config: BrokerConfig, snapshot: Snapshot, change: ConfigChange) -> Mutation:
+    topic = existing_topic(snapshot, change.name)
+    defaults = topic_config(config, {})
+    configs = _stepped({} if change.replace else topic.configs, change.steps, _lists_of_topic(defaults))
+    checked = check_topic_configs(config, configs)
+    if checked == topic.configs:
+        return Mutation()
+    return Mutation(put=(msgspec.structs.replace(topic, configs=checked),))
+
+
+def existing_topic(snapshot: Snapshot, name: str) -> TopicState:
+    """Return the topic of this name. Raises: ApiError where there is none, or can be none."""
+    if not name:
+        raise invalid_request("topics have no common configuration: name one")
+    validate_topic_name(name)
+    topic = snapshot.topics.get(name)
+    if topic is None:
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}")
+    return topic
+
+
+Lists = Callable[[str], tuple[str, ...] | None]
+"""Returns the items that hold where nothing is set, or None for a name whose value is no list."""
+
+
+def _lists_of_topic(defaults: TopicConfig) -> Lists:
+    def items(name: str) -> tuple[str, ...] | None:
+        definition = TopicConfig.DEFINITIONS.get(name)
+        is_list = definition is not None and definition.type is ConfigType.LIST
+        return _items(defaults.value(name)) if is_list else None
+
+    return items
+
+
+def _items(value: ConfigValue) -> tuple[str, ...]:
+    return value if isinstance(value, tuple) else ()
+
+
+# -- brokers ----------------------------------------------------------------------------------------------
+
+
+def _plan_broker(broker: "Broker", snapshot: Snapshot, planned: Mutation, change: ConfigChange) -> Mutation:
+    resource = broker_resource(broker, change.name)
+    _check_dynamic(change.steps)
+    layers = {**snapshot.configs, **planned.configs}
+    before = layers.get(resource, {})
+    configs = _stepped({} if change.replace else before, change.steps, _lists_of_broker(broker.config))
+    layers[resource] = configs
+    _check_broker(broker, snapshot, layers)
+    return Mutation() if configs == before else Mutation(configs={resource: configs})
+
+
+def broker_resource(broker: "Broker", name: str) -> ConfigResource:
+    """Return the resource of this broker, or of every broker. Raises: ApiError for another one."""
+    if name not in (EVERY_BROKER, str(broker.node_id)):
+        raise invalid_request(f"this is broker {broker.node_id}, and {name!r} is not")
+    return ConfigResource(ResourceType.BROKER, name)
+
+
+def _check_dynamic(steps: Sequence[Step]) -> None:
+    for step in steps:
+        definition = BrokerConfig.DEFINITIONS.get(step.name)
+        if definition is None:
+            raise ApiError(
+                ErrorCode.INVALID_CONFIG,
+                f"Unknown broker config name: {step.name}{BrokerConfig.hint(step.name)}",
+            )
+        if definition.read_only:
+            raise invalid_request(f"{step.name} can only be set when the broker starts")
+
+
+def _lists_of_broker(config: BrokerConfig) -> Lists:
+    def items(name: str) -> tuple[str, ...] | None:
+        is_list = BrokerConfig.DEFINITIONS[name].type is ConfigType.LIST
+        return _items(config.value(name)) if is_list else None
+
+    return items
+
+
+def _check_broker(
+    broker: "Broker", snapshot: Snapshot, layers: Mapping[ConfigResource, Mapping[str, str]]
+) -> None:
+    """Return if the broker and each of its topics can live with these configs. Raises: ApiError."""
+    try:
+        config = with_stored(broker.config, broker.node_id, layers)
+        for topic in snapshot.topics.values():
+            topic_config(config, dict(topic.configs))
+    except ConfigError as error:
+        raise invalid_request(str(error)) from error
+
+
+def with_stored(
+    config: BrokerConfig, node_id: int, configs: Mapping[ConfigResource, Mapping[str, str]]
+) -> BrokerConfig:
+    """Return the broker's configuration under what is stored for it. Raises: ConfigError."""
+    own = configs.get(ConfigResource(ResourceType.BROKER, str(node_id)), {})
+    common = configs.get(ConfigResource(ResourceType.BROKER, EVERY_BROKER), {})
+    return config.with_dynamic(dict(own), dict(common))
+
+
+def follow_broker_config(broker: "Broker") -> None:
+    """Let `broker.config` be what is stored from now on.
+
+    It must be the first to watch the store: who watches after it sees the new `broker.config`.
+    Raises: ConfigError if what is stored does not fit what the broker was started with.
+    """
+
+    def follow(before: Snapshot, after: Snapshot) -> None:
+        if before.configs != after.configs:
+            broker.config = with_stored(broker.config, broker.node_id, after.configs)
+
+    snapshot = broker.metadata.snapshot()
+    if snapshot.configs:
+        broker.config = with_stored(broker.config, broker.node_id, snapshot.configs)
+    broker.metadata.watch(follow)
+
+
+# -- single values ----------------------------------------------------------------------------------------
+
+
+def _stepped(configs: Mapping[str, str], steps: Sequence[Step], lists: Lists) -> dict[str, str]:
+    """Return the configs after the steps. Raises: ApiError."""
+    if len({step.name for step in steps}) != len(steps):
+        raise invalid_request("a config name stands twice for one resource")
+    after = dict(configs)
+    for step in steps:
+        if step.operation == Operation.DELETE:
+            after.pop(step.name, None)
+        elif step.operation not in tuple(Operation):
+            raise invalid_request(f"there is no operation {step.operation} on configs")
+        elif step.value is None:
+            raise invalid_request(f"a value is needed to set, append or subtract: {step.name}")
+        elif step.operation == Operation.SET:
+            after[step.name] = step.value
+        else:
+            after[step.name] = _changed_list(after.get(step.name), step, step.value, lists)
+    return after
+
+
+def _changed_list(present: str | None, step: Step, value: str, lists: Lists) -> str:
+    """Return the list with the items of `value` added, each once, or taken away."""
+    items = lists(step.name)
+    if items is None:
+        raise ApiError(ErrorCode.INVALID_CONFIG, f"{step.name} is no list: set or delete it")
+    if present is not None:
+        items = _split(present)
+    given = _split(value)
+    if step.operation == Operation.APPEND:
+        return ",".join(dict.fromkeys((*items, *given)))
+    return ",".join(item for item in items if item not in given)
+
+
+def _split(text: str) -> tuple[str, ...]:
+    return tuple(item.strip() for item in text.split(",")) if text else ()
+
+
+def cluster_wide(config: BrokerConfig) -> Mapping[str, str | None]:
+    """Return what was altered for every broker."""
+    return config.layer(ConfigSource.DYNAMIC_DEFAULT_BROKER)
