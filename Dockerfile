@@ -1,0 +1,22 @@
+# syntax=docker/dockerfile:1
+FROM python:3.13-slim AS build
+WORKDIR /source
+COPY . .
+RUN python -m venv /kohort \
+    && /kohort/bin/pip install --no-cache-dir --disable-pip-version-check --constraint constraints.txt --upgrade pip \
+    && /kohort/bin/pip install --no-cache-dir --disable-pip-version-check \
+       --constraint constraints.txt --build-constraint constraints.txt .
+
+FROM python:3.13-slim
+RUN useradd --system --uid 10001 --create-home --home-dir /var/lib/kohort kohort
+COPY --from=build /kohort /kohort
+ENV PATH=/kohort/bin:$PATH PYTHONUNBUFFERED=1
+USER kohort
+WORKDIR /var/lib/kohort
+VOLUME /var/lib/kohort
+EXPOSE 9092 9644
+STOPSIGNAL SIGTERM
+HEALTHCHECK --interval=10s --timeout=3s --start-period=5s --retries=3 \
+    CMD ["python", "-c", "from urllib.request import urlopen; urlopen('http://127.0.0.1:9644/health/ready', timeout=2)"]
+ENTRYPOINT ["kohort"]
+CMD ["serve", "--listen", "0.0.0.0:9092", "--http", "0.0.0.0:9644", "--data", "/var/lib/kohort/data", "--log-format", "json"]

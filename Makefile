@@ -1,0 +1,82 @@
+# The project's habits. Everything runs in .venv, which the first target makes: Python 3.11 or newer and a
+# network that reaches the package index are all that is needed.
+#
+#   make demo       flights, a group of three clients, kills, and the proof that nothing was lost
+#   make test       every test; what needs Java is skipped where there is none
+#   make check      ruff, mypy, pyright, and who may import whom
+
+VENV := .venv
+BIN := $(VENV)/bin
+PY := $(BIN)/python
+STAMP := $(VENV)/.installed
+
+NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
+PYTHON ?= $(shell for each in python3 python3.13 python3.12 python3.11 python; do \
+	if "$$each" -c '$(NEW_ENOUGH)' >/dev/null 2>&1; then echo "$$each"; break; fi; done)
+
+PIP := $(PY) -m pip --disable-pip-version-check --require-virtualenv
+SOURCES := protocol storage broker client pipeline cli testkit
+CHECKED := $(SOURCES) examples docs/tables.py
+
+TESTS ?=
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help venv demo test check format interop bench fuzz docs wheel constraints clean
+
+help:  ## Show the targets.
+	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 20
+
+venv: $(STAMP)  ## Make the virtual environment, or bring it up to date.
+
+$(STAMP): pyproject.toml constraints.txt
+	@test -n "$(PYTHON)" || { echo "make: Python 3.11 or newer is needed; name it with PYTHON=..." >&2; exit 1; }
+	@test -x $(PY) || $(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
+		echo "make: '$(PYTHON) -m venv' failed; some systems have it in a package named python3-venv" >&2; exit 1; }
+	@echo "installing into $(VENV) ..."
+	@$(PIP) install --quiet --constraint constraints.txt --upgrade pip
+	@$(PIP) install --quiet --constraint constraints.txt --build-constraint constraints.txt \
+		--group dev --editable .
+	@touch $@
+
+demo: $(STAMP)  ## Count 336,776 flights while members and the broker are killed.
+	@$(PY) examples/flights/demo.py $(ARGS)
+
+test: $(STAMP)  ## Run the tests. TESTS=path and ARGS="-k name" narrow them down.
+	@$(PY) -m pytest $(ARGS) $(TESTS)
+
+check: $(STAMP)  ## Run ruff, mypy, pyright and the import contracts.
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy $(CHECKED)
+	@$(BIN)/pyright
+	@$(BIN)/lint-imports
+
+format: $(STAMP)  ## Lay the code out, and mend what ruff can.
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+interop: $(STAMP)  ## Run the tests with real clients alone.
+	@$(PY) -m pytest tests/interop $(ARGS)
+
+bench: $(STAMP)  ## Run every benchmark.
+	@set -e; for each in benchmarks/*.py; do echo "== $$each"; $(PY) "$$each"; done
+
+fuzz: $(STAMP)  ## Throw random and mutated bytes at everything that decodes.
+	@$(PY) -m pytest tests/fuzz $(ARGS)
+
+docs: $(STAMP)  ## Write the tables in docs/ anew from what the code declares.
+	@$(PY) docs/tables.py
+
+wheel: $(STAMP)  ## Build the wheel into dist/.
+	@$(PY) -m hatchling build --target wheel
+
+constraints:  ## Resolve the newest versions into constraints.txt; needs uv.
+	@{ sed '/^[^#]/d' constraints.txt; printf 'pip\neditables\n' | \
+		uv pip compile --universal --python-version 3.11 --group dev --no-header --no-annotate --quiet \
+		pyproject.toml -; } > constraints.new
+	@mv constraints.new constraints.txt
+
+clean:  ## Remove everything that make and the tools have made.
+	@rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache kohort-data
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,50 @@
+"""Every setting against Apache Kafka 4.4's own: name, type, default and limits.
+
+The table beside this file was read from Kafka's ConfigDef by reflection: kind, name, default, type, limits.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from kohort.broker.config import BROKER_DEFINITIONS, TOPIC_DEFINITIONS, ConfigDefinition, TopicConfig, render
+from kohort.broker.config.unused import unused_names
+
+TABLE = Path(__file__).with_name("kafka-4.4-configs.tsv")
+ROWS = [line.split("\t") for line in TABLE.read_text(encoding="utf-8").splitlines()]
+KAFKA = {(kind, name): (default, type_name, limits) for kind, name, default, type_name, limits in ROWS}
+DEFINITIONS = [("broker", each) for each in BROKER_DEFINITIONS] + [
+    ("topic", each) for each in TopicConfig.DEFINITIONS.values()
+]
+TIERED = {"remote.log.copy.disable", "remote.log.delete.on.disable", "remote.storage.enable"}
+WRITTEN_OTHERWISE = {
+    "leader.replication.throttled.replicas",
+    "follower.replication.throttled.replicas",
+}
+
+
+@pytest.mark.parametrize("kind, definition", DEFINITIONS, ids=lambda each: getattr(each, "name", each))
+def test_type_default_and_limits_are_kafkas(kind: str, definition: ConfigDefinition) -> None:
+    default, type_name, limits = KAFKA[kind, definition.name]
+    assert definition.type.name == type_name
+    ours = render(definition.default) if definition.kafka_default is None else definition.kafka_default
+    assert (ours if ours is not None else "null") == default.removeprefix("[").removesuffix("]")
+    if definition.name not in TIERED | WRITTEN_OTHERWISE:
+        assert definition.validator.words == limits
+
+
+def test_every_topic_setting_of_kafka_is_there() -> None:
+    assert {name for kind, name in KAFKA if kind == "topic"} == set(TopicConfig.DEFINITIONS)
+    assert len(TOPIC_DEFINITIONS) == len(TopicConfig.DEFINITIONS) - 1
+
+
+def test_every_broker_setting_of_kafka_is_there_or_known_to_mean_nothing_here() -> None:
+    ours = {each.name for each in BROKER_DEFINITIONS}
+    assert not ours & unused_names()
+    assert {name for kind, name in KAFKA if kind == "broker"} == ours | unused_names()
+
+
+def test_topic_synonyms_are_settings_of_the_broker() -> None:
+    ours = {each.name for each in BROKER_DEFINITIONS}
+    for definition in TOPIC_DEFINITIONS:
+        assert set(definition.synonyms) <= ours, definition.name

@@ -1,0 +1,110 @@
+"""Dockerfile and docker-compose.yml against the command and the pages that they name; no engine is needed."""
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from kohort.broker.main import parse
+
+ROOT = Path(__file__).parents[2]
+Compose = dict[str, Any]
+
+
+@pytest.fixture
+def compose() -> Compose:
+    found: Compose = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))
+    return found
+
+
+def instructions() -> list[tuple[str, str]]:
+    """Return the Dockerfile's instructions, continued lines joined."""
+    text = (ROOT / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", " ")
+    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
+    return [(line.split(maxsplit=1)[0], line.split(maxsplit=1)[1]) for line in lines]
+
+
+def last(instruction: str) -> str:
+    return [value for name, value in instructions() if name == instruction][-1]
+
+
+def test_the_image_starts_the_broker_with_options_that_exist() -> None:
+    program, arguments = json.loads(last("ENTRYPOINT")), json.loads(last("CMD"))
+    assert (program, arguments[0]) == (["kohort"], "serve")
+    options = parse(arguments[1:])
+    assert str(options.places.listen) == "0.0.0.0:9092"
+    assert str(options.http) == "0.0.0.0:9644"
+    assert last("EXPOSE").split() == ["9092", "9644"]
+
+
+def test_the_image_is_built_in_one_stage_and_run_in_another_by_a_user_of_its_own() -> None:
+    names = [name for name, _ in instructions()]
+    assert names.count("FROM") == 2
+    assert last("USER") == "kohort"
+    assert names.index("USER") < names.index("CMD")
+    options = parse(json.loads(last("CMD"))[1:])
+    assert str(options.places.data).startswith(last("VOLUME"))
+
+
+def test_the_health_of_the_image_is_asked_where_it_is_told() -> None:
+    assert "http://127.0.0.1:9644/health/ready" in last("HEALTHCHECK")
+
+
+def test_what_the_image_copies_is_not_ignored() -> None:
+    kept = (ROOT / ".dockerignore").read_text(encoding="utf-8")
+    for needed in ("pyproject.toml", "constraints.txt", "README.md", "LICENSE", "broker", "cli", "testkit"):
+        assert f"!{needed}\n" in kept
+        assert (ROOT / needed).exists()
+
+
+def test_compose_starts_a_broker_with_options_that_exist(compose: Compose) -> None:
+    broker = compose["services"]["broker"]
+    command = [
+        each.replace("${KOHORT_ADVERTISE:-localhost:9092}", "localhost:9092") for each in broker["command"]
+    ]
+    options = parse(command[1:])
+    assert command[0] == "serve"
+    assert str(options.places.advertise) == "localhost:9092"
+    assert {port.split(":")[1] for port in broker["ports"]} == {
+        str(options.places.listen.port),
+        str(options.http.port),
+    }
+    assert any(str(options.places.data).startswith(volume.split(":")[1]) for volume in broker["volumes"])
+
+
+def test_every_service_has_a_health_check_and_prometheus_waits_for_the_broker(compose: Compose) -> None:
+    assert all("healthcheck" in service for service in compose["services"].values())
+    assert compose["services"]["prometheus"]["depends_on"]["broker"] == {"condition": "service_healthy"}
+
+
+def test_every_named_volume_is_declared(compose: Compose) -> None:
+    used = {
+        volume.split(":")[0]
+        for service in compose["services"].values()
+        for volume in service["volumes"]
+        if not volume.startswith(".")
+    }
+    assert used == set(compose["volumes"])
+
+
+def test_prometheus_scrapes_the_broker(compose: Compose) -> None:
+    (mount,) = (each for each in compose["services"]["prometheus"]["volumes"] if each.startswith("./"))
+    settings = yaml.safe_load((ROOT / mount.split(":")[0]).read_text(encoding="utf-8"))
+    (job,) = settings["scrape_configs"]
+    assert job["static_configs"] == [{"targets": ["broker:9644"]}]
+    assert job.get("metrics_path", "/metrics") == "/metrics"
+
+
+def test_docker_compose_accepts_the_file() -> None:
+    docker = shutil.which("docker")
+    has_compose = docker is not None and (
+        subprocess.run([docker, "compose", "version"], capture_output=True, check=False).returncode == 0
+    )
+    if not has_compose:
+        pytest.skip("docker compose is not installed")
+    assert docker is not None
+    subprocess.run([docker, "compose", "config", "--quiet"], cwd=ROOT, check=True, timeout=60)
