@@ -1,0 +1,227 @@
+"""The few things that this room asks of a file system, and the operating system's own.
+
+Everything that is written goes through here, so that a test can tear writes, lose what was not
+synced, fill the disk and fail a sync.
+"""
+
+import errno
+import fcntl
+import os
+from collections.abc import Sequence
+from typing import Protocol
+
+StrPath = str | os.PathLike[str]
+Buffer = bytes | bytearray | memoryview
+
+_MAX_PARTS = 1024  # IOV_MAX of Linux and of macOS.
+
+
+class File(Protocol):
+    """An open file. It closes when its last holder lets go: a reader may still be sending from it.
+
+    Every method may raise OSError.
+    """
+
+    @property
+    def file_descriptor(self) -> int:
+        """What `os.pread` and `os.sendfile` take."""
+        ...
+
+    def size(self) -> int:
+        """How many bytes it holds."""
+        ...
+
+    def read_at(self, size: int, position: int) -> bytes:
+        """Return up to `size` bytes from `position` on; fewer only at the end."""
+        ...
+
+    def write_at(self, parts: Sequence[Buffer], position: int) -> None:
+        """Write all `parts` one behind the other from `position` on."""
+        ...
+
+    def truncate(self, size: int) -> None:
+        """Cut the file to `size` bytes."""
+        ...
+
+    def sync(self) -> None:
+        """Return once what was written is on the disk."""
+        ...
+
+
+class FileSystem(Protocol):
+    """Folders and files by their paths. Every method may raise OSError."""
+
+    def open(self, path: StrPath, *, create: bool = False) -> File:
+        """Return the file, opened to read and write; with `create` it may be new."""
+        ...
+
+    def read(self, path: StrPath) -> bytes | None:
+        """Return a small file's content, None when there is no such file."""
+        ...
+
+    def replace(self, path: StrPath, content: bytes, *, sync: bool = True) -> None:
+        """Give the file a new content at once or, after a crash, not at all."""
+        ...
+
+    def list_directory(self, path: StrPath) -> list[str] | None:
+        """Return the names in a folder, None when there is no such folder."""
+        ...
+
+    def make_directory(self, path: StrPath) -> None:
+        """Make the folder, and those above it, unless they are there."""
+        ...
+
+    def rename(self, source: StrPath, target: StrPath) -> None:
+        """Give a file or a folder another name in the same folder."""
+        ...
+
+    def remove(self, path: StrPath) -> None:
+        """Remove a file; it is no error that it is gone."""
+        ...
+
+    def remove_directory(self, path: StrPath) -> None:
+        """Remove an empty folder; it is no error that it is gone."""
+        ...
+
+    def sync_directory(self, path: StrPath) -> None:
+        """Return once the names in a folder are on the disk."""
+        ...
+
+    def lock(self, path: StrPath) -> object | None:
+        """Return a lock that lives as long as it is held, None when another process has it."""
+        ...
+
+
+class OsFile:
+    """A file of the operating system, held open by its descriptor."""
+
+    __slots__ = ("file_descriptor",)
+
+    def __init__(self, file_descriptor: int) -> None:
+        self.file_descriptor = file_descriptor
+
+    def __del__(self) -> None:
+        os.close(self.file_descriptor)
+
+    def size(self) -> int:
+        """How many bytes it holds."""
+        return os.fstat(self.file_descriptor).st_size
+
+    def read_at(self, size: int, position: int) -> bytes:
+        """Return up to `size` bytes from `position` on; fewer only at the end."""
+        data = os.pread(self.file_descriptor, size, position)
+        if len(data) == size or not data:
+            return data
+        parts = [data]  # One call returns 2 GB at most, and signals may cut it short.
+        while data:
+            size, position = size - len(data), position + len(data)
+            data = os.pread(self.file_descriptor, size, position)
+            parts.append(data)
+        return b"".join(parts)
+
+    def write_at(self, parts: Sequence[Buffer], position: int) -> None:
+        """Write all `parts` one behind the other from `position` on."""
+        if len(parts) == 1:
+            part = parts[0]
+            written = os.pwrite(self.file_descriptor, part, position)
+            if written != len(part):
+                self._write_rest(memoryview(part)[written:], position + written)
+            return
+        for start in range(0, len(parts), _MAX_PARTS):
+            chunk = parts[start : start + _MAX_PARTS]
+            size = sum(map(len, chunk))
+            written = os.pwritev(self.file_descriptor, chunk, position)
+            if written != size:
+                self._write_rest(memoryview(b"".join(chunk))[written:], position + written)
+            position += size
+
+    def _write_rest(self, rest: memoryview, position: int) -> None:
+        while rest:
+            written = os.pwrite(self.file_descriptor, rest, position)
+            if not written:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            rest, position = rest[written:], position + written
+
+    def truncate(self, size: int) -> None:
+        """Cut the file to `size` bytes."""
+        os.ftruncate(self.file_descriptor, size)
+
+    def sync(self) -> None:
+        """Return once what was written is on the disk."""
+        _sync_data(self.file_descriptor)
+
+
+_sync_data = getattr(os, "fdatasync", os.fsync)  # macOS has no fdatasync.
+
+
+class OsFileSystem:
+    """The file system that there is."""
+
+    def open(self, path: StrPath, *, create: bool = False) -> File:
+        """Return the file, opened to read and write; with `create` it may be new."""
+        flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
+        return OsFile(os.open(path, flags, 0o644))
+
+    def read(self, path: StrPath) -> bytes | None:
+        """Return a small file's content, None when there is no such file."""
+        try:
+            file_descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return None
+        file = OsFile(file_descriptor)
+        return file.read_at(file.size(), 0)
+
+    def replace(self, path: StrPath, content: bytes, *, sync: bool = True) -> None:
+        """Give the file a new content at once or, after a crash, not at all."""
+        temporary = f"{os.fspath(path)}.tmp"
+        file = OsFile(os.open(temporary, os.O_RDWR | os.O_CLOEXEC | os.O_CREAT | os.O_TRUNC, 0o644))
+        file.write_at([content], 0)
+        if sync:
+            file.sync()
+        os.replace(temporary, path)
+
+    def list_directory(self, path: StrPath) -> list[str] | None:
+        """Return the names in a folder, None when there is no such folder."""
+        try:
+            return os.listdir(path)
+        except FileNotFoundError:
+            return None
+
+    def make_directory(self, path: StrPath) -> None:
+        """Make the folder, and those above it, unless they are there."""
+        os.makedirs(path, exist_ok=True)
+
+    def rename(self, source: StrPath, target: StrPath) -> None:
+        """Give a file or a folder another name in the same folder."""
+        os.rename(source, target)
+
+    def remove(self, path: StrPath) -> None:
+        """Remove a file; it is no error that it is gone."""
+        try:
+            os.unlink(path)
+        except FileNotFoundError:
+            return
+
+    def remove_directory(self, path: StrPath) -> None:
+        """Remove an empty folder; it is no error that it is gone."""
+        try:
+            os.rmdir(path)
+        except FileNotFoundError:
+            return
+
+    def sync_directory(self, path: StrPath) -> None:
+        """Return once the names in a folder are on the disk."""
+        file_descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(file_descriptor)
+        finally:
+            os.close(file_descriptor)
+
+    def lock(self, path: StrPath) -> object | None:
+        """Return a lock that lives as long as it is held, None when another process has it."""
+        file = OsFile(os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_CREAT, 0o644))
+        try:
+            fcntl.flock(file.file_descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return None
+        return file

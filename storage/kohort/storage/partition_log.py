@@ -1,0 +1,462 @@
+"""A partition's log: batches are staged in memory, written by a worker thread, read by anyone.
+
+The loop's thread calls everything but `write`, which may run in a worker thread meanwhile; there is
+never a second `write`, and no truncation, deletion or close, while one runs. Readers see what is
+written, never what is staged. A failed write or sync is final: the log takes nothing more until it
+was closed and opened again from what the disk holds.
+Source: org.apache.kafka.storage.internals.log.UnifiedLog.
+"""
+
+import struct
+from collections import deque
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from uuid import UUID
+
+from kohort.protocol.records import BatchHeader, batch_crc
+from kohort.storage.config import LogConfig
+from kohort.storage.errors import StorageError
+from kohort.storage.filesystem import Buffer, FileSystem
+from kohort.storage.layout import (
+    DELETED_SUFFIX,
+    LEADER_EPOCH_CHECKPOINT,
+    claim_folder,
+    partition_folder,
+    remove_folder,
+)
+from kohort.storage.producers import SNAPSHOT_SUFFIX
+from kohort.storage.reading import (
+    Slice,
+    Tail,
+    TimestampOffset,
+    find_max_timestamp,
+    find_slice,
+    find_timestamp,
+    read_batches,
+)
+from kohort.storage.recovery import LoadedLog, LogLoader
+from kohort.storage.segment import Segment, StagedBatch, file_name
+
+_PUT_OFFSET = struct.Struct(">q").pack_into
+_PUT_EPOCH = struct.Struct(">i").pack_into
+_PUT_CRC = struct.Struct(">I").pack_into
+_LOG_APPEND_TIME_FLAG = 0x08
+_SNAPSHOTS_KEPT = 2
+
+
+class PartitionLog:
+    """One partition's batches, from `log_start_offset` to `log_end_offset`."""
+
+    def __init__(
+        self, file_system: FileSystem, directory: Path, topic_id: UUID, config: LogConfig, loaded: LoadedLog
+    ) -> None:
+        self.directory = directory
+        self.topic_id = topic_id
+        self.config = config
+        self.log_start_offset = loaded.log_start_offset
+        self.log_end_offset = loaded.log_end_offset  # Counts what is staged.
+        self.flushed_offset = loaded.log_end_offset  # What lies before is on the disk.
+        self.producers = loaded.producers
+        self.truncated_bytes = loaded.truncated_bytes
+        self.removed_segments = loaded.removed_segments
+        self._file_system = file_system
+        self._path = str(directory)
+        self._segments = loaded.segments
+        self._epochs = loaded.epochs
+        # As of what is written, while `producers` is ahead by what is staged. Only `write` touches it.
+        self._written_producers = loaded.producers.copy()
+        self._snapshot_offset = loaded.snapshot_offset
+        active = loaded.segments[-1]
+        self._tail = Tail(loaded.log_end_offset, active, active.size_bytes)
+        self._staged: deque[StagedBatch] = deque()
+        self._staged_total = 0  # Two counters, for each has one thread that moves it.
+        self._written_total = 0
+        self._synced_bytes = active.size_bytes
+        self._failure: StorageError | None = None
+        self._has_sync_failed = False
+        self._is_closed = False
+
+    @classmethod
+    def open(
+        cls,
+        file_system: FileSystem,
+        directory: Path,
+        *,
+        topic: str,
+        topic_id: UUID,
+        index: int,
+        config: LogConfig,
+        clean: bool,
+        recovery_point: int,
+        log_start_offset: int = 0,
+    ) -> "PartitionLog":
+        """Return the log of a folder, made if need be, recovered unless `clean`. Raises: StorageError."""
+        assert directory.name == partition_folder(topic, index), directory
+        path = str(directory)
+        try:
+            claim_folder(file_system, path, topic_id)
+            loaded = LogLoader(file_system, path, config).load(
+                clean=clean, recovery_point=recovery_point, log_start_offset=log_start_offset
+            )
+        except OSError as error:
+            raise StorageError(f"{directory} cannot be opened: {error}") from error
+        return cls(file_system, directory, topic_id, config, loaded)
+
+    @property
+    def written_offset(self) -> int:
+        """Where the next batch of the file will begin: readers see what lies before."""
+        return self._tail.written_offset
+
+    @property
+    def staged_bytes(self) -> int:
+        """What is staged and not yet written."""
+        return self._staged_total - self._written_total
+
+    @property
+    def size_bytes(self) -> int:
+        """What is written, all segments together."""
+        return sum(segment.size_bytes for segment in self._segments)
+
+    @property
+    def segment_count(self) -> int:
+        """How many segments there are."""
+        return len(self._segments)
+
+    @property
+    def latest_epoch(self) -> int:
+        """The newest leader epoch, -1 when there is none."""
+        return self._epochs.latest
+
+    @property
+    def recovery_point(self) -> int:
+        """From where an unclean start must scan: batches and indexes before it are on the disk."""
+        return self.flushed_offset if self._is_closed else self._segments[-1].base_offset
+
+    @property
+    def failure(self) -> StorageError | None:
+        """Why the log takes no more appends, None while it does."""
+        return self._failure
+
+    @property
+    def max_timestamp(self) -> int:
+        """The newest timestamp that is written, -1 when there is none."""
+        return max(segment.newest_timestamp()[0] for segment in self._segments)
+
+    def stage(
+        self,
+        records: Buffer,
+        headers: Sequence[BatchHeader],
+        leader_epoch: int,
+        *,
+        append_time_ms: int | None = None,
+    ) -> int:
+        """Return the offset that the first record gets; `headers` are those of the batches in `records`.
+
+        With `append_time_ms` it becomes every record's timestamp. The bytes are copied: offset, epoch
+        and timestamp are set in the copy. No I/O. Raises: StorageError when the log has failed.
+        """
+        self._check_usable()
+        first_offset = offset = self.log_end_offset
+        self._epochs.assign(leader_epoch, offset)
+        position = 0
+        for header in headers:
+            size = header.size_bytes
+            data = bytearray(records if size == len(records) else records[position : position + size])
+            position += size
+            _PUT_OFFSET(data, 0, offset)
+            _PUT_EPOCH(data, 12, leader_epoch)
+            max_timestamp = header.max_timestamp
+            if append_time_ms is not None:
+                _set_append_time(data, append_time_ms)
+                max_timestamp = append_time_ms
+            if header.producer_id >= 0:
+                self.producers.append(header, offset)
+            last_offset = offset + header.last_offset_delta
+            self._staged.append(StagedBatch(data, offset, last_offset, max_timestamp, header))
+            self._staged_total += size
+            offset = last_offset + 1
+        self.log_end_offset = offset
+        return first_offset
+
+    def staged_batches(self) -> list[bytearray]:
+        """Return what is staged, as it will stand in the file."""
+        return [batch.data for batch in self._staged]
+
+    def became_durable(self, end_offset: int) -> None:
+        """Note that what is written below `end_offset` is safe by other means than this log's sync."""
+        assert end_offset <= self.written_offset
+        self.flushed_offset = end_offset
+
+    def write(self, sync: bool) -> None:
+        """Write what is staged at the call; with `sync` return when it, and all before it, is on the disk.
+
+        Blocking: for a worker thread. Raises: StorageError, after which the log takes no more appends.
+        """
+        self._check_usable()
+        try:
+            if self._epochs.is_changed:
+                self._save_epochs(sync=False)
+            if self._staged:
+                self._write_staged(len(self._staged))
+            if sync and self.flushed_offset != self._tail.written_offset:
+                self._sync()
+        except OSError as error:
+            self._failure = StorageError(f"{self.directory} failed and takes no more appends: {error}")
+            raise self._failure from error
+
+    def _write_staged(self, count: int) -> None:
+        """Write the oldest `count` batches in runs, a new run with each new segment. Raises: OSError."""
+        config, segment = self.config, self._segments[-1]
+        run: list[StagedBatch] = []
+        run_bytes = 0
+        for _ in range(count):
+            batch = self._staged[0]
+            if segment.must_roll_before(batch, run_bytes, config):
+                self._write_run(segment, run, run_bytes)
+                segment = self._roll(batch.base_offset)
+                run, run_bytes = [], 0
+            if not segment.size_bytes and not run:
+                segment.first_timestamp = batch.max_timestamp
+            run.append(batch)
+            run_bytes += len(batch.data)
+            self._staged.popleft()
+        self._write_run(segment, run, run_bytes)
+
+    def _write_run(self, segment: Segment, run: list[StagedBatch], run_bytes: int) -> None:
+        if not run:
+            return
+        segment.append(run, self.config.index_interval_bytes)
+        for batch in run:
+            if batch.header.producer_id >= 0:
+                self._written_producers.append(batch.header, batch.base_offset)
+        self._written_total += run_bytes
+        self._tail = Tail(run[-1].last_offset + 1, segment, segment.size_bytes)
+
+    def _roll(self, base_offset: int) -> Segment:
+        """Return a new active segment; all before it, indexes too, is on the disk. Raises: OSError."""
+        if self.flushed_offset != self._tail.written_offset:
+            self._sync()
+        self._segments[-1].finish()
+        self._save_epochs(sync=True)
+        self._save_snapshot(base_offset)
+        segment = Segment(self._file_system, self._path, base_offset)
+        segment.create()
+        self._file_system.sync_directory(self._path)
+        self._segments = (*self._segments, segment)
+        self._synced_bytes = 0
+        return segment
+
+    def _sync(self) -> None:
+        written_offset, segment, size_bytes = self._tail
+        try:
+            segment.file.sync()
+        except OSError:
+            self._has_sync_failed = True
+            raise
+        self._synced_bytes = size_bytes
+        self.flushed_offset = written_offset
+
+    def _save_epochs(self, *, sync: bool) -> None:
+        self._epochs.is_changed = False
+        path = f"{self._path}/{LEADER_EPOCH_CHECKPOINT}"
+        self._file_system.replace(path, self._epochs.encode(), sync=sync)
+
+    def _save_snapshot(self, offset: int) -> None:
+        """Keep the producers as of `offset`, and the snapshot before. Raises: OSError."""
+        path = f"{self._path}/{file_name(offset, SNAPSHOT_SUFFIX)}"
+        self._file_system.replace(path, self._written_producers.encode_snapshot())
+        self._snapshot_offset = offset
+        names = self._file_system.list_directory(self._path) or []
+        snapshots = sorted(name for name in names if name.endswith(SNAPSHOT_SUFFIX))
+        for name in snapshots[:-_SNAPSHOTS_KEPT]:
+            self._file_system.remove(f"{self._path}/{name}")
+
+    def _check_usable(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+        if self._is_closed:
+            raise StorageError(f"{self.directory} is closed")
+
+    def read(self, offset: int, max_bytes: int, end_offset: int, *, at_least_one_batch: bool = True) -> Slice:
+        """Return where the batches from the one that holds `offset` lie, those before `end_offset`.
+
+        They are of one segment; at `max_bytes` the last is cut, but the first is whole if
+        `at_least_one_batch`. `end_offset` is the bound of a batch. Empty when there is nothing.
+        Raises: StorageError.
+        """
+        tail = self._tail  # Before the segments: they may be newer, never older.
+        try:
+            return find_slice(self._segments, tail, offset, end_offset, max_bytes, whole=at_least_one_batch)
+        except OSError as error:
+            raise self._unreadable(error) from error
+
+    def read_batches(self, offset: int = 0) -> Iterator[memoryview]:
+        """Yield what is written, batch by batch, from the one that holds `offset`: to replay a log.
+
+        Raises: StorageError.
+        """
+        tail = self._tail
+        try:
+            yield from read_batches(self._segments, tail, offset)
+        except OSError as error:
+            raise self._unreadable(error) from error
+
+    def offset_for_timestamp(self, timestamp_ms: int) -> TimestampOffset | None:
+        """Return the first record not older than `timestamp_ms`: (offset, timestamp, leader epoch).
+
+        Raises: StorageError.
+        """
+        tail = self._tail
+        try:
+            return find_timestamp(self._segments, tail, timestamp_ms, self.log_start_offset)
+        except OSError as error:
+            raise self._unreadable(error) from error
+
+    def offset_for_max_timestamp(self) -> TimestampOffset | None:
+        """Return the first of the newest records: (offset, timestamp, leader epoch). Raises: StorageError."""
+        tail = self._tail
+        try:
+            return find_max_timestamp(self._segments, tail, self.log_start_offset)
+        except OSError as error:
+            raise self._unreadable(error) from error
+
+    def _unreadable(self, error: OSError) -> StorageError:
+        return StorageError(f"{self.directory} cannot be read: {error}")
+
+    def assign_epoch(self, epoch: int) -> None:
+        """Note that what is staged from now on belongs to `epoch`; `write` keeps it on the disk."""
+        self._epochs.assign(epoch, self.log_end_offset)
+
+    def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
+        """Return the largest known epoch not above `epoch` and where it ends; (-1, -1) when unknown."""
+        return self._epochs.end_offset_for(epoch, self.log_end_offset)
+
+    def epoch_at(self, offset: int) -> int:
+        """Return the leader epoch that `offset` belongs to, -1 when unknown."""
+        return self._epochs.epoch_at(offset)
+
+    def truncate_to(self, offset: int) -> None:
+        """Remove every batch that ends at `offset` or behind it, and what is staged.
+
+        Blocking, and not while `write` runs. Raises: StorageError.
+        """
+        self._check_usable()
+        self._staged.clear()
+        self._written_total = self._staged_total
+        try:
+            self._truncate(min(offset, self.written_offset))
+        except OSError as error:
+            self._failure = StorageError(f"{self.directory} cannot be truncated: {error}")
+            raise self._failure from error
+
+    def _truncate(self, offset: int) -> None:
+        kept = [segment for segment in self._segments if segment.base_offset <= offset]
+        for segment in self._segments[max(1, len(kept)) :]:
+            segment.remove()
+        if kept:
+            end_offset = kept[-1].truncate_to(offset)
+        else:
+            self._segments[0].remove()
+            kept, end_offset = [Segment(self._file_system, self._path, offset)], offset
+            kept[0].create()
+        for name in self._file_system.list_directory(self._path) or []:
+            if name.endswith(SNAPSHOT_SUFFIX) and int(name.removesuffix(SNAPSHOT_SUFFIX)) > end_offset:
+                self._file_system.remove(f"{self._path}/{name}")
+        self._file_system.sync_directory(self._path)
+        self._segments = tuple(kept)
+        active = kept[-1]
+        self._tail = Tail(end_offset, active, active.size_bytes)
+        self._synced_bytes = active.size_bytes
+        self.log_end_offset = self.flushed_offset = end_offset
+        self.log_start_offset = min(self.log_start_offset, end_offset)
+        self._epochs.truncate_from(end_offset)
+        self._save_epochs(sync=True)
+        self._reload_producers()
+
+    def _reload_producers(self) -> None:
+        loader = LogLoader(self._file_system, self._path, self.config)
+        self.producers, self._snapshot_offset = loader.load_producers(self._segments, self.log_end_offset)
+        self._written_producers = self.producers.copy()
+
+    def delete_records_before(self, offset: int) -> None:
+        """Move the log's start to `offset` and remove the segments that lie before it.
+
+        Blocking, and not while `write` runs. The new start outlives a crash once the data directory
+        has kept it (`DataDirectory.checkpoint`), which comes before an answer. Raises: StorageError.
+        """
+        self._check_usable()
+        if not self.log_start_offset < offset <= self.written_offset:
+            return
+        self.log_start_offset = offset
+        self._epochs.delete_before(offset)
+        bounds = [segment.base_offset for segment in self._segments[1:]]
+        count = sum(1 for bound in bounds if bound <= offset)
+        removed, self._segments = self._segments[:count], self._segments[count:]
+        try:
+            for segment in removed:
+                segment.remove()
+        except OSError as error:
+            raise StorageError(f"segments of {self.directory} cannot be removed: {error}") from error
+
+    def close(self) -> None:
+        """Write and sync what is staged, complete the indexes, snapshot the producers; let the files go.
+
+        A log that has failed keeps what it knows to be on the disk, and can then be opened again.
+        Raises: StorageError; the log is closed all the same, but was not closed cleanly.
+        """
+        if self._is_closed:
+            return
+        try:
+            if self._failure is None:
+                self.write(True)
+                self._finish()
+            else:
+                self._cut_to_what_is_known()
+        except OSError as error:
+            raise StorageError(f"{self.directory} cannot be closed cleanly: {error}") from error
+        finally:
+            self._is_closed = True
+            for segment in self._segments:
+                segment.close()
+
+    def _finish(self) -> None:
+        self._segments[-1].finish()
+        if self._snapshot_offset != self.written_offset:
+            self._save_snapshot(self.written_offset)
+            self._save_epochs(sync=True)
+            self._file_system.sync_directory(self._path)
+        elif self._epochs.is_changed:
+            self._save_epochs(sync=True)
+
+    def _cut_to_what_is_known(self) -> None:
+        """Cut off what a failed write left half done, or what a failed sync may have lost.
+
+        After a failed sync the page cache may show bytes that never reach the disk, so they must not be
+        found again when the log is opened.
+        """
+        segment = self._segments[-1]
+        size_bytes = self._synced_bytes if self._has_sync_failed else segment.size_bytes
+        segment.file.truncate(size_bytes)
+
+    def delete(self) -> None:
+        """Remove the log from the disk: a crash in between leaves a folder that the next start removes.
+
+        Raises: StorageError.
+        """
+        self._is_closed = True
+        for segment in self._segments:
+            segment.close()
+        doomed = f"{self._path}.{self.topic_id.hex}{DELETED_SUFFIX}"
+        try:
+            self._file_system.rename(self._path, doomed)
+            self._file_system.sync_directory(self.directory.parent)
+            remove_folder(self._file_system, doomed)
+        except OSError as error:
+            raise StorageError(f"{self.directory} cannot be deleted: {error}") from error
+
+
+def _set_append_time(data: bytearray, append_time_ms: int) -> None:
+    """Make the broker's time every record's timestamp: the CRC covers it, so it is made anew."""
+    data[22] |= _LOG_APPEND_TIME_FLAG
+    _PUT_OFFSET(data, 35, append_time_ms)
+    _PUT_CRC(data, 17, batch_crc(data))

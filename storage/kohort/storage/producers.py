@@ -1,0 +1,205 @@
+"""What a log knows of its idempotent producers: who wrote which sequence numbers last.
+
+Source: KIP-98; org.apache.kafka.storage.internals.log.ProducerStateManager, ProducerAppendInfo.
+Snapshot file (`%020d.snapshot`): version int16, CRC-32C uint32 of what follows, count int32, then per
+producer id int64, epoch int16, last sequence int32, last offset int64, offset delta int32, timestamp
+int64, coordinator epoch int32, first offset of its open transaction int64.
+"""
+
+import struct
+from collections import deque
+from collections.abc import Iterator
+
+import crc32c
+import msgspec
+
+from kohort.protocol.errors import ApiError, ErrorCode
+from kohort.protocol.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, NO_TIMESTAMP, BatchHeader
+
+BATCHES_KEPT = 5  # As many requests as an idempotent producer may have under way.
+SNAPSHOT_SUFFIX = ".snapshot"
+
+_SNAPSHOT_VERSION = 1
+_PREFIX = struct.Struct(">hI")
+_COUNT = struct.Struct(">i")
+_ENTRY = struct.Struct(">qhiqiqiq")
+_SEQUENCE_MAX = 2**31 - 1
+_NONE = -1
+
+
+class ProducedBatch(msgspec.Struct, frozen=True, gc=False):
+    """One of a producer's last batches: what a repeated one is recognised by, and answered with."""
+
+    last_sequence: int
+    last_offset: int
+    offset_delta: int
+    timestamp: int
+
+    @property
+    def base_offset(self) -> int:
+        """The offset that the batch got."""
+        return self.last_offset - self.offset_delta
+
+    @property
+    def base_sequence(self) -> int:
+        """The sequence number that it began with."""
+        return (self.last_sequence - self.offset_delta) & _SEQUENCE_MAX
+
+
+class ProducerState(msgspec.Struct):
+    """One producer id: its newest epoch, its last batches with the newest behind, its open transaction."""
+
+    epoch: int
+    batches: deque[ProducedBatch]
+    last_timestamp: int
+    coordinator_epoch: int = _NONE
+    transaction_first_offset: int = _NONE
+
+    @property
+    def last_sequence(self) -> int:
+        """The sequence number of the last record, -1 when no batch is known."""
+        return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
+
+
+class ProducerStateTable:
+    """All producers of one log, by their ids."""
+
+    __slots__ = ("_states",)
+
+    def __init__(self) -> None:
+        self._states: dict[int, ProducerState] = {}
+
+    def __len__(self) -> int:
+        return len(self._states)
+
+    def items(self) -> Iterator[tuple[int, ProducerState]]:
+        """Iterate over the producer ids and what is known of each."""
+        return iter(self._states.items())
+
+    def copy(self) -> "ProducerStateTable":
+        """Return a table that says the same and goes its own way."""
+        table = ProducerStateTable()
+        for producer_id, state in self._states.items():
+            table._states[producer_id] = msgspec.structs.replace(state, batches=state.batches.copy())
+        return table
+
+    def check(self, header: BatchHeader) -> ProducedBatch | None:
+        """Return the batch that `header`'s repeats, None when `header`'s may be appended.
+
+        Raises: ApiError with INVALID_PRODUCER_EPOCH for a fenced producer, OUT_OF_ORDER_SEQUENCE_NUMBER
+        for a gap or for a repetition of more than five batches ago.
+        """
+        if header.producer_id == NO_PRODUCER_ID:
+            return None
+        state = self._states.get(header.producer_id)
+        if state is None:
+            return None  # Its records may have been deleted, so any sequence number is taken.
+        if header.producer_epoch == state.epoch:
+            base, last = header.base_sequence, header.last_sequence
+            for batch in state.batches:
+                if batch.last_sequence == last and batch.base_sequence == base:
+                    return batch
+        _check_order(state, header)
+        return None
+
+    def append(self, header: BatchHeader, base_offset: int) -> None:
+        """Note that `header`'s batch got `base_offset`. Control batches end the open transaction."""
+        producer_id = header.producer_id
+        if producer_id == NO_PRODUCER_ID:
+            return
+        state = self._states.get(producer_id)
+        if state is None:
+            state = ProducerState(header.producer_epoch, deque(maxlen=BATCHES_KEPT), header.max_timestamp)
+            self._states[producer_id] = state
+        elif header.producer_epoch != state.epoch:
+            state.epoch = header.producer_epoch
+            state.batches.clear()
+        state.last_timestamp = header.max_timestamp
+        if header.is_control:
+            state.transaction_first_offset = _NONE
+            return
+        delta = header.last_offset_delta
+        state.batches.append(
+            ProducedBatch(header.last_sequence, base_offset + delta, delta, header.max_timestamp)
+        )
+        if header.is_transactional and state.transaction_first_offset == _NONE:
+            state.transaction_first_offset = base_offset
+
+    def remove_expired(self, now_ms: int, expiration_ms: int) -> None:
+        """Forget the producers that wrote nothing for `expiration_ms` and have no transaction open."""
+        self._states = {
+            producer_id: state
+            for producer_id, state in self._states.items()
+            if state.transaction_first_offset != _NONE or now_ms - state.last_timestamp < expiration_ms
+        }
+
+    def encode_snapshot(self) -> bytes:
+        """Return a snapshot file's content."""
+        parts = [_COUNT.pack(len(self._states))]
+        for producer_id, state in self._states.items():
+            newest = state.batches[-1] if state.batches else _NO_BATCH
+            parts.append(
+                _ENTRY.pack(
+                    producer_id,
+                    state.epoch,
+                    newest.last_sequence,
+                    newest.last_offset,
+                    newest.offset_delta,
+                    state.last_timestamp,
+                    state.coordinator_epoch,
+                    state.transaction_first_offset,
+                )
+            )
+        body = b"".join(parts)
+        return _PREFIX.pack(_SNAPSHOT_VERSION, crc32c.crc32c(body)) + body
+
+    @classmethod
+    def decode_snapshot(cls, content: bytes | None) -> "ProducerStateTable | None":
+        """Return what a snapshot file says, None when it is missing or damaged: the log says it as well."""
+        if content is None or len(content) < _PREFIX.size + _COUNT.size:
+            return None
+        version, crc = _PREFIX.unpack_from(content)
+        body = content[_PREFIX.size :]
+        (count,) = _COUNT.unpack_from(body)
+        if version != _SNAPSHOT_VERSION or crc32c.crc32c(body) != crc:
+            return None
+        if len(body) != _COUNT.size + count * _ENTRY.size:
+            return None
+        table = cls()
+        for fields in _ENTRY.iter_unpack(body[_COUNT.size :]):
+            producer_id, epoch, last_sequence, last_offset, delta, timestamp, coordinator_epoch, first = (
+                fields
+            )
+            batches: deque[ProducedBatch] = deque(maxlen=BATCHES_KEPT)
+            if last_sequence != NO_SEQUENCE:
+                batches.append(ProducedBatch(last_sequence, last_offset, delta, timestamp))
+            table._states[producer_id] = ProducerState(epoch, batches, timestamp, coordinator_epoch, first)
+        return table
+
+
+_NO_BATCH = ProducedBatch(NO_SEQUENCE, _NONE, 0, NO_TIMESTAMP)
+
+
+def _check_order(state: ProducerState, header: BatchHeader) -> None:
+    """Raise the ApiError that Kafka sends for a batch that does not follow the producer's last one."""
+    if header.producer_epoch < state.epoch:
+        raise ApiError(
+            ErrorCode.INVALID_PRODUCER_EPOCH,
+            f"producer {header.producer_id} has epoch {header.producer_epoch}, the log knows {state.epoch}",
+        )
+    if header.is_control:
+        return
+    if header.producer_epoch > state.epoch:
+        if header.base_sequence != 0 and state.epoch != NO_PRODUCER_EPOCH:
+            raise ApiError(
+                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                f"producer {header.producer_id} begins its epoch with sequence {header.base_sequence}",
+            )
+        return
+    last = state.last_sequence
+    follows = header.base_sequence == last + 1 or (last == _SEQUENCE_MAX and header.base_sequence == 0)
+    if not follows:
+        raise ApiError(
+            ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+            f"producer {header.producer_id} sent sequence {header.base_sequence} behind {last}",
+        )

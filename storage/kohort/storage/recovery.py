@@ -1,0 +1,185 @@
+"""Opening a log: what is on the disk becomes segments, leader epochs and producers again.
+
+After a clean shutdown the tail behind the last index entry is read, nothing else. Otherwise the segment
+that holds the recovery point and those behind it are scanned: the longest valid prefix stays, the rest
+is cut off or removed, and the indexes are built anew.
+Source: org.apache.kafka.storage.internals.log.LogLoader.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from kohort.protocol.records import NO_PRODUCER_ID, BatchHeader
+from kohort.storage.config import LogConfig
+from kohort.storage.errors import StorageError
+from kohort.storage.filesystem import FileSystem
+from kohort.storage.layout import LEADER_EPOCH_CHECKPOINT
+from kohort.storage.leader_epochs import LeaderEpochs
+from kohort.storage.producers import SNAPSHOT_SUFFIX, ProducerStateTable
+from kohort.storage.scan import iterate_headers
+from kohort.storage.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, Segment, file_name
+
+_OFFSET_DIGITS = 20
+
+
+class LoadedLog(msgspec.Struct):
+    """What was found; `truncated_bytes` of a torn tail and `removed_segments` are for the log's message."""
+
+    segments: tuple[Segment, ...]
+    log_start_offset: int
+    log_end_offset: int
+    epochs: LeaderEpochs
+    producers: ProducerStateTable
+    snapshot_offset: int
+    truncated_bytes: int = 0
+    removed_segments: int = 0
+
+
+class LogLoader:
+    """Loads one folder, once."""
+
+    def __init__(self, file_system: FileSystem, directory: str, config: LogConfig) -> None:
+        self._file_system = file_system
+        self._directory = directory
+        self._config = config
+        self._truncated_bytes = 0
+        self._removed_segments = 0
+        self._recovered_from: int | None = None  # What lies before was not scanned.
+        self._scanned: list[BatchHeader] = []  # What recovery saw of idempotent producers.
+
+    def load(self, *, clean: bool, recovery_point: int, log_start_offset: int) -> LoadedLog:
+        """Return the log. Raises: OSError, StorageError."""
+        names = self._file_system.list_directory(self._directory) or []
+        segments = [Segment(self._file_system, self._directory, base) for base in _offsets(names, LOG_SUFFIX)]
+        self._remove_orphans(names, {segment.base_offset for segment in segments})
+        epochs = LeaderEpochs.decode(self._read(LEADER_EPOCH_CHECKPOINT))
+        if epochs is None:
+            epochs = LeaderEpochs()
+            if any(segment.file.size() for segment in segments):
+                clean, recovery_point = False, 0  # The batches say which epochs there were.
+        if not segments:
+            segments = [self._new_segment(log_start_offset)]
+        log_end_offset = self._load_clean(segments) if clean else None
+        if log_end_offset is None:
+            log_end_offset = self._recover(segments, recovery_point, epochs)
+        if log_end_offset < log_start_offset:
+            segments, log_end_offset = self._start_over(segments, log_start_offset), log_start_offset
+        epochs.truncate_from(log_end_offset)
+        producers, snapshot_offset = self.load_producers(segments, log_end_offset)
+        return LoadedLog(
+            tuple(segments),
+            max(log_start_offset, segments[0].base_offset),
+            log_end_offset,
+            epochs,
+            producers,
+            snapshot_offset,
+            self._truncated_bytes,
+            self._removed_segments,
+        )
+
+    def _read(self, name: str) -> bytes | None:
+        return self._file_system.read(f"{self._directory}/{name}")
+
+    def _new_segment(self, base_offset: int) -> Segment:
+        segment = Segment(self._file_system, self._directory, base_offset)
+        segment.create()
+        self._file_system.sync_directory(self._directory)
+        return segment
+
+    def _remove_orphans(self, names: list[str], base_offsets: set[int]) -> None:
+        """Remove indexes without a log, and what a crash left half done."""
+        for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX):
+            for offset in _offsets(names, suffix):
+                if offset not in base_offsets:
+                    self._file_system.remove(f"{self._directory}/{file_name(offset, suffix)}")
+        for name in names:
+            if name.endswith((".deleted", ".cleaned", ".tmp")):
+                self._file_system.remove(f"{self._directory}/{name}")
+
+    def _load_clean(self, segments: list[Segment]) -> int | None:
+        """Return the log end offset, None when the files are not as a clean shutdown leaves them."""
+        try:
+            for segment in segments[:-1]:
+                segment.load()
+            return segments[-1].load_tail()
+        except StorageError:
+            return None
+
+    def _recover(self, segments: list[Segment], recovery_point: int, epochs: LeaderEpochs) -> int:
+        """Return the log end offset; `segments` keeps those that are left, `epochs` learns what they say."""
+        first = max(
+            (place for place, each in enumerate(segments) if each.base_offset <= recovery_point), default=0
+        )
+        for segment in segments[:first]:
+            segment.load()
+        next_offset = segments[first].base_offset
+        epochs.truncate_from(next_offset)
+        for place in range(first, len(segments)):
+            segment = segments[place]
+            file_bytes = segment.file.size()
+            next_offset = segment.base_offset
+            for header in segment.recover(self._config.index_interval_bytes):
+                epochs.assign(header.partition_leader_epoch, header.base_offset)
+                if header.producer_id != NO_PRODUCER_ID:
+                    self._scanned.append(header)
+                next_offset = header.next_offset
+            if segment.size_bytes < file_bytes:
+                self._truncated_bytes += file_bytes - segment.size_bytes
+                self._remove(segments, place + 1)
+                break
+        self._recovered_from = segments[first].base_offset
+        return next_offset
+
+    def _remove(self, segments: list[Segment], place: int) -> None:
+        """Remove the segments from `place` on: behind a torn batch nothing counts."""
+        for segment in segments[place:]:
+            segment.remove()
+            self._removed_segments += 1
+        del segments[place:]
+        self._file_system.sync_directory(self._directory)
+
+    def _start_over(self, segments: list[Segment], log_start_offset: int) -> list[Segment]:
+        """Return one empty segment: all that is left lies before the log's start."""
+        self._remove(segments, 0)
+        return [self._new_segment(log_start_offset)]
+
+    def load_producers(
+        self, segments: Sequence[Segment], log_end_offset: int
+    ) -> tuple[ProducerStateTable, int]:
+        """Return the table as of the log's end, and the offset of the snapshot that it began with."""
+        names = self._file_system.list_directory(self._directory) or []
+        table, snapshot_offset = ProducerStateTable(), segments[0].base_offset
+        for offset in reversed(_offsets(names, SNAPSHOT_SUFFIX)):
+            path = f"{self._directory}/{file_name(offset, SNAPSHOT_SUFFIX)}"
+            content = self._file_system.read(path) if offset <= log_end_offset else None
+            found = ProducerStateTable.decode_snapshot(content)
+            if found is not None:
+                table, snapshot_offset = found, offset
+                break
+            self._file_system.remove(path)
+        for header in self._headers_from(segments, snapshot_offset, log_end_offset):
+            table.append(header, header.base_offset)
+        return table, snapshot_offset
+
+    def _headers_from(
+        self, segments: Sequence[Segment], offset: int, log_end_offset: int
+    ) -> Iterator[BatchHeader]:
+        """Yield the headers of the batches from `offset` on that may concern a producer."""
+        scanned_from = log_end_offset if self._recovered_from is None else self._recovered_from
+        for place, segment in enumerate(segments):
+            end = segments[place + 1].base_offset if place + 1 < len(segments) else log_end_offset
+            if end <= offset or segment.base_offset >= scanned_from:
+                continue
+            position = segment.position_of(offset, segment.size_bytes)
+            for _, header in iterate_headers(segment.file, position, segment.size_bytes):
+                yield header
+        for header in self._scanned:
+            if header.base_offset >= offset:
+                yield header
+
+
+def _offsets(names: list[str], suffix: str) -> list[int]:
+    """Return the offsets that names of one kind begin with, in their order."""
+    stems = (name[: -len(suffix)] for name in names if name.endswith(suffix))
+    return sorted(int(stem) for stem in stems if len(stem) == _OFFSET_DIGITS and stem.isdecimal())

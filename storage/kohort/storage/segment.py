@@ -1,0 +1,269 @@
+"""One segment of a log: `%020d.log` and its two indexes, named by the first offset they may hold.
+
+Threads: one writes (`append`, `finish`), any may look up positions and read below `size_bytes`, which
+moves only when the bytes are in the file. Source: org.apache.kafka.storage.internals.log.LogSegment.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from kohort.protocol.records import NO_TIMESTAMP, BatchHeader
+from kohort.storage.config import LogConfig
+from kohort.storage.errors import StorageError
+from kohort.storage.filesystem import File, FileSystem
+from kohort.storage.index import OffsetIndex, TimeIndex
+from kohort.storage.scan import iterate_headers, iterate_valid
+
+LOG_SUFFIX = ".log"
+INDEX_SUFFIX = ".index"
+TIME_INDEX_SUFFIX = ".timeindex"
+
+_MAX_RELATIVE_OFFSET = 2**31 - 1
+_MAX_POSITION = 2**31 - 1  # The offset index holds positions in 32 bits.
+_RECENT_BATCHES_MAX = 1024
+
+
+class StagedBatch(msgspec.Struct, frozen=True, gc=False):
+    """A batch with its offsets assigned, on its way into the file."""
+
+    data: bytearray
+    base_offset: int
+    last_offset: int
+    max_timestamp: int
+    header: BatchHeader
+
+
+def file_name(base_offset: int, suffix: str) -> str:
+    """Return a segment file's name: twenty digits and the suffix."""
+    return f"{base_offset:020d}{suffix}"
+
+
+class Segment:
+    """The batches from `base_offset` up to the next segment's. The file is opened when first needed."""
+
+    __slots__ = (
+        "_bytes_since_index",
+        "_directory",
+        "_file",
+        "_file_system",
+        "_recent",
+        "base_offset",
+        "first_timestamp",
+        "index",
+        "max_timestamp",
+        "max_timestamp_offset",
+        "size_bytes",
+        "time_index",
+    )
+
+    def __init__(self, file_system: FileSystem, directory: str, base_offset: int) -> None:
+        self._file_system = file_system
+        self._directory = directory
+        self._file: File | None = None
+        self.base_offset = base_offset
+        self.size_bytes = 0
+        self.index = OffsetIndex(file_system, self._path(INDEX_SUFFIX), base_offset)
+        self.time_index = TimeIndex(file_system, self._path(TIME_INDEX_SUFFIX), base_offset)
+        self.first_timestamp = NO_TIMESTAMP
+        self.max_timestamp = NO_TIMESTAMP
+        self.max_timestamp_offset = base_offset
+        self._bytes_since_index = 0
+        self._recent: list[tuple[int, int]] = []  # Last offset and position of the newest batches.
+
+    def _path(self, suffix: str) -> str:
+        return f"{self._directory}/{file_name(self.base_offset, suffix)}"
+
+    @property
+    def file(self) -> File:
+        """The log file, open. Raises: OSError."""
+        if self._file is None:
+            self._file = self._file_system.open(self._path(LOG_SUFFIX))
+        return self._file
+
+    def create(self) -> None:
+        """Make the three files, empty. Raises: OSError."""
+        for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX):
+            self._file_system.open(self._path(suffix), create=True).truncate(0)
+        self._file = self._file_system.open(self._path(LOG_SUFFIX), create=True)
+        self._file.truncate(0)
+        self._start_empty()
+
+    def _start_empty(self) -> None:
+        # What two threads may look at is never loaded late.
+        self.index.clear()
+        self.time_index.clear()
+
+    def load(self) -> None:
+        """Take the file's size as it is: for a segment that is known to be sound. Raises: OSError."""
+        self.size_bytes = self.file.size()
+
+    def load_tail(self) -> int:
+        """Return the offset behind the last batch, read from the last index entry on.
+
+        Raises: StorageError when index or tail are not as a clean shutdown leaves them, OSError.
+        """
+        self.load()
+        next_offset = self.base_offset
+        if not self.size_bytes:
+            self._start_empty()
+            return next_offset
+        if not self.index.is_sane(self.size_bytes) or not self.time_index.is_sane():
+            raise StorageError(f"the indexes of {self._path(LOG_SUFFIX)} do not belong to it")
+        self.max_timestamp, self.max_timestamp_offset = self.time_index.last()
+        start = self.index.last_position()
+        for position, header in iterate_headers(self.file, start, self.size_bytes):
+            if position + header.size_bytes > self.size_bytes or header.base_offset < next_offset:
+                raise StorageError(f"{self._path(LOG_SUFFIX)} ends within a batch")
+            self._note_batch(position, header)
+            next_offset = header.next_offset
+        self._bytes_since_index = self.size_bytes - start
+        _, first = next(iterate_headers(self.file, 0, self.size_bytes))
+        self.first_timestamp = first.max_timestamp
+        return next_offset
+
+    def _note_batch(self, position: int, header: BatchHeader) -> None:
+        if header.max_timestamp > self.max_timestamp:
+            self.max_timestamp, self.max_timestamp_offset = header.max_timestamp, header.last_offset
+        self._recent.append((header.last_offset, position))
+        if len(self._recent) > _RECENT_BATCHES_MAX:
+            self._recent = self._recent[_RECENT_BATCHES_MAX // 2 :]
+
+    def recover(self, index_interval_bytes: int) -> Iterator[BatchHeader]:
+        """Yield the headers of the longest valid prefix; then cut the file there, indexes rebuilt.
+
+        The file is on the disk afterwards. Raises: OSError.
+        """
+        file_bytes = self.file.size()
+        self.index.clear()
+        self.time_index.clear()
+        self.first_timestamp = self.max_timestamp = NO_TIMESTAMP
+        self.max_timestamp_offset = self.base_offset
+        self._recent, self._bytes_since_index, self.size_bytes = [], 0, 0
+        for position, header in iterate_valid(self.file, file_bytes, self.base_offset):
+            if not position:
+                self.first_timestamp = header.max_timestamp
+            self._note_batch(position, header)
+            if self._bytes_since_index > index_interval_bytes:
+                self._append_index(header.last_offset, position)
+            self._bytes_since_index += header.size_bytes
+            self.size_bytes = position + header.size_bytes
+            yield header
+        if not file_bytes:
+            return
+        if self.size_bytes < file_bytes:
+            self.file.truncate(self.size_bytes)
+        self.file.sync()
+        self.time_index.append(self.max_timestamp, self.max_timestamp_offset)
+        self.index.write()
+        self.time_index.write()
+
+    def must_roll_before(self, batch: StagedBatch, pending_bytes: int, config: LogConfig) -> bool:
+        """Whether `batch` belongs into a new segment, `pending_bytes` being on their way into this one."""
+        size = self.size_bytes + pending_bytes
+        if not size:
+            return batch.last_offset - self.base_offset > _MAX_RELATIVE_OFFSET
+        return (
+            size + len(batch.data) > min(config.segment_bytes, _MAX_POSITION)
+            or batch.max_timestamp - self.first_timestamp > config.segment_ms
+            or batch.last_offset - self.base_offset > _MAX_RELATIVE_OFFSET
+            or self.index.size_bytes + 8 > config.segment_index_bytes
+            or self.time_index.size_bytes + 12 > config.segment_index_bytes
+        )
+
+    def append(self, run: Sequence[StagedBatch], index_interval_bytes: int) -> None:
+        """Write the batches at the end, in one go, and note where they are. Raises: OSError."""
+        position = self.size_bytes
+        self.file.write_at([batch.data for batch in run], position)
+        recent = self._recent
+        for batch in run:
+            if batch.max_timestamp > self.max_timestamp:
+                self.max_timestamp, self.max_timestamp_offset = batch.max_timestamp, batch.last_offset
+            if self._bytes_since_index > index_interval_bytes:
+                self._append_index(batch.last_offset, position)
+            recent.append((batch.last_offset, position))
+            size = len(batch.data)
+            position += size
+            self._bytes_since_index += size
+        if len(recent) > _RECENT_BATCHES_MAX:
+            self._recent = recent[-_RECENT_BATCHES_MAX // 2 :]  # A reader keeps the list that it has.
+        self.size_bytes = position
+        self.index.write()
+        self.time_index.write()
+
+    def _append_index(self, last_offset: int, position: int) -> None:
+        self.index.append(last_offset, position)
+        self.time_index.append(self.max_timestamp, self.max_timestamp_offset)
+        self._bytes_since_index = 0
+
+    def finish(self, *, sync: bool = True) -> None:
+        """Complete the indexes, when the segment becomes inactive or the log is closed. Raises: OSError."""
+        if not self.size_bytes:
+            return
+        self.time_index.append(self.max_timestamp, self.max_timestamp_offset)
+        self.index.write(sync=sync)
+        self.time_index.write(sync=sync)
+
+    def newest_timestamp(self) -> tuple[int, int]:
+        """Return the newest timestamp and the last offset of the batch that has it; -1 for none."""
+        if self.max_timestamp == NO_TIMESTAMP and self.size_bytes:
+            self.max_timestamp, self.max_timestamp_offset = self.time_index.last()
+        return self.max_timestamp, self.max_timestamp_offset
+
+    def position_of(self, offset: int, size_bytes: int) -> int:
+        """Return where the first batch begins that ends at `offset` or behind it, below `size_bytes`.
+
+        `size_bytes` itself when there is none. Raises: OSError, StorageError.
+        """
+        recent = self._recent
+        if place := bisect_left(recent, (offset, 0)):
+            return min(recent[place][1], size_bytes) if place < len(recent) else size_bytes
+        start = self.index.lookup(offset)
+        for position, header in iterate_headers(self.file, start, size_bytes):
+            if header.last_offset >= offset:
+                return position
+        return size_bytes
+
+    def truncate_to(self, offset: int) -> int:
+        """Return the offset behind the last batch that is left: those at or behind `offset` are gone.
+
+        Raises: OSError, StorageError.
+        """
+        position = self.position_of(offset, self.size_bytes)
+        next_offset = offset
+        if position < self.size_bytes:
+            _, header = next(iterate_headers(self.file, position, self.size_bytes))
+            next_offset = min(offset, header.base_offset)
+        self.size_bytes = position
+        self.index.truncate_to(next_offset)
+        self.time_index.truncate_to(next_offset)
+        self.index.write()
+        self.time_index.write()
+        self._recent = []
+        self.file.truncate(position)
+        self.file.sync()
+        self._reread_tail()
+        return next_offset
+
+    def _reread_tail(self) -> None:
+        """Derive again what the removed batches may have changed."""
+        self.max_timestamp, self.max_timestamp_offset = self.time_index.last()
+        start = self.index.last_position()
+        for position, header in iterate_headers(self.file, start, self.size_bytes):
+            self._note_batch(position, header)
+        self._bytes_since_index = self.size_bytes - start
+        if not self.size_bytes:
+            self.first_timestamp = NO_TIMESTAMP
+
+    def close(self) -> None:
+        """Let the files go; readers that still hold one keep it."""
+        self._file = None
+        self.index.close()
+        self.time_index.close()
+
+    def remove(self) -> None:
+        """Remove the files; readers that still hold one keep it. Raises: OSError."""
+        self.close()
+        for suffix in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX):
+            self._file_system.remove(self._path(suffix))
