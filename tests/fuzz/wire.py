@@ -3,7 +3,8 @@
     python -m tests.fuzz.wire [--bytes 50000000] [--seed 7]
 
 Prints its seed first, and again with whatever breaks. Memory is watched: no input may make a decoder
-hold more than a small multiple of its own size.
+hold more than a small multiple of its own size. Now and then construct reads the same bytes: it must
+find the same message, or refuse them too.
 """
 
 import argparse
@@ -15,6 +16,7 @@ from collections.abc import Callable
 
 from tests.messages import EVERY_MESSAGE, Random, random_message, versions_of
 
+from kohort.protocol import constructs
 from kohort.protocol.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from kohort.protocol.errors import WireError
 from kohort.protocol.framing import Frame, FrameReader
@@ -27,7 +29,8 @@ DEFAULT_BYTES = 50_000_000
 MAX_FRAME_BYTES = 1 << 20
 MEMORY_PER_BYTE = 300  # An array of the smallest structs: a Python object for each byte or two.
 MEMORY_ALWAYS_BYTES = 3 << 20  # What a frame reader may set aside for a frame under way.
-MEASURED_ONE_IN = 16  # Measuring makes a decoder ten times as slow.
+MEASURED_ONE_IN = 16  # Measuring makes a decoder ten times as slow,
+COMPARED_ONE_IN = 8  # and so does construct.
 
 # Numbers that break decoders which trust them, as they stand on the wire.
 NASTY = (
@@ -86,6 +89,14 @@ def garbage(rng: Random) -> bytes:
 def message_decoder(cls: type[Message], version: int) -> Decode:
     """Return the decoder of one message in one version, with the buffer that a connection hands it."""
     return lambda data: cls.decode(memoryview(data), version)
+
+
+def outcome(decode: Callable[[], Message]) -> Message | None:
+    """Return what `decode` returns, or None where it raises WireError."""
+    try:
+        return decode()
+    except WireError:
+        return None
 
 
 def read_connection(data: bytes) -> list[Message]:
@@ -166,9 +177,21 @@ class Fuzzer:
         good = random_message(cls, version, self._rng).encode(version)
         decode(good)  # Compiles the decoder before its memory is measured.
         for _ in range(8):
-            self.feed(title, decode, mutated(good, self._rng))
-            self.feed(title, decode, garbage(self._rng))
+            for data in (mutated(good, self._rng), garbage(self._rng)):
+                self.feed(title, decode, data)
+                if self.inputs % COMPARED_ONE_IN == 0:
+                    self._compare(cls, version, data)
         self.feed("connection", read_connection, mutated(random_stream(self._rng), self._rng))
+
+    def _compare(self, cls: type[Message], version: int, data: bytes) -> None:
+        """Let construct read `data` as well. Raises: Broken where the two do not agree."""
+        compiled = outcome(lambda: cls.decode(data, version))
+        interpreted = outcome(lambda: constructs.parse(cls, data, version))
+        if compiled != interpreted:
+            raise Broken(
+                f"seed {self.seed}: {cls.__name__} v{version} on {data!r}: "
+                f"compiled {compiled!r}, construct {interpreted!r}"
+            )
 
     def feed(self, title: str, decode: Decode, data: bytes) -> None:
         """Let `decode` read `data`. Raises: Broken, with what is needed to see it again."""
