@@ -25,6 +25,7 @@ from kohort.broker.http import pages
 from kohort.broker.http.families import FAMILIES
 from kohort.broker.http.view import PartitionFacts
 from kohort.broker.runtime.counters import BrokerCounters
+from kohort.protocol.messages import JoinGroupRequestProtocol
 from kohort.protocol.offsets_topic import OffsetCommitValue
 
 
@@ -116,7 +117,15 @@ def a_group() -> Group:
     group.state = GroupState.PREPARING_REBALANCE
     group.protocol_type = "consumer"
     group.generation_id = 7
-    member = Member("c-1", None, "c", "/127.0.0.1", 300_000, 45_000, ())
+    member = Member(
+        member_id="c-1",
+        group_instance_id=None,
+        client_id="c",
+        client_host="/127.0.0.1",
+        rebalance_timeout_ms=300_000,
+        session_timeout_ms=45_000,
+        protocols=(JoinGroupRequestProtocol(name="range", metadata=b""),),
+    )
     group.members["c-1"] = member
     cause = Cause(CauseKind.MEMBER_JOINED, 1_000, "c-2", "c")
     group.rebalance = Rebalance(cause, 1_000, 7, {"c-1": "c"}, is_initial=False)
@@ -223,8 +232,9 @@ async def test_groups_are_listed_by_name(site: Site) -> None:
         "state": "Empty",
         "protocol_type": "",
         "generation_id": 0,
-        "members": 0,
-        "last_cause": None,
+        "member_count": 0,
+        "rebalance_cause": None,
+        "last_rebalance_cause": None,
     }
     assert answer["loading"] == [2]
 
@@ -233,11 +243,10 @@ async def test_a_group_tells_its_offsets_and_whom_its_rebalance_waits_for(site: 
     site.view.group_list = [a_group()]
     answer = (await site.get("/api/v1/groups/billing%2Feu")).json
     assert answer["offsets"][0]["lag"] == 5
-    assert answer["member_details"][0]["client_host"] == "/127.0.0.1"
+    assert answer["members"][0]["client_host"] == "/127.0.0.1"
     assert answer["rebalance"]["cause"]["kind"] == "a member joined"
-    assert answer["rebalance"]["phase"] == "join"
-    assert answer["rebalance"]["waiting_for"][0]["member_id"] == "c-1"
-    assert answer["rebalances"] == []
+    assert answer["rebalance"]["waits_for_member_ids"] == ["c-1"]
+    assert answer["history"] == []
 
 
 @pytest.mark.parametrize(
