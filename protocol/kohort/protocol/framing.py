@@ -63,8 +63,10 @@ class FrameReader:
         if self._large is None:
             return None
         if self._received == len(self._large):
-            grown = min(self._large_size, 2 * len(self._large))
-            self._large.extend(bytes(grown - len(self._large)))
+            # A new one, because a bytearray cannot grow while the caller still holds the last view.
+            grown = bytearray(min(self._large_size, 2 * len(self._large)))
+            grown[: self._received] = self._large
+            self._large = grown
         return memoryview(self._large)[self._received :]
 
     def filled(self, count: int) -> list[Frame]:

@@ -123,6 +123,23 @@ def test_a_frame_that_was_handed_out_is_never_written_again() -> None:
     assert first == b"first"
 
 
+def test_the_buffer_grows_while_the_caller_holds_the_last_view() -> None:
+    body = bytes(range(256)) * (3 * FIRST_ALLOCATION_BYTES // 256)
+    reader = FrameReader(1 << 30)
+    reader.receive(framed(body)[:4])
+    frames: list[Frame] = []
+    held, position = [], 0
+    while not frames:
+        room = reader.buffer()
+        assert room is not None
+        held.append(room)
+        room[:] = body[position : position + len(room)]
+        position += len(room)
+        frames = reader.filled(len(room))
+    assert frames == [body]
+    assert len(held) == 3
+
+
 def test_the_buffer_has_room_for_the_frame_under_way_alone() -> None:
     reader = FrameReader(LIMIT)
     assert reader.buffer() is None
