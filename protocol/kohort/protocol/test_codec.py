@@ -1,16 +1,20 @@
 """The compiled codec and the construct form, held against each other for every message and version."""
 
+from collections.abc import Callable, Iterator
+from functools import partial
 from uuid import UUID
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.messages import EVERY_MESSAGE, Random, random_message, versions_of
 
 from kohort.protocol import constructs
 from kohort.protocol.compiler import fields_in
 from kohort.protocol.errors import WireError
 from kohort.protocol.schema import Field, Message
+from tests.messages import EVERY_MESSAGE, Random, random_message, versions_of
+
+Wrap = Callable[[Message], Message]
 
 EVERY_VERSION = [(cls, version) for cls in EVERY_MESSAGE for version in versions_of(cls)]
 
@@ -83,17 +87,21 @@ def test_a_message_that_is_cut_short_is_refused(cls: type[Message], random: Rand
 
 @every_version
 def test_a_field_that_the_version_lacks_is_ignorable_or_refused(cls: type[Message], version: int) -> None:
-    plain = _plainest(cls, version)
-    for field in cls.declaration().fields:
-        if version in field.versions:
-            continue
-        loaded = _with(plain, field, _other_than_default(field))
-        if field.ignorable:
-            assert loaded.encode(version) == constructs.build(loaded, version) == plain.encode(version)
-        else:
-            for encode in (loaded.encode, lambda version, loaded=loaded: constructs.build(loaded, version)):
-                with pytest.raises(ValueError, match=f"{field.name} is not in version {version}"):
-                    encode(version)
+    for struct, wrapped in _nestings(cls, version):
+        plain = _plainest(struct, version)
+        for field in struct.declaration().fields:
+            if version in field.versions:
+                continue
+            loaded = wrapped(_with(plain, field, _other_than_default(field)))
+            if field.ignorable:
+                without = wrapped(plain).encode(version)
+                assert loaded.encode(version) == constructs.build(loaded, version) == without
+                continue
+            refusal = f"{struct.__name__}.{field.name} is not in version {version}"
+            with pytest.raises(ValueError, match=refusal):
+                loaded.encode(version)
+            with pytest.raises(ValueError, match=refusal):
+                constructs.build(loaded, version)
 
 
 @every_version
@@ -167,6 +175,20 @@ def _plainest(cls: type[Message], version: int) -> Message:
         if each.default is None and version not in each.nullable:
             values[each.name] = each.wire.default if each.struct is None else _plainest(each.struct, version)
     return cls(**values)
+
+
+def _nestings(cls: type[Message], version: int) -> Iterator[tuple[type[Message], Wrap]]:
+    """Yield `cls` and each struct inside it, with what puts such a struct into a whole message."""
+    yield cls, lambda inner: inner
+    for field in (each for group in fields_in(cls, version) for each in group):
+        if field.struct is not None:
+            for struct, wrap in _nestings(field.struct, version):
+                yield struct, partial(_wrapped, cls, version, field, wrap)
+
+
+def _wrapped(cls: type[Message], version: int, field: Field, wrap: Wrap, inner: Message) -> Message:
+    value = wrap(inner)
+    return _with(_plainest(cls, version), field, (value,) if field.wire.name == "array" else value)
 
 
 def _with(message: Message, field: Field, value: object) -> Message:
