@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from examples.flights import report
 from examples.flights.dataset import FLIGHTS, MeanDelays, delays_in_data_frame, read_flights
 from examples.flights.journal import Counted, Journal, JournalReader, read_events

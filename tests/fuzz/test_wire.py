@@ -4,6 +4,7 @@ import os
 import random
 
 import pytest
+
 from tests.fuzz.wire import MEASURED_ONE_IN, Broken, Fuzzer
 
 SEED = int(os.environ.get("SEED") or random.SystemRandom().randrange(1 << 32))

@@ -14,8 +14,6 @@ import time
 import tracemalloc
 from collections.abc import Callable
 
-from tests.messages import EVERY_MESSAGE, Random, random_message, versions_of
-
 from kohort.protocol import constructs
 from kohort.protocol.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from kohort.protocol.errors import WireError
@@ -24,6 +22,7 @@ from kohort.protocol.headers import RequestHeader
 from kohort.protocol.offsets_topic import GroupMetadataValue, OffsetCommitValue, decode_key, decode_value
 from kohort.protocol.registry import APIS
 from kohort.protocol.schema import Message
+from tests.messages import EVERY_MESSAGE, Random, random_message, versions_of
 
 DEFAULT_BYTES = 50_000_000
 MAX_FRAME_BYTES = 1 << 20

@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from tests.interop import schema_jars
-from tests.messages import EVERY_MESSAGE, random_message, versions_of
 
 from kohort.protocol.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from kohort.protocol.errors import ErrorCode, WireError
 from kohort.protocol.messages import HeartbeatRequest, ListGroupsRequest, MetadataRequest, OffsetCommitRequest
 from kohort.protocol.schema import Message
+from tests.interop import schema_jars
+from tests.messages import EVERY_MESSAGE, random_message, versions_of
 
 JAVA_SOURCE = Path(__file__).parent / "java" / "RoundTrip.java"
 JVM_TIMEOUT_S = 120

@@ -6,12 +6,12 @@ from typing import cast
 from uuid import UUID
 
 import pytest
-from tests.interop import schema_jars
-from tests.messages import EVERY_MESSAGE, versions_of
 
 from kohort.protocol.offsets_topic import OffsetCommitKey
 from kohort.protocol.schema import Field, Message
 from kohort.protocol.versions import Versions
+from tests.interop import schema_jars
+from tests.messages import EVERY_MESSAGE, versions_of
 
 Schema = Mapping[str, object]
 every_message = pytest.mark.parametrize("cls", EVERY_MESSAGE, ids=lambda cls: cls.__name__)
