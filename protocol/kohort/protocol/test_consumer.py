@@ -1,7 +1,6 @@
 """The consumer protocol inside JoinGroup and SyncGroup."""
 
 import pytest
-from tests.messages import message_of
 
 from kohort.protocol.consumer import (
     ConsumerProtocolAssignment,
@@ -9,6 +8,7 @@ from kohort.protocol.consumer import (
     TopicPartitions,
 )
 from kohort.protocol.errors import WireError
+from tests.messages import message_of
 
 OWNED = (TopicPartitions(topic="t", partitions=(0, 2)),)
 SUBSCRIPTION = message_of(

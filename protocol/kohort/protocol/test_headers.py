@@ -1,11 +1,11 @@
 """Request and response headers by hand, and which version stands before which message."""
 
 import pytest
-from tests.messages import message_of
 
 from kohort.protocol.errors import WireError
 from kohort.protocol.headers import RequestHeader, ResponseHeader
 from kohort.protocol.registry import APIS, BY_NAME
+from tests.messages import message_of
 
 HEADER = message_of(
     RequestHeader, request_api_key=18, request_api_version=3, correlation_id=258, client_id="app"

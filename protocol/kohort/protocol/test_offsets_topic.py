@@ -3,7 +3,6 @@
 from uuid import UUID
 
 import pytest
-from tests.messages import message_of
 
 from kohort.protocol.errors import WireError
 from kohort.protocol.offsets_topic import (
@@ -19,6 +18,7 @@ from kohort.protocol.offsets_topic import (
     encode_key,
     encode_value,
 )
+from tests.messages import message_of
 
 OFFSET = message_of(
     OffsetCommitValue, offset=42, leader_epoch=3, metadata="m", commit_timestamp=1_700_000_000_000

@@ -4,7 +4,6 @@ import tracemalloc
 from uuid import UUID
 
 import pytest
-from tests.messages import message_of
 
 from kohort.protocol import constructs
 from kohort.protocol.errors import WireError
@@ -28,6 +27,7 @@ from kohort.protocol.messages import (
     TopicProduceData,
 )
 from kohort.protocol.schema import Message
+from tests.messages import message_of
 
 HUGE_COUNT = b"\x80\x80\x80\x80\x08"  # 2^31, which means one element less
 LONGEST = "x" * 0x7FFF
