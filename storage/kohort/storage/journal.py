@@ -14,7 +14,7 @@ one of ours: after a recovery the numbers go on with a gap that no leftover can 
 """
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from pathlib import Path
 from threading import Lock
 from typing import NamedTuple
@@ -96,9 +96,10 @@ class Journal:
         self._left.pop((log.topic_id, partition), None)
         return taken
 
-    def forget(self) -> None:
-        """Drop what is left for logs that exist no more."""
-        self._left.clear()
+    def forget(self, *, but: Container[tuple[UUID, int]] = ()) -> None:
+        """Drop what is left for logs that exist no more; those of `but` are still to be opened."""
+        for key in [key for key in self._left if key not in but]:
+            del self._left[key]
 
     def recall(self, topic_id: UUID, partition: int) -> None:
         """Look up what a log that has failed may lack when it is opened again. Raises: StorageError."""
@@ -164,9 +165,13 @@ class Journal:
         return file
 
     def restart(self) -> None:
-        """Begin again at the start. The caller has synced every log that has an entry here."""
+        """Begin again at the start, unless a log still has to take something from here.
+
+        The caller has synced every other log that has an entry.
+        """
         with self._lock:
-            self._position = 0
+            if not self._left:
+                self._position = 0
 
     def close(self) -> None:
         """Remove the file: every log has been closed cleanly, none will need it. Raises: StorageError."""

@@ -1,0 +1,208 @@
+"""The journal between two lives of a broker: what a log lost is taken from it, and nothing else."""
+
+import os
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from kohort.protocol.records import build_batch, iterate_records, read_header
+from kohort.storage import LogConfig, OsFileSystem, PartitionLog, StorageError
+from kohort.storage.filesystem import File, StrPath
+from kohort.storage.journal import JOURNAL_FILE, Entry, Journal
+
+SMALL_BYTES = 4_096
+
+
+def open_log(root: Path, index: int = 0) -> PartitionLog:
+    return PartitionLog.open(
+        OsFileSystem(),
+        root / f"commits-{index}",
+        topic="commits",
+        topic_id=UUID(int=7),
+        index=index,
+        config=LogConfig(),
+        clean=False,
+        recovery_point=0,
+    )
+
+
+def commit(journal: Journal, log: PartitionLog, *values: bytes, index: int = 0) -> None:
+    """Write each value as a batch of its own, synced by the journal alone."""
+    for value in values:
+        batch = build_batch([(0, b"key", value, ())])
+        log.stage(batch, (read_header(batch),), 3)
+    entry = Entry(log.topic_id, index, log.staged_batches())
+    log.write(sync=False)
+    journal.append([entry])
+    log.became_durable(log.written_offset)
+
+
+def values_of(log: PartitionLog) -> list[bytes | None]:
+    return [record.value for batch in log.read_batches() for record in iterate_records(batch)]
+
+
+def lose_unsynced_bytes(root: Path, size_bytes: int, index: int = 0) -> None:
+    """Cut a log's file as a power failure may, which keeps the journal but not the page cache."""
+    os.truncate(root / f"commits-{index}" / f"{0:020d}.log", size_bytes)
+
+
+def test_what_a_log_lost_is_taken_from_the_journal(tmp_path: Path) -> None:
+    journal, log = Journal(OsFileSystem(), tmp_path), open_log(tmp_path)
+    commit(journal, log, b"one")
+    commit(journal, log, b"two", b"three")
+    assert log.flushed_offset == 3
+    lose_unsynced_bytes(tmp_path, 0)
+    again, reopened = Journal(OsFileSystem(), tmp_path), open_log(tmp_path)
+    assert values_of(reopened) == []
+    assert again.left == 1
+    assert again.restore(reopened, 0) == 3
+    assert values_of(reopened) == [b"one", b"two", b"three"]
+    assert reopened.flushed_offset == 3
+    assert reopened.latest_epoch == 3
+    assert again.left == 0
+
+
+def test_a_log_takes_only_what_it_lacks(tmp_path: Path) -> None:
+    journal, log = Journal(OsFileSystem(), tmp_path), open_log(tmp_path)
+    commit(journal, log, b"one")
+    size_bytes = log.size_bytes
+    commit(journal, log, b"two")
+    lose_unsynced_bytes(tmp_path, size_bytes + 5)
+    reopened = open_log(tmp_path)
+    assert Journal(OsFileSystem(), tmp_path).restore(reopened, 0) == 1
+    assert values_of(reopened) == [b"one", b"two"]
+    assert Journal(OsFileSystem(), tmp_path).restore(reopened, 0) == 0
+    assert values_of(reopened) == [b"one", b"two"]
+
+
+def test_each_log_takes_its_own(tmp_path: Path) -> None:
+    journal = Journal(OsFileSystem(), tmp_path)
+    logs = [open_log(tmp_path, index) for index in range(3)]
+    for index, log in enumerate(logs):
+        commit(journal, log, b"of %d" % index, index=index)
+        lose_unsynced_bytes(tmp_path, 0, index)
+    again = Journal(OsFileSystem(), tmp_path)
+    for index in range(3):
+        reopened = open_log(tmp_path, index)
+        assert again.restore(reopened, index) == 1
+        assert values_of(reopened) == [b"of %d" % index]
+
+
+def test_while_something_is_left_nothing_is_written_over_it(tmp_path: Path) -> None:
+    journal, log = Journal(OsFileSystem(), tmp_path), open_log(tmp_path)
+    commit(journal, log, b"one")
+    again = Journal(OsFileSystem(), tmp_path)
+    assert not again.has_room(10, 1)
+    again.forget(but=[(log.topic_id, 0)])
+    assert again.left == 1
+    again.forget()
+    assert again.has_room(10, 1)
+
+
+def test_leftovers_of_an_earlier_lap_are_not_taken_for_entries(tmp_path: Path) -> None:
+    journal, log = Journal(OsFileSystem(), tmp_path, SMALL_BYTES), open_log(tmp_path)
+    commit(journal, log, b"first lap, one")
+    commit(journal, log, b"first lap, two")
+    log.write(sync=True)
+    journal.restart()
+    commit(
+        journal, log, b"second lap, 01"
+    )  # As long as the first lap's: the second entry is whole behind it.
+    lose_unsynced_bytes(tmp_path, 0)
+    reopened = open_log(tmp_path)
+    again = Journal(OsFileSystem(), tmp_path, SMALL_BYTES)
+    assert again.restore(reopened, 0) == 0, "an entry of offset 2 has no place in an empty log"
+    assert again.left == 0
+
+
+def test_a_torn_entry_ends_the_journal_for_good(tmp_path: Path) -> None:
+    journal, log = Journal(OsFileSystem(), tmp_path, SMALL_BYTES), open_log(tmp_path)
+    commit(journal, log, b"one")
+    whole = Journal(OsFileSystem(), tmp_path)
+    commit(journal, log, b"two")
+    commit(journal, log, b"six")
+    path = tmp_path / JOURNAL_FILE
+    content = bytearray(path.read_bytes())
+    content[content.index(b"two")] ^= 1
+    path.write_bytes(content)
+    lose_unsynced_bytes(tmp_path, 0)
+    reopened = open_log(tmp_path)
+    again = Journal(OsFileSystem(), tmp_path, SMALL_BYTES)
+    assert again.restore(reopened, 0) == 1
+    assert values_of(reopened) == [b"one"]
+    commit(again, reopened, b"TWO")  # Begins at the start; what was torn away must stay away.
+    lose_unsynced_bytes(tmp_path, 0)
+    third = open_log(tmp_path)
+    Journal(OsFileSystem(), tmp_path, SMALL_BYTES).restore(third, 0)
+    assert values_of(third) == []
+    assert whole.left == 1
+
+
+@pytest.mark.parametrize("cut", range(0, 120, 7))
+def test_any_cut_of_the_file_leaves_a_prefix_of_what_was_committed(tmp_path: Path, cut: int) -> None:
+    journal, log = Journal(OsFileSystem(), tmp_path, SMALL_BYTES), open_log(tmp_path)
+    committed = [b"%d" % number for number in range(5)]
+    for value in committed:
+        commit(journal, log, value)
+    path = tmp_path / JOURNAL_FILE
+    used = path.read_bytes().rstrip(b"\0") + b"\0"  # A record ends with its number of headers.
+    path.write_bytes(used[: max(0, len(used) - cut)])
+    lose_unsynced_bytes(tmp_path, 0)
+    reopened = open_log(tmp_path)
+    Journal(OsFileSystem(), tmp_path, SMALL_BYTES).restore(reopened, 0)
+    found = values_of(reopened)
+    assert found == committed[: len(found)]
+    assert cut or found == committed
+
+
+def test_a_failed_log_is_given_what_it_acknowledged_in_this_life(tmp_path: Path) -> None:
+    journal, log = Journal(OsFileSystem(), tmp_path), open_log(tmp_path)
+    commit(journal, log, b"one")
+    commit(journal, open_log(tmp_path, 1), b"other", index=1)
+    journal.recall(log.topic_id, 0)
+    assert journal.left == 1
+    assert not journal.has_room(1, 1)
+    journal.restart()
+    lose_unsynced_bytes(tmp_path, 0)
+    reopened = open_log(tmp_path)
+    assert journal.restore(reopened, 0) == 1
+    assert values_of(reopened) == [b"one"]
+    assert journal.has_room(1, 1)
+
+
+def test_a_clean_stop_leaves_no_journal(tmp_path: Path) -> None:
+    journal, log = Journal(OsFileSystem(), tmp_path), open_log(tmp_path)
+    commit(journal, log, b"one")
+    log.close()
+    journal.close()
+    assert not (tmp_path / JOURNAL_FILE).exists()
+
+
+class NoSync(OsFileSystem):
+    """A file system whose syncs fail."""
+
+    def open(self, path: StrPath, *, create: bool = False) -> File:
+        file = super().open(path, create=create)
+
+        def fail() -> None:
+            raise OSError(5, "Input/output error")
+
+        class Failing:
+            file_descriptor = file.file_descriptor
+            size, read_at, write_at = file.size, file.read_at, file.write_at
+            truncate, sync = file.truncate, staticmethod(fail)
+            keep = file
+
+        return Failing()
+
+
+def test_a_sync_that_fails_ends_the_use_of_the_journal(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    journal = Journal(NoSync(), tmp_path)
+    with pytest.raises(StorageError, match="used no more"):
+        commit(journal, log, b"one")
+    assert log.flushed_offset == 0
+    assert not journal.has_room(1, 1)
+    with pytest.raises(StorageError):
+        journal.append([Entry(log.topic_id, 0, [b"x"])])
