@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from kohort.broker.config import BROKER_DEFINITIONS, TOPIC_DEFINITIONS, ConfigDefinition, render
+from kohort.broker.config.pending import BROKER_WITHOUT_EFFECT, TOPIC_WITHOUT_EFFECT
 from kohort.broker.http.families import FAMILIES
 
 DOCS = Path(__file__).parent
@@ -24,7 +25,7 @@ def code(text: str | None) -> str:
     return f"`{text}`" if text else ""
 
 
-def settings(definitions: Iterable[ConfigDefinition]) -> str:
+def settings(definitions: Iterable[ConfigDefinition], without_effect: frozenset[str]) -> str:
     """Return the table of these settings, by name."""
     return table(
         ("name", "type", "default", "allowed", "meaning"),
@@ -34,7 +35,7 @@ def settings(definitions: Iterable[ConfigDefinition]) -> str:
                 each.type.name.lower(),
                 default(each),
                 each.validator.words,
-                each.documentation,
+                each.documentation + (" *Without effect yet.*" if each.name in without_effect else ""),
             )
             for each in sorted(definitions)
         ),
@@ -87,8 +88,8 @@ def main(arguments: Sequence[str]) -> int:
     """Write or check every file, and return the exit status."""
     files = {
         DOCS / "configuration.md": {
-            "broker settings": settings(BROKER_DEFINITIONS),
-            "topic settings": settings(TOPIC_DEFINITIONS),
+            "broker settings": settings(BROKER_DEFINITIONS, BROKER_WITHOUT_EFFECT),
+            "topic settings": settings(TOPIC_DEFINITIONS, TOPIC_WITHOUT_EFFECT),
             "topic defaults": topic_names(),
         },
         DOCS / "metrics.md": {"metrics": metrics()},

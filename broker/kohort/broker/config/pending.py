@@ -1,0 +1,49 @@
+"""Settings that are taken and shown, as tools expect, but change nothing yet.
+
+A test compares this list with what the code reads: whoever makes one work takes it out.
+"""
+
+BROKER_WITHOUT_EFFECT = frozenset(
+    [
+        "broker.rack",
+        "log.cleaner.backoff.ms",
+        "log.cleaner.enable",
+        "log.flush.offset.checkpoint.interval.ms",
+        "log.flush.start.offset.checkpoint.interval.ms",
+        "log.retention.check.interval.ms",
+        "max.connections",
+        "max.connections.per.ip",
+        "max.request.partition.size.limit",
+        "producer.id.expiration.check.interval.ms",
+        "producer.id.expiration.ms",
+        "queued.max.request.bytes",
+        "queued.max.requests",
+        "request.timeout.ms",
+        "socket.listen.backlog.size",
+        "socket.receive.buffer.bytes",
+        "socket.send.buffer.bytes",
+    ]
+)
+
+TOPIC_WITHOUT_EFFECT = frozenset(
+    [
+        "compression.gzip.level",
+        "compression.lz4.level",
+        "compression.zstd.level",
+        "errors.deadletterqueue.group.enable",
+        "follower.replication.throttled.replicas",
+        "leader.replication.throttled.replicas",
+        "local.retention.bytes",
+        "local.retention.ms",
+        "max.decompressed.message.bytes",
+        "min.insync.replicas",
+        "preallocate",
+        "remote.copy.lag.bytes",
+        "remote.copy.lag.ms",
+        "remote.log.copy.disable",
+        "remote.log.delete.on.disable",
+        "remote.storage.enable",
+        "segment.jitter.ms",
+        "unclean.leader.election.enable",
+    ]
+)
