@@ -1,0 +1,86 @@
+"""The files behind the partitions: how a log is opened, and how it leaves the disk."""
+
+from threading import Lock
+from typing import TYPE_CHECKING
+
+import structlog
+
+from kohort.broker.metadata import Snapshot
+from kohort.broker.partitions.topic_settings import log_config_of
+from kohort.storage import PartitionLog, StorageError
+
+if TYPE_CHECKING:
+    from kohort.broker.broker import Broker
+    from kohort.broker.partitions.partition import Partition
+
+STRAY_SUFFIX = "-stray"
+
+log = structlog.get_logger("kohort.partition")
+
+
+class LogFiles:
+    """Opens and deletes logs in the data folder. Any thread; each method blocks."""
+
+    def __init__(self, broker: "Broker") -> None:
+        self._data = broker.data
+        self._journal = broker.journal
+        self._leaving: set[tuple[str, int]] = set()
+        self._lock = Lock()
+
+    @property
+    def clean(self) -> bool:
+        """Whether the last stop was a clean one, so that logs need no recovery."""
+        return self._data.is_clean
+
+    def open(self, partition: "Partition", *, again: bool = False) -> PartitionLog:
+        """Return the partition's log, made if need be; `again` is after a failure of the one before.
+
+        Raises: StorageError.
+        """
+        if (partition.topic, partition.index) in self._leaving:
+            raise StorageError(
+                f"{partition.topic}-{partition.index} of a deleted topic is still being removed"
+            )
+        config = log_config_of(partition.config)
+        opened = self._data.open_log(partition.topic, partition.topic_id, partition.index, config)
+        if again:
+            self._journal.recall(partition.topic_id, partition.index)
+        self._journal.restore(opened, partition.index)
+        return opened
+
+    def leave(self, partition: "Partition") -> None:
+        """Keep the partition's name from being used again until `delete` has removed the files."""
+        self._leaving.add((partition.topic, partition.index))
+
+    def delete(self, partition: "Partition") -> None:
+        """Remove the partition's files; what can't be removed is logged, and removed at the next start."""
+        key = partition.topic, partition.index
+        try:
+            if key not in self._data.logs:
+                self._data.open_log(key[0], partition.topic_id, key[1], log_config_of(partition.config))
+            self._data.delete_log(*key)
+        except StorageError as error:
+            log.error("files can't be removed", topic=key[0], partition=key[1], error=str(error))
+        finally:
+            self._leaving.discard(key)
+
+    def checkpoint(self) -> None:
+        """Keep the start of every log on the disk. Raises: StorageError."""
+        with self._lock:
+            self._data.checkpoint()
+
+    def set_strays_aside(self, snapshot: Snapshot) -> None:
+        """Rename folders whose topics are not in the metadata: a deletion that a crash cut short.
+
+        Kafka does the same, and deletes nothing that it does not know. Raises: StorageError.
+        """
+        for folder in self._data.partitions():
+            topic = snapshot.topics.get(folder.topic)
+            if folder.topic_id is None or (topic is not None and topic.topic_id == folder.topic_id):
+                continue
+            aside = folder.path.with_name(f"{folder.path.name}.{folder.topic_id.hex}{STRAY_SUFFIX}")
+            log.warning("a folder belongs to no topic and is set aside", folder=str(aside))
+            try:
+                self._data.file_system.rename(folder.path, aside)
+            except OSError as error:
+                raise StorageError(f"{folder.path} can't be renamed: {error}") from error

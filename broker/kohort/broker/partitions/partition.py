@@ -1,0 +1,230 @@
+"""One partition as this broker leads it: what may be appended, what may be read, who waits for more."""
+
+from collections.abc import Callable, Sequence
+from threading import Lock
+from typing import NamedTuple, Protocol
+from uuid import UUID
+
+import structlog
+
+from kohort.broker.config import TopicConfig
+from kohort.broker.partitions.produced import check_produced, convert
+from kohort.broker.partitions.topic_settings import log_config_of
+from kohort.protocol.errors import ApiError, ErrorCode
+from kohort.protocol.records import NO_PRODUCER_ID, BatchHeader, read_header
+from kohort.storage import PartitionLog, ProducedBatch, StorageError
+
+NO_TIMESTAMP = -1
+NO_LEADER_EPOCH = -1
+DURABLE_FLUSH_MESSAGES = 1
+
+log = structlog.get_logger("kohort.partition")
+
+
+class Appended(NamedTuple):
+    """Where records went. `log_append_time_ms` is -1 where they keep their own timestamps."""
+
+    base_offset: int
+    log_append_time_ms: int
+    log_start_offset: int
+    duplicate: bool = False
+
+
+class Wait(Protocol):
+    """Somebody who waits until there is more to read in a partition."""
+
+    def advanced(self, partition: "Partition") -> None:
+        """Hear that the high watermark has moved, or that the partition can't serve any more."""
+        ...
+
+
+class Partition:
+    """A partition that this broker leads. All methods belong to the loop's thread but `open`.
+
+    Its log is opened at first use, so that a broker with many partitions starts at once. `error_code`
+    is what every request is answered while the partition does not serve, and None while it does.
+    """
+
+    __slots__ = (
+        "_failed",
+        "_open_log",
+        "_opening",
+        "config",
+        "deleted",
+        "durable",
+        "error_code",
+        "high_watermark",
+        "index",
+        "leader_epoch",
+        "log",
+        "offline",
+        "opened",
+        "topic",
+        "topic_id",
+        "waits",
+    )
+
+    log: PartitionLog
+
+    def __init__(
+        self,
+        topic: str,
+        topic_id: UUID,
+        index: int,
+        *,
+        leader_epoch: int,
+        config: TopicConfig,
+        open_log: Callable[["Partition"], PartitionLog],
+        on_failed: Callable[["Partition"], None],
+    ) -> None:
+        self.topic = topic
+        self.topic_id = topic_id
+        self.index = index
+        self.leader_epoch = leader_epoch
+        self.config = config
+        self.durable = config.flush_messages == DURABLE_FLUSH_MESSAGES
+        self.high_watermark = 0
+        self.offline: StorageError | None = None
+        self.error_code: ErrorCode | None = None
+        self.deleted = False
+        self.opened = False
+        self.waits: dict[Wait, None] = {}
+        self._open_log = open_log
+        self._opening = Lock()
+        self._failed = on_failed
+
+    def __repr__(self) -> str:
+        return f"<Partition {self.topic}-{self.index}>"
+
+    # -- opening ----------------------------------------------------------------------------------------
+
+    def open(self) -> None:
+        """Open the log unless that has been done. Any thread; a failure leaves the partition offline."""
+        with self._opening:
+            if self.opened:
+                return
+            try:
+                self._use(self._open_log(self))
+            except StorageError as error:
+                self._go_offline(error)
+                self._failed(self)
+            self.opened = True
+
+    def reopened(self, opened: PartitionLog) -> None:
+        """Serve again, from a log that was opened anew after a failure."""
+        self._use(opened)
+        self.offline = None
+        self.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if self.deleted else None
+
+    def _use(self, opened: PartitionLog) -> None:
+        """Serve from `opened`: all that it holds is on disk, and with one replica that is committed."""
+        opened.assign_epoch(self.leader_epoch)
+        self.log = opened
+        self.high_watermark = opened.log_end_offset
+
+    @property
+    def size_bytes(self) -> int:
+        """What the log holds on the disk; a partition that is offline counts as empty."""
+        serving_log = self.serving_log
+        return 0 if serving_log is None else serving_log.size_bytes
+
+    def _go_offline(self, error: StorageError) -> None:
+        log.error("a partition is offline", topic=self.topic, partition=self.index, error=str(error))
+        self.offline = error
+        self.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+
+    @property
+    def serving_log(self) -> PartitionLog | None:
+        """The log, if it is open and has not failed."""
+        return self.log if self.opened and self.offline is None else None
+
+    # -- appending --------------------------------------------------------------------------------------
+
+    def append(self, records: bytes | memoryview, headers: Sequence[BatchHeader], now_ms: int) -> Appended:
+        """Stage a client's batches, whose form has been validated; the caller asks for the flush.
+
+        A batch that the producer has sent before is not staged again; the answer is the first one's.
+        Raises: ApiError with what Kafka answers, and then nothing has changed.
+        """
+        if self.error_code is not None:
+            raise ApiError(self.error_code)
+        config = self.config
+        check_produced(config, records, headers, now_ms)
+        first = self._duplicate_of(headers)
+        append_time_ms = now_ms if config.message_timestamp_type == "LogAppendTime" else None
+        if first is not None:
+            timestamp_ms = NO_TIMESTAMP if append_time_ms is None else first.timestamp
+            return Appended(first.base_offset, timestamp_ms, self.log.log_start_offset, duplicate=True)
+        if config.compression_type != "producer":
+            records, headers = convert(config.compression_type, records, headers)
+        base_offset = self._stage(records, headers, append_time_ms)
+        timestamp_ms = NO_TIMESTAMP if append_time_ms is None else append_time_ms
+        return Appended(base_offset, timestamp_ms, self.log.log_start_offset)
+
+    def append_own(self, batch: bytes) -> int:
+        """Stage a batch that the broker made itself, and return its base offset; the caller flushes.
+
+        Raises: StorageError while the partition is offline.
+        """
+        if self.offline is not None:
+            raise self.offline
+        return self._stage(batch, (read_header(batch),), None)
+
+    def _stage(
+        self, records: bytes | memoryview, headers: Sequence[BatchHeader], append_time_ms: int | None
+    ) -> int:
+        return self.log.stage(records, headers, self.leader_epoch, append_time_ms=append_time_ms)
+
+    def _duplicate_of(self, headers: Sequence[BatchHeader]) -> ProducedBatch | None:
+        """Return where the producer's batch already stands, or None. Raises: ApiError."""
+        for header in headers:
+            if header.producer_id != NO_PRODUCER_ID:
+                return self.log.producers.check(header)
+        return None
+
+    # -- after a flush ----------------------------------------------------------------------------------
+
+    def committed(self) -> None:
+        """Let readers see what has been written, and synced where the topic asks for it."""
+        end_offset = self.log.written_offset  # Nothing is written between a flush and this call.
+        if end_offset != self.high_watermark:
+            self.high_watermark = end_offset
+            self._wake()
+
+    def failed(self, error: StorageError) -> None:
+        """Go offline: what was staged is lost, and what is on the disk must be read anew."""
+        if self.offline is None and not self.deleted:
+            self._go_offline(error)
+            self._wake()
+            self._failed(self)
+
+    def delete(self) -> None:
+        """Answer nobody any more; whoever waits is told that the partition is gone."""
+        self.deleted = True
+        self.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        self._wake()
+
+    def configure(self, config: TopicConfig) -> None:
+        """Work under changed settings from now on."""
+        self.config = config
+        self.durable = config.flush_messages == DURABLE_FLUSH_MESSAGES
+        serving_log = self.serving_log
+        if serving_log is not None:
+            serving_log.config = log_config_of(config)
+
+    def _wake(self) -> None:
+        for wait in tuple(self.waits):
+            wait.advanced(self)
+
+    # -- what readers ask -------------------------------------------------------------------------------
+
+    def check_leader_epoch(self, epoch: int) -> ErrorCode | None:
+        """Return what a client is told whose idea of the leader epoch is not ours; -1 is none (KIP-320)."""
+        if epoch in (NO_LEADER_EPOCH, self.leader_epoch):
+            return None
+        return ErrorCode.FENCED_LEADER_EPOCH if epoch < self.leader_epoch else ErrorCode.UNKNOWN_LEADER_EPOCH
+
+    @property
+    def last_stable_offset(self) -> int:
+        """The first offset of an open transaction, else the high watermark; there are no transactions yet."""
+        return self.high_watermark

@@ -1,0 +1,238 @@
+"""Every partition that this broker leads, kept equal to the metadata."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+import structlog
+import trio
+
+from kohort.broker.config import topic_config
+from kohort.broker.metadata import PartitionState, Snapshot, TopicState
+from kohort.broker.partitions.log_files import LogFiles
+from kohort.broker.partitions.partition import Partition
+from kohort.protocol.errors import ApiError, ErrorCode
+from kohort.storage import PartitionLog, StorageError
+
+if TYPE_CHECKING:
+    from kohort.broker.broker import Broker
+
+REOPEN_DELAYS_MS = (100, 500, 2_000, 10_000)
+OPENERS = 4
+
+Partitions = list[Partition | None]
+"""The partitions of a topic by index; None for one that another broker leads."""
+
+log = structlog.get_logger("kohort.partition")
+
+
+class PartitionTable:
+    """The partitions by topic name, by topic id, and in a row. All methods belong to the loop's thread."""
+
+    def __init__(self, broker: "Broker") -> None:
+        self._broker = broker
+        self._files = LogFiles(broker)
+        self._by_name: dict[str, Partitions] = {}
+        self._by_id: dict[UUID, Partitions] = {}
+        self._attempts: dict[Partition, int] = {}  # To open a log again, since it served last.
+        self.worker = ThreadPoolExecutor(
+            1, "log-files"
+        )  # One thread: files go before others take their name.
+        self._files.set_strays_aside(broker.metadata.snapshot())
+        self._apply(Snapshot(0, "", broker.node_id), broker.metadata.snapshot())
+        self._unwatch = broker.metadata.watch(self._apply)
+
+    # -- finding ----------------------------------------------------------------------------------------
+
+    def get(self, topic: str, index: int) -> Partition | None:
+        """Return the partition, its log open unless it is offline, or None where this broker has none."""
+        return _at(self._by_name.get(topic), index)
+
+    def get_by_id(self, topic_id: UUID, index: int) -> Partition | None:
+        """Return the partition of the topic with this id, as `get` does."""
+        return _at(self._by_id.get(topic_id), index)
+
+    def serving(self, topic: str, index: int, leader_epoch: int = -1) -> Partition:
+        """Return the partition that serves under the leader epoch that the client knows, -1 for any.
+
+        Raises: ApiError with what Kafka answers where there is none.
+        """
+        partition = self.get(topic, index)
+        if partition is None:
+            raise ApiError(self.why_missing(topic, index))
+        error_code = partition.error_code or partition.check_leader_epoch(leader_epoch)
+        if error_code is not None:
+            raise ApiError(error_code)
+        return partition
+
+    def why_missing(self, topic: str | UUID, index: int) -> ErrorCode:
+        """Return what a client is told of a partition that is not in the table."""
+        snapshot = self._broker.metadata.snapshot()
+        if isinstance(topic, str):
+            state = snapshot.topics.get(topic)
+        else:
+            state = snapshot.topics_by_id.get(topic)
+            if state is None:
+                return ErrorCode.UNKNOWN_TOPIC_ID
+        if state is None or not 0 <= index < len(state.partitions):
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    async def opened(self, topic: str, index: int) -> Partition:
+        """Return the partition once its log is open; opening does not hold the loop up.
+
+        Raises: StorageError if it is offline, or not here.
+        """
+        partition = _peek(self._by_name.get(topic), index)
+        if partition is None:
+            raise StorageError(f"{topic}-{index} is not on this broker")
+        if not partition.opened:
+            await trio.to_thread.run_sync(partition.open)
+        if partition.offline is not None:
+            raise partition.offline
+        return partition
+
+    def of_topic(self, topic: str) -> tuple[Partition, ...]:
+        """Return the partitions of a topic, whether open or not, in the order of their indexes."""
+        return tuple(each for each in self._by_name.get(topic, ()) if each is not None)
+
+    def __iter__(self) -> Iterator[Partition]:
+        """Iterate over all partitions, whether open or not."""
+        for partitions in tuple(self._by_name.values()):
+            yield from (each for each in partitions if each is not None)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    # -- opening and closing ----------------------------------------------------------------------------
+
+    async def open_all(self) -> None:
+        """Open every log in worker threads where the last stop was not clean, since recovery takes long.
+
+        After a clean stop each is opened at its first use.
+        """
+        if self._files.clean:
+            return
+        limiter = trio.CapacityLimiter(OPENERS)
+        async with trio.open_nursery() as nursery:
+            for partition in self:
+                open_one = partial(trio.to_thread.run_sync, partition.open, limiter=limiter)
+                nursery.start_soon(open_one)
+
+    def close(self) -> None:
+        """End the work on files that is under way; the data folder closes the logs. Blocks."""
+        self._unwatch()
+        self.worker.shutdown(cancel_futures=True)
+
+    async def save_log_starts(self) -> None:
+        """Keep the start of every log on the disk. Raises: StorageError."""
+        await trio.to_thread.run_sync(self._files.checkpoint)
+
+    # -- what the metadata says -------------------------------------------------------------------------
+
+    def _apply(self, before: Snapshot, after: Snapshot) -> None:
+        """Make the table what `after` says; topics that are the same object have not changed."""
+        for name, topic in before.topics.items():
+            now = after.topics.get(name)
+            if now is None or now.topic_id != topic.topic_id:
+                self._remove(topic)
+        all_changed = before.configs is not after.configs and before.configs != after.configs
+        for name, topic in after.topics.items():
+            if all_changed or before.topics.get(name) is not topic:
+                self._put(topic)
+
+    def _put(self, topic: TopicState) -> None:
+        config = topic_config(self._broker.config, dict(topic.configs))
+        partitions = self._by_name.setdefault(topic.name, [])
+        self._by_id[topic.topic_id] = partitions
+        for partition in partitions:
+            if partition is not None and partition.config != config:
+                partition.configure(config)
+        for state in topic.partitions[len(partitions) :]:
+            partitions.append(self._make(topic, state) if state.leader == self._broker.node_id else None)
+
+    def _make(self, topic: TopicState, state: PartitionState) -> Partition:
+        return Partition(
+            topic.name,
+            topic.topic_id,
+            state.index,
+            leader_epoch=state.leader_epoch,
+            config=topic_config(self._broker.config, dict(topic.configs)),
+            open_log=self._files.open,
+            on_failed=self._failed,
+        )
+
+    def _remove(self, topic: TopicState) -> None:
+        self._by_id.pop(topic.topic_id, None)
+        for partition in self._by_name.pop(topic.name, ()):
+            if partition is not None:
+                partition.delete()
+                self._files.leave(partition)
+                if partition.serving_log is None:
+                    self._delete_files(partition)
+                else:  # What a flush is writing must be over, and the flusher knows when that is.
+                    self._broker.flusher.request(partition, partial(self._flushed_last, partition))
+
+    def _flushed_last(self, partition: Partition, _error: StorageError | None) -> None:
+        self._delete_files(partition)
+
+    def _delete_files(self, partition: Partition) -> None:
+        self.worker.submit(self._files.delete, partition)
+
+    # -- after a failure --------------------------------------------------------------------------------
+
+    def _failed(self, partition: Partition) -> None:
+        """Have a failed partition's log opened again. Any thread."""
+        self._broker.reactor.post(lambda: self._reopen_later(partition))
+
+    def _reopen_later(self, partition: Partition) -> None:
+        """Open the log again after a while; each failed attempt makes it a longer one."""
+        attempt = self._attempts.get(partition, 0)
+        self._attempts[partition] = attempt + 1
+        delay_ms = REOPEN_DELAYS_MS[min(attempt, len(REOPEN_DELAYS_MS) - 1)]
+        deadline_ms = self._broker.clock.now_ms() + delay_ms
+        self._broker.timers.set(("reopen", partition), deadline_ms, lambda: self._reopen(partition))
+
+    def _reopen(self, partition: Partition) -> None:
+        if partition.deleted:
+            self._attempts.pop(partition, None)
+        else:
+            self.worker.submit(self._open_again, partition)
+
+    def _open_again(self, partition: Partition) -> None:
+        """Open the log, in the worker's thread, and hand the outcome to the loop."""
+        try:
+            opened = self._files.open(partition, again=True)
+        except StorageError as error:
+            text = str(error)
+            log.warning("a log can't be opened", topic=partition.topic, partition=partition.index, error=text)
+            self._failed(partition)
+        else:
+            self._broker.reactor.post(lambda: self._serve_again(partition, opened))
+
+    def _serve_again(self, partition: Partition, opened: PartitionLog) -> None:
+        self._attempts.pop(partition, None)
+        partition.reopened(opened)
+        if partition.deleted:
+            self._delete_files(partition)
+        else:
+            log.info("a partition serves again", topic=partition.topic, partition=partition.index)
+
+
+def _peek(partitions: Partitions | None, index: int) -> Partition | None:
+    """Return the partition, open or not."""
+    if partitions is None or not 0 <= index < len(partitions):
+        return None
+    return partitions[index]
+
+
+def _at(partitions: Partitions | None, index: int) -> Partition | None:
+    """Return the partition, opened if it was not."""
+    if partitions is None or not 0 <= index < len(partitions):
+        return None
+    partition = partitions[index]
+    if partition is not None and not partition.opened:
+        partition.open()
+    return partition

@@ -1,0 +1,241 @@
+"""A data plane without sockets, for tests: real logs in a folder, time and flushes moved by hand."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
+from uuid import UUID, uuid4
+
+import msgspec
+
+from kohort.broker.config import BrokerConfig
+from kohort.broker.metadata import Mutation, PartitionState, Snapshot, TopicState
+from kohort.broker.partitions import FetchSessions, Partition, PartitionTable, ProducerIds
+from kohort.broker.runtime.clock import ManualClock
+from kohort.broker.runtime.connection import Connection
+from kohort.broker.runtime.counters import BrokerCounters
+from kohort.broker.runtime.request import Request
+from kohort.broker.runtime.timers import Timers
+from kohort.protocol.records import build_batch
+from kohort.protocol.registry import BY_NAME
+from kohort.protocol.schema import Message
+from kohort.storage import FileSystem, OsFileSystem, StorageError
+from kohort.storage.data_directory import DataDirectory
+from kohort.storage.journal import Journal
+
+if TYPE_CHECKING:
+    from kohort.broker.broker import Broker
+
+NODE_ID = 1
+
+
+class FakeMetadata:
+    """A store whose changes are at once."""
+
+    def __init__(self) -> None:
+        self._snapshot = Snapshot(0, "cluster", NODE_ID)
+        self._watchers: list[Callable[[Snapshot, Snapshot], None]] = []
+        self._next_producer_id = 0
+        self.allocations = 0
+
+    def snapshot(self) -> Snapshot:
+        return self._snapshot
+
+    def watch(self, watcher: Callable[[Snapshot, Snapshot], None]) -> Callable[[], None]:
+        self._watchers.append(watcher)
+        return lambda: self._watchers.remove(watcher)
+
+    def apply(self, mutation: Mutation) -> None:
+        before, self._snapshot = self._snapshot, self._snapshot.after(mutation)
+        for watcher in tuple(self._watchers):
+            watcher(before, self._snapshot)
+
+    async def allocate_producer_ids(self, count: int = 2) -> range:
+        first = self._next_producer_id
+        self._next_producer_id += count
+        self.allocations += 1
+        return range(first, first + count)
+
+
+class FakeFlusher:
+    """Keeps what was asked for until `flush`."""
+
+    def __init__(self) -> None:
+        self.waiting: dict[Partition, list[Callable[[StorageError | None], None]]] = {}
+
+    def request(self, partition: Partition, done: Callable[[StorageError | None], None]) -> None:
+        self.waiting.setdefault(partition, []).append(done)
+
+    def flush(self) -> None:
+        waiting, self.waiting = self.waiting, {}
+        for partition, dones in waiting.items():
+            error = None
+            try:
+                partition.log.write(sync=partition.durable)
+            except StorageError as failure:
+                error = failure
+                partition.failed(failure)
+            else:
+                partition.committed()
+            for done in dones:
+                done(error)
+
+
+class FakeConnection:
+    """Keeps the answers."""
+
+    def __init__(self) -> None:
+        self.answers: list[Message | None] = []
+        self.on_close: list[Callable[[], None]] = []
+        self.closed = False
+        self.client_host = "/127.0.0.1"
+
+    def complete(self, request: Request, message: Message) -> None:
+        assert request.answer is None
+        request.answer = (
+            [message.encode(request.version)] if not _has_ranges(message, request.version) else []
+        )
+        self.answers.append(message)
+
+    def abandon(self, request: Request) -> None:
+        request.answer = []
+        self.answers.append(None)
+
+    def close(self) -> None:
+        self.closed = True
+        for action in tuple(self.on_close):
+            action()
+
+
+def _has_ranges(message: Message, version: int) -> bool:
+    return any(type(part) is not bytes for part in message.encode_parts(version))
+
+
+class World:
+    """One broker's data plane."""
+
+    def __init__(
+        self,
+        folder: Path,
+        filesystem: FileSystem | None = None,
+        metadata: FakeMetadata | None = None,
+        **config: Any,
+    ) -> None:
+        self.clock = ManualClock()
+        self.timers = Timers()
+        self.metadata = metadata or FakeMetadata()
+        self.flusher = FakeFlusher()
+        self.connection = FakeConnection()
+        self.posted: list[Callable[[], None]] = []
+        self.config = BrokerConfig(**config)
+        self.filesystem = filesystem or OsFileSystem()
+        self.data = DataDirectory.open(folder, self.filesystem)
+        self.broker = cast(
+            "Broker",
+            SimpleNamespace(
+                clock=self.clock,
+                timers=self.timers,
+                metadata=self.metadata,
+                flusher=self.flusher,
+                config=self.config,
+                data=self.data,
+                journal=Journal(self.filesystem, folder),
+                filesystem=self.filesystem,
+                node_id=NODE_ID,
+                counters=BrokerCounters(),
+                reactor=SimpleNamespace(post=self.posted.append),
+            ),
+        )
+        self.broker.fetch_sessions = FetchSessions(self.config.max_incremental_fetch_session_cache_slots)
+        self.broker.producer_ids = ProducerIds(cast(Any, self.metadata))
+        self.broker.partitions = PartitionTable(self.broker)
+
+    @property
+    def table(self) -> PartitionTable:
+        return self.broker.partitions
+
+    def create(
+        self,
+        name: str,
+        partitions: int = 1,
+        configs: Mapping[str, str] | None = None,
+        *,
+        epoch: int = 0,
+        topic_id: UUID | None = None,
+    ) -> UUID:
+        """Create a topic, or give an existing one more partitions."""
+        states = tuple(
+            PartitionState(index, NODE_ID, epoch, (NODE_ID,), (NODE_ID,)) for index in range(partitions)
+        )
+        topic_id = topic_id or uuid4()
+        self.metadata.apply(Mutation(put=(TopicState(name, topic_id, states, configs or {}),)))
+        return topic_id
+
+    def configure(self, name: str, configs: Mapping[str, str]) -> None:
+        topic = self.metadata.snapshot().topics[name]
+        self.metadata.apply(Mutation(put=(msgspec.structs.replace(topic, configs=configs),)))
+
+    def delete(self, name: str) -> None:
+        self.metadata.apply(Mutation(delete=(name,)))
+
+    def close(self) -> None:
+        self.table.close()
+        self.data.close()
+
+    def reopen_failed(self) -> None:
+        """Let the next attempts to open failed logs be made, and wait for their outcome."""
+        self.run_posted()
+        self.advance(10_000)
+        self.run_posted()
+
+    def run_posted(self) -> None:
+        """Wait for the worker, and run what it has handed to the loop."""
+        self.finish_file_work()
+        posted, self.posted[:] = self.posted[:], []
+        for action in posted:
+            action()
+
+    def finish_file_work(self) -> None:
+        """Wait until files have been deleted or opened as far as was asked for."""
+        self.table.worker.submit(int).result()
+
+    def crash(self) -> None:
+        """Let another world have the folder, without a clean stop."""
+        self.table.close()
+        self.data._lock = None
+
+    def partition(self, name: str, index: int = 0) -> Partition:
+        partition = self.table.get(name, index)
+        assert partition is not None
+        return partition
+
+    def request(self, api: str, version: int | None = None) -> Request:
+        found = BY_NAME[api]
+        highest = found.versions.highest
+        return Request(
+            cast(Connection, self.connection), found, highest if version is None else version, 1, "test"
+        )
+
+    def advance(self, by_ms: int) -> None:
+        self.clock.advance(by_ms)
+        self.timers.run_due(self.clock.now_ms())
+
+    def stage(self, name: str, index: int = 0, *, value: bytes = b"value") -> None:
+        """Append one record that is not committed."""
+        partition = self.partition(name, index)
+        partition.append_own(build_batch([(self.clock.now_ms(), b"key", value, ())]))
+
+    def fill(self, name: str, index: int = 0, *, batches: int = 1, value: bytes = b"value") -> None:
+        """Append committed batches of one record each, as the broker's own."""
+        partition = self.partition(name, index)
+        for _ in range(batches):
+            self.stage(name, index, value=value)
+        self.flusher.request(partition, lambda error: None)
+        self.flusher.flush()
+
+
+def batch_of(
+    *values: bytes, timestamp_ms: int = 1_700_000_000_000, key: bytes | None = None, **numbers: Any
+) -> bytes:
+    """Return a batch as a producer sends it."""
+    return build_batch([(timestamp_ms, key, value, ()) for value in values], **numbers)

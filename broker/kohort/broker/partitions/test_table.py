@@ -1,0 +1,176 @@
+from pathlib import Path
+from uuid import UUID, uuid4
+
+import pytest
+
+from kohort.broker.metadata import Mutation, PartitionState, TopicState
+from kohort.broker.partitions.test_support import NODE_ID, World
+from kohort.protocol.errors import ApiError, ErrorCode
+from kohort.storage import StorageError
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+def test_partitions_are_found_by_name_and_by_id(world: World) -> None:
+    topic_id = world.create("t", 2)
+    partition = world.partition("t", 1)
+    assert partition is world.table.get("t", 1) is world.table.get_by_id(topic_id, 1)
+    assert (partition.topic, partition.topic_id, partition.index) == ("t", topic_id, 1)
+
+
+@pytest.mark.parametrize("index", [-1, 2])
+def test_index_out_of_range_is_no_partition(world: World, index: int) -> None:
+    topic_id = world.create("t", 2)
+    assert world.table.get("t", index) is None
+    assert world.table.get_by_id(topic_id, index) is None
+    assert world.table.why_missing("t", index) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_missing_topic_is_named_by_how_it_was_asked_for(world: World) -> None:
+    assert world.table.why_missing("t", 0) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert world.table.why_missing(UUID(int=5), 0) is ErrorCode.UNKNOWN_TOPIC_ID
+
+
+def test_partition_that_another_broker_leads_is_not_ours(world: World) -> None:
+    states = (PartitionState(0, NODE_ID + 1, 0, (NODE_ID + 1,), (NODE_ID + 1,)),)
+    world.metadata.apply(Mutation(put=(TopicState("t", uuid4(), states),)))
+    with pytest.raises(ApiError) as caught:
+        world.table.serving("t", 0)
+    assert caught.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_logs_are_opened_at_first_use(world: World) -> None:
+    world.create("t", 3)
+    assert [partition.opened for partition in world.table] == [False, False, False]
+    world.partition("t", 1)
+    assert [partition.opened for partition in world.table] == [False, True, False]
+    assert not (world.data.path / "t-0").exists()
+
+
+def test_more_partitions_leave_the_others_as_they_are(world: World) -> None:
+    topic_id = world.create("t", 1)
+    first = world.partition("t", 0)
+    world.create("t", 3, topic_id=topic_id)
+    assert world.partition("t", 0) is first
+    assert [each.index for each in world.table.of_topic("t")] == [0, 1, 2]
+    assert len(world.table) == 3
+
+
+def test_deleted_topic_leaves_no_files(world: World) -> None:
+    world.create("t", 2)
+    world.fill("t")
+    partition = world.partition("t")
+    world.delete("t")
+    assert world.table.get("t", 0) is None
+    assert partition.error_code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    world.flusher.flush()
+    world.finish_file_work()
+    assert [each for each in world.data.path.iterdir() if each.name.startswith("t-")] == []
+
+
+def test_topic_that_comes_again_is_empty(world: World) -> None:
+    world.create("t")
+    world.fill("t", batches=3)
+    world.delete("t")
+    world.flusher.flush()
+    world.finish_file_work()
+    world.create("t")
+    assert world.partition("t").log.log_end_offset == 0
+
+
+def test_topic_that_comes_again_too_soon_waits_for_the_old_files(world: World) -> None:
+    world.create("t")
+    world.fill("t", batches=3)
+    world.delete("t")
+    world.create("t")
+    assert world.partition("t").error_code is ErrorCode.KAFKA_STORAGE_ERROR
+    world.flusher.flush()
+    world.reopen_failed()
+    partition = world.partition("t")
+    assert (partition.error_code, partition.log.log_end_offset) == (None, 0)
+
+
+def test_deleted_topic_that_was_never_opened_leaves_no_files(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.create("t")
+    world.fill("t")
+    world.close()
+    again = World(tmp_path, metadata=world.metadata)
+    again.delete("t")
+    again.finish_file_work()
+    assert not (tmp_path / "t-0").exists()
+
+
+def test_clean_stop_is_a_clean_start(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.create("t")
+    world.fill("t", batches=3)
+    world.stage("t")
+    world.close()
+    again = World(tmp_path, metadata=world.metadata)
+    assert again.partition("t").high_watermark == 4
+
+
+async def test_clean_start_opens_nothing_yet(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.create("t")
+    world.fill("t")
+    world.close()
+    again = World(tmp_path, metadata=world.metadata)
+    await again.table.open_all()
+    assert [partition.opened for partition in again.table] == [False]
+
+
+async def test_start_after_a_crash_recovers_every_log(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.create("t", 3)
+    world.fill("t", 2, batches=3)
+    world.crash()
+    again = World(tmp_path, metadata=world.metadata)
+    await again.table.open_all()
+    assert [(each.opened, each.high_watermark) for each in again.table] == [(True, 0), (True, 0), (True, 3)]
+
+
+async def test_opened_waits_for_the_log(world: World) -> None:
+    world.create("t")
+    partition = await world.table.opened("t", 0)
+    assert partition.opened
+
+
+async def test_opened_says_what_is_wrong(world: World) -> None:
+    with pytest.raises(StorageError):
+        await world.table.opened("t", 0)
+    world.create("t")
+    world.partition("t").failed(StorageError("the disk is gone"))
+    with pytest.raises(StorageError, match="the disk is gone"):
+        await world.table.opened("t", 0)
+
+
+def test_log_that_cannot_be_opened_is_tried_again_ever_more_slowly(world: World) -> None:
+    world.create("t")
+    blocked = world.data.path / "t-0"
+    blocked.write_bytes(b"a file where the folder should be")
+    partition = world.partition("t")
+    with pytest.raises(ApiError, match="KAFKA_STORAGE_ERROR"):
+        world.table.serving("t", 0)
+    world.run_posted()
+    world.advance(100)
+    world.run_posted()
+    blocked.unlink()
+    world.advance(100)
+    world.run_posted()
+    with pytest.raises(ApiError, match="KAFKA_STORAGE_ERROR"):
+        world.table.serving("t", 0)
+    world.advance(400)
+    world.run_posted()
+    assert world.table.serving("t", 0) is partition
+
+
+def test_other_partitions_serve_while_one_is_offline(world: World) -> None:
+    world.create("t", 2)
+    world.partition("t", 0).failed(StorageError("the disk is gone"))
+    world.fill("t", 1)
+    assert world.partition("t", 1).high_watermark == 1
