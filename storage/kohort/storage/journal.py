@@ -109,9 +109,13 @@ class Journal:
                 content = self._file_system.read(self._path)
             except OSError as error:
                 raise StorageError(f"{self._path} cannot be read: {error}") from error
-            for _, entry in _entries(content or b""):
-                if (entry.topic_id, entry.partition) == key:
-                    self._left.setdefault(key, []).extend(map(bytes, entry.batches))
+            entries = [entry for _, entry in _entries(content or b"")]
+            self._left[key] = [
+                bytes(batch)
+                for entry in entries
+                if (entry.topic_id, entry.partition) == key
+                for batch in entry.batches
+            ]
 
     # -- appending --------------------------------------------------------------------------------------
 

@@ -1,0 +1,163 @@
+"""One broker: its parts, how they start, and how they end."""
+
+import socket
+from base64 import urlsafe_b64encode
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+import structlog
+import trio
+
+from kohort.broker.config import BrokerConfig
+from kohort.broker.group import GroupConfig
+from kohort.broker.metadata import OFFSETS_TOPIC, BrokerState, EmbeddedMetadataStore, MetadataStore
+from kohort.broker.metadata.topics import ensure_offsets_topic
+from kohort.broker.partitions import FetchSessions, PartitionTable, ProducerIds
+from kohort.broker.runtime.clock import Clock, SystemClock
+from kohort.broker.runtime.coordinators import Coordinators
+from kohort.broker.runtime.counters import BrokerCounters
+from kohort.broker.runtime.flusher import Flusher
+from kohort.broker.runtime.reactor import Reactor
+from kohort.broker.runtime.timers import Timers
+from kohort.protocol.errors import ErrorCode
+from kohort.protocol.messages import ApiVersionsResponse
+from kohort.storage import DataDirectory, FileSystem, OsFileSystem
+from kohort.storage.journal import Journal
+
+if TYPE_CHECKING:
+    from kohort.broker.runtime.connection import Connection
+
+log = structlog.get_logger("kohort.broker")
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A host and a port."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where a broker listens, what it tells clients to connect to, and where its data is."""
+
+    listen: Address
+    data: Path
+    advertise: Address | None = None
+
+
+class Broker:
+    """What the handlers work with. Everything in it belongs to the loop's thread."""
+
+    def __init__(
+        self, config: BrokerConfig, places: Places, nursery: trio.Nursery, clock: Clock | None = None
+    ) -> None:
+        """Open the data folder. Raises: StorageError, among others where another broker has it."""
+        self.config = config
+        self.clock: Clock = clock or SystemClock()
+        self.filesystem: FileSystem = OsFileSystem()
+        self.data = DataDirectory.open(places.data, self.filesystem)
+        self.node_id = config.node_id
+        self.cluster_id = self.data.meta.cluster_id if self.data.meta else new_cluster_id()
+        self.data.write_meta(self.cluster_id, self.node_id)
+        self.counters = BrokerCounters()
+        self.timers = Timers(self._timer_set)
+        self.group_config: GroupConfig = group_config(config)
+        self.metadata: MetadataStore = EmbeddedMetadataStore.open(
+            self.filesystem, self.data.path, cluster_id=self.cluster_id, node_id=self.node_id
+        )
+        self.reactor = Reactor(self, nursery)
+        self.journal = Journal(self.filesystem, self.data.path)
+        self.flusher = Flusher(self.reactor, self.counters, self.journal)
+        self.partitions = PartitionTable(self)
+        self.fetch_sessions = FetchSessions(config.max_incremental_fetch_session_cache_slots)
+        self.producer_ids = ProducerIds(self.metadata)
+        self.coordinators = Coordinators(self, nursery)
+        self._listen = places.listen
+        self._advertise = places.advertise
+        self.advertised: tuple[str, int] = (places.listen.host, places.listen.port)
+        self.listening: Address = places.listen
+        self._offsets_topic = trio.Lock()
+
+    def _timer_set(self) -> None:
+        self.reactor.wake()
+
+    # -- starting and ending ------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Listen, and begin to load the groups. Raises: OSError if the address can't be had, StorageError."""
+        sock = bind(self._listen)
+        self.listening = Address(self._listen.host, sock.getsockname()[1])
+        if self._advertise is None:
+            self.advertised = (reachable_host(self._listen.host), self.listening.port)
+        else:
+            self.advertised = (self._advertise.host, self._advertise.port or self.listening.port)
+        await self.metadata.register(BrokerState(self.node_id, *self.advertised))
+        await self.partitions.open_all()
+        offline = {(each.topic_id, each.index) for each in self.partitions if each.offline is not None}
+        self.journal.forget(but=offline)
+        self.reactor.listen(sock)
+        self.coordinators.start()
+
+    def close(self) -> None:
+        """Write what is staged, close every log cleanly, and mark the folder as cleanly closed. Blocks."""
+        self.coordinators.close()
+        self.reactor.close()
+        self.flusher.close()
+        self.partitions.close()
+        self.journal.close()
+        self.data.close()
+
+    # -- for the handlers -----------------------------------------------------------------------------------
+
+    async def ensure_offsets_topic(self) -> None:
+        """Create `__consumer_offsets` unless it is there."""
+        if OFFSETS_TOPIC not in self.metadata.snapshot().topics:
+            async with self._offsets_topic:
+                await ensure_offsets_topic(self)
+
+    def connection_closed(self, connection: "Connection") -> None:
+        """Note that a client is gone."""
+        self.counters.connections_closed += 1
+
+    def unsupported_api_versions(self) -> ApiVersionsResponse:
+        """Return the answer to an ApiVersions newer than ours; clients ask again in version 0."""
+        return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+
+
+def group_config(config: BrokerConfig) -> GroupConfig:
+    """Return the part of the configuration that the group core knows."""
+    known = {name: getattr(config, name) for name in GroupConfig.__struct_fields__ if hasattr(config, name)}
+    return GroupConfig(**known)
+
+
+def new_cluster_id() -> str:
+    """Return a random cluster id in Kafka's form: a UUID as 22 characters of base64."""
+    return urlsafe_b64encode(uuid4().bytes).rstrip(b"=").decode()
+
+
+def bind(address: Address) -> socket.socket:
+    """Return a bound socket that does not block. Raises: OSError."""
+    family, kind, protocol, _, resolved = socket.getaddrinfo(
+        address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )[0]
+    sock = socket.socket(family, kind, protocol)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.setblocking(False)
+        sock.bind(resolved)
+    except OSError:
+        sock.close()
+        raise
+    return sock
+
+
+def reachable_host(host: str) -> str:
+    """Return what clients can connect to where a broker listens on `host`."""
+    return socket.gethostname() if host in ("", "0.0.0.0", "::") else host

@@ -1,0 +1,68 @@
+"""FindCoordinator: which broker keeps a group. Kafka: KafkaApis.handleFindCoordinatorRequest, KIP-699.
+
+`__consumer_offsets` is created at the first question for a group. Transactions and share groups have no
+coordinator here; they are refused with INVALID_REQUEST, which clients take as final, and not with
+COORDINATOR_NOT_AVAILABLE, for which they would ask again until they time out.
+"""
+
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING
+
+import structlog
+
+from kohort.broker.metadata import OFFSETS_TOPIC
+from kohort.protocol.errors import ErrorCode
+from kohort.protocol.messages import FindCoordinatorRequest, FindCoordinatorResponse
+from kohort.protocol.messages.find_coordinator import Coordinator
+from kohort.storage import StorageError
+
+if TYPE_CHECKING:
+    from kohort.broker.broker import Broker
+    from kohort.broker.runtime.request import Request
+
+GROUP = 0
+KIND_NAMES = {1: "transactions are", 2: "share groups are"}
+BATCHED_FROM = 4
+
+log = structlog.get_logger("kohort.group")
+
+
+def handle(
+    broker: "Broker", message: FindCoordinatorRequest, request: "Request"
+) -> FindCoordinatorResponse | Awaitable[FindCoordinatorResponse]:
+    """Return this broker for every group asked for; later, where the offsets topic is made first."""
+    if message.key_type == GROUP and OFFSETS_TOPIC not in broker.metadata.snapshot().topics:
+        return _after_creation(broker, message, request.version)
+    return _answer(broker, message, request.version, ErrorCode.NONE)
+
+
+async def _after_creation(
+    broker: "Broker", message: FindCoordinatorRequest, version: int
+) -> FindCoordinatorResponse:
+    try:
+        await broker.ensure_offsets_topic()
+    except StorageError as error:
+        log.error("the offsets topic could not be created", error=str(error))
+        return _answer(broker, message, version, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    return _answer(broker, message, version, ErrorCode.NONE)
+
+
+def _answer(
+    broker: "Broker", message: FindCoordinatorRequest, version: int, code: ErrorCode
+) -> FindCoordinatorResponse:
+    text: str | None = None
+    if message.key_type != GROUP:
+        code = ErrorCode.INVALID_REQUEST
+        text = f"{KIND_NAMES.get(message.key_type, f'key type {message.key_type} is')} not supported"
+    host, port = broker.advertised if code is ErrorCode.NONE else ("", -1)
+    node_id = broker.node_id if code is ErrorCode.NONE else -1
+    if version < BATCHED_FROM:
+        return FindCoordinatorResponse(
+            error_code=code, error_message=text, node_id=node_id, host=host, port=port
+        )
+    return FindCoordinatorResponse(
+        coordinators=tuple(
+            Coordinator(key=key, node_id=node_id, host=host, port=port, error_code=code, error_message=text)
+            for key in message.coordinator_keys
+        ),
+    )

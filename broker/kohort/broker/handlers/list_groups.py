@@ -1,0 +1,33 @@
+"""ListGroups: every group of this broker. Kafka: KafkaApis.handleListGroupsRequest, KIP-518, KIP-848."""
+
+from typing import TYPE_CHECKING
+
+from kohort.broker.group import ListGroups
+from kohort.broker.handlers.gather import Gather
+from kohort.protocol.errors import ApiError
+from kohort.protocol.messages import ListGroupsRequest, ListGroupsResponse
+from kohort.protocol.schema import Message
+
+if TYPE_CHECKING:
+    from kohort.broker.broker import Broker
+    from kohort.broker.runtime.request import Request
+
+
+def handle(broker: "Broker", message: ListGroupsRequest, request: "Request") -> ListGroupsResponse | None:
+    """Ask every shard. While one is loading the list would lack groups, so that is said instead."""
+    try:
+        shards = list(broker.coordinators.active())
+    except ApiError as error:
+        return ListGroupsResponse(error_code=error.code, groups=())
+    if not shards:
+        return ListGroupsResponse(error_code=0, groups=())
+
+    def finish(parts: tuple[Message, ...]) -> None:
+        groups = [group for part in parts if isinstance(part, ListGroupsResponse) for group in part.groups]
+        request.respond(ListGroupsResponse(error_code=0, groups=tuple(groups)))
+
+    gather = Gather(len(shards), finish)
+    for position, shard in enumerate(shards):
+        request_id = shard.ask(request, gather.place(position))
+        shard.submit(ListGroups(request_id, message.states_filter, message.types_filter))
+    return None

@@ -1,0 +1,21 @@
+"""SyncGroup: the leader hands the assignment out, everyone gets theirs. Kafka: handleSyncGroupRequest."""
+
+from typing import TYPE_CHECKING
+
+from kohort.broker.group import SyncGroup
+from kohort.protocol.errors import ApiError
+from kohort.protocol.messages import SyncGroupRequest, SyncGroupResponse
+
+if TYPE_CHECKING:
+    from kohort.broker.broker import Broker
+    from kohort.broker.runtime.request import Request
+
+
+def handle(broker: "Broker", message: SyncGroupRequest, request: "Request") -> SyncGroupResponse | None:
+    """Pass the sync on; it is answered when the leader's assignment is durable."""
+    try:
+        shard = broker.coordinators.shard_of(message.group_id)
+    except ApiError as error:
+        return SyncGroupResponse(error_code=error.code, assignment=b"")
+    shard.submit(SyncGroup(shard.ask(request, request.respond), message))
+    return None

@@ -1,0 +1,136 @@
+"""The shards of this broker, and which of them a group belongs to."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import structlog
+import trio
+
+from kohort.broker.group import ExpireOffsets, TopicsDeleted, coordinator_partition
+from kohort.broker.group.group import Group
+from kohort.broker.runtime.shard import OFFSETS_TOPIC, Shard, ShardState
+from kohort.storage import StorageError
+
+if TYPE_CHECKING:
+    from kohort.broker.broker import Broker
+
+GROUPS_REMEMBERED_MAX = 100_000
+RELOAD_DELAYS_SECONDS = (0.1, 0.5, 2.0, 10.0)
+
+log = structlog.get_logger("kohort.group")
+
+
+class Coordinators:
+    """Every shard by its partition. All methods belong to the loop's thread."""
+
+    def __init__(self, broker: "Broker", nursery: trio.Nursery) -> None:
+        self._broker = broker
+        self._nursery = nursery
+        self._shards: dict[int, Shard] = {}
+        self._loading: set[int] = set()
+        self._creating = False
+        self._groups: dict[str, Shard] = {}  # The shard by group id: a hash over a string costs a walk.
+
+    # -- shards -----------------------------------------------------------------------------------------
+
+    @property
+    def partitions(self) -> int:
+        """How many partitions `__consumer_offsets` has, or will have."""
+        topic = self._broker.metadata.snapshot().topics.get(OFFSETS_TOPIC)
+        return self._broker.config.offsets_topic_num_partitions if topic is None else len(topic.partitions)
+
+    def start(self) -> None:
+        """Load every shard whose partition exists; each serves as soon as it is loaded."""
+        topic = self._broker.metadata.snapshot().topics.get(OFFSETS_TOPIC)
+        for index in range(0 if topic is None else len(topic.partitions)):
+            self.load_soon(self._shard(index))
+        self._arm_expiry()
+
+    def _shard(self, index: int) -> Shard:
+        shard = self._shards.get(index)
+        if shard is None:
+            shard = self._shards[index] = Shard(self._broker, index)
+        return shard
+
+    def shard_of(self, group_id: str) -> Shard:
+        """Return the active shard of a group. Raises: ApiError COORDINATOR_LOAD_IN_PROGRESS."""
+        shard = self._groups.get(group_id)
+        if shard is None:
+            shard = self._shard(coordinator_partition(group_id, self.partitions))
+            if shard.state is ShardState.ACTIVE:
+                if len(self._groups) >= GROUPS_REMEMBERED_MAX:
+                    self._groups.clear()
+                self._groups[group_id] = shard
+        if shard.state is not ShardState.ACTIVE:
+            shard.check_active()
+        return shard
+
+    def active(self) -> Iterator[Shard]:
+        """Return every shard, all of them loaded. Raises: ApiError COORDINATOR_LOAD_IN_PROGRESS."""
+        for shard in self._shards.values():
+            shard.check_active()
+        return iter(self._shards.values())
+
+    def groups(self) -> Iterator[Group]:
+        """Iterate over every group that is loaded."""
+        for shard in self._shards.values():
+            yield from shard.core.groups.values()
+
+    def group(self, group_id: str) -> Group | None:
+        """Return a group that is loaded, or None."""
+        shard = self._shards.get(coordinator_partition(group_id, self.partitions))
+        return None if shard is None else shard.core.groups.get(group_id)
+
+    @property
+    def loading(self) -> list[int]:
+        """The partitions whose groups cannot be asked yet."""
+        return sorted(index for index, shard in self._shards.items() if shard.state is not ShardState.ACTIVE)
+
+    # -- loading ----------------------------------------------------------------------------------------
+
+    def load_soon(self, shard: Shard) -> None:
+        """Load a shard in a task of its own, unless that is under way."""
+        if shard.index not in self._loading:
+            self._loading.add(shard.index)
+            self._nursery.start_soon(self._load, shard)
+
+    async def _load(self, shard: Shard) -> None:
+        """Load until it works: a disk that fails is asked again, ever more slowly."""
+        try:
+            await self._broker.ensure_offsets_topic()
+            for delay_seconds in (*RELOAD_DELAYS_SECONDS, None):
+                try:
+                    await shard.load()
+                    break
+                except StorageError as error:
+                    log.error("a shard could not be loaded", shard=shard.index, error=str(error))
+                if delay_seconds is not None:
+                    await trio.sleep(delay_seconds)
+            else:
+                shard.close()  # The next request for it begins anew.
+        finally:
+            self._loading.discard(shard.index)
+
+    # -- what happens to all ------------------------------------------------------------------------------
+
+    def topics_deleted(self, names: frozenset[str]) -> None:
+        """Drop the offsets of topics that are gone."""
+        for shard in self._shards.values():
+            if shard.state is ShardState.ACTIVE:
+                shard.submit(TopicsDeleted(names))
+
+    def _arm_expiry(self) -> None:
+        interval_ms = self._broker.config.offsets_retention_check_interval_ms
+        deadline_ms = self._broker.clock.now_ms() + interval_ms
+        self._broker.timers.set("expire offsets", deadline_ms, self._expire)
+
+    def _expire(self) -> None:
+        for shard in self._shards.values():
+            if shard.state is ShardState.ACTIVE:
+                shard.submit(ExpireOffsets())
+        self._arm_expiry()
+
+    def close(self) -> None:
+        """Forget all groups; what is in their logs stays."""
+        for shard in self._shards.values():
+            shard.close()

@@ -1,0 +1,244 @@
+"""One `__consumer_offsets` partition: its group core, its log, and the order between the two.
+
+A command is decided at once and its records are replayed at once, so that the next command sees them;
+they are staged, one record batch for all commands of a round, and what the core wants done after them
+waits for the flush. A decision without records is carried out at once, unless something before it
+still waits: answers never overtake each other. A flush that fails drops the core with all it decided
+since the last one that worked, and the shard is loaded again from its log.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from enum import Enum
+from functools import partial
+from typing import TYPE_CHECKING
+
+import structlog
+import trio
+
+from kohort.broker.group import (
+    CancelTimer,
+    Command,
+    Decision,
+    Effect,
+    GroupCoordinator,
+    Note,
+    Record,
+    Reply,
+    SetTimer,
+    TimerFired,
+)
+from kohort.broker.runtime.events import note_event
+from kohort.broker.runtime.request import Request
+from kohort.protocol.errors import ApiError, ErrorCode
+from kohort.protocol.offsets_topic import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    OffsetCommitKey,
+    OffsetCommitValue,
+    UnknownKey,
+    decode_key,
+    decode_value,
+    encode_key,
+    encode_value,
+)
+from kohort.protocol.records import build_batch, iterate_records
+from kohort.protocol.schema import Message
+from kohort.storage import StorageError
+
+if TYPE_CHECKING:
+    from kohort.broker.broker import Broker
+    from kohort.broker.partitions.partition import Partition
+
+Respond = Callable[[Message], None]
+
+OFFSETS_TOPIC = "__consumer_offsets"
+RECORDS_PER_BATCH_MAX = 4_096
+INLINE_LOAD_BYTES = 64 * 1024  # A log of this size is replayed in the loop: quicker than a thread hop.
+
+log = structlog.get_logger("kohort.group")
+
+
+class ShardState(Enum):
+    """What a shard can answer: COORDINATOR_LOAD_IN_PROGRESS until it is active."""
+
+    CLOSED = "closed"
+    LOADING = "loading"
+    ACTIVE = "active"
+
+
+class Shard:
+    """The groups whose ids hash to one partition. All methods belong to the loop's thread."""
+
+    def __init__(self, broker: "Broker", index: int) -> None:
+        self.index = index
+        self.state = ShardState.CLOSED
+        self.core = GroupCoordinator(broker.group_config)
+        self._broker = broker
+        self._partition: Partition | None = None
+        self._waiting: dict[int, tuple[Request, Respond]] = {}  # Who asked, by request id.
+        self._last_request_id = 0
+        self._staged: list[tuple[int, bytes, bytes | None, tuple[()]]] = []
+        self._owed: deque[tuple[Effect, ...]] = deque()  # For the next flush.
+        self._flushing: deque[deque[tuple[Effect, ...]]] = deque()  # One entry per flush under way.
+        self._timers: set[object] = set()
+
+    # -- asking -----------------------------------------------------------------------------------------
+
+    def check_active(self) -> None:
+        """Raise what Kafka answers while the shard cannot. Raises: ApiError."""
+        if self.state is not ShardState.ACTIVE:
+            self._broker.coordinators.load_soon(self)
+            raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+
+    def ask(self, request: Request, respond: Respond) -> int:
+        """Return a new id for what `request` asks of the core; `respond` gets the reply to it."""
+        self._last_request_id += 1
+        self._waiting[self._last_request_id] = (request, respond)
+        return self._last_request_id
+
+    def submit(self, command: Command) -> None:
+        """Let the core decide `command`, and do what it wants done, in order."""
+        broker = self._broker
+        try:
+            decision = self.core.handle(command, broker.clock.now_ms())
+        except AssertionError:
+            log.exception("a shard met an impossible state and is loaded again", shard=self.index)
+            self._fail()
+            return
+        self._carry_out(decision)
+
+    def _carry_out(self, decision: Decision) -> None:
+        if decision.records:
+            self._stage(decision.records)
+            self._owed.append(decision.effects)
+        elif self._owed or self._flushing:
+            if self._owed:
+                self._owed.append(decision.effects)
+            else:
+                self._flushing[-1].append(decision.effects)
+        else:
+            self._perform(decision.effects)
+
+    # -- records ----------------------------------------------------------------------------------------
+
+    def _stage(self, records: tuple[Record, ...]) -> None:
+        if not self._staged:
+            self._broker.flusher.prepare(self._flush)
+        now_ms = self._broker.clock.now_ms()
+        replay = self.core.replay
+        for record in records:
+            replay(record)
+            value = record.value
+            self._staged.append(
+                (now_ms, encode_key(record.key), None if value is None else encode_value(value), ())
+            )
+
+    def _flush(self) -> None:
+        """Append what the round has staged as record batches, and ask for their flush."""
+        staged, self._staged = self._staged, []
+        if not staged or self._partition is None:
+            return
+        partition = self._partition
+        effects, self._owed = self._owed, deque()
+        self._flushing.append(effects)
+        try:
+            for begin in range(0, len(staged), RECORDS_PER_BATCH_MAX):
+                partition.append_own(build_batch(staged[begin : begin + RECORDS_PER_BATCH_MAX]))
+        except StorageError as error:
+            self._flushed(self.core, error)
+            return
+        self._broker.flusher.request(partition, partial(self._flushed, self.core))
+
+    def _flushed(self, core: GroupCoordinator, error: StorageError | None) -> None:
+        if core is not self.core:
+            return  # The shard was dropped while the flush was under way.
+        if error is not None:
+            log.error("a shard's log failed", shard=self.index, error=str(error))
+            self._fail()
+            return
+        for effects in self._flushing.popleft():
+            self._perform(effects)
+
+    # -- effects ----------------------------------------------------------------------------------------
+
+    def _perform(self, effects: tuple[Effect, ...]) -> None:
+        for effect in effects:
+            kind = type(effect)
+            if kind is Reply:
+                _, respond = self._waiting.pop(effect.request_id)  # type: ignore[union-attr]
+                respond(effect.message)  # type: ignore[union-attr]
+            elif kind is SetTimer:
+                self._set_timer(effect)  # type: ignore[arg-type]
+            elif kind is CancelTimer:
+                self._timers.discard(effect.key)  # type: ignore[union-attr]
+                self._broker.timers.cancel((self.index, effect.key))  # type: ignore[union-attr]
+            else:
+                assert isinstance(effect, Note)
+                note_event(self._broker.counters, effect.event)
+
+    def _set_timer(self, timer: SetTimer) -> None:
+        self._timers.add(timer.key)
+        self._broker.timers.set(
+            (self.index, timer.key), timer.deadline_ms, partial(self._timer_fired, timer.key)
+        )
+
+    def _timer_fired(self, key: object) -> None:
+        self._timers.discard(key)
+        self.submit(TimerFired(key))  # type: ignore[arg-type]  # a key that the core gave
+
+    # -- loading ----------------------------------------------------------------------------------------
+
+    async def load(self) -> None:
+        """Replay the log into a new core, then serve. Raises: StorageError."""
+        self.state = ShardState.LOADING
+        partition = await self._broker.partitions.opened(OFFSETS_TOPIC, self.index)
+        core = GroupCoordinator(self._broker.group_config)
+        if partition.log.size_bytes <= INLINE_LOAD_BYTES:
+            replay_log(core, partition)
+        else:
+            await trio.to_thread.run_sync(replay_log, core, partition)
+        self._partition = partition
+        self.core = core
+        self.state = ShardState.ACTIVE
+        self._carry_out(core.loaded(self._broker.clock.now_ms()))
+
+    def _fail(self) -> None:
+        """Drop everything since the last flush that worked, and load the shard again."""
+        self.close()
+        self._broker.coordinators.load_soon(self)
+
+    def close(self) -> None:
+        """Forget the groups. Who waits loses the connection, and so looks for the coordinator again."""
+        self.state = ShardState.CLOSED
+        for key in self._timers:
+            self._broker.timers.cancel((self.index, key))
+        waiting = self._waiting
+        self._timers = set()
+        self._waiting = {}
+        self._staged = []
+        self._owed = deque()
+        self._flushing = deque()
+        self._partition = None
+        self.core = GroupCoordinator(self._broker.group_config)
+        for request, _ in waiting.values():
+            request.connection.close()
+
+
+def replay_log(core: GroupCoordinator, partition: "Partition") -> None:
+    """Replay every record of the partition's log. Raises: StorageError."""
+    for batch in partition.log.read_batches():
+        for record in iterate_records(batch):
+            if record.key is None:
+                continue
+            key = decode_key(record.key)
+            if isinstance(key, UnknownKey):
+                continue  # A newer Kafka's kind of record: kept in the log, of no meaning to us.
+            core.replay(Record(key, None if record.value is None else decoded(key, record.value)))
+
+
+def decoded(key: OffsetCommitKey | GroupMetadataKey, value: bytes) -> OffsetCommitValue | GroupMetadataValue:
+    """Return the value that belongs to this kind of key."""
+    if isinstance(key, OffsetCommitKey):
+        return decode_value(OffsetCommitValue, value)
+    return decode_value(GroupMetadataValue, value)

@@ -1,0 +1,70 @@
+from kohort.broker.runtime.timers import Timers
+
+
+def test_due_timers_run_in_the_order_of_their_time() -> None:
+    timers, ran = Timers(), []
+    timers.set("late", 30, lambda: ran.append("late"))
+    timers.set("early", 10, lambda: ran.append("early"))
+    timers.set("never", 31, lambda: ran.append("never"))
+    assert timers.run_due(30) == 2
+    assert ran == ["early", "late"]
+    assert timers.next_deadline_ms() == 31
+
+
+def test_a_timer_set_again_runs_once_and_at_its_new_time() -> None:
+    timers, ran = Timers(), []
+    timers.set("session", 10, lambda: ran.append("old"))
+    timers.set("session", 20, lambda: ran.append("new"))
+    assert timers.run_due(15) == 0
+    assert timers.run_due(20) == 1
+    assert ran == ["new"]
+
+
+def test_a_timer_moved_forward_runs_at_the_earlier_time() -> None:
+    timers, ran = Timers(), []
+    timers.set("session", 20, lambda: ran.append("old"))
+    timers.set("session", 10, lambda: ran.append("new"))
+    assert timers.run_due(10) == 1
+    assert timers.run_due(20) == 0
+    assert ran == ["new"]
+
+
+def test_a_cancelled_timer_never_runs() -> None:
+    timers, ran = Timers(), []
+    timers.set("session", 10, lambda: ran.append("ran"))
+    timers.cancel("session")
+    timers.cancel("unknown")
+    assert timers.next_deadline_ms() is None
+    assert timers.run_due(100) == 0
+    assert not ran
+    assert len(timers) == 0
+
+
+def test_an_action_may_set_its_own_timer_again() -> None:
+    timers, ran = Timers(), []
+
+    def again() -> None:
+        ran.append("ran")
+        timers.set("session", 20, again)
+
+    timers.set("session", 10, again)
+    assert timers.run_due(10) == 1
+    assert timers.next_deadline_ms() == 20
+
+
+def test_only_a_timer_before_all_others_tells_that_the_next_deadline_moved() -> None:
+    told: list[int] = []
+    timers = Timers(lambda: told.append(1))
+    timers.set("first", 10, lambda: None)
+    timers.set("later", 20, lambda: None)
+    assert len(told) == 1
+    timers.set("earlier", 5, lambda: None)
+    assert len(told) == 2
+
+
+def test_timers_that_are_cancelled_without_end_do_not_fill_the_memory() -> None:
+    timers = Timers()
+    for number in range(100_000):
+        timers.set("join", number + 1_000_000, lambda: None)
+        timers.cancel("join")
+    assert timers.heap_size < 10_000
