@@ -1,17 +1,22 @@
 """What the disk holds: Kafka's own files, appended to, read, recovered."""
 
 from kohort.storage.config import LogConfig
+from kohort.storage.data_directory import DataDirectory, PartitionFolder
 from kohort.storage.errors import StorageError
 from kohort.storage.filesystem import File, FileSystem, OsFileSystem
+from kohort.storage.layout import MetaProperties, format_uuid, parse_uuid
 from kohort.storage.partition_log import PartitionLog
 from kohort.storage.producers import ProducedBatch, ProducerState, ProducerStateTable
 from kohort.storage.reading import Slice, TimestampOffset
 
 __all__ = [
+    "DataDirectory",
     "File",
     "FileSystem",
     "LogConfig",
+    "MetaProperties",
     "OsFileSystem",
+    "PartitionFolder",
     "PartitionLog",
     "ProducedBatch",
     "ProducerState",
@@ -19,4 +24,6 @@ __all__ = [
     "Slice",
     "StorageError",
     "TimestampOffset",
+    "format_uuid",
+    "parse_uuid",
 ]

@@ -435,7 +435,8 @@ class PartitionLog:
         found again when the log is opened.
         """
         segment = self._segments[-1]
-        size_bytes = self._synced_bytes if self._has_sync_failed else segment.size_bytes
+        written_bytes = self._tail.size_bytes if self._tail.segment is segment else 0
+        size_bytes = self._synced_bytes if self._has_sync_failed else written_bytes
         segment.file.truncate(size_bytes)
 
     def delete(self) -> None:

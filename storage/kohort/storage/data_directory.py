@@ -1,0 +1,235 @@
+"""The data folder: whose it is, which partitions it holds, how far each is known to be on the disk.
+
+Files: `.lock`, `meta.properties`, `.kafka_cleanshutdown` (there while the last shutdown was clean),
+`recovery-point-offset-checkpoint`, `log-start-offset-checkpoint`.
+Source: org.apache.kafka.storage.internals.log.LogManager, kafka.server.BrokerMetadataCheckpoint.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from uuid import UUID
+
+import msgspec
+
+from kohort.storage.config import LogConfig
+from kohort.storage.errors import StorageError
+from kohort.storage.filesystem import FileSystem
+from kohort.storage.layout import (
+    DELETED_SUFFIX,
+    LEADER_EPOCH_CHECKPOINT,
+    PARTITION_METADATA,
+    MetaProperties,
+    TopicPartition,
+    decode_offset_checkpoint,
+    decode_partition_metadata,
+    encode_offset_checkpoint,
+    encode_partition_metadata,
+    parse_partition_folder,
+    partition_folder,
+    remove_folder,
+)
+from kohort.storage.leader_epochs import LeaderEpochs
+from kohort.storage.partition_log import PartitionLog
+from kohort.storage.segment import Segment
+
+LOCK = ".lock"
+META_PROPERTIES = "meta.properties"
+CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+RECOVERY_POINTS = "recovery-point-offset-checkpoint"
+LOG_START_OFFSETS = "log-start-offset-checkpoint"
+
+_CLEAN_SHUTDOWN_CONTENT = b'{"version":0,"brokerEpoch":-1}'
+
+
+class PartitionFolder(msgspec.Struct, frozen=True):
+    """A partition that the data folder holds; `topic_id` is None where a crash took it."""
+
+    topic: str
+    index: int
+    topic_id: UUID | None
+    path: Path
+
+
+class DataDirectory:
+    """One data folder, locked. It opens the logs, and keeps what is to be known of them all."""
+
+    def __init__(self, path: Path, file_system: FileSystem, lock: object) -> None:
+        self.path = path
+        self.file_system = file_system
+        self.is_clean = False
+        self.meta: MetaProperties | None = None
+        self.logs: dict[TopicPartition, PartitionLog] = {}
+        self.recovery_points: dict[TopicPartition, int] = {}
+        self.log_start_offsets: dict[TopicPartition, int] = {}
+        self._lock: object | None = lock
+        self._known_sound: set[TopicPartition] = set()  # Not opened since a clean shutdown or creation.
+
+    @classmethod
+    def open(cls, path: Path, file_system: FileSystem) -> "DataDirectory":
+        """Return the folder, made if need be, locked until it is closed.
+
+        Raises: StorageError when another process has it, or when it cannot be used.
+        """
+        try:
+            file_system.make_directory(path)
+            lock = file_system.lock(path / LOCK)
+            if lock is None:
+                raise StorageError(f"{path} is in use by another process: stop it, or take another folder")
+            directory = cls(path, file_system, lock)
+            directory._load()
+        except OSError as error:
+            raise StorageError(f"{path} cannot be used as a data folder: {error}") from error
+        return directory
+
+    def _load(self) -> None:
+        content = self.file_system.read(self.path / META_PROPERTIES)
+        self.meta = None if content is None else MetaProperties.decode(content)
+        self._finish_deletions()
+        folders = set(self._folder_names())
+        recovery_points = decode_offset_checkpoint(self.file_system.read(self.path / RECOVERY_POINTS))
+        starts = decode_offset_checkpoint(self.file_system.read(self.path / LOG_START_OFFSETS))
+        # A damaged checkpoint says nothing: recovery points of 0 scan more, log starts of 0 show more.
+        self.recovery_points = {key: each for key, each in (recovery_points or {}).items() if key in folders}
+        self.log_start_offsets = {key: each for key, each in (starts or {}).items() if key in folders}
+        self.is_clean = self.file_system.read(self.path / CLEAN_SHUTDOWN) is not None
+        if self.is_clean:
+            self._known_sound = folders
+            self.file_system.remove(self.path / CLEAN_SHUTDOWN)
+            # Before anything is appended: a mark that came back after a crash would hide a torn tail.
+            self.file_system.sync_directory(self.path)
+
+    def _finish_deletions(self) -> None:
+        for name in self.file_system.list_directory(self.path) or []:
+            if name.endswith(DELETED_SUFFIX):
+                remove_folder(self.file_system, f"{self.path}/{name}")
+
+    def _folder_names(self) -> list[TopicPartition]:
+        names = self.file_system.list_directory(self.path) or []
+        return sorted(key for key in map(parse_partition_folder, names) if key is not None)
+
+    def write_meta(self, cluster_id: str, node_id: int) -> MetaProperties:
+        """Return whose folder it is from now on. Raises: StorageError when it is another's already."""
+        meta = MetaProperties(cluster_id, node_id)
+        if self.meta is not None and self.meta != meta:
+            raise StorageError(f"{self.path} belongs to {self.meta}, not to {meta}")
+        if self.meta is None:
+            self._replace(META_PROPERTIES, meta.encode())
+            self.meta = meta
+        return meta
+
+    def partitions(self) -> tuple[PartitionFolder, ...]:
+        """Return the partitions that the folder holds, by topic and index. Raises: StorageError."""
+        found: list[PartitionFolder] = []
+        for topic, index in self._folder_names():
+            path = self.path / partition_folder(topic, index)
+            try:
+                content = self.file_system.read(path / PARTITION_METADATA)
+            except OSError as error:
+                raise StorageError(f"{path} cannot be read: {error}") from error
+            found.append(PartitionFolder(topic, index, decode_partition_metadata(content), path))
+        return tuple(found)
+
+    def create_partitions(self, partitions: Sequence[tuple[str, UUID, int]]) -> None:
+        """Make the folders and empty files of (topic, topic id, index), all on the disk when it returns.
+
+        One call for many: the journal is written for the first sync, and the others find it done.
+        Those that exist stay as they are. Raises: StorageError.
+        """
+        known = set(self._folder_names())
+        wanted = [each for each in partitions if (each[0], each[2]) not in known]
+        paths = [f"{self.path}/{partition_folder(topic, index)}" for topic, _, index in wanted]
+        try:
+            files = []
+            for (_, topic_id, _), path in zip(wanted, paths, strict=True):
+                self.file_system.make_directory(path)
+                Segment(self.file_system, path, 0).create()
+                for name, content in (
+                    (PARTITION_METADATA, encode_partition_metadata(topic_id)),
+                    (LEADER_EPOCH_CHECKPOINT, LeaderEpochs().encode()),
+                ):
+                    file = self.file_system.open(f"{path}/{name}", create=True)
+                    file.write_at([content], 0)
+                    files.append(file)
+            for file in files:
+                file.sync()
+            for folder in (*paths, str(self.path)):
+                self.file_system.sync_directory(folder)
+        except OSError as error:
+            raise StorageError(f"partitions cannot be created in {self.path}: {error}") from error
+        self._known_sound.update((topic, index) for topic, _, index in wanted)
+
+    def open_log(self, topic: str, topic_id: UUID, index: int, config: LogConfig) -> PartitionLog:
+        """Return the partition's log, made if need be; one that has failed is closed and opened anew.
+
+        Raises: StorageError.
+        """
+        key = topic, index
+        before = self.logs.pop(key, None)
+        if before is not None:
+            before.close()
+            self.recovery_points[key] = before.recovery_point
+            self.log_start_offsets[key] = before.log_start_offset
+        log = PartitionLog.open(
+            self.file_system,
+            self.path / partition_folder(topic, index),
+            topic=topic,
+            topic_id=topic_id,
+            index=index,
+            config=config,
+            clean=key in self._known_sound,
+            recovery_point=self.recovery_points.get(key, 0),
+            log_start_offset=self.log_start_offsets.get(key, 0),
+        )
+        self._known_sound.discard(key)
+        self.logs[key] = log
+        return log
+
+    def delete_log(self, topic: str, index: int) -> None:
+        """Remove a partition that was opened. Blocking, not while it is written. Raises: StorageError."""
+        log = self.logs.pop((topic, index))
+        self.recovery_points.pop((topic, index), None)
+        self.log_start_offsets.pop((topic, index), None)
+        log.delete()
+
+    def checkpoint(self) -> None:
+        """Keep every log's start and recovery point on the disk. Blocking. Raises: StorageError."""
+        for key, log in tuple(self.logs.items()):
+            self.recovery_points[key] = log.recovery_point
+            self.log_start_offsets[key] = log.log_start_offset
+        # Logs start at 0 unless noted.
+        starts = {key: offset for key, offset in self.log_start_offsets.items() if offset}
+        self._replace(LOG_START_OFFSETS, encode_offset_checkpoint(starts))
+        self._replace(RECOVERY_POINTS, encode_offset_checkpoint(self.recovery_points))
+
+    def close(self) -> None:
+        """Close every log and, if all went well, mark the shutdown as clean; let the lock go.
+
+        Raises: StorageError of the first log that failed, after all were closed.
+        """
+        if self._lock is None:
+            return
+        failures: list[StorageError] = []
+        for log in self.logs.values():
+            if log.failure is not None:
+                failures.append(log.failure)
+            try:
+                log.close()
+            except StorageError as error:
+                failures.append(error)
+        try:
+            self.checkpoint()
+            # A log that was not opened at all, after an unclean shutdown, is still to be recovered.
+            unknown = set(self._folder_names()) - self.logs.keys() - self._known_sound
+            if not failures and not unknown:
+                self._replace(CLEAN_SHUTDOWN, _CLEAN_SHUTDOWN_CONTENT)
+        finally:
+            self._lock = None
+        if failures:
+            raise failures[0]
+
+    def _replace(self, name: str, content: bytes) -> None:
+        try:
+            self.file_system.replace(self.path / name, content)
+            self.file_system.sync_directory(self.path)
+        except OSError as error:
+            raise StorageError(f"{self.path / name} cannot be written: {error}") from error

@@ -1,0 +1,159 @@
+"""The data folder: its lock, its checkpoints in Kafka's formats, its clean-shutdown mark."""
+
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from kohort.protocol.records import build_batch, read_header
+from kohort.storage import DataDirectory, LogConfig, MetaProperties, OsFileSystem, StorageError
+from kohort.storage.layout import decode_offset_checkpoint, format_uuid, parse_uuid
+
+TOPIC_ID = UUID("0c0ffee0-0000-4000-8000-00000000beef")
+CONFIG = LogConfig(segment_bytes=500)
+
+
+def open_directory(path: Path) -> DataDirectory:
+    return DataDirectory.open(path, OsFileSystem())
+
+
+def append(directory: DataDirectory, count: int = 1) -> None:
+    log = directory.logs["orders", 0]
+    for _ in range(count):
+        batch = build_batch([(1, b"key", b"v" * 50, ())])
+        log.stage(batch, (read_header(batch),), 0)
+    log.write(True)
+
+
+def test_a_second_opener_is_told_that_the_folder_is_in_use(tmp_path: Path) -> None:
+    first = open_directory(tmp_path)
+    with pytest.raises(StorageError, match="in use by another process"):
+        open_directory(tmp_path)
+    first.close()
+    open_directory(tmp_path).close()
+
+
+def test_the_folder_stays_whose_it_is(tmp_path: Path) -> None:
+    directory = open_directory(tmp_path)
+    assert directory.meta is None
+    directory.write_meta("cluster-A", 3)
+    directory.close()
+    assert (tmp_path / "meta.properties").read_text() == "version=1\ncluster.id=cluster-A\nnode.id=3\n"
+    directory = open_directory(tmp_path)
+    assert directory.meta == MetaProperties("cluster-A", 3)
+    with pytest.raises(StorageError, match="belongs to"):
+        directory.write_meta("cluster-B", 3)
+
+
+def test_meta_properties_that_kafka_wrote_are_read(tmp_path: Path) -> None:
+    written = "#\n#Sat Nov 21 2026\nnode.id=1\ndirectory.id=x\nversion=1\ncluster.id=4L6g3nShT-eMCtK--X86sw\n"
+    (tmp_path / "meta.properties").write_text(written)
+    assert open_directory(tmp_path).meta == MetaProperties("4L6g3nShT-eMCtK--X86sw", 1)
+
+
+def test_a_damaged_meta_properties_is_an_error_that_says_so(tmp_path: Path) -> None:
+    (tmp_path / "meta.properties").write_text("version=0\n")
+    with pytest.raises(StorageError, match="version 0"):
+        open_directory(tmp_path)
+
+
+def test_created_partitions_are_listed_with_their_topic_ids(tmp_path: Path) -> None:
+    directory = open_directory(tmp_path)
+    directory.create_partitions([("orders", TOPIC_ID, 1), ("orders", TOPIC_ID, 0), ("a-b.c", TOPIC_ID, 7)])
+    directory.create_partitions([("orders", TOPIC_ID, 1)])
+    assert [(each.topic, each.index, each.topic_id) for each in directory.partitions()] == [
+        ("a-b.c", 7, TOPIC_ID),
+        ("orders", 0, TOPIC_ID),
+        ("orders", 1, TOPIC_ID),
+    ]
+    assert sorted(path.name for path in (tmp_path / "orders-1").iterdir()) == [
+        "00000000000000000000.index",
+        "00000000000000000000.log",
+        "00000000000000000000.timeindex",
+        "leader-epoch-checkpoint",
+        "partition.metadata",
+    ]
+    text = f"version: 0\ntopic_id: {format_uuid(TOPIC_ID)}"
+    assert (tmp_path / "orders-1" / "partition.metadata").read_text() == text
+    assert parse_uuid(format_uuid(TOPIC_ID)) == TOPIC_ID
+
+
+def test_a_clean_shutdown_is_marked_and_the_mark_is_taken_away_at_the_next_start(tmp_path: Path) -> None:
+    directory = open_directory(tmp_path)
+    directory.open_log("orders", TOPIC_ID, 0, CONFIG)
+    append(directory, 10)
+    directory.close()
+    assert (tmp_path / ".kafka_cleanshutdown").exists()
+    assert (tmp_path / "recovery-point-offset-checkpoint").read_text() == "0\n1\norders 0 10\n"
+    directory = open_directory(tmp_path)
+    assert directory.is_clean
+    assert not (tmp_path / ".kafka_cleanshutdown").exists()
+    assert directory.recovery_points == {("orders", 0): 10}
+    del directory
+    assert not open_directory(tmp_path).is_clean
+
+
+def test_a_log_that_failed_is_no_clean_shutdown(tmp_path: Path) -> None:
+    directory = open_directory(tmp_path)
+    log = directory.open_log("orders", TOPIC_ID, 0, CONFIG)
+    (tmp_path / "orders-0").rename(tmp_path / "elsewhere-0")
+    batch = build_batch([(1, b"key", b"v", ())])
+    log.stage(batch, (read_header(batch),), 0)
+    with pytest.raises(StorageError, match="takes no more appends"):
+        log.write(True)
+    with pytest.raises(StorageError):
+        directory.close()
+    assert not (tmp_path / ".kafka_cleanshutdown").exists()
+
+
+def test_deleted_records_stay_deleted_after_a_crash(tmp_path: Path) -> None:
+    directory = open_directory(tmp_path)
+    log = directory.open_log("orders", TOPIC_ID, 0, CONFIG)
+    append(directory, 10)
+    log.delete_records_before(7)
+    directory.checkpoint()
+    assert (tmp_path / "log-start-offset-checkpoint").read_text() == "0\n1\norders 0 7\n"
+    del directory, log
+    directory = open_directory(tmp_path)
+    log = directory.open_log("orders", TOPIC_ID, 0, CONFIG)
+    assert (log.log_start_offset, log.log_end_offset) == (7, 10)
+
+
+def test_the_recovery_point_follows_the_segments(tmp_path: Path) -> None:
+    directory = open_directory(tmp_path)
+    log = directory.open_log("orders", TOPIC_ID, 0, CONFIG)
+    append(directory, 10)
+    directory.checkpoint()
+    newest = max((tmp_path / "orders-0").glob("*.log"))
+    assert (
+        directory.recovery_points == {("orders", 0): int(newest.stem)} == {("orders", 0): log.recovery_point}
+    )
+
+
+def test_a_deleted_partition_is_gone_and_one_half_deleted_goes_at_the_next_start(tmp_path: Path) -> None:
+    directory = open_directory(tmp_path)
+    for index in (0, 1):
+        directory.open_log("orders", TOPIC_ID, index, CONFIG)
+    append(directory)
+    directory.delete_log("orders", 0)
+    (tmp_path / "orders-1").rename(tmp_path / f"orders-1.{TOPIC_ID.hex}-delete")
+    directory.logs.clear()
+    directory.close()
+    directory = open_directory(tmp_path)
+    assert directory.partitions() == ()
+    assert not list(tmp_path.glob("orders*"))
+
+
+def test_a_failed_log_is_opened_anew(tmp_path: Path) -> None:
+    directory = open_directory(tmp_path)
+    log = directory.open_log("orders", TOPIC_ID, 0, CONFIG)
+    append(directory, 10)
+    again = directory.open_log("orders", TOPIC_ID, 0, CONFIG)
+    assert again is not log
+    assert again.log_end_offset == 10
+
+
+def test_a_damaged_checkpoint_says_nothing() -> None:
+    assert decode_offset_checkpoint(b"0\n2\norders 0 7\n") is None
+    assert decode_offset_checkpoint(b"nonsense") is None
+    assert decode_offset_checkpoint(b"0\n1\norders 0 7\n") == {("orders", 0): 7}

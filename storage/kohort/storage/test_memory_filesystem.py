@@ -1,0 +1,104 @@
+"""The file system in memory behaves as the real one, and loses what a dead machine loses."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from kohort.storage.filesystem import FileSystem, OsFileSystem
+from kohort.storage.memory_filesystem import MemoryFileSystem
+
+
+def exercise(file_system: FileSystem, root: str) -> list[object]:
+    """Return what a series of calls says; the same of every file system."""
+    seen: list[object] = [file_system.list_directory(f"{root}/a"), file_system.read(f"{root}/a/x")]
+    file_system.make_directory(f"{root}/a/b")
+    file = file_system.open(f"{root}/a/x", create=True)
+    file.write_at([b"one", bytearray(b"two")], 2)
+    file.write_at([b"!"], 10)
+    seen += [file.size(), file.read_at(100, 1), os.pread(file.file_descriptor, 100, 0)]
+    file.truncate(4)
+    seen += [file.read_at(100, 0), os.pread(file.file_descriptor, 100, 0)]
+    file.sync()
+    file_system.replace(f"{root}/a/y", b"new")
+    file_system.replace(f"{root}/a/y", b"newer", sync=False)
+    file_system.rename(f"{root}/a", f"{root}/c")
+    file_system.sync_directory(root)
+    seen += [sorted(file_system.list_directory(f"{root}/c") or []), file_system.read(f"{root}/c/y")]
+    file_system.remove(f"{root}/c/y")
+    file_system.remove(f"{root}/c/y")
+    file_system.remove_directory(f"{root}/c/b")
+    file_system.remove_directory(f"{root}/c/b")
+    seen += [file_system.list_directory(f"{root}/c"), file.read_at(2, 2)]
+    lock = file_system.lock(f"{root}/.lock")
+    seen += [lock is not None, file_system.lock(f"{root}/.lock")]
+    del lock
+    seen.append(file_system.lock(f"{root}/.lock") is not None)
+    return seen
+
+
+def test_both_file_systems_say_the_same(tmp_path: Path) -> None:
+    memory = MemoryFileSystem()
+    memory.make_directory("/root")
+    assert exercise(memory, "/root") == exercise(OsFileSystem(), str(tmp_path))
+
+
+@pytest.mark.parametrize("kind", [MemoryFileSystem, OsFileSystem])
+def test_a_file_that_is_not_there_is_not_opened(kind: type[FileSystem], tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        kind().open(tmp_path / "missing")
+
+
+def written() -> MemoryFileSystem:
+    file_system = MemoryFileSystem()
+    file_system.make_directory("/d")
+    file = file_system.open("/d/x", create=True)
+    file_system.sync_directory("/d")
+    file.write_at([b"synced"], 0)
+    file.sync()
+    file.write_at([b" not"], 6)
+    file_system.open("/d/new", create=True)
+    return file_system
+
+
+def test_a_dead_process_loses_nothing() -> None:
+    survivor = written().after_crash()
+    assert survivor.read("/d/x") == b"synced not"
+    assert survivor.read("/d/new") == b""
+
+
+def test_a_dead_machine_loses_what_was_not_synced() -> None:
+    survivor = written().after_crash(choose=lambda _: 0)
+    assert survivor.read("/d/x") == b"synced"
+    assert survivor.read("/d/new") is None
+    assert survivor.after_crash(choose=lambda _: 0).read("/d/x") == b"synced"
+
+
+def test_a_dead_machine_may_tear_a_write() -> None:
+    assert written().after_crash(choose=lambda limit: min(2, limit - 1)).read("/d/x") == b"synced n"
+
+
+def test_a_crash_may_come_behind_any_operation() -> None:
+    file_system = written()
+    counts = range(len(file_system.operations))
+    assert [file_system.after_crash(count).read("/d/x") for count in counts] == [
+        None,
+        None,
+        None,
+        b"",
+        b"",
+        b"synced",
+        b"synced",
+        b"synced not",
+    ]
+
+
+def test_what_a_failed_sync_covered_is_lost_though_a_later_sync_succeeds() -> None:
+    file_system = written()
+    file_system.syncs_until_failure = 0
+    file = file_system.open("/d/x")
+    with pytest.raises(OSError, match="Input/output"):
+        file.sync()
+    file.sync()
+    assert file.read_at(100, 0) == b"synced not"
+    assert file_system.after_crash(choose=lambda limit: limit - 1).read("/d/x") == b"synced"
