@@ -25,7 +25,10 @@ class CauseKind(Enum):
 
 
 class Cause(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Why a rebalance began, by whom, and with which words of the client (KIP-800)."""
+    """Why a rebalance began, by whom, and with which words of the client (KIP-800).
+
+    `after_ms`: for how long nothing had been heard of a member that expired.
+    """
 
     kind: CauseKind
     at_ms: int
@@ -33,6 +36,7 @@ class Cause(msgspec.Struct, frozen=True, omit_defaults=True):
     client_id: str = ""
     group_instance_id: str | None = None
     reason: str = ""
+    after_ms: int = 0
 
 
 class Waited(msgspec.Struct, frozen=True):
@@ -47,7 +51,8 @@ class Waited(msgspec.Struct, frozen=True):
 class Move(msgspec.Struct, frozen=True):
     """One partition that changed hands; None where nobody had or has it.
 
-    `still_ms`: how long nobody read it, at most: from its owner's rejoining to the new assignment.
+    `still_ms`: how long nobody read it, at most: from when its owner rejoined, left or was last heard of
+    to the new assignment.
     """
 
     topic: str

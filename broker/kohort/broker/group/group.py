@@ -135,8 +135,13 @@ class Group:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the group has no members and starts none of a rebalance."""
+        """Whether the group is Empty: nobody is in it, and nobody is being waited for."""
         return self.state is GroupState.EMPTY
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether the log says nothing of the group, and nobody is about to join it."""
+        return self.is_empty and self.metadata is None and not self.offsets and not self.pending_members
 
     @property
     def has_all_members_joined(self) -> bool:

@@ -13,15 +13,15 @@ from kohort.protocol.offsets_topic import (
 )
 
 
-def group_record(group: Group, assignments: Mapping[str, bytes], now_ms: int) -> Record:
-    """Return the record of a stable generation with everybody's assignment."""
+def group_record(group: Group, assignments: Mapping[str, bytes], since_ms: int) -> Record:
+    """Return the record of a generation with everybody's assignment, stable since `since_ms`."""
     assert group.members, group
     value = GroupMetadataValue(
         protocol_type=group.protocol_type or "",
         generation=group.generation_id,
         protocol=group.protocol_name,
         leader=group.leader,
-        current_state_timestamp=now_ms,
+        current_state_timestamp=since_ms,
         members=tuple(
             _member_metadata(group, member, assignments.get(member.member_id, b""))
             for member in group.members.values()

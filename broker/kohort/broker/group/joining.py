@@ -1,5 +1,6 @@
 """JoinGroup: new members, members that come back, and ids given in advance (KIP-394)."""
 
+from kohort.broker.group.causes import client_reason, member_cause, rejoin_cause
 from kohort.broker.group.commands import JoinGroup
 from kohort.broker.group.decision import SessionTimer
 from kohort.broker.group.events import CauseKind, MemberIdGiven, MemberJoined, MemberRefused, MemberRejoined
@@ -10,10 +11,8 @@ from kohort.broker.group.rebalancing import (
     complete_join_if_all_joined,
     join_success,
     joined_members,
-    member_cause,
     rebalance_or_complete,
 )
-from kohort.broker.group.rejoin_causes import rejoin_cause
 from kohort.broker.group.state import GroupState
 from kohort.broker.group.static_membership import replace_static_member
 from kohort.broker.group.turn import Turn
@@ -170,7 +169,7 @@ def _add_member(turn: Turn, group: Group, command: JoinGroup, member_id: str) ->
             client_id=member.client_id,
             client_host=member.client_host,
             group_instance_id=member.group_instance_id,
-            reason=message.reason or "",
+            reason=client_reason(message.reason),
         )
     )
     rebalance_or_complete(turn, group, member_cause(turn, CauseKind.MEMBER_JOINED, member, message.reason))
@@ -193,7 +192,7 @@ def _rejoin(turn: Turn, group: Group, member: Member, command: JoinGroup) -> Non
             client_id=member.client_id,
             client_host=member.client_host,
             group_instance_id=member.group_instance_id,
-            reason=message.reason or "",
+            reason=client_reason(message.reason),
         )
     )
     if group.state is GroupState.PREPARING_REBALANCE:

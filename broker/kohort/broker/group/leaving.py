@@ -1,19 +1,19 @@
 """LeaveGroup: members go at once, alone or several together."""
 
+from kohort.broker.group.causes import client_reason, member_cause
 from kohort.broker.group.commands import LeaveGroup
 from kohort.broker.group.decision import SessionTimer
 from kohort.broker.group.events import Cause, CauseKind, MemberLeft
 from kohort.broker.group.group import Group
 from kohort.broker.group.member import Member
 from kohort.broker.group.parking import dismiss
-from kohort.broker.group.rebalancing import complete_join_if_all_joined, member_cause, prepare_rebalance
+from kohort.broker.group.rebalancing import complete_join_if_all_joined, prepare_rebalance
 from kohort.broker.group.state import GroupState
 from kohort.broker.group.turn import Turn
 from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.protocol.messages import LeaveGroupResponse, MemberIdentity, MemberResponse
 
 VERSION_OF_BATCHES = 3
-REASON_LENGTH_KEPT = 255
 
 
 def leave(turn: Turn, command: LeaveGroup) -> None:
@@ -74,7 +74,7 @@ def _leave_one(turn: Turn, group: Group, identity: MemberIdentity) -> Cause | No
         if not member_id:
             raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
     member = group.check_member(member_id, identity.group_instance_id)
-    return _let_go(turn, group, member, (identity.reason or "")[:REASON_LENGTH_KEPT])
+    return _let_go(turn, group, member, client_reason(identity.reason))
 
 
 def _let_go(turn: Turn, group: Group, member: Member, reason: str) -> Cause:
@@ -82,7 +82,7 @@ def _let_go(turn: Turn, group: Group, member: Member, reason: str) -> Cause:
     group.remove(member.member_id)
     turn.end_session(group, member)
     if group.rebalance is not None:
-        group.rebalance.expected.pop(member.member_id, None)
+        group.rebalance.gone_ms[member.member_id] = turn.now_ms
     turn.note(
         MemberLeft(
             group_id=group.group_id,

@@ -93,7 +93,7 @@ def _is_expired(group: Group, value: OffsetCommitValue, now_ms: int, retention_m
         return now_ms >= value.expire_timestamp
     since_ms = value.commit_timestamp
     if group.is_empty and group.protocol_type is not None and group.state_since_ms >= 0:
-        since_ms = group.state_since_ms  # The clock of a group with members starts when they are gone.
+        since_ms = max(since_ms, group.state_since_ms)  # While there were members, the clock stood.
     return now_ms - since_ms >= retention_ms
 
 

@@ -10,7 +10,8 @@ class Rebalance:
     """What is known of the rebalance under way; it becomes a `RebalanceReport` when it is over.
 
     `is_initial`: the group was empty, so the join phase lasts its delay, `remaining_ms` at most once more
-    while `member_added` says that members keep coming. `joined_ms` says when each member joined.
+    while `member_added` says that members keep coming. `joined_ms` says when each member joined, `gone_ms`
+    when one left or was put out.
     """
 
     __slots__ = (
@@ -19,6 +20,7 @@ class Rebalance:
         "expected",
         "further_causes",
         "generation_id",
+        "gone_ms",
         "is_initial",
         "join_completed_ms",
         "joined_ms",
@@ -42,6 +44,7 @@ class Rebalance:
         self.remaining_ms = 0
         self.member_added = False
         self.joined_ms: dict[str, int] = {}
+        self.gone_ms: dict[str, int] = {}
         self.join_completed_ms: int | None = None
         self.removed: list[str] = []
         self.waited_for: tuple[Waited, ...] = ()
@@ -56,7 +59,7 @@ class Rebalance:
         waits = []
         for member_id, client_id in self.expected.items():
             joined_ms = self.joined_ms.get(member_id)
-            until_ms = now_ms if joined_ms is None else joined_ms
+            until_ms = self.gone_ms.get(member_id, now_ms) if joined_ms is None else joined_ms
             waits.append(Waited(member_id, client_id, until_ms - self.started_ms, joined_ms is not None))
         waits.sort(key=lambda each: (each.joined, -each.waited_ms))
         return tuple(waits[:WAITED_KEPT])

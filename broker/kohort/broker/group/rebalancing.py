@@ -3,7 +3,6 @@
 from kohort.broker.group.decision import JoinTimer, SyncTimer
 from kohort.broker.group.events import (
     Cause,
-    CauseKind,
     GroupEmptied,
     JoinCompleted,
     LeaderElected,
@@ -95,7 +94,7 @@ def complete_join(turn: Turn, group: Group) -> None:
     assert rebalance is not None
     _stop_waiting_for_joins(turn, group)
     rebalance.waited_for = rebalance.waits(turn.now_ms)
-    _put_out_absent(turn, group, rebalance)
+    _put_out_absent(turn, group)
     if not group.members:
         _become_empty(turn, group)
     elif _elect_leader(turn, group):
@@ -146,13 +145,6 @@ def join_success(
     )
 
 
-def member_cause(turn: Turn, kind: CauseKind, member: Member, reason: str | None = "") -> Cause:
-    """Return the cause that lies with a member."""
-    return Cause(
-        kind, turn.now_ms, member.member_id, member.client_id, member.group_instance_id, reason or ""
-    )
-
-
 def _begin(turn: Turn, group: Group, cause: Cause, *, is_initial: bool) -> Rebalance:
     expected = {each.member_id: each.client_id for each in group.members.values() if not each.is_new}
     rebalance = Rebalance(cause, turn.now_ms, group.generation_id, expected, is_initial=is_initial)
@@ -185,7 +177,7 @@ def _stop_waiting_for_joins(turn: Turn, group: Group) -> None:
         turn.cancel_timer(JoinTimer(group.group_id))
 
 
-def _put_out_absent(turn: Turn, group: Group, rebalance: Rebalance) -> None:
+def _put_out_absent(turn: Turn, group: Group) -> None:
     """Put out the dynamic members that did not rejoin; static ones keep their place (KIP-345)."""
     absent = [
         each
@@ -194,7 +186,6 @@ def _put_out_absent(turn: Turn, group: Group, rebalance: Rebalance) -> None:
     ]
     for member in absent:
         put_out(turn, group, member, "did not rejoin within the rebalance timeout")
-        rebalance.removed.append(member.member_id)
 
 
 def put_out(turn: Turn, group: Group, member: Member, reason: str) -> None:
@@ -202,6 +193,9 @@ def put_out(turn: Turn, group: Group, member: Member, reason: str) -> None:
     dismiss(turn, group, member, ErrorCode.UNKNOWN_MEMBER_ID)
     group.remove(member.member_id)
     turn.end_session(group, member)
+    if group.rebalance is not None:
+        group.rebalance.gone_ms[member.member_id] = turn.now_ms
+        group.rebalance.removed.append(member.member_id)
     turn.note(
         MemberExpired(
             group_id=group.group_id,

@@ -1,11 +1,12 @@
 """Heartbeats, and what happens when they stay away."""
 
+from kohort.broker.group.causes import member_cause
 from kohort.broker.group.commands import Heartbeat
 from kohort.broker.group.decision import Decision, Reply, SessionTimer
 from kohort.broker.group.events import CauseKind, MemberIdExpired
 from kohort.broker.group.group import Group
 from kohort.broker.group.member import Member
-from kohort.broker.group.rebalancing import complete_join, member_cause, prepare_rebalance, put_out
+from kohort.broker.group.rebalancing import complete_join, prepare_rebalance, put_out
 from kohort.broker.group.state import GroupState
 from kohort.broker.group.turn import Groups, Turn
 from kohort.protocol.errors import ErrorCode
@@ -72,12 +73,12 @@ def _end_or_go_on(turn: Turn, group: Group, member: Member, key: SessionTimer) -
         return
     if member.is_waiting and not member.is_new:
         return  # Its request is parked, so it can't send heartbeats: the answer starts a new session.
-    cause = member_cause(turn, CauseKind.MEMBER_EXPIRED, member)
+    silent_ms = turn.now_ms - member.last_seen_ms
+    cause = member_cause(turn, CauseKind.MEMBER_EXPIRED, member, after_ms=silent_ms)
     put_out(turn, group, member, "missed its session timeout")
     if group.state is GroupState.PREPARING_REBALANCE:
         assert group.rebalance is not None
         group.rebalance.add_cause(cause)
-        group.rebalance.removed.append(member.member_id)
         if group.has_all_members_joined:
             complete_join(turn, group)
     else:
@@ -91,5 +92,8 @@ def _expire_member_id(turn: Turn, group: Group, key: SessionTimer) -> None:
         return
     del group.pending_members[key.member_id]
     turn.note(MemberIdExpired(group_id=group.group_id, at_ms=turn.now_ms, member_id=key.member_id))
+    if group.is_blank:  # It came into being for this id, and no record knows of it.
+        del turn.groups.by_id[group.group_id]
+        return
     if group.state is GroupState.PREPARING_REBALANCE and group.has_all_members_joined:
         complete_join(turn, group)

@@ -1,5 +1,6 @@
 """Static members that come back (KIP-345, KIP-814)."""
 
+from kohort.broker.group.causes import member_cause
 from kohort.broker.group.commands import JoinGroup
 from kohort.broker.group.events import CauseKind, MemberFenced, StaticMemberReturned
 from kohort.broker.group.group import Group
@@ -10,7 +11,6 @@ from kohort.broker.group.rebalancing import (
     complete_join_if_all_joined,
     join_success,
     joined_members,
-    member_cause,
     prepare_rebalance,
 )
 from kohort.broker.group.state import GroupState
@@ -97,7 +97,7 @@ def _welcome_back(
 ) -> None:
     """Log the new id under the old assignment, and answer with the current generation."""
     assignments = {each.member_id: each.assignment for each in group.members.values()}
-    turn.log(group_record(group, assignments, turn.now_ms))
+    turn.log(group_record(group, assignments, group.state_since_ms))
     is_leader = member.member_id == group.leader
     if command.version >= VERSION_OF_SKIP_ASSIGNMENT:
         members = joined_members(group) if is_leader else ()

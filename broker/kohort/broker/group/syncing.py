@@ -1,5 +1,6 @@
 """SyncGroup: the leader brings the assignment, everyone gets their part."""
 
+from kohort.broker.group.causes import member_cause
 from kohort.broker.group.commands import SyncGroup
 from kohort.broker.group.decision import SyncTimer
 from kohort.broker.group.events import CauseKind, Outcome
@@ -7,7 +8,7 @@ from kohort.broker.group.group import Group
 from kohort.broker.group.group_records import group_record
 from kohort.broker.group.member import Member
 from kohort.broker.group.parking import answer_sync, park_sync, sync_error
-from kohort.broker.group.rebalancing import member_cause, prepare_rebalance, put_out, stop_waiting_for_syncs
+from kohort.broker.group.rebalancing import prepare_rebalance, put_out, stop_waiting_for_syncs
 from kohort.broker.group.reports import close_rebalance
 from kohort.broker.group.state import GroupState
 from kohort.broker.group.turn import Turn
@@ -43,8 +44,6 @@ def sync_timer_fired(turn: Turn, key: SyncTimer) -> None:
     late = [group.members[member_id] for member_id in group.pending_syncs]
     assert late, group
     cause = member_cause(turn, CauseKind.MEMBER_DID_NOT_SYNC, late[0])
-    if group.rebalance is not None:
-        group.rebalance.removed += [each.member_id for each in late]
     for member in late:
         put_out(turn, group, member, "did not sync within the rebalance timeout")
     prepare_rebalance(turn, group, cause)

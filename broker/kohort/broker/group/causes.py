@@ -1,4 +1,4 @@
-"""What a member that joins again has changed."""
+"""Why a rebalance begins: who did what, and with which words."""
 
 from kohort.broker.group.events import Cause, CauseKind
 from kohort.broker.group.group import CONSUMER, Group
@@ -9,18 +9,32 @@ from kohort.protocol.errors import WireError
 from kohort.protocol.messages import JoinGroupRequest
 
 METADATA_CHANGED = "metadata has changed"  # In the reason that Kafka's own clients send (KIP-800).
+REASON_LENGTH_KEPT = 255
 
 
-def rejoin_cause(turn: Turn, group: Group, member: Member, message: JoinGroupRequest) -> Cause:
-    """Return why this member's coming back has to rebalance the group."""
+def client_reason(reason: str | None) -> str:
+    """Return what a client gave as its reason, no longer than KIP-800 lets it be."""
+    return "" if reason is None else reason[:REASON_LENGTH_KEPT]
+
+
+def member_cause(
+    turn: Turn, kind: CauseKind, member: Member, reason: str | None = None, *, after_ms: int = 0
+) -> Cause:
+    """Return the cause that lies with a member."""
     return Cause(
-        kind=_kind(group, member, message),
+        kind=kind,
         at_ms=turn.now_ms,
         member_id=member.member_id,
         client_id=member.client_id,
         group_instance_id=member.group_instance_id,
-        reason=message.reason or "",
+        reason=client_reason(reason),
+        after_ms=after_ms,
     )
+
+
+def rejoin_cause(turn: Turn, group: Group, member: Member, message: JoinGroupRequest) -> Cause:
+    """Return why this member's coming back has to rebalance the group."""
+    return member_cause(turn, _kind(group, member, message), member, message.reason)
 
 
 def _kind(group: Group, member: Member, message: JoinGroupRequest) -> CauseKind:

@@ -1,0 +1,28 @@
+import itertools
+
+import pytest
+
+from kohort.broker.group import GroupState
+from kohort.broker.group.group import Group
+
+WAYS = {
+    ("Empty", "PreparingRebalance"),
+    ("PreparingRebalance", "CompletingRebalance"),
+    ("PreparingRebalance", "Empty"),
+    ("CompletingRebalance", "Stable"),
+    ("CompletingRebalance", "PreparingRebalance"),
+    ("Stable", "PreparingRebalance"),
+    *((state, "Dead") for state in ("Empty", "PreparingRebalance", "CompletingRebalance", "Stable")),
+}
+
+
+@pytest.mark.parametrize("source, target", list(itertools.product(GroupState, GroupState)))
+def test_there_are_no_other_ways_than_kafkas(source: GroupState, target: GroupState) -> None:
+    group = Group("g")
+    group.state = source
+    if (source.value, target.value) in WAYS:
+        group.become(target, 5)
+        assert (group.state, group.state_since_ms) == (target, 5)
+    else:
+        with pytest.raises(AssertionError):
+            group.become(target, 5)
