@@ -21,8 +21,6 @@ from kohort.broker.runtime.counters import BrokerCounters
 from kohort.broker.runtime.flusher import Flusher
 from kohort.broker.runtime.reactor import Reactor
 from kohort.broker.runtime.timers import Timers
-from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import ApiVersionsResponse
 from kohort.storage import DataDirectory, FileSystem, OsFileSystem
 from kohort.storage.journal import Journal
 
@@ -125,10 +123,6 @@ class Broker:
     def connection_closed(self, connection: "Connection") -> None:
         """Note that a client is gone."""
         self.counters.connections_closed += 1
-
-    def unsupported_api_versions(self) -> ApiVersionsResponse:
-        """Return the answer to an ApiVersions newer than ours; clients ask again in version 0."""
-        return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
 
 
 def group_config(config: BrokerConfig) -> GroupConfig:

@@ -16,11 +16,11 @@ from collections.abc import Callable
 from inspect import isawaitable
 from typing import TYPE_CHECKING
 
+from kohort.broker.handlers.api_versions import unsupported
 from kohort.broker.handlers.table import handler_of
-from kohort.broker.runtime.request import Answer, FileRange, Request
-from kohort.protocol.errors import ErrorCode, WireError
+from kohort.broker.runtime.request import FileRange, Request
+from kohort.protocol.errors import WireError
 from kohort.protocol.framing import Frame, FrameReader
-from kohort.protocol.messages import ApiVersionsResponse
 from kohort.protocol.registry import API_VERSIONS_KEY, APIS
 from kohort.protocol.schema import Message
 
@@ -167,7 +167,7 @@ class Connection:
             raise WireError(f"{request.api.name} version {request.version}, not in {request.api.versions}")
         self._under_way.append(request)
         request.version = 0
-        self.complete(request, self._reactor.unsupported_api_versions())
+        self.complete(request, unsupported())
 
     def complete(self, request: Request, message: Message) -> None:
         """Answer `request` with `message`; it is sent once all before it have been answered."""
@@ -350,11 +350,3 @@ def _skip_each(frame: Frame, position: int, count: int) -> int:
         size, position = read_uvarint(frame, position)
         position += size
     return position
-
-
-def unsupported_version() -> ApiVersionsResponse:
-    """Return the answer to an ApiVersions newer than ours, without the list of APIs."""
-    return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=(), throttle_time_ms=0)
-
-
-__all__ = ["Answer", "Connection", "unsupported_version"]

@@ -101,10 +101,6 @@ class Reactor:
 
     # -- what connections ask of the broker -----------------------------------------------------------
 
-    def unsupported_api_versions(self) -> Message:
-        """Return the answer to an ApiVersions whose version is not ours."""
-        return self.broker.unsupported_api_versions()
-
     def count_request(self, request: Request) -> None:
         """Note that a request has arrived."""
         counts = self.broker.counters.requests

@@ -16,7 +16,7 @@ from structlog.testing import LogCapture
 
 from kohort.broker.handlers import table
 from kohort.broker.runtime.clock import ManualClock
-from kohort.broker.runtime.connection import MAX_REQUESTS_UNDER_WAY, STALLED_MS_MAX, unsupported_version
+from kohort.broker.runtime.connection import MAX_REQUESTS_UNDER_WAY, STALLED_MS_MAX
 from kohort.broker.runtime.reactor import Reactor
 from kohort.broker.runtime.request import FileRange, Request
 from kohort.broker.runtime.timers import Timers
@@ -50,7 +50,6 @@ class World:
             counters=self.counters,
             flusher=SimpleNamespace(start_round=lambda: None),
             connection_closed=lambda connection: None,
-            unsupported_api_versions=unsupported_version,
         )
         broker.timers = Timers()
         self.broker = broker
