@@ -4,6 +4,7 @@ from collections.abc import Coroutine, Iterable, Sequence
 from typing import TYPE_CHECKING, cast
 
 from kohort.broker.handlers.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
+from kohort.broker.handlers.prepared import Prepared
 from kohort.broker.metadata import Snapshot, TopicState
 from kohort.broker.metadata.topic_names import is_valid_topic_name
 from kohort.broker.metadata.topics import auto_create_topics
@@ -27,12 +28,12 @@ Errors = dict[str, ErrorCode]
 
 def handle(
     broker: "Broker", message: MetadataRequest, request: "Request"
-) -> MetadataResponse | Coroutine[object, object, MetadataResponse]:
+) -> MetadataResponse | Prepared[MetadataResponse] | Coroutine[object, object, MetadataResponse]:
     """Return the metadata; at once, unless a topic is to be created first."""
     snapshot = broker.metadata.snapshot()
     wanted = message.topics
     if wanted is None or (request.version == 0 and not wanted):  # Version 0 has no null.
-        return _answer(snapshot, message, _every_topic(snapshot, _operations(message)))
+        return _every_topic(snapshot, message)
     missing = _to_create(broker, snapshot, message, wanted)
     if missing:
         return _after_creation(broker, message, wanted, request.version, missing)
@@ -62,15 +63,15 @@ def _answer(
 # -- topics -----------------------------------------------------------------------------------------------
 
 
-def _every_topic(snapshot: Snapshot, operations: int) -> tuple[MetadataResponseTopic, ...]:
+def _every_topic(snapshot: Snapshot, message: MetadataRequest) -> Prepared[MetadataResponse]:
     """Return all topics; made once a snapshot, as every client asks for them again and again."""
-    key = ("Metadata", operations)
+    operations = _operations(message)
+    key = ("Metadata", operations, message.include_cluster_authorized_operations)
     found = snapshot.memo.get(key)
     if found is None:
-        found = snapshot.memo[key] = tuple(
-            _described(snapshot, topic, operations) for topic in snapshot.topics.values()
-        )
-    return cast("tuple[MetadataResponseTopic, ...]", found)
+        topics = [_described(snapshot, topic, operations) for topic in snapshot.topics.values()]
+        found = snapshot.memo[key] = Prepared(_answer(snapshot, message, topics))
+    return cast("Prepared[MetadataResponse]", found)
 
 
 def _wanted_topics(

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from kohort.broker.config import BrokerConfig, ConfigValue
+from kohort.broker.handlers.prepared import Prepared
 from kohort.broker.handlers.table import handler_of
 from kohort.broker.metadata import BrokerState, EmbeddedMetadataStore, Snapshot
 from kohort.broker.metadata.configs import follow_broker_config
@@ -60,6 +61,7 @@ class AdminWorld:
         asked = api.request.decode(message.encode(version), version)
         result = handler_of(api.api_key)(self.broker, asked, request)
         answered = await result if isawaitable(result) else result
+        answered = answered.message if isinstance(answered, Prepared) else answered
         assert isinstance(answered, answer)
         return type(answered).decode(answered.encode(version), version)
 

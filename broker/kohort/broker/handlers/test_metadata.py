@@ -1,11 +1,15 @@
 """Metadata and what else describes the cluster: versions, brokers, pages of partitions, folders."""
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
 from uuid import uuid4
 
 import pytest
 
 from kohort.broker.handlers.api_versions import unsupported
+from kohort.broker.handlers.metadata import handle
+from kohort.broker.handlers.prepared import Prepared
 from kohort.broker.handlers.table import MODULES
 from kohort.broker.handlers.test_admin_support import AdminWorld
 from kohort.broker.metadata import OFFSETS_TOPIC, Mutation, PartitionState, TopicState, update
@@ -27,6 +31,9 @@ from kohort.protocol.messages import (
     MetadataResponse,
     MetadataResponseTopic,
 )
+
+if TYPE_CHECKING:
+    from kohort.broker.runtime.request import Request
 
 NOT_ASKED = -(2**31)
 
@@ -158,6 +165,23 @@ async def test_a_prepared_answer_does_not_outlive_the_metadata_it_was_made_of(tm
     [topic] = await asked(world, named("a"))
     assert topic.partitions[0].error_code == ErrorCode.LEADER_NOT_AVAILABLE
     assert (await world.ask(MetadataRequest(topics=None), MetadataResponse)).topics == (topic,)
+
+
+async def test_all_topics_are_encoded_once_a_version(tmp_path: Path) -> None:
+    world = await AdminWorld(tmp_path).start()
+    await world.create("a")
+    message = MetadataRequest(topics=None)
+
+    def answer() -> Prepared[MetadataResponse]:
+        answered = handle(world.broker, message, cast("Request", SimpleNamespace(version=12)))
+        assert isinstance(answered, Prepared)
+        return answered
+
+    assert answer().encode_parts(12) is answer().encode_parts(12)
+    for version in (9, 12):
+        [body] = answer().encode_parts(version)
+        assert isinstance(body, bytes)
+        assert MetadataResponse.decode(body, version).topics[0].name == "a"
 
 
 # -- versions and brokers -----------------------------------------------------------------------------------
