@@ -1,5 +1,6 @@
 """The files behind the partitions: how a log is opened, and how it leaves the disk."""
 
+from collections.abc import Iterable
 from threading import Lock
 from typing import TYPE_CHECKING
 
@@ -25,7 +26,9 @@ class LogFiles:
         self._data = broker.data
         self._journal = broker.journal
         self._leaving: set[tuple[str, int]] = set()
-        self._lock = Lock()
+        self._checkpointing = Lock()
+        self._creating = Lock()
+        self._coming: set[tuple[str, int]] = set()
 
     @property
     def clean(self) -> bool:
@@ -41,12 +44,36 @@ class LogFiles:
             raise StorageError(
                 f"{partition.topic}-{partition.index} of a deleted topic is still being removed"
             )
+        if (partition.topic, partition.index) in self._coming:
+            with self._creating:  # Whoever comes first makes the folder; the other finds it.
+                self._coming.discard((partition.topic, partition.index))
+                return self._open(partition, again=again)
+        return self._open(partition, again=again)
+
+    def _open(self, partition: "Partition", *, again: bool) -> PartitionLog:
         config = log_config_of(partition.config)
         opened = self._data.open_log(partition.topic, partition.topic_id, partition.index, config)
         if again:
             self._journal.recall(partition.topic_id, partition.index)
         self._journal.restore(opened, partition.index)
         return opened
+
+    def come(self, partitions: "Iterable[Partition]") -> None:
+        """Keep from being opened, while `create` makes them, the folders of these new partitions."""
+        self._coming.update((each.topic, each.index) for each in partitions)
+
+    def create(self, partitions: "Iterable[Partition]") -> None:
+        """Make the folders of partitions that came: together that takes a fraction of one by one.
+
+        Raises: StorageError.
+        """
+        with self._creating:
+            keys = self._coming.difference(self._leaving)
+            coming = [each for each in partitions if (each.topic, each.index) in keys]
+            try:
+                self._data.create_partitions([(each.topic, each.topic_id, each.index) for each in coming])
+            finally:
+                self._coming.difference_update((each.topic, each.index) for each in partitions)
 
     def leave(self, partition: "Partition") -> None:
         """Keep the partition's name from being used again until `delete` has removed the files."""
@@ -66,7 +93,7 @@ class LogFiles:
 
     def checkpoint(self) -> None:
         """Keep the start of every log on the disk. Raises: StorageError."""
-        with self._lock:
+        with self._checkpointing:
             self._data.checkpoint()
 
     def set_strays_aside(self, snapshot: Snapshot) -> None:

@@ -101,7 +101,7 @@ class Partition:
     def open(self) -> None:
         """Open the log unless that has been done. Any thread; a failure leaves the partition offline."""
         with self._opening:
-            if self.opened:
+            if self.opened or self.deleted:
                 return
             try:
                 self._use(self._open_log(self))
@@ -164,10 +164,10 @@ class Partition:
     def append_own(self, batch: bytes) -> int:
         """Stage a batch that the broker made itself, and return its base offset; the caller flushes.
 
-        Raises: StorageError while the partition is offline.
+        Raises: StorageError while the partition does not serve.
         """
-        if self.offline is not None:
-            raise self.offline
+        if self.error_code is not None:
+            raise self.offline or StorageError(f"{self.topic}-{self.index} has been deleted")
         return self._stage(batch, (read_header(batch),), None)
 
     def _stage(

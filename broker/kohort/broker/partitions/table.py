@@ -1,7 +1,7 @@
 """Every partition that this broker leads, kept equal to the metadata."""
 
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -9,7 +9,7 @@ from uuid import UUID
 import structlog
 import trio
 
-from kohort.broker.config import topic_config
+from kohort.broker.config import TopicConfig, topic_config
 from kohort.broker.metadata import PartitionState, Snapshot, TopicState
 from kohort.broker.partitions.log_files import LogFiles
 from kohort.broker.partitions.partition import Partition
@@ -36,12 +36,14 @@ class PartitionTable:
         self._files = LogFiles(broker)
         self._by_name: dict[str, Partitions] = {}
         self._by_id: dict[UUID, Partitions] = {}
+        self._making: dict[str, Future[None]] = {}
         self._attempts: dict[Partition, int] = {}  # To open a log again, since it served last.
         self.worker = ThreadPoolExecutor(
             1, "log-files"
         )  # One thread: files go before others take their name.
         self._files.set_strays_aside(broker.metadata.snapshot())
-        self._apply(Snapshot(0, "", broker.node_id), broker.metadata.snapshot())
+        for topic in broker.metadata.snapshot().topics.values():
+            self._put(topic)
         self._unwatch = broker.metadata.watch(self._apply)
 
     # -- finding ----------------------------------------------------------------------------------------
@@ -79,6 +81,14 @@ class PartitionTable:
         if state is None or not 0 <= index < len(state.partitions):
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    async def ready(self, topic: str) -> None:
+        """Return once the partitions that a topic has just been given are open, or have failed to."""
+        making = self._making.get(topic)
+        if making is not None:
+            await trio.to_thread.run_sync(making.result)
+            if self._making.get(topic) is making:
+                del self._making[topic]
 
     async def opened(self, topic: str, index: int) -> Partition:
         """Return the partition once its log is open; opening does not hold the loop up.
@@ -141,31 +151,49 @@ class PartitionTable:
         all_changed = before.configs is not after.configs and before.configs != after.configs
         for name, topic in after.topics.items():
             if all_changed or before.topics.get(name) is not topic:
-                self._put(topic)
+                made = self._put(topic)
+                if made:
+                    self._files.come(made)
+                    self._making[name] = self.worker.submit(self._create, made)
 
-    def _put(self, topic: TopicState) -> None:
+    def _create(self, partitions: Sequence[Partition]) -> None:
+        """Make the folders of new partitions and open their logs, in the worker's thread."""
+        try:
+            self._files.create(partitions)
+        except StorageError as error:  # Opening will say so for each, and be tried again.
+            log.error("partitions can't be created", topic=partitions[0].topic, error=str(error))
+        for partition in partitions:
+            partition.open()
+
+    def _put(self, topic: TopicState) -> list[Partition]:
+        """Make the topic's settings hold, add the partitions that are new, and return those of ours."""
         config = topic_config(self._broker.config, dict(topic.configs))
         partitions = self._by_name.setdefault(topic.name, [])
         self._by_id[topic.topic_id] = partitions
         for partition in partitions:
             if partition is not None and partition.config != config:
                 partition.configure(config)
-        for state in topic.partitions[len(partitions) :]:
-            partitions.append(self._make(topic, state) if state.leader == self._broker.node_id else None)
+        made = [
+            self._make(topic, config, state) if state.leader == self._broker.node_id else None
+            for state in topic.partitions[len(partitions) :]
+        ]
+        partitions.extend(made)
+        return [partition for partition in made if partition is not None]
 
-    def _make(self, topic: TopicState, state: PartitionState) -> Partition:
+    def _make(self, topic: TopicState, config: TopicConfig, state: PartitionState) -> Partition:
         return Partition(
             topic.name,
             topic.topic_id,
             state.index,
             leader_epoch=state.leader_epoch,
-            config=topic_config(self._broker.config, dict(topic.configs)),
+            config=config,
             open_log=self._files.open,
             on_failed=self._failed,
         )
 
     def _remove(self, topic: TopicState) -> None:
         self._by_id.pop(topic.topic_id, None)
+        self._making.pop(topic.name, None)
         for partition in self._by_name.pop(topic.name, ()):
             if partition is not None:
                 partition.delete()

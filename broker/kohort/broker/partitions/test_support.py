@@ -19,8 +19,7 @@ from kohort.broker.runtime.timers import Timers
 from kohort.protocol.records import build_batch
 from kohort.protocol.registry import BY_NAME
 from kohort.protocol.schema import Message
-from kohort.storage import FileSystem, OsFileSystem, StorageError
-from kohort.storage.data_directory import DataDirectory
+from kohort.storage import DataDirectory, FileSystem, OsFileSystem, StorageError
 from kohort.storage.journal import Journal
 
 if TYPE_CHECKING:

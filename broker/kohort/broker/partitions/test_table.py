@@ -42,12 +42,23 @@ def test_partition_that_another_broker_leads_is_not_ours(world: World) -> None:
     assert caught.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-def test_logs_are_opened_at_first_use(world: World) -> None:
+def test_logs_are_opened_at_first_use(tmp_path: Path) -> None:
+    world = World(tmp_path)
     world.create("t", 3)
-    assert [partition.opened for partition in world.table] == [False, False, False]
-    world.partition("t", 1)
-    assert [partition.opened for partition in world.table] == [False, True, False]
-    assert not (world.data.path / "t-0").exists()
+    world.close()
+    again = World(tmp_path, metadata=world.metadata)
+    assert [partition.opened for partition in again.table] == [False, False, False]
+    again.partition("t", 1)
+    assert [partition.opened for partition in again.table] == [False, True, False]
+
+
+async def test_new_topic_is_ready_once_its_folders_are_there(world: World) -> None:
+    world.create("t", 3)
+    await world.table.ready("t")
+    assert [partition.opened for partition in world.table] == [True, True, True]
+    assert [(world.data.path / f"t-{index}").is_dir() for index in range(3)] == [True, True, True]
+    await world.table.ready("t")
+    await world.table.ready("unknown")
 
 
 def test_more_partitions_leave_the_others_as_they_are(world: World) -> None:
@@ -150,9 +161,9 @@ async def test_opened_says_what_is_wrong(world: World) -> None:
 
 
 def test_log_that_cannot_be_opened_is_tried_again_ever_more_slowly(world: World) -> None:
-    world.create("t")
     blocked = world.data.path / "t-0"
     blocked.write_bytes(b"a file where the folder should be")
+    world.create("t")
     partition = world.partition("t")
     with pytest.raises(ApiError, match="KAFKA_STORAGE_ERROR"):
         world.table.serving("t", 0)
