@@ -68,6 +68,8 @@ def decode_offset_checkpoint(content: bytes | None) -> dict[TopicPartition, int]
     """Return the offsets of a checkpoint, empty when there is no file, None when it is damaged."""
     if content is None:
         return {}
+    if not content.endswith(b"\n"):  # Cut within its last number it would say another.
+        return None
     try:
         version, count, *lines = content.decode().split("\n")
         offsets: dict[TopicPartition, int] = {}

@@ -80,7 +80,7 @@ class LeaderEpochs:
     @classmethod
     def decode(cls, content: bytes | None) -> "LeaderEpochs | None":
         """Return what the file says, None when it is missing or damaged: the log says it as well."""
-        if content is None:
+        if content is None or not content.endswith(b"\n"):  # Cut within its last number it says another.
             return None
         try:
             version, count, *lines = content.decode("ascii").split("\n")

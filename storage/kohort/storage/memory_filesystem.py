@@ -6,12 +6,11 @@ machine, or a process alone, would find again when it died behind any one of the
 
 import errno
 import os
-import tempfile
 from collections.abc import Callable, Sequence
 
 import msgspec
 
-from kohort.storage.filesystem import Buffer, StrPath
+from kohort.storage.filesystem import Buffer, OsFile, StrPath
 
 Choose = Callable[[int], int]  # Returns a number from 0 up to, not including, its argument.
 
@@ -28,21 +27,21 @@ class Operation(msgspec.Struct, frozen=True):
 
 
 class MemoryFile:
-    """One file's content. A descriptor is made, on a real file, only for who asks for it."""
+    """One file's content. A descriptor, Linux's kind without a name, is made only for who asks for it."""
 
     def __init__(self, file_system: "MemoryFileSystem", number: int) -> None:
         self._file_system = file_system
-        self._mirror: tempfile._TemporaryFileWrapper[bytes] | None = None
+        self._mirror: OsFile | None = None
         self.number = number
         self.content = bytearray()
 
     @property
     def file_descriptor(self) -> int:
-        """A real file's descriptor: it shows the content from now on."""
+        """What `os.pread` and `os.sendfile` take: it shows the content from now on."""
         if self._mirror is None:
-            self._mirror = tempfile.NamedTemporaryFile(buffering=0)  # noqa: SIM115
-            os.pwrite(self._mirror.fileno(), self.content, 0)
-        return self._mirror.fileno()
+            self._mirror = OsFile(os.memfd_create("kohort"))
+            self._mirror.write_at([self.content], 0)
+        return self._mirror.file_descriptor
 
     def size(self) -> int:
         """How many bytes it holds."""
@@ -82,8 +81,8 @@ class MemoryFile:
             size = operation.position
             self.content[size:] = bytes(max(0, size - len(self.content)))
         if self._mirror is not None:
-            os.ftruncate(self._mirror.fileno(), 0)
-            os.pwrite(self._mirror.fileno(), self.content, 0)
+            self._mirror.truncate(0)
+            self._mirror.write_at([self.content], 0)
 
 
 class MemoryFileSystem:
