@@ -18,14 +18,22 @@ import pytest
 
 from kohort.protocol.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from kohort.protocol.errors import ErrorCode, WireError
-from kohort.protocol.messages import HeartbeatRequest, ListGroupsRequest, MetadataRequest, OffsetCommitRequest
+from kohort.protocol.messages import (
+    FetchRequest,
+    HeartbeatRequest,
+    ListGroupsRequest,
+    MetadataRequest,
+    OffsetCommitRequest,
+)
 from kohort.protocol.schema import Message
+from tests.fuzz.wire import mutated
 from tests.interop import schema_jars
 from tests.messages import EVERY_MESSAGE, random_message, versions_of
 
 JAVA_SOURCE = Path(__file__).parent / "java" / "RoundTrip.java"
 JVM_TIMEOUT_S = 120
 MESSAGES_PER_VERSION = 12
+RUINS_PER_VERSION = 15
 SEED = int(os.environ.get("SEED") or random.SystemRandom().randrange(1 << 32))
 
 every_message = pytest.mark.parametrize("cls", EVERY_MESSAGE, ids=lambda cls: cls.__name__)
@@ -40,10 +48,13 @@ class Question(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What Kafka wrote, or why it refused."""
+    """What Kafka wrote, or why it refused to read or to write."""
 
-    refused: bool
+    status: int
     data: bytes
+
+
+WRITTEN, NOT_READ, NOT_WRITTEN = range(3)
 
 
 class Jvm:
@@ -72,8 +83,8 @@ def _packed(question: Question) -> bytes:
 def _answers(data: bytes) -> Iterator[Answer]:
     position = 0
     while position < len(data):
-        refused, size = struct.unpack_from(">?i", data, position)
-        yield Answer(refused, data[position + 5 : position + 5 + size])
+        status, size = struct.unpack_from(">bi", data, position)
+        yield Answer(status, data[position + 5 : position + 5 + size])
         position += 5 + size
 
 
@@ -124,8 +135,34 @@ def test_kafka_reads_what_kohort_writes_and_writes_the_same_bytes(
     assert len(asked) == MESSAGES_PER_VERSION * len(versions_of(cls))
     for question, answer in asked:
         shown = f"SEED={SEED} {question.class_name} v{question.version}"
-        assert not answer.refused, f"{shown}: {answer.data.decode()}"
+        assert answer.status == WRITTEN, f"{shown}: {answer.data.decode()}"
         assert answer.data == question.body, shown
+
+
+def _ruined_but_accepted(rng: random.Random) -> Iterator[tuple[Question, Message]]:
+    """Yield ruined bodies that kohort reads all the same, with what it reads in them."""
+    for cls in EVERY_MESSAGE:
+        for version in versions_of(cls):
+            for _ in range(RUINS_PER_VERSION):
+                body = mutated(random_message(cls, version, rng).encode(version), rng)
+                try:
+                    message = cls.decode(body, version)
+                except WireError:
+                    continue
+                yield Question(_java_class(cls), version, body), message
+
+
+def test_what_kohort_accepts_kafka_accepts_and_reads_alike(jvm: Jvm) -> None:
+    ruined = list(_ruined_but_accepted(random.Random(SEED)))
+    assert len(ruined) > len(EVERY_MESSAGE)
+    answers = jvm.ask([question for question, _ in ruined])
+    for (question, message), answer in zip(ruined, answers, strict=True):
+        shown = f"SEED={SEED} {question}: {answer}"
+        assert answer.status != NOT_READ, shown
+        if answer.status == WRITTEN:
+            assert type(message).decode(answer.data, question.version) == message, shown
+        else:  # It reads unknown tags in any order, and writes them in ascending order alone.
+            assert b"raw tag field" in answer.data, shown
 
 
 LONG_STRING = b"\x81\x80\x02" + b"x" * 0x8000
@@ -137,6 +174,12 @@ REFUSED: list[tuple[type[Message], int, bytes, str]] = [
     (MetadataRequest, 0, b"\x7f\xff\xff\xff", "Tried to allocate"),
     (MetadataRequest, 0, b"\xff\xff\xff\xff", "null"),
     (ListGroupsRequest, 4, b"\x80\x80\x80\x80\x07", "Tried to allocate"),
+    (
+        FetchRequest,
+        14,
+        b"\xff" * 4 + bytes(21) + b"\x01\x01\x01" + b"\x01\x01\x0d" + bytes(13),
+        "Tag 1 is not valid",
+    ),
     (OffsetCommitRequest, 8, b"\x80\x80\x80\x80\x80\x01" + bytes(20), "(?i)varint"),
 ]
 
@@ -146,7 +189,7 @@ def test_kafka_refuses_what_kohort_refuses(jvm: Jvm) -> None:
     for (cls, version, body, reason), answer in zip(REFUSED, answers, strict=True):
         with pytest.raises(WireError):
             cls.decode(body, version)
-        assert answer.refused
+        assert answer.status == NOT_READ
         assert re.search(reason, answer.data.decode()), answer.data.decode()
 
 
@@ -154,7 +197,7 @@ def test_kohort_passes_over_the_unknown_tagged_fields_that_kafka_keeps(jvm: Jvm)
     message = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
     body = message.encode(4)[:-1] + b"\x01\x63\x03abc"
     (answer,) = jvm.ask([Question(_java_class(HeartbeatRequest), 4, body)])
-    assert answer == Answer(refused=False, data=body)
+    assert answer == Answer(WRITTEN, body)
     assert HeartbeatRequest.decode(body, 4) == message
 
 

@@ -15,7 +15,7 @@ from uuid import UUID
 
 import construct
 
-from kohort.protocol.compiler import check_version, fields_in
+from kohort.protocol.compiler import check_version, fields_in, tags_of_other_versions
 from kohort.protocol.errors import WireError
 from kohort.protocol.schema import Field, M, Message, Wire
 from kohort.protocol.varint import MAX_STRING_BYTES, encode_uvarint, read_uvarint
@@ -125,11 +125,14 @@ class Optional(construct.Construct):  # type: ignore[misc]  # construct is untyp
 
 
 class Tagged(construct.Construct):  # type: ignore[misc]  # construct is untyped
-    """Tagged fields (KIP-482): a count, then tag, size and value of each; unknown tags are passed over."""
+    """Tagged fields (KIP-482): a count, then tag, size and value of each.
 
-    def __init__(self, fields: Mapping[int, tuple[str, construct.Construct]]) -> None:
+    Unknown tags are passed over; those that only other versions know are refused.
+    """
+
+    def __init__(self, fields: Mapping[int, tuple[str, construct.Construct]], others: list[int]) -> None:
         super().__init__()
-        self.fields = fields
+        self.fields, self.others = fields, others
 
     def _parse(self, stream: BytesIO, context: Any, path: str) -> dict[str, Any]:
         found: dict[str, Any] = {}
@@ -137,6 +140,8 @@ class Tagged(construct.Construct):  # type: ignore[misc]  # construct is untyped
             tag = UVARINT._parsereport(stream, context, path)
             size = UVARINT._parsereport(stream, context, path)
             data = construct.stream_read(stream, size, path)
+            if tag in self.others:
+                raise construct.FormatFieldError(f"tag {tag} belongs to other versions", path=path)
             if tag in self.fields:
                 name, subcon = self.fields[tag]
                 found[name] = _parse_all(subcon, bytes(data))
@@ -192,7 +197,7 @@ def _struct(cls: type[Message], version: int, flexible: bool) -> construct.Struc
     members = [each.name / _form(each, version, flexible) for each in plain]
     if flexible:
         forms = {each.tag: (each.name, _form(each, version, flexible)) for each in tagged}
-        members.append(TAGGED_FIELDS / Tagged(forms))
+        members.append(TAGGED_FIELDS / Tagged(forms, tags_of_other_versions(cls, version)))
     return construct.Struct(*members)
 
 

@@ -24,7 +24,7 @@ every_version = pytest.mark.parametrize(
 )
 randoms = st.randoms(use_true_random=False)
 few = settings(
-    max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
 fewer = settings(few, max_examples=3)
 

@@ -129,6 +129,12 @@ def test_of_a_tagged_field_that_comes_twice_the_last_counts() -> None:
     assert constructs.parse(FetchRequest, data, 15).cluster_id == "d"
 
 
+def test_a_tag_that_only_other_versions_know_is_refused() -> None:
+    known_from_15_on = b"\x01" + b"\x01\x0d" + bytes(13)
+    both_refuse(FetchRequest, message_of(FetchRequest).encode(14)[:-1] + known_from_15_on, 14)
+    assert FetchRequest.decode(message_of(FetchRequest).encode(15)[:-1] + known_from_15_on, 15)
+
+
 @pytest.mark.parametrize("size, behind", [(0, b""), (1, b""), (3, b"\0")])
 def test_a_tagged_field_that_does_not_fill_its_size_is_refused(size: int, behind: bytes) -> None:
     data = message_of(FetchRequest).encode(15)[:-1] + b"\x01\0" + bytes((size,)) + b"\x02c" + behind

@@ -16,9 +16,9 @@ import org.apache.kafka.common.protocol.ObjectSerializationCache;
  * Reads bodies with the classes that Kafka generates from its schemas, and writes them again.
  *
  * <p>A question on standard input: class name (two bytes of length, UTF-8), int16 version, int32 size,
- * body. The answer on standard output: one byte (0 read and written, 1 refused), int32 size, and the
- * bytes that Kafka wrote or the text of its refusal. The class name `errors` asks for all of Kafka's
- * error codes, one line each: code, name, whether it is retriable.
+ * body. The answer on standard output: one byte (0 read and written, 1 not read, 2 not written), int32
+ * size, and the bytes that Kafka wrote or the text of its refusal. The class name `errors` asks for all
+ * of Kafka's error codes, one line each: code, name, whether it is retriable.
  */
 public final class RoundTrip {
     public static void main(String[] arguments) throws IOException {
@@ -42,26 +42,35 @@ public final class RoundTrip {
     private static void answer(String name, short version, byte[] body, DataOutputStream answers)
             throws IOException {
         byte[] bytes;
-        int refused = 0;
+        int refused = 1;
         try {
-            bytes = name.equals("errors") ? errors() : readAndWrite(name, version, body);
+            if (name.equals("errors")) {
+                bytes = errors();
+            } else {
+                Message message = read(name, version, body);
+                refused = 2;
+                bytes = write(message, version);
+            }
+            refused = 0;
         } catch (ReflectiveOperationException | RuntimeException refusal) {
             bytes = refusal.toString().getBytes(StandardCharsets.UTF_8);
-            refused = 1;
         }
         answers.writeByte(refused);
         answers.writeInt(bytes.length);
         answers.write(bytes);
     }
 
-    private static byte[] readAndWrite(String name, short version, byte[] body)
-            throws ReflectiveOperationException {
+    private static Message read(String name, short version, byte[] body) throws ReflectiveOperationException {
         Message message = (Message) Class.forName(name).getConstructor().newInstance();
         ByteBufferAccessor readable = new ByteBufferAccessor(ByteBuffer.wrap(body));
         message.read(readable, version);
         if (readable.remaining() > 0) {
             throw new IllegalStateException(readable.remaining() + " bytes were not read");
         }
+        return message;
+    }
+
+    private static byte[] write(Message message, short version) {
         ObjectSerializationCache cache = new ObjectSerializationCache();
         ByteBuffer written = ByteBuffer.allocate(message.size(cache, version));
         message.write(new ByteBufferAccessor(written), cache, version);

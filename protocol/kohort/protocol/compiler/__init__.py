@@ -14,7 +14,7 @@ from uuid import UUID
 
 from kohort.protocol.compiler.decoder_writer import DecoderWriter
 from kohort.protocol.compiler.encoder_writer import EncoderWriter
-from kohort.protocol.compiler.source import Source, check_version, fields_in
+from kohort.protocol.compiler.source import Source, check_version, fields_in, tags_of_other_versions
 from kohort.protocol.errors import WireError
 from kohort.protocol.schema import Decoder, Encoder, Message, decoders, encoders
 from kohort.protocol.varint import (
@@ -25,7 +25,15 @@ from kohort.protocol.varint import (
     read_uvarint_rest,
 )
 
-__all__ = ["check_version", "decoder", "decoder_text", "encoder", "encoder_text", "fields_in"]
+__all__ = [
+    "check_version",
+    "decoder",
+    "decoder_text",
+    "encoder",
+    "encoder_text",
+    "fields_in",
+    "tags_of_other_versions",
+]
 
 _DECODER_NAMES: dict[str, object] = {
     "WireError": WireError,

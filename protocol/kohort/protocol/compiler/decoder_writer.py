@@ -7,7 +7,7 @@ of the generated function as WireError.
 
 import struct
 
-from kohort.protocol.compiler.source import Source, fields_in
+from kohort.protocol.compiler.source import Source, fields_in, tags_of_other_versions
 from kohort.protocol.schema import Field, Message, Wire
 
 MINIMUM_BYTES = {"uuid": 16, "bool": 1, "int8": 1, "int16": 2, "uint16": 2, "int32": 4, "int64": 8}
@@ -34,7 +34,7 @@ class DecoderWriter:
         variables = {each.name: self._field(each) for each in plain}
         self._end_run()
         if self.flexible:
-            self._tags(tagged, variables)
+            self._tags(tagged, variables, tags_of_other_versions(cls, self.version))
         arguments = [
             variables.get(each.name) or self.source.literal(each.default) for each in cls.declaration().fields
         ]
@@ -179,8 +179,11 @@ class DecoderWriter:
                 total += 1 if self.version in each.nullable else self._minimum_of_struct(each.struct)
         return total
 
-    def _tags(self, tagged: list[Field], variables: dict[str, str]) -> None:
-        """Write the loop over tagged fields: known ones fill their variables, others are passed over."""
+    def _tags(self, tagged: list[Field], variables: dict[str, str], others: list[int]) -> None:
+        """Write the loop over tagged fields: known ones fill their variables, unknown ones are passed over.
+
+        Tags that only `others`, that is other versions, know are refused, as Kafka does.
+        """
         for each in tagged:
             variables[each.name] = self.source.fresh(each.name)
             self.source.add(f"{variables[each.name]} = {self.source.literal(each.default)}")
@@ -191,16 +194,13 @@ class DecoderWriter:
             self._uvarint(length)
             self.source.add(f"{end} = pos + {length}")
             self._refuse(f"{end} > size", "the end of the bytes before a length", length)
-            word = "if"
             for each in tagged:
-                with self.source.block(f"{word} {tag} == {each.tag}:"):
+                with self.source.block(f"if {tag} == {each.tag}:"):
                     self._tagged_field(each, variables[each.name], end)
-                word = "elif"
-            if tagged:
-                with self.source.block("else:"):
-                    self.source.add(f"pos = {end}")
-            else:
-                self.source.add(f"pos = {end}")
+                    self.source.add("continue")
+            for other in others:
+                self._refuse(f"{tag} == {other}", "a tagged field that this version lacks, with a tag", tag)
+            self.source.add(f"pos = {end}")
 
     def _tagged_field(self, field: Field, variable: str, end: str) -> None:
         value = self._field(field)

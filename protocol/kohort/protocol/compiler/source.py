@@ -72,6 +72,11 @@ def fields_in(cls: type[Message], version: int) -> tuple[list[Field], list[Field
     return plain, tagged
 
 
+def tags_of_other_versions(cls: type[Message], version: int) -> list[int]:
+    """Return the tags that `cls` gives to fields in other versions alone: in `version` they are refused."""
+    return [each.tag for each in cls.declaration().fields if each.tag >= 0 and version not in each.tagged]
+
+
 def check_version(cls: type[Message], version: int) -> bool:
     """Return whether `version` is flexible. Raises: ValueError for a version that does not exist."""
     declared = cls.declaration()
