@@ -81,7 +81,8 @@ def _check_capacity(turn: Turn, group: Group, member_id: str) -> None:
 
 def _drop_for_capacity(turn: Turn, group: Group, member_id: str) -> None:
     """Forget a member, or an id, that came too late to have a place."""
-    group.pending_members.pop(member_id, None)
+    if group.pending_members.pop(member_id, None) is not None:
+        turn.cancel_timer(SessionTimer(group.group_id, member_id))
     member = group.members.get(member_id)
     if member is not None:
         dismiss(turn, group, member, ErrorCode.UNKNOWN_MEMBER_ID)

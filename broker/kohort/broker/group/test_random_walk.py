@@ -10,6 +10,7 @@ from kohort.broker.group import (
     GroupConfig,
     GroupCoordinator,
     GroupState,
+    SessionTimer,
     TopicsDeleted,
 )
 from kohort.broker.group.member import LOST
@@ -27,6 +28,7 @@ class Walk:
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
         self.world = World(GroupConfig(offsets_retention_minutes=5, group_max_size=6))
+        self.world.flushes_at_once = bool(seed % 2)
         self.clients = [self.new_client(number) for number in range(8)]
         self.asked: set[int] = set()
         self.lost: set[int] = set()
@@ -56,7 +58,9 @@ class Walk:
         else:
             rare = (self.leave, self.lose, self.renew, self.restart, self.administrate, self.long_sleep)
             self.random.choice(rare)(client)
-        self.check()
+        if self.random.random() < 0.6:
+            self.world.flush()
+            self.check()
 
     def behave(self, client: Client) -> None:
         """Do what a real client would do next."""
@@ -159,6 +163,7 @@ class Walk:
     def check(self) -> None:
         self.check_parked()
         self.check_offsets()
+        self.check_timers()
         for group_id, group in self.world.core.groups.items():
             assert group.generation_id >= self.generations.get(group_id, 0), "a generation went back"
             self.generations[group_id] = group.generation_id
@@ -200,8 +205,17 @@ class Walk:
         for (group_id, topic, partition), offset in self.commits.items():
             assert self.world.core.groups[group_id].offsets[topic][partition].offset == offset
 
+    def check_timers(self) -> None:
+        """No timer is left of somebody who is gone."""
+        for key in self.world.timers:
+            group = self.world.core.groups[key.group_id]
+            if isinstance(key, SessionTimer):
+                assert key.member_id in group.members or key.member_id in group.pending_members
+
     def settle(self) -> None:
         """With everybody quiet every group comes to rest, and everything has been answered."""
+        self.world.flushes_at_once = True
+        self.world.flush()
         self.world.sleep(2_000_000)
         self.check()
         assert {each.state for each in self.world.core.groups.values()} <= {GroupState.EMPTY}

@@ -7,6 +7,7 @@ from kohort.broker.group import (
     CancelTimer,
     Command,
     Decision,
+    Effect,
     Event,
     GroupConfig,
     GroupCoordinator,
@@ -96,7 +97,13 @@ def logged_state(core: GroupCoordinator) -> Logged:
 
 
 class World:
+    """A shell whose disk is a list. With `flushes_at_once` off, records and effects wait for `flush`."""
+
     def __init__(self, config: GroupConfig | None = None) -> None:
+        self.flushes_at_once = True
+        self.staged: list[Record] = []
+        self.owed: list[Effect] = []
+        self.versions: dict[int, int] = {}
         self.config = config or GroupConfig()
         self.core = GroupCoordinator(self.config)
         self.follower = GroupCoordinator(self.config)
@@ -109,28 +116,47 @@ class World:
         self.member_numbers = count(1)
 
     def do(self, command: Command) -> Decision:
-        """What a shell does with a command, except that everything is flushed at once."""
+        """What a shell does with a command."""
+        if isinstance(command, JoinGroup | LeaveGroup | OffsetCommit):
+            self.versions[command.request_id] = command.version
         return self.run(self.core.handle(command, self.now_ms))
 
     def run(self, decision: Decision) -> Decision:
         for record in decision.records:
             self.core.replay(record)
+        self.staged += decision.records
+        self.owed += decision.effects
+        if self.flushes_at_once:
+            self.flush()
+        return decision
+
+    def flush(self) -> None:
+        """Log what is staged, then do what is owed."""
+        for record in self.staged:
             self.log.append(through_the_log(record))
             self.follower.replay(self.log[-1])
-        for effect in decision.effects:
-            match effect:
-                case Reply(request_id, message):
-                    assert request_id not in self.replies, "answered twice"
-                    self.replies[request_id] = message
-                case SetTimer(key, deadline_ms):
-                    assert deadline_ms >= self.now_ms
-                    self.timers[key] = (deadline_ms, next(self.request_ids))
-                case CancelTimer(key):
-                    self.timers.pop(key, None)
-                case Note(event):
-                    self.events.append(event)
+        self.staged.clear()
+        for effect in self.owed:
+            self.perform(effect)
+        self.owed.clear()
         assert logged_state(self.core) == logged_state(self.follower)
-        return decision
+
+    def perform(self, effect: Effect) -> None:
+        """Do one effect; every answer must be one that can be sent in the version of its request."""
+        match effect:
+            case Reply(request_id, message):
+                assert request_id not in self.replies, "answered twice"
+                self.replies[request_id] = message
+                declared = message.declaration()
+                if declared.api_key >= 0:
+                    newest = declared.versions.highest
+                    message.encode(self.versions.get(request_id, newest))
+            case SetTimer(key, deadline_ms):
+                self.timers[key] = (deadline_ms, next(self.request_ids))
+            case CancelTimer(key):
+                self.timers.pop(key, None)
+            case Note(event):
+                self.events.append(event)
 
     def sleep(self, ms: int) -> None:
         """Let time pass; timers fire on their way."""
@@ -145,7 +171,9 @@ class World:
         self.now_ms = until_ms
 
     def restart(self) -> None:
-        """Another process takes over from the log."""
+        """Another process takes over from the log; what was not flushed never was."""
+        self.staged.clear()
+        self.owed.clear()
         self.core = GroupCoordinator(self.config)
         self.timers.clear()
         for record in self.log:
@@ -153,6 +181,7 @@ class World:
         self.run(self.core.loaded(self.now_ms))
 
     def answer(self, request_id: int, kind: type[M]) -> M:
+        self.flush()
         message = self.replies[request_id]
         assert isinstance(message, kind)
         return message

@@ -93,7 +93,6 @@ class Turn:
             self.set_timer(SessionTimer(group.group_id, member.member_id), deadline_ms)
 
     def end_session(self, group: Group, member: Member) -> None:
-        """Forget the member's session."""
-        if member.timer_ms is not None:
-            member.timer_ms = None
-            self.cancel_timer(SessionTimer(group.group_id, member.member_id))
+        """Forget the member's session, and its timer: one may be owed even where the last has fired."""
+        member.timer_ms = None
+        self.cancel_timer(SessionTimer(group.group_id, member.member_id))
