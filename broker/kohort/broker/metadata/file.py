@@ -1,11 +1,13 @@
 """The metadata file in the data folder: whole before a change or whole after it, never between."""
 
+import re
 from pathlib import Path
 
 from kohort.broker.metadata.format import Encoder, MetadataFormatError, Stored, decode
 from kohort.storage import FileSystem, StorageError
 
 FILE_NAME = "metadata.jsonl"
+_PARTITION_FOLDER = re.compile(r".+-[0-9]+")
 
 
 class MetadataFile:
@@ -20,20 +22,40 @@ class MetadataFile:
     def load(self) -> Stored:
         """Return what the file holds, or the empty metadata of a new data folder.
 
-        Raises: StorageError if the file is damaged or can't be read.
+        Raises: StorageError if the file is damaged or can't be read, or if it alone is missing.
         """
         try:
             data = self._filesystem.read(self.path)
+            if data is None:
+                self._check_new()
+                return Stored()
         except OSError as error:
             raise StorageError(f"metadata file {self.path} can't be read: {error.strerror}") from error
-        if data is None:
-            return Stored()
         try:
             return decode(data)
         except MetadataFormatError as error:
             raise StorageError(
                 f"metadata file {self.path} is damaged: {error}; put a good copy in its place"
             ) from error
+
+    def _check_new(self) -> None:
+        """Return if the folder holds no partition: without the file nobody knows whose it was.
+
+        Raises: StorageError.
+        """
+        names = self._filesystem.list_directory(self._folder) or ()
+        lost = [name for name in names if _PARTITION_FOLDER.fullmatch(name) and self._is_folder(name)]
+        if lost:
+            raise StorageError(
+                f"metadata file {self.path} is missing, but there are partitions such as {min(lost)}: "
+                "put the file back, or begin in an empty folder"
+            )
+
+    def _is_folder(self, name: str) -> bool:
+        try:
+            return self._filesystem.list_directory(self._folder / name) is not None
+        except NotADirectoryError:
+            return False
 
     def save(self, stored: Stored) -> None:
         """Put `stored` into the file, and return once it is on the disk. Blocks.

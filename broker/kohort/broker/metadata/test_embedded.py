@@ -155,6 +155,18 @@ async def test_a_file_with_any_byte_changed_stops_the_start(tmp_path: Path) -> N
     assert opened(tmp_path).snapshot() == good
 
 
+async def test_partitions_without_a_metadata_file_stop_the_start(tmp_path: Path) -> None:
+    (tmp_path / "orders-0").mkdir()
+    with pytest.raises(StorageError, match="missing.*orders-0"):
+        opened(tmp_path)
+
+
+async def test_other_things_in_a_new_folder_do_no_harm(tmp_path: Path) -> None:
+    (tmp_path / "lost+found").mkdir()
+    (tmp_path / "notes-1").write_text("no folder")
+    assert not opened(tmp_path).snapshot().topics
+
+
 async def test_a_newer_format_is_refused_by_its_number(tmp_path: Path) -> None:
     (tmp_path / FILE_NAME).write_bytes(b'{"kohort_metadata":2,"crc32c":0,"size_bytes":0}\n')
     with pytest.raises(StorageError, match="format is 2"):
