@@ -157,7 +157,7 @@ async def test_a_file_with_any_byte_changed_stops_the_start(tmp_path: Path) -> N
 
 async def test_partitions_without_a_metadata_file_stop_the_start(tmp_path: Path) -> None:
     (tmp_path / "orders-0").mkdir()
-    with pytest.raises(StorageError, match="missing.*orders-0"):
+    with pytest.raises(StorageError, match=r"missing.*orders-0"):
         opened(tmp_path)
 
 
