@@ -12,7 +12,7 @@ import trio
 from kohort.broker.broker import Address, Broker, Places
 from kohort.broker.config import load_config
 from kohort.broker.group import GroupCoordinator, coordinator_partition
-from kohort.broker.metadata.topics import OFFSETS_TOPIC
+from kohort.broker.metadata import OFFSETS_TOPIC
 from kohort.broker.runtime.shard import Shard, ShardState
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.headers import RequestHeader
@@ -76,7 +76,8 @@ class Client:
     async def to(cls, broker: Broker) -> "Client":
         return cls(await trio.open_tcp_stream("127.0.0.1", broker.listening.port))
 
-    async def send(self, message: Message, version: int | None = None) -> tuple[int, int]:
+    def frame(self, message: Message, version: int | None = None) -> tuple[bytes, int, int]:
+        """Return the request, its version, and how long the header of the answer will be."""
         api = BY_NAME[type(message).__name__.removesuffix("Request")]
         version = api.versions.highest if version is None else version
         self._correlation_id += 1
@@ -87,8 +88,12 @@ class Client:
             client_id="test",
         )
         frame = header.encode(api.request_header_version(version)) + message.encode(version)
-        await self._stream.send_all(len(frame).to_bytes(4, "big") + frame)
-        return version, 4 + (1 if api.response_header_version(version) else 0)
+        answer_header_bytes = 4 + (1 if api.response_header_version(version) else 0)
+        return len(frame).to_bytes(4, "big") + frame, version, answer_header_bytes
+
+    async def send(self, *requests: bytes) -> None:
+        """Send all requests at once, so that one round of the broker takes them."""
+        await self._stream.send_all(b"".join(requests))
 
     async def receive(self) -> bytes | None:
         """Return the next frame, None where the broker has closed the connection."""
@@ -103,7 +108,8 @@ class Client:
 
     async def ask(self, message: Message, answer: type[A], version: int | None = None) -> A:
         with trio.fail_after(5):
-            version, header_bytes = await self.send(message, version)
+            request, version, header_bytes = self.frame(message, version)
+            await self.send(request)
             frame = await self.receive()
         assert frame is not None, "the broker closed the connection"
         return answer.decode(frame[header_bytes:], version)
@@ -240,7 +246,7 @@ async def test_a_failed_flush_is_never_acknowledged_and_is_forgotten(
 
         with monkeypatch.context() as patch:
             patch.setattr(broker.journal, "append", fail)
-            await client.send(commit_of(2), 9)
+            await client.send(client.frame(commit_of(2), 9)[0])
             with trio.fail_after(5):
                 assert await client.receive() is None
         again = await Client.to(broker)
@@ -282,8 +288,7 @@ async def test_a_heartbeat_does_not_overtake_the_commit_before_it(
             member_id=member.member_id,
             topics=commit_of(5).topics,
         )
-        await client.send(own, 9)
-        await client.send(beat)
+        await client.send(client.frame(own, 9)[0], client.frame(beat)[0])
         with trio.fail_after(5):
             assert await client.receive() is not None
             assert await client.receive() is not None
@@ -304,7 +309,7 @@ async def test_an_impossible_state_reloads_that_shard_and_no_other(
 
         original = GroupCoordinator.handle
         monkeypatch.setattr(GroupCoordinator, "handle", handle)
-        await client.send(commit_of(5), 9)
+        await client.send(client.frame(commit_of(5), 9)[0])
         with trio.fail_after(5):
             assert await client.receive() is None
         again = await Client.to(broker)
