@@ -37,6 +37,7 @@ from kohort.broker.group.decision import (
 )
 from kohort.broker.group.events import Event
 from kohort.broker.group.partition import coordinator_partition
+from kohort.broker.group.refusals import refusal
 from kohort.broker.group.state import GroupState
 from kohort.broker.group.views import GroupView, MemberView, RebalanceView
 
@@ -75,4 +76,5 @@ __all__ = [
     "TimerKey",
     "TopicsDeleted",
     "coordinator_partition",
+    "refusal",
 ]

@@ -27,11 +27,12 @@ from kohort.broker.group.decision import Decision, JoinTimer, Record, SessionTim
 from kohort.broker.group.events import Cause, CauseKind, GroupLoaded
 from kohort.broker.group.group import Group
 from kohort.broker.group.offset_commits import commit_offsets, fetch_offsets
-from kohort.broker.group.parking import lose
+from kohort.broker.group.parking import join_error, lose, sync_error
 from kohort.broker.group.replaying import replay_group, replay_offset
 from kohort.broker.group.sessions import heartbeat, session_timer_fired
 from kohort.broker.group.turn import Groups, Turn
 from kohort.broker.group.views import GroupView, view_of
+from kohort.protocol.errors import ErrorCode
 from kohort.protocol.offsets_topic import OffsetCommitKey, OffsetCommitValue
 
 C = TypeVar("C", bound=Command)
@@ -77,6 +78,19 @@ class GroupCoordinator:
         turn = Turn(self._groups, now_ms)
         for group in self._groups.by_id.values():
             _resume(turn, group)
+        return turn.decision()
+
+    def give_up(self, code: ErrorCode) -> Decision:
+        """Return the answers to all that is parked: this shard's log failed, or is another's now.
+
+        The core must not be used after it. What was decided but not flushed is the owner's to refuse.
+        """
+        turn = Turn(self._groups, now_ms=0)
+        for request_id, member in self._groups.parked.items():
+            joins = member.awaiting_join == request_id
+            turn.reply(request_id, join_error(code, member.member_id) if joins else sync_error(code))
+        self._groups.parked.clear()
+        self._groups.by_id.clear()
         return turn.decision()
 
     def describe(self, group_id: str, now_ms: int) -> GroupView | None:

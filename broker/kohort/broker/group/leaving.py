@@ -20,7 +20,7 @@ def leave(turn: Turn, command: LeaveGroup) -> None:
     """Let the members go; each gets its own error code, from version 3 on."""
     message = command.message
     if not message.group_id:
-        turn.reply(command.request_id, _answer(ErrorCode.INVALID_GROUP_ID))
+        turn.reply(command.request_id, leave_answer(ErrorCode.INVALID_GROUP_ID))
         return
     is_batch = command.version >= VERSION_OF_BATCHES
     identities = message.members if is_batch else (MemberIdentity(member_id=message.member_id),)
@@ -101,8 +101,8 @@ def _response(
     identities: tuple[MemberIdentity, ...], codes: list[ErrorCode], *, is_batch: bool
 ) -> LeaveGroupResponse:
     if not is_batch:
-        return _answer(codes[0])
-    return _answer(
+        return leave_answer(codes[0])
+    return leave_answer(
         ErrorCode.NONE,
         tuple(
             MemberResponse(
@@ -113,5 +113,6 @@ def _response(
     )
 
 
-def _answer(code: ErrorCode, members: tuple[MemberResponse, ...] = ()) -> LeaveGroupResponse:
+def leave_answer(code: ErrorCode, members: tuple[MemberResponse, ...] = ()) -> LeaveGroupResponse:
+    """Return the answer with its own error code and those of the members."""
     return LeaveGroupResponse(throttle_time_ms=0, error_code=code, members=members)

@@ -88,6 +88,8 @@ class Walk:
         if isinstance(answer, JoinGroupResponse):
             if answer.error_code == ErrorCode.NONE:
                 client.joined()
+            elif answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
+                client.member_id = answer.member_id
             elif answer.error_code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID):
                 client.member_id = ""
         elif isinstance(answer, SyncGroupResponse) and answer.error_code == ErrorCode.UNKNOWN_MEMBER_ID:

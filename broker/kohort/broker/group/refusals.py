@@ -1,0 +1,103 @@
+"""The answers of a shard that can't serve: it loads, its log failed, or another broker leads it."""
+
+from collections.abc import Callable
+from typing import Any
+
+from kohort.broker.group.commands import (
+    Command,
+    DeleteGroup,
+    DescribeGroup,
+    Heartbeat,
+    JoinGroup,
+    LeaveGroup,
+    ListGroups,
+    OffsetCommit,
+    OffsetDelete,
+    OffsetFetch,
+    SyncGroup,
+)
+from kohort.broker.group.leaving import leave_answer
+from kohort.broker.group.offset_commits import commit_error
+from kohort.broker.group.parking import join_error, sync_error
+from kohort.protocol.errors import ErrorCode
+from kohort.protocol.messages import (
+    DeletableGroupResult,
+    DescribedGroup,
+    HeartbeatResponse,
+    ListGroupsResponse,
+    OffsetDeleteResponse,
+    OffsetFetchResponseGroup,
+)
+from kohort.protocol.schema import Message
+
+
+def refusal(command: Command, code: ErrorCode) -> Message | None:
+    """Return the answer that tells the command's sender `code`; None where nobody waits for one.
+
+    For commands that never reached the core, and for those whose records could not be flushed.
+    """
+    refuse = _REFUSALS.get(type(command))
+    return None if refuse is None else refuse(command, code)
+
+
+def _join(command: JoinGroup, code: ErrorCode) -> Message:
+    return join_error(code, command.message.member_id)
+
+
+def _sync(_command: SyncGroup, code: ErrorCode) -> Message:
+    return sync_error(code)
+
+
+def _heartbeat(_command: Heartbeat, code: ErrorCode) -> Message:
+    # While a shard loads its members live: as in Kafka they hear that all is well.
+    is_loading = code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    return HeartbeatResponse(throttle_time_ms=0, error_code=ErrorCode.NONE if is_loading else code)
+
+
+def _leave(_command: LeaveGroup, code: ErrorCode) -> Message:
+    return leave_answer(code)
+
+
+def _commit(command: OffsetCommit, code: ErrorCode) -> Message:
+    return commit_error(command.message, code)
+
+
+def _fetch(command: OffsetFetch, code: ErrorCode) -> Message:
+    return OffsetFetchResponseGroup(group_id=command.group.group_id, topics=(), error_code=code)
+
+
+def _describe(command: DescribeGroup, code: ErrorCode) -> Message:
+    return DescribedGroup(
+        error_code=code,
+        group_id=command.group_id,
+        group_state="",
+        protocol_type="",
+        protocol_data="",
+        members=(),
+    )
+
+
+def _list(_command: ListGroups, code: ErrorCode) -> Message:
+    return ListGroupsResponse(throttle_time_ms=0, error_code=code, groups=())
+
+
+def _delete(command: DeleteGroup, code: ErrorCode) -> Message:
+    return DeletableGroupResult(group_id=command.group_id, error_code=code)
+
+
+def _delete_offsets(_command: OffsetDelete, code: ErrorCode) -> Message:
+    return OffsetDeleteResponse(error_code=code, throttle_time_ms=0, topics=())
+
+
+_REFUSALS: dict[type, Callable[[Any, ErrorCode], Message]] = {
+    JoinGroup: _join,
+    SyncGroup: _sync,
+    Heartbeat: _heartbeat,
+    LeaveGroup: _leave,
+    OffsetCommit: _commit,
+    OffsetFetch: _fetch,
+    DescribeGroup: _describe,
+    ListGroups: _list,
+    DeleteGroup: _delete,
+    OffsetDelete: _delete_offsets,
+}
