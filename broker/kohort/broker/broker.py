@@ -4,7 +4,6 @@ import socket
 from base64 import urlsafe_b64encode
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import structlog
@@ -13,6 +12,7 @@ import trio
 from kohort.broker.config import BrokerConfig
 from kohort.broker.group import GroupConfig
 from kohort.broker.metadata import OFFSETS_TOPIC, BrokerState, EmbeddedMetadataStore, MetadataStore
+from kohort.broker.metadata.configs import follow_broker_config
 from kohort.broker.metadata.topics import ensure_offsets_topic
 from kohort.broker.partitions import FetchSessions, PartitionTable, ProducerIds
 from kohort.broker.runtime.clock import Clock, SystemClock
@@ -23,9 +23,6 @@ from kohort.broker.runtime.reactor import Reactor
 from kohort.broker.runtime.timers import Timers
 from kohort.storage import DataDirectory, FileSystem, OsFileSystem
 from kohort.storage.journal import Journal
-
-if TYPE_CHECKING:
-    from kohort.broker.runtime.connection import Connection
 
 log = structlog.get_logger("kohort.broker")
 
@@ -66,10 +63,11 @@ class Broker:
         self.data.write_meta(self.cluster_id, self.node_id)
         self.counters = BrokerCounters()
         self.timers = Timers(self._timer_set)
-        self.group_config: GroupConfig = group_config(config)
         self.metadata: MetadataStore = EmbeddedMetadataStore.open(
             self.filesystem, self.data.path, cluster_id=self.cluster_id, node_id=self.node_id
         )
+        follow_broker_config(self)
+        self.group_config: GroupConfig = group_config(self.config)
         self.reactor = Reactor(self, nursery)
         self.journal = Journal(self.filesystem, self.data.path)
         self.flusher = Flusher(self.reactor, self.counters, self.journal)
@@ -119,10 +117,6 @@ class Broker:
         if OFFSETS_TOPIC not in self.metadata.snapshot().topics:
             async with self._offsets_topic:
                 await ensure_offsets_topic(self)
-
-    def connection_closed(self, connection: "Connection") -> None:
-        """Note that a client is gone."""
-        self.counters.connections_closed += 1
 
 
 def group_config(config: BrokerConfig) -> GroupConfig:

@@ -46,6 +46,7 @@ def handle(broker: "Broker", message: OffsetCommitRequest, request: "Request") -
         retention_time_ms=message.retention_time_ms,
         topics=known,
     )
+    broker.counters.offset_commits += sum(len(topic.partitions) for topic in known)
     shard.submit(OffsetCommit(shard.ask(request, respond), command, request.version))
     return None
 

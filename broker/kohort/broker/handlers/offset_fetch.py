@@ -41,6 +41,8 @@ def handle(broker: "Broker", message: OffsetFetchRequest, request: "Request") ->
 
     def finish(answers: tuple[Message, ...]) -> None:
         found = cast("tuple[OffsetFetchResponseGroup, ...]", answers)
+        for group in found:
+            broker.counters.offset_fetches += sum(len(topic.partitions) for topic in group.topics)
         if version < GROUPS_FROM:
             request.respond(old_form(found[0], groups[0], version))
         elif version < TOPIC_IDS_FROM:

@@ -212,7 +212,6 @@ class Flusher:
             log.error("the journal cannot be read", error=str(error))
 
     def _note_time(self, job: Job) -> None:
-        self._counters.flushes += 1
         self._counters.flush_seconds.add(job.seconds)
         syncs = sum(partition.durable for partition in job.partitions)
         if syncs and job.size_bytes <= INLINE_BYTES_MAX:  # A large write says little of a sync.

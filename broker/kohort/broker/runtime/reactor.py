@@ -91,7 +91,8 @@ class Reactor:
         """Stop watching a connection that closes."""
         del self._connections[connection.file_descriptor]
         self._epoll.unregister(connection.file_descriptor)
-        self.broker.connection_closed(connection)
+        self._count_bytes(connection)
+        self.broker.counters.connections_closed += 1
 
     def touch(self, connection: Connection) -> None:
         """Send the connection's answers at the end of this round, or in one of their own."""
@@ -214,10 +215,17 @@ class Reactor:
                 connection.send_answers()
                 connection.resume_if_possible()
 
+    def _count_bytes(self, connection: Connection) -> None:
+        """Move what a connection has counted to the broker's counters."""
+        self.broker.counters.bytes_in += connection.bytes_in
+        self.broker.counters.bytes_out += connection.bytes_out
+        connection.bytes_in = connection.bytes_out = 0
+
     def _sweep(self) -> None:
         """Close connections that have stalled or idled too long, and look again later."""
         idle_ms_max = self.broker.config.connections_max_idle_ms
         for connection in list(self._connections.values()):
+            self._count_bytes(connection)
             reason = connection.stalled(self.now_ms)
             if reason is not None:
                 self.broker.counters.stalled_connections += 1

@@ -27,6 +27,7 @@ from kohort.broker.group import (
     Reply,
     SetTimer,
     TimerFired,
+    TopicsDeleted,
 )
 from kohort.broker.runtime.events import note_event
 from kohort.broker.runtime.request import Request
@@ -202,6 +203,16 @@ class Shard:
         self.core = core
         self.state = ShardState.ACTIVE
         self._carry_out(core.loaded(self._broker.clock.now_ms()))
+        self._forget_deleted_topics()
+
+    def _forget_deleted_topics(self) -> None:
+        """Drop offsets of topics that were deleted while nobody here was loaded to hear of it."""
+        topics = self._broker.metadata.snapshot().topics
+        gone = {
+            name for group in self.core.groups.values() for name, _ in group.offsets if name not in topics
+        }
+        if gone:
+            self.submit(TopicsDeleted(frozenset(gone)))
 
     def _fail(self) -> None:
         """Drop everything since the last flush that worked, and load the shard again."""

@@ -17,6 +17,7 @@ from structlog.testing import LogCapture
 from kohort.broker.handlers import table
 from kohort.broker.runtime.clock import ManualClock
 from kohort.broker.runtime.connection import MAX_REQUESTS_UNDER_WAY, STALLED_MS_MAX
+from kohort.broker.runtime.counters import BrokerCounters
 from kohort.broker.runtime.reactor import Reactor
 from kohort.broker.runtime.request import FileRange, Request
 from kohort.broker.runtime.timers import Timers
@@ -41,15 +42,12 @@ class World:
     def __init__(self, nursery: trio.Nursery) -> None:
         self.clock = ManualClock()
         self.asked: list[tuple[HeartbeatRequest, Request]] = []
-        self.counters = SimpleNamespace(
-            requests={}, connections_accepted=0, malformed_requests=0, stalled_connections=0
-        )
+        self.counters = BrokerCounters()
         broker = SimpleNamespace(
             clock=self.clock,
             config=SimpleNamespace(socket_request_max_bytes=1_000_000, connections_max_idle_ms=600_000),
             counters=self.counters,
             flusher=SimpleNamespace(start_round=lambda: None),
-            connection_closed=lambda connection: None,
         )
         broker.timers = Timers()
         self.broker = broker
@@ -124,6 +122,10 @@ async def test_answers_keep_the_order_of_their_requests(monkeypatch: pytest.Monk
         answers = await receive(stream, 3)
         assert [correlation for correlation, _ in answers] == [1, 2, 3]
         assert [body[-3:-1] for _, body in answers] == [b"\0\1", b"\0\2", b"\0\3"]
+        await stream.aclose()
+        await here.until(lambda: here.counters.connections_closed == 1)
+        assert here.counters.bytes_in == sum(len(frame(number)) for number in (1, 2, 3))
+        assert here.counters.bytes_out == sum(8 + len(body) for _, body in answers)
 
 
 async def test_an_abandoned_request_does_not_hold_up_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
