@@ -3,6 +3,7 @@
 Source: ReplicaManager.deleteRecordsOnLocalLog, Partition.deleteRecordsOnLeader.
 """
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kohort.broker.metadata import INTERNAL_TOPICS
@@ -29,7 +30,7 @@ async def handle(
 ) -> DeleteRecordsResponse:
     """Return each log's new start, once it is on the disk."""
     results = [
-        (topic.name, [_delete(broker, topic.name, asked) for asked in topic.partitions])
+        (topic.name, [await _delete(broker, topic.name, asked) for asked in topic.partitions])
         for topic in message.topics
     ]
     try:
@@ -42,15 +43,17 @@ async def handle(
     )
 
 
-def _delete(broker: "Broker", topic: str, asked: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
+async def _delete(
+    broker: "Broker", topic: str, asked: DeleteRecordsPartition
+) -> DeleteRecordsPartitionResult:
     index = asked.partition_index
     try:
-        return _result(index, _move_start(broker, topic, asked))
+        return _result(index, await _move_start(broker, topic, asked))
     except ApiError as error:
         return _result(index, NO_OFFSET, error.code)
 
 
-def _move_start(broker: "Broker", topic: str, asked: DeleteRecordsPartition) -> int:
+async def _move_start(broker: "Broker", topic: str, asked: DeleteRecordsPartition) -> int:
     """Return where the log begins afterwards. Raises: ApiError."""
     partition = broker.partitions.serving(topic, asked.partition_index)
     if topic in INTERNAL_TOPICS:
@@ -62,7 +65,8 @@ def _move_start(broker: "Broker", topic: str, asked: DeleteRecordsPartition) -> 
         raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
     if offset > partition.log.log_start_offset:
         try:
-            partition.log.delete_records_before(offset)
+            move = partial(partition.log.delete_records_before, offset)
+            await broker.partitions.between_writes(partition, move)
         except StorageError as error:
             partition.failed(error)
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR) from error

@@ -22,6 +22,7 @@ def handle(broker: "Broker", message: FetchRequest, request: "Request") -> Fetch
     try:
         context = broker.fetch_sessions.begin(message, request.version, now_ms)
     except ApiError as error:
+        broker.counters.request_failed(error.code)
         return refused(error.code)
     max_bytes = min(message.max_bytes, broker.config.fetch_max_bytes)
     min_bytes = min(message.min_bytes, max_bytes)

@@ -11,7 +11,13 @@ from kohort.storage import StorageError
 
 @pytest.fixture
 def world(tmp_path: Path) -> World:
-    return World(tmp_path)
+    return immediate(World(tmp_path))
+
+
+def immediate(world: World) -> World:
+    """Let whoever waits for a flush have it at once."""
+    world.flusher.immediate = True
+    return world
 
 
 async def ask(world: World, offset: int, *, topic: str = "t") -> tuple[int, int]:
@@ -55,7 +61,7 @@ async def test_offset_beyond_the_high_watermark_is_out_of_range(world: World, of
 
 
 async def test_new_start_outlives_a_crash(tmp_path: Path) -> None:
-    world = World(tmp_path)
+    world = immediate(World(tmp_path))
     world.create("t")
     world.fill("t", batches=5)
     await ask(world, 3)

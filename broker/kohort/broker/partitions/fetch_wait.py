@@ -111,10 +111,20 @@ class FetchWait:
             partition.waits.pop(self, None)
 
 
+def _count(broker: "Broker", reading: Reading) -> None:
+    broker.counters.fetched_bytes += reading.size_bytes
+    if reading.must_answer:
+        for _, outcome in reading.outcomes:
+            if isinstance(outcome, ErrorCode):
+                broker.counters.request_failed(outcome)
+
+
 def answer(broker: "Broker", message: FetchRequest, context: FetchContext, reading: Reading) -> FetchResponse:
     """Return the answer to a fetch, whole or as news of its session."""
     if context.is_stale:
+        broker.counters.request_failed(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
         return refused(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+    _count(broker, reading)
     if context.session is not None:
         return answer_changes(context.session, reading, message.isolation_level)
     session_id = 0

@@ -8,7 +8,7 @@ from uuid import UUID
 import structlog
 
 from kohort.broker.config import TopicConfig
-from kohort.broker.partitions.produced import check_produced, convert
+from kohort.broker.partitions.produced import check_produced, check_sizes, convert
 from kohort.broker.partitions.topic_settings import log_config_of
 from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.protocol.records import NO_PRODUCER_ID, BatchHeader, read_header
@@ -47,6 +47,7 @@ class Partition:
 
     __slots__ = (
         "_failed",
+        "_had_log",
         "_open_log",
         "_opening",
         "config",
@@ -88,6 +89,7 @@ class Partition:
         self.error_code: ErrorCode | None = None
         self.deleted = False
         self.opened = False
+        self._had_log = False
         self.waits: dict[Wait, None] = {}
         self._open_log = open_log
         self._opening = Lock()
@@ -120,6 +122,7 @@ class Partition:
         """Serve from `opened`: all that it holds is on disk, and with one replica that is committed."""
         opened.assign_epoch(self.leader_epoch)
         self.log = opened
+        self._had_log = True
         self.high_watermark = opened.log_end_offset
 
     @property
@@ -132,6 +135,11 @@ class Partition:
         log.error("a partition is offline", topic=self.topic, partition=self.index, error=str(error))
         self.offline = error
         self.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+
+    @property
+    def had_log(self) -> bool:
+        """Whether a log was opened: `log` is there, though it may have failed since."""
+        return self._had_log
 
     @property
     def serving_log(self) -> PartitionLog | None:
@@ -157,6 +165,7 @@ class Partition:
             return Appended(first.base_offset, timestamp_ms, self.log.log_start_offset, duplicate=True)
         if config.compression_type != "producer":
             records, headers = convert(config.compression_type, records, headers)
+            check_sizes(config, records, headers)
         base_offset = self._stage(records, headers, append_time_ms)
         timestamp_ms = NO_TIMESTAMP if append_time_ms is None else append_time_ms
         return Appended(base_offset, timestamp_ms, self.log.log_start_offset)
@@ -204,13 +213,18 @@ class Partition:
         self.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         self._wake()
 
-    def configure(self, config: TopicConfig) -> None:
-        """Work under changed settings from now on."""
-        self.config = config
-        self.durable = config.flush_messages == DURABLE_FLUSH_MESSAGES
+    def follow(self, config: TopicConfig, leader_epoch: int) -> None:
+        """Work under the topic's settings and the leader epoch that the metadata has from now on."""
         serving_log = self.serving_log
-        if serving_log is not None:
-            serving_log.config = log_config_of(config)
+        if config != self.config:
+            self.config = config
+            self.durable = config.flush_messages == DURABLE_FLUSH_MESSAGES
+            if serving_log is not None:
+                serving_log.config = log_config_of(config)
+        if leader_epoch > self.leader_epoch:
+            self.leader_epoch = leader_epoch
+            if serving_log is not None:
+                serving_log.assign_epoch(leader_epoch)
 
     def _wake(self) -> None:
         for wait in tuple(self.waits):

@@ -43,6 +43,14 @@ def check_produced(
     config: TopicConfig, records: bytes | memoryview, headers: Sequence[BatchHeader], now_ms: int
 ) -> None:
     """Raise the ApiError that Kafka answers for batches that the topic's settings forbid."""
+    check_sizes(config, records, headers)
+    if "compact" in config.cleanup_policy:
+        _check_keys(records)
+    _check_timestamps(config, records, headers, now_ms)
+
+
+def check_sizes(config: TopicConfig, records: bytes | memoryview, headers: Sequence[BatchHeader]) -> None:
+    """Raise MESSAGE_TOO_LARGE or RECORD_LIST_TOO_LARGE for what the topic has no room for."""
     for header in headers:
         if header.size_bytes > config.max_message_bytes:
             raise ApiError(
@@ -54,9 +62,6 @@ def check_produced(
             ErrorCode.RECORD_LIST_TOO_LARGE,
             f"{len(records)} bytes are more than segment.bytes, {config.segment_bytes}",
         )
-    if "compact" in config.cleanup_policy:
-        _check_keys(records)
-    _check_timestamps(config, records, headers, now_ms)
 
 
 def _check_keys(records: bytes | memoryview) -> None:

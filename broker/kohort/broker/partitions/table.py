@@ -1,6 +1,6 @@
 """Every partition that this broker leads, kept equal to the metadata."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING
@@ -136,6 +136,29 @@ class PartitionTable:
         self._unwatch()
         self.worker.shutdown(cancel_futures=True)
 
+    async def between_writes(self, partition: Partition, action: Callable[[], None]) -> None:
+        """Run `action` in the loop while nothing writes the partition's log: it may change its segments.
+
+        Raises: StorageError where the flush before it failed, or where `action` does.
+        """
+        acted = trio.Event()
+        failures: list[StorageError] = []
+
+        def act(error: StorageError | None) -> None:
+            try:
+                if error is not None:
+                    raise error
+                action()
+            except StorageError as failure:
+                failures.append(failure)
+            finally:
+                acted.set()
+
+        self._broker.flusher.request(partition, act)
+        await acted.wait()
+        if failures:
+            raise failures[0]
+
     async def save_log_starts(self) -> None:
         """Keep the start of every log on the disk. Raises: StorageError."""
         await trio.to_thread.run_sync(self._files.checkpoint)
@@ -171,8 +194,8 @@ class PartitionTable:
         partitions = self._by_name.setdefault(topic.name, [])
         self._by_id[topic.topic_id] = partitions
         for partition in partitions:
-            if partition is not None and partition.config != config:
-                partition.configure(config)
+            if partition is not None:
+                partition.follow(config, topic.partitions[partition.index].leader_epoch)
         made = [
             self._make(topic, config, state) if state.leader == self._broker.node_id else None
             for state in topic.partitions[len(partitions) :]
@@ -198,7 +221,7 @@ class PartitionTable:
             if partition is not None:
                 partition.delete()
                 self._files.leave(partition)
-                if partition.serving_log is None:
+                if not partition.had_log:
                     self._delete_files(partition)
                 else:  # What a flush is writing must be over, and the flusher knows when that is.
                     self._broker.flusher.request(partition, partial(self._flushed_last, partition))
@@ -216,8 +239,18 @@ class PartitionTable:
         self._broker.reactor.post(lambda: self._reopen_later(partition))
 
     def _reopen_later(self, partition: Partition) -> None:
-        """Open the log again after a while; each failed attempt makes it a longer one."""
+        """Open the log again after a while; each failed attempt makes it a longer one.
+
+        Flushes that were asked for before the failure must have failed by then: they would succeed on
+        the new log, which has nothing of what they were for.
+        """
         attempt = self._attempts.get(partition, 0)
+        if not attempt and partition.had_log:
+            self._broker.flusher.request(partition, lambda _: self._set_reopening(partition, attempt))
+        else:
+            self._set_reopening(partition, attempt)
+
+    def _set_reopening(self, partition: Partition, attempt: int) -> None:
         self._attempts[partition] = attempt + 1
         delay_ms = REOPEN_DELAYS_MS[min(attempt, len(REOPEN_DELAYS_MS) - 1)]
         deadline_ms = self._broker.clock.now_ms() + delay_ms

@@ -60,10 +60,13 @@ class FakeFlusher:
     """Keeps what was asked for until `flush`."""
 
     def __init__(self) -> None:
+        self.immediate = False
         self.waiting: dict[Partition, list[Callable[[StorageError | None], None]]] = {}
 
     def request(self, partition: Partition, done: Callable[[StorageError | None], None]) -> None:
         self.waiting.setdefault(partition, []).append(done)
+        if self.immediate:
+            self.flush()
 
     def flush(self) -> None:
         waiting, self.waiting = self.waiting, {}
@@ -184,6 +187,7 @@ class World:
     def reopen_failed(self) -> None:
         """Let the next attempts to open failed logs be made, and wait for their outcome."""
         self.run_posted()
+        self.flusher.flush()
         self.advance(10_000)
         self.run_posted()
 

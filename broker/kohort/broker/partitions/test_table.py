@@ -7,6 +7,7 @@ from kohort.broker.metadata import Mutation, PartitionState, TopicState
 from kohort.broker.partitions.test_support import NODE_ID, World
 from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.storage import StorageError
+from kohort.storage.memory_filesystem import MemoryFileSystem
 
 
 @pytest.fixture
@@ -185,3 +186,46 @@ def test_other_partitions_serve_while_one_is_offline(world: World) -> None:
     world.partition("t", 0).failed(StorageError("the disk is gone"))
     world.fill("t", 1)
     assert world.partition("t", 1).high_watermark == 1
+
+
+def test_new_leader_epoch_holds_at_once(world: World) -> None:
+    topic_id = world.create("t", epoch=1)
+    partition = world.partition("t")
+    world.fill("t")
+    world.create("t", epoch=2, topic_id=topic_id)
+    world.fill("t")
+    assert (partition.leader_epoch, partition.log.end_offset_for_epoch(1)) == (2, (1, 1))
+
+
+async def test_action_between_writes_hears_of_a_failed_flush(world: World) -> None:
+    world.create("t")
+    partition = world.partition("t")
+    world.flusher.immediate = True
+    done: list[int] = []
+    await world.table.between_writes(partition, lambda: done.append(1))
+    partition.log.close()
+    with pytest.raises(StorageError):
+        await world.table.between_writes(partition, lambda: done.append(2))
+    assert done == [1]
+
+
+def test_failed_log_is_opened_again_after_the_flushes_that_waited_for_it() -> None:
+    disk = MemoryFileSystem()
+    world = World(Path("/data"), disk)
+    world.create("t")
+    partition = world.partition("t")
+    world.stage("t")
+    disk.syncs_until_failure = 0
+    world.flusher.request(partition, lambda error: None)
+    world.flusher.flush()
+    late: list[StorageError | None] = []
+    world.flusher.request(partition, late.append)
+    world.run_posted()
+    world.advance(10_000)
+    world.run_posted()
+    assert partition.offline is not None
+    world.flusher.flush()
+    assert late[0] is not None
+    world.advance(10_000)
+    world.run_posted()
+    assert partition.offline is None
