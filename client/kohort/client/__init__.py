@@ -1,1 +1,116 @@
-"""kohort.client"""
+"""The client library: consumer, producer and admin for kohort and for Apache Kafka.
+
+from kohort.client import Admin, Consumer, Producer          # blocking
+from kohort.client.aio import Admin, Consumer, Producer      # trio or asyncio
+"""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kohort.client.admin_values import (
+        ClusterDescription,
+        ConfigEntry,
+        ConfigSource,
+        GroupDescription,
+        GroupListing,
+        MemberDescription,
+        NewTopic,
+        ResourceType,
+    )
+    from kohort.client.assignors import Assignor, Subscription
+    from kohort.client.blocking.admin import Admin
+    from kohort.client.blocking.consumer import Consumer
+    from kohort.client.blocking.producer import Delivery, Producer
+    from kohort.client.errors import (
+        BrokerError,
+        ClosedError,
+        CommitFailedError,
+        ConfigurationError,
+        KohortError,
+        NetworkError,
+        NoOffsetError,
+        RequestTimeoutError,
+        UnsupportedVersionError,
+    )
+    from kohort.client.listener import RebalanceListener
+    from kohort.client.offsets import EARLIEST, LATEST
+    from kohort.client.values import (
+        ConsumerRecord,
+        Node,
+        OffsetAndMetadata,
+        OffsetAndTimestamp,
+        PartitionInfo,
+        RecordMetadata,
+        TopicDescription,
+        TopicPartition,
+    )
+
+_HOME = {
+    "admin_values": (
+        "ClusterDescription ConfigEntry ConfigSource GroupDescription GroupListing MemberDescription NewTopic"
+        " ResourceType"
+    ),
+    "assignors": "Assignor Subscription",
+    "blocking.admin": "Admin",
+    "blocking.consumer": "Consumer",
+    "blocking.producer": "Delivery Producer",
+    "errors": (
+        "BrokerError ClosedError CommitFailedError ConfigurationError KohortError NetworkError NoOffsetError"
+        " RequestTimeoutError UnsupportedVersionError"
+    ),
+    "listener": "RebalanceListener",
+    "offsets": "EARLIEST LATEST",
+    "values": (
+        "ConsumerRecord Node OffsetAndMetadata OffsetAndTimestamp PartitionInfo RecordMetadata"
+        " TopicDescription TopicPartition"
+    ),
+}
+_MODULE_OF = {name: module for module, names in _HOME.items() for name in names.split()}
+
+__all__ = [
+    "EARLIEST",
+    "LATEST",
+    "Admin",
+    "Assignor",
+    "BrokerError",
+    "ClosedError",
+    "ClusterDescription",
+    "CommitFailedError",
+    "ConfigEntry",
+    "ConfigSource",
+    "ConfigurationError",
+    "Consumer",
+    "ConsumerRecord",
+    "Delivery",
+    "GroupDescription",
+    "GroupListing",
+    "KohortError",
+    "MemberDescription",
+    "NetworkError",
+    "NewTopic",
+    "NoOffsetError",
+    "Node",
+    "OffsetAndMetadata",
+    "OffsetAndTimestamp",
+    "PartitionInfo",
+    "Producer",
+    "RebalanceListener",
+    "RecordMetadata",
+    "RequestTimeoutError",
+    "ResourceType",
+    "Subscription",
+    "TopicDescription",
+    "TopicPartition",
+    "UnsupportedVersionError",
+]
+
+
+def __getattr__(name: str) -> object:
+    """Import a public name at its first use: whoever needs the admin alone does not load the consumer."""
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module  # noqa: PLC0415
+
+    value: object = getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+    globals()[name] = value
+    return value

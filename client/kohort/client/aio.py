@@ -3,7 +3,9 @@
 from kohort.client.aio import Admin, Consumer, Producer
 """
 
+from kohort.client.admin import Admin
 from kohort.client.consumer import Consumer
 from kohort.client.listener import AsyncRebalanceListener as RebalanceListener
+from kohort.client.producer import Delivery, Producer
 
-__all__ = ["Consumer", "RebalanceListener"]
+__all__ = ["Admin", "Consumer", "Delivery", "Producer", "RebalanceListener"]

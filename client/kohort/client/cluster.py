@@ -86,7 +86,7 @@ class Cluster:
         self, request: Message, answer: type[Answer], *, timeout_ms: float | None = None
     ) -> Answer:
         """Return the answer of whichever broker can be reached. Raises: KohortError."""
-        connection = await self._any_connection()
+        connection = await self.any_connection()
         return await connection.request(request, answer, timeout_ms=self._timeout_ms(timeout_ms))
 
     async def request(
@@ -205,7 +205,7 @@ class Cluster:
         """Return the broker that coordinates a group. Raises: BrokerError."""
         found = self._coordinators.get(group_id)
         if found is None:
-            connection = await self._any_connection()
+            connection = await self.any_connection()
             several = connection.version_of(FindCoordinatorRequest) >= 4
             request = FindCoordinatorRequest(
                 key="" if several else group_id, coordinator_keys=(group_id,) if several else ()
@@ -240,7 +240,8 @@ class Cluster:
         """Return a connection to a broker that was told of, such as a coordinator. Raises: NetworkError."""
         return await self._connect(node.host, node.port, channel)
 
-    async def _any_connection(self) -> Connection:
+    async def any_connection(self) -> Connection:
+        """Return a connection to whichever broker can be reached. Raises: NetworkError, retriable."""
         for (_, _, channel), each in self._connections.items():
             if channel == MAIN and each.is_open:
                 return each

@@ -8,14 +8,13 @@ from typing import Self, Unpack
 import anyio
 
 from kohort.client.config import ConsumerOptions, consumer_config
-from kohort.client.consumer_session import ConsumerSession
+from kohort.client.consumer_session import CLOSE_TIMEOUT_MS, NO_GROUP, ConsumerSession
+from kohort.client.errors import ConfigurationError
 from kohort.client.listener import AsyncRebalanceListener
 from kohort.client.membership import Assign, Handover, Revoke
 from kohort.client.offsets import EARLIEST, LATEST
 from kohort.client.retry import Deadline
 from kohort.client.values import ConsumerRecord, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
-
-CLOSE_TIMEOUT_MS = 5_000
 
 
 class Consumer:
@@ -35,7 +34,10 @@ class Consumer:
         listener: AsyncRebalanceListener | None = None,
         **options: Unpack[ConsumerOptions],
     ) -> None:
-        self._session = ConsumerSession(consumer_config(options))
+        config = consumer_config(options)
+        if topics and config.group_id is None:
+            raise ConfigurationError(NO_GROUP)
+        self._session = ConsumerSession(config)
         self._listener = listener or AsyncRebalanceListener()
         self._first_topics = topics
 

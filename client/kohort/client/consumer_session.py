@@ -27,6 +27,8 @@ from kohort.protocol.errors import ErrorCode
 logger = logging.getLogger(__name__)
 
 MISSING_TOPIC_CHECK_MS = 1_000
+CLOSE_TIMEOUT_MS = 5_000
+NO_GROUP = "topics are shared out by a group: give a group_id, or read partitions of your choice with assign"
 CLOSE_REASON = "the consumer is being closed"
 
 
@@ -81,7 +83,7 @@ class ConsumerSession:
     def subscribe(self, topics: Iterable[str], pattern: re.Pattern[str] | None) -> None:
         """Let the group assign partitions of these topics, or of those whose whole name matches."""
         if self.membership is None:
-            raise ConfigurationError("subscribe needs a group_id; without one, use assign")
+            raise ConfigurationError(NO_GROUP)
         self._topics = tuple(sorted(set(topics)))
         self._pattern = pattern
         self._next_auto_commit_ms = monotonic_ms() + self.config.auto_commit_interval_ms
@@ -116,7 +118,7 @@ class ConsumerSession:
         if self.fetcher.error is not None:
             return True
         membership = self.membership
-        if membership is not None and (membership.handover is not None or membership.error is not None):
+        if membership is not None and (membership.has_handover or membership.error is not None):
             return True
         return self.config.enable_auto_commit and monotonic_ms() >= self._next_auto_commit_ms
 

@@ -43,16 +43,16 @@ class GroupTask:
     async def run(self) -> None:
         """Serve the membership until cancelled."""
         while True:
-            request = self._membership.next_request(monotonic_ms())
+            membership = self._membership  # An answer belongs to who asked, even if the user moves on.
+            request = membership.next_request(monotonic_ms())
             if isinstance(request, Wait):
                 await self._wait(request)
                 continue
             try:
-                await self._perform(request)
+                await self._perform(membership, request)
             except KohortError as error:
                 logger.debug("group %s: %s", self._group_id, error)
-                self._cluster.forget_coordinator(self._group_id)
-                self._membership.failed(error, monotonic_ms())
+                membership.failed(error, monotonic_ms())
             self._news()
 
     async def leave(self, reason: str, timeout_ms: float) -> None:
@@ -65,25 +65,26 @@ class GroupTask:
         timeout_ms = None if wait.until_ms is None else max(0, wait.until_ms - monotonic_ms())
         await self._changed.wait(timeout_ms)
 
-    async def _perform(self, request: FindCoordinator | Send | HandOut) -> None:
+    async def _perform(self, membership: Membership, request: FindCoordinator | Send | HandOut) -> None:
         if isinstance(request, FindCoordinator):
+            self._cluster.forget_coordinator(self._group_id)
             await self._cluster.coordinator(self._group_id)
-            self._membership.coordinator_found()
+            membership.coordinator_found()
         elif isinstance(request, HandOut):
-            await self._hand_out(request)
+            await self._hand_out(membership, request)
         else:
-            await self._send(request)
+            await self._send(membership, request)
 
-    async def _hand_out(self, request: HandOut) -> None:
+    async def _hand_out(self, membership: Membership, request: HandOut) -> None:
         await self._cluster.refresh_metadata(request.topics)
-        if self._membership.state is not State.ASSIGNING:
+        if membership.state is not State.ASSIGNING:
             return
         try:
-            self._membership.hand_out(self._cluster.metadata.partition_counts())
+            membership.hand_out(self._cluster.metadata.partition_counts())
         except Exception as error:  # noqa: BLE001 - An assignor is the user's code; poll raises what it did.
-            self._membership.assignor_failed(error)
+            membership.assignor_failed(error)
 
-    async def _send(self, send: Send) -> None:
+    async def _send(self, membership: Membership, send: Send) -> None:
         request = send.request
         if isinstance(request, LeaveGroupRequest):
             await self._send_leave(request, send.timeout_ms)
@@ -96,7 +97,7 @@ class GroupTask:
         answer = await self._cluster.request_coordinator(
             self._group_id, request, kind, channel=GROUP, timeout_ms=send.timeout_ms
         )
-        self._membership.answered(answer, monotonic_ms())
+        membership.answered(answer, monotonic_ms())
 
     async def _send_leave(self, request: LeaveGroupRequest, timeout_ms: float) -> None:
         try:

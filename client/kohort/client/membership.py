@@ -175,6 +175,11 @@ class Membership:
         """The user has got records and works on them: the poll interval runs."""
         self._last_poll_ms = now_ms
 
+    @property
+    def has_handover(self) -> bool:
+        """Whether the user's side has something to do."""
+        return self.handover is not None or self._in_hand is not None
+
     def begin_handover(self) -> Handover | None:
         """Return what the user's side has to do now; the same again if it did not get to its end."""
         if self._in_hand is None:
@@ -221,7 +226,7 @@ class Membership:
             return self._go_idle()
         if not self._coordinator_known:
             return FindCoordinator()
-        if self.state is State.OUTSIDE and self.handover is None and self._in_hand is None:
+        if self.state is State.OUTSIDE and not self.has_handover:
             return self._join()
         if self.state is State.ASSIGNING:
             return HandOut(frozenset(topic for each in self._subscriptions.values() for topic in each.topics))

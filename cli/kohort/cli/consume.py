@@ -1,0 +1,163 @@
+"""`kohort consume`: records of topics, as lines."""
+
+import signal
+import sys
+from types import FrameType
+
+import click
+
+from kohort.cli.formats import Format, make_format
+from kohort.cli.options import API_TIMEOUT_MS, bootstrap_option, require_broker
+from kohort.client import BrokerError, Consumer, TopicPartition
+from kohort.client.config import ConsumerOptions
+from kohort.protocol.errors import ErrorCode
+
+POLL_MS = 1_000
+
+
+class _OffsetType(click.ParamType[int | str]):
+    """earliest, latest, or a number."""
+
+    name = "offset"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
+        text = str(value)
+        if text in {"earliest", "latest"}:
+            return text
+        if not text.isdecimal():
+            self.fail(f"{text!r} is not an offset: give earliest, latest or a number", param, ctx)
+        return int(text)
+
+
+@click.command()
+@click.argument("topics", metavar="TOPIC...", nargs=-1, required=True)
+@click.option("--group", "-g", help="Read as a member of this group, and commit.")
+@click.option(
+    "--from-beginning", is_flag=True, help="Begin with the first record, where no offset is committed."
+)
+@click.option("--max-messages", "-n", type=click.IntRange(1), help="Stop after so many records.")
+@click.option(
+    "--format",
+    "form",
+    default="value",
+    show_default=True,
+    help="value, key-value, json, or a template such as '{key}: {value}'.",
+)
+@click.option(
+    "--partition",
+    "-p",
+    "partitions",
+    multiple=True,
+    type=click.IntRange(0),
+    help="Read only this partition; may be repeated.",
+)
+@click.option("--offset", type=_OffsetType(), help="Begin at earliest, latest or this offset.")
+@click.option("--timeout-ms", type=click.IntRange(1), help="Stop when nothing has come for so long.")
+@click.option("--quiet", "-q", is_flag=True, help="Don't say how many records were read.")
+@bootstrap_option
+def consume(
+    *,
+    topics: tuple[str, ...],
+    group: str | None,
+    from_beginning: bool,
+    max_messages: int | None,
+    form: str,
+    partitions: tuple[int, ...],
+    offset: int | str | None,
+    timeout_ms: int | None,
+    quiet: bool,
+    servers: str,
+) -> None:
+    """Print the records of topics, one on a line, until Ctrl-C.
+
+    Without --group it reads all partitions from their ends, and commits nothing.
+
+    \b
+    kohort consume numbers --from-beginning --max-messages 10
+    kohort consume flights --group readers --format '{partition}@{offset} {key} {value}'
+    """
+    if group is not None and (partitions or offset is not None):
+        raise click.UsageError("--partition and --offset are for reading without --group")
+    if from_beginning and offset is not None:
+        raise click.UsageError("give --from-beginning or --offset, not both")
+    show = make_format(form)
+    options: ConsumerOptions = {
+        "bootstrap_servers": require_broker(servers),
+        "client_id": "kohort-cli",
+        "default_api_timeout_ms": API_TIMEOUT_MS,
+        "auto_offset_reset": "earliest" if from_beginning or offset == "earliest" else "latest",
+        "allow_auto_create_topics": False,
+    }
+    if group is not None:
+        options["group_id"] = group
+    signal.signal(signal.SIGTERM, _interrupt)
+    counter = _Counter(max_messages)
+    try:
+        with Consumer(**options) as consumer:
+            _begin(consumer, topics, group, partitions, offset)
+            _print_records(consumer, show, counter, timeout_ms)
+    except KeyboardInterrupt:
+        pass  # That is how one ends it; the consumer has committed and left its group.
+    if not quiet:
+        click.echo(f"{counter.count:,} record{'' if counter.count == 1 else 's'} read", err=True)
+
+
+class _Counter:
+    """How many records were printed, and how many may be."""
+
+    def __init__(self, most: int | None) -> None:
+        self.count = 0
+        self._most = most
+
+    @property
+    def left(self) -> int | None:
+        return None if self._most is None else self._most - self.count
+
+
+def _begin(
+    consumer: Consumer,
+    topics: tuple[str, ...],
+    group: str | None,
+    partitions: tuple[int, ...],
+    offset: int | str | None,
+) -> None:
+    existing = [each for topic in topics for each in consumer.partitions_for(topic)]
+    if group is not None:
+        consumer.subscribe(*topics)
+        return
+    wanted = [each for each in existing if not partitions or each.partition in partitions]
+    missing = [TopicPartition(topic, each) for topic in topics for each in partitions]
+    for each in missing:
+        if each not in existing:
+            raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"partition {each} does not exist")
+    consumer.assign(*wanted)
+    if isinstance(offset, int):
+        for each in wanted:
+            consumer.seek(each, offset)
+
+
+def _print_records(consumer: Consumer, show: Format, counter: _Counter, timeout_ms: int | None) -> None:
+    """Print until the count is reached or nothing comes any more; what is printed counts as consumed."""
+    out = sys.stdout.buffer
+    while counter.left != 0:
+        records = consumer.poll(timeout_ms=timeout_ms or POLL_MS, max_records=_at_most(counter.left))
+        if not records and timeout_ms is not None:
+            return
+        printed = 0
+        try:
+            for record in records:
+                out.write(show(record) + b"\n")
+                printed += 1
+            out.flush()
+        finally:
+            counter.count += printed
+            for record in reversed(records[printed:]):  # Interrupted: the rest is for whoever reads next.
+                consumer.seek(TopicPartition(record.topic, record.partition), record.offset)
+
+
+def _at_most(left: int | None) -> int | None:
+    return None if left is None else min(left, 500)
+
+
+def _interrupt(signum: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt

@@ -1,0 +1,91 @@
+"""How `kohort consume` prints a record."""
+
+import base64
+import json
+import string
+from collections.abc import Callable
+
+import click
+
+from kohort.client import ConsumerRecord
+
+Format = Callable[[ConsumerRecord], bytes]
+FIELDS = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
+
+
+def make_format(text: str) -> Format:
+    """Return the function that `--format` names: value, key-value, json or a template of its own.
+
+    Raises: click.UsageError for a template with a field that no record has.
+    """
+    named = {"value": _value, "key-value": _key_value, "json": _json}
+    if text in named:
+        return named[text]
+    template = text.replace("\\t", "\t").replace("\\n", "\n")
+    problem = _problem_of(template)
+    if problem is not None:
+        fields = ", ".join(f"{{{name}}}" for name in FIELDS)
+        raise click.UsageError(
+            f"--format {text!r}: {problem}; give value, key-value, json, or a template with {fields}"
+        )
+    return lambda record: template.format(**_fields(record)).encode()
+
+
+def _problem_of(template: str) -> str | None:
+    """Return what is wrong with a template, None if nothing is."""
+    try:
+        used = [name for _, name, _, _ in string.Formatter().parse(template) if name is not None]
+        unknown = [name for name in used if name not in FIELDS]
+        if unknown:
+            return f"there is no field {unknown[0]!r}"
+        template.format(**_fields(ConsumerRecord("", 0, 0, 0, b"", b"")))
+    except ValueError as error:
+        return str(error)
+    return None if used else "it names no field"
+
+
+def _value(record: ConsumerRecord) -> bytes:
+    return b"" if record.value is None else record.value
+
+
+def _key_value(record: ConsumerRecord) -> bytes:
+    return (b"" if record.key is None else record.key) + b"\t" + _value(record)
+
+
+def _json(record: ConsumerRecord) -> bytes:
+    fields = {
+        "topic": record.topic,
+        "partition": record.partition,
+        "offset": record.offset,
+        "timestamp_ms": record.timestamp_ms,
+        "key": _json_text(record.key),
+        "value": _json_text(record.value),
+        "headers": [[name, _json_text(value)] for name, value in record.headers],
+    }
+    return json.dumps(fields, ensure_ascii=False).encode()
+
+
+def _json_text(data: bytes | None) -> str | dict[str, str] | None:
+    """Return text as a string, and anything else as {"base64": ...}."""
+    if data is None:
+        return None
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(data).decode()}
+
+
+def _fields(record: ConsumerRecord) -> dict[str, object]:
+    return {
+        "topic": record.topic,
+        "partition": record.partition,
+        "offset": record.offset,
+        "timestamp": record.timestamp_ms,
+        "key": _text(record.key),
+        "value": _text(record.value),
+        "headers": ",".join(f"{name}:{_text(value)}" for name, value in record.headers),
+    }
+
+
+def _text(data: bytes | None) -> str:
+    return "null" if data is None else data.decode(errors="backslashreplace")

@@ -1,0 +1,207 @@
+"""`kohort groups`."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import click
+
+from kohort.cli.group_tables import (
+    OffsetRow,
+    assigned_partitions,
+    group_note,
+    list_table,
+    members_table,
+    offset_rows,
+    offsets_table,
+    partition_count,
+    state_table,
+)
+from kohort.cli.options import bootstrap_option, json_option, print_json
+from kohort.cli.topics import open_admin
+from kohort.client import LATEST, Admin, BrokerError, GroupDescription
+from kohort.protocol.errors import ErrorCode
+
+GROUP_STATES = ("Empty", "PreparingRebalance", "CompletingRebalance", "Stable", "Dead")
+
+
+@click.group()
+def groups() -> None:
+    """List consumer groups, and describe their offsets and members."""
+
+
+@groups.command("list")
+@click.option("--state", "with_state", is_flag=True, help="Print the state of each group.")
+@click.option("--type", "with_type", is_flag=True, help="Print the type of each group.")
+@click.option(
+    "--in-state",
+    "states",
+    multiple=True,
+    type=click.Choice(GROUP_STATES, case_sensitive=False),
+    help="List only groups in this state; may be repeated.",
+)
+@json_option
+@bootstrap_option
+def list_groups(
+    with_state: bool, with_type: bool, states: tuple[str, ...], as_json: bool, servers: str
+) -> None:
+    """Print the groups."""
+    with open_admin(servers) as admin:
+        found = admin.list_groups(states=states)
+    if as_json:
+        print_json(
+            [
+                {
+                    "group": each.group_id,
+                    "type": each.type,
+                    "state": each.state,
+                    "protocol_type": each.protocol_type,
+                }
+                for each in found
+            ]
+        )
+        return
+    for line in list_table(found, state=with_state, type_=with_type):
+        click.echo(line)
+
+
+@groups.command()
+@click.argument("group_ids", metavar="GROUP...", nargs=-1)
+@click.option("--all-groups", is_flag=True, help="Describe every group.")
+@click.option(
+    "--offsets", "what", flag_value="offsets", default="offsets", help="Offsets and lag.  [default]"
+)
+@click.option("--members", "what", flag_value="members", help="The members.")
+@click.option("--state", "what", flag_value="state", help="State, coordinator and assignor.")
+@click.option("--verbose", is_flag=True, help="Also print epochs, and with --members the assignments.")
+@json_option
+@bootstrap_option
+def describe(
+    *,
+    group_ids: tuple[str, ...],
+    all_groups: bool,
+    what: str,
+    verbose: bool,
+    as_json: bool,
+    servers: str,
+) -> None:
+    """Describe groups: how far each has read, who is in it, or how it is."""
+    if bool(group_ids) == all_groups:
+        raise click.UsageError("give the names of groups, or --all-groups")
+    view = _VIEWS[what]
+    with open_admin(servers) as admin:
+        wanted = group_ids or tuple(each.group_id for each in admin.list_groups())
+        described = [(group, view.collect(admin, group)) for group in map(_describer(admin), wanted)]
+    if as_json:
+        print_json([view.as_json(group, rows) for group, rows in described])
+        return
+    for group, rows in described:
+        note = group_note(group)
+        if note is not None:
+            click.echo(f"\n{note}", err=True)
+        lines = view.lines(group, rows, verbose)
+        if lines:
+            click.echo("")
+        for line in lines:
+            click.echo(line)
+
+
+def _describer(admin: Admin) -> Callable[[str], GroupDescription]:
+    def describe_one(group_id: str) -> GroupDescription:
+        try:
+            return admin.describe_groups(group_id)[group_id]
+        except BrokerError as error:
+            if error.code is ErrorCode.GROUP_ID_NOT_FOUND:
+                raise BrokerError(error.code, f"Group {group_id} not found.") from None
+            raise
+
+    return describe_one
+
+
+def _collect_offsets(admin: Admin, group: GroupDescription) -> list[OffsetRow]:
+    committed = admin.list_group_offsets(group.group_id)
+    partitions = set(committed).union(*(assigned_partitions(each) for each in group.members))
+    existing = set(admin.list_topics(include_internal=True))
+    wanted = sorted(each for each in partitions if each.topic in existing)
+    ends = admin.list_offsets(dict.fromkeys(wanted, LATEST)) if wanted else {}
+    return offset_rows(group, committed, {each: value.offset for each, value in ends.items()})
+
+
+def _nothing(admin: Admin, group: GroupDescription) -> list[OffsetRow]:
+    return []
+
+
+def _offset_lines(group: GroupDescription, rows: list[OffsetRow], verbose: bool) -> list[str]:
+    return offsets_table(rows, verbose=verbose) if rows else []
+
+
+def _member_lines(group: GroupDescription, rows: list[OffsetRow], verbose: bool) -> list[str]:
+    return members_table(group, verbose=verbose)
+
+
+def _state_lines(group: GroupDescription, rows: list[OffsetRow], verbose: bool) -> list[str]:
+    return state_table(group, verbose=verbose)
+
+
+def _offsets_json(group: GroupDescription, rows: list[OffsetRow]) -> dict[str, object]:
+    return {
+        "group": group.group_id,
+        "state": group.state,
+        "offsets": [
+            {
+                "topic": None if each.partition is None else each.partition.topic,
+                "partition": None if each.partition is None else each.partition.partition,
+                "leader_epoch": each.leader_epoch,
+                "current_offset": each.current_offset,
+                "log_end_offset": each.log_end_offset,
+                "lag": each.lag,
+                "consumer_id": None if each.member is None else each.member.member_id,
+                "host": None if each.member is None else each.member.host,
+                "client_id": None if each.member is None else each.member.client_id,
+            }
+            for each in rows
+        ],
+    }
+
+
+def _members_json(group: GroupDescription, rows: list[OffsetRow]) -> dict[str, object]:
+    return {
+        "group": group.group_id,
+        "state": group.state,
+        "members": [
+            {
+                "consumer_id": each.member_id,
+                "group_instance_id": each.group_instance_id,
+                "host": each.host,
+                "client_id": each.client_id,
+                "partitions": partition_count(each),
+                "assignment": {topic: list(owned) for topic, owned in sorted(each.assignment.items())},
+            }
+            for each in group.members
+        ],
+    }
+
+
+def _state_json(group: GroupDescription, rows: list[OffsetRow]) -> dict[str, object]:
+    return {
+        "group": group.group_id,
+        "state": group.state,
+        "coordinator": {"id": group.coordinator.node_id, "address": group.coordinator.address},
+        "assignment_strategy": group.assignor or None,
+        "members": len(group.members),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _View:
+    """One way to describe a group."""
+
+    collect: Callable[[Admin, GroupDescription], list[OffsetRow]]
+    lines: Callable[[GroupDescription, list[OffsetRow], bool], list[str]]
+    as_json: Callable[[GroupDescription, list[OffsetRow]], dict[str, object]]
+
+
+_VIEWS = {
+    "offsets": _View(_collect_offsets, _offset_lines, _offsets_json),
+    "members": _View(_nothing, _member_lines, _members_json),
+    "state": _View(_nothing, _state_lines, _state_json),
+}

@@ -1,0 +1,124 @@
+"""The asynchronous admin client, under trio and asyncio."""
+
+from collections.abc import Iterable, Mapping
+from types import TracebackType
+from typing import Self, Unpack
+
+from kohort.client.admin_groups import GroupAdmin
+from kohort.client.admin_topics import TopicAdmin
+from kohort.client.admin_values import (
+    ClusterDescription,
+    ConfigEntry,
+    GroupDescription,
+    GroupListing,
+    NewTopic,
+    ResourceType,
+)
+from kohort.client.cluster import Cluster
+from kohort.client.config import AdminOptions, admin_config
+from kohort.client.offsets import list_offsets
+from kohort.client.values import OffsetAndMetadata, OffsetAndTimestamp, TopicDescription, TopicPartition
+
+
+class Admin:
+    """Asks and changes what a cluster holds: topics, settings, groups, offsets.
+
+    async with Admin(bootstrap_servers="localhost:9092") as admin:
+        await admin.create_topics(NewTopic("flights", partitions=8))
+
+    Everything raises a BrokerError with Kafka's code where a broker refuses.
+    """
+
+    def __init__(self, **options: Unpack[AdminOptions]) -> None:
+        self._cluster = Cluster(admin_config(options))
+        self._topics = TopicAdmin(self._cluster)
+        self._groups = GroupAdmin(self._cluster)
+
+    async def __aenter__(self) -> Self:
+        await self._cluster.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._cluster.__aexit__(kind, error, trace)
+
+    async def describe_cluster(self) -> ClusterDescription:
+        """Return the cluster's id and brokers."""
+        return await self._topics.describe_cluster()
+
+    async def list_topics(self, *, include_internal: bool = False) -> tuple[str, ...]:
+        """Return the names of the topics, sorted."""
+        return await self._topics.names(include_internal=include_internal)
+
+    async def describe_topics(self, *names: str) -> dict[str, TopicDescription]:
+        """Return these topics with their partitions. Raises: BrokerError if one does not exist."""
+        return await self._topics.describe(names)
+
+    async def create_topics(self, *topics: NewTopic, validate_only: bool = False) -> None:
+        """Make these topics, or check that they could be made."""
+        await self._topics.create(topics, validate_only=validate_only)
+
+    async def delete_topics(self, *names: str) -> None:
+        """Delete these topics."""
+        await self._topics.delete(names)
+
+    async def create_partitions(self, counts: Mapping[str, int]) -> None:
+        """Give each topic more partitions, up to this number."""
+        await self._topics.create_partitions(counts)
+
+    async def delete_records(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Delete what lies before these offsets; return the new first offsets."""
+        return await self._topics.delete_records(offsets)
+
+    async def describe_configs(self, resource: ResourceType, name: str) -> dict[str, ConfigEntry]:
+        """Return the settings of a topic, a broker (its id as the name) or a group."""
+        return await self._topics.describe_configs(resource, name)
+
+    async def alter_configs(
+        self,
+        resource: ResourceType,
+        name: str,
+        *,
+        values: Mapping[str, str] | None = None,
+        delete: Iterable[str] = (),
+    ) -> None:
+        """Set some settings and take others back to their defaults; the rest stays."""
+        await self._topics.alter_configs(resource, name, values or {}, tuple(delete))
+
+    async def list_groups(
+        self, *, states: Iterable[str] = (), types: Iterable[str] = ()
+    ) -> tuple[GroupListing, ...]:
+        """Return the groups of all brokers, sorted; of these states and types only, if given."""
+        return await self._groups.listing(tuple(states), tuple(types))
+
+    async def describe_groups(self, *group_ids: str) -> dict[str, GroupDescription]:
+        """Return these groups with their members. Raises: BrokerError if one does not exist."""
+        return {each: await self._groups.describe(each) for each in group_ids}
+
+    async def delete_groups(self, *group_ids: str) -> None:
+        """Delete these groups with their offsets; they must be empty."""
+        for each in group_ids:
+            await self._groups.delete(each)
+
+    async def list_group_offsets(
+        self, group_id: str, partitions: Iterable[TopicPartition] | None = None
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Return what a group has committed, of all partitions or of these."""
+        return await self._groups.offsets(group_id, None if partitions is None else tuple(partitions))
+
+    async def alter_group_offsets(
+        self, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]
+    ) -> None:
+        """Commit in the name of a group that has no members."""
+        await self._groups.alter_offsets(group_id, offsets)
+
+    async def delete_group_offsets(self, group_id: str, *partitions: TopicPartition) -> None:
+        """Let a group forget its offsets of partitions to which it does not subscribe."""
+        await self._groups.delete_offsets(group_id, partitions)
+
+    async def list_offsets(
+        self, timestamps: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, OffsetAndTimestamp]:
+        """Return the first offset at or after each timestamp in ms, or for LATEST or EARLIEST."""
+        return await self._cluster.retrying(lambda: list_offsets(self._cluster, timestamps))

@@ -1,0 +1,123 @@
+"""The blocking admin client."""
+
+from collections.abc import Iterable, Mapping
+from types import TracebackType
+from typing import Self, Unpack
+
+from kohort.client import admin
+from kohort.client.admin_values import (
+    ClusterDescription,
+    ConfigEntry,
+    GroupDescription,
+    GroupListing,
+    NewTopic,
+    ResourceType,
+)
+from kohort.client.config import AdminOptions
+from kohort.client.loop_thread import LoopThread, close_at_exit
+from kohort.client.values import OffsetAndMetadata, OffsetAndTimestamp, TopicDescription, TopicPartition
+
+
+class Admin:
+    """Asks and changes what a cluster holds: topics, settings, groups, offsets.
+
+    with Admin(bootstrap_servers="localhost:9092") as admin:
+        admin.create_topics(NewTopic("flights", partitions=8))
+
+    Everything raises a BrokerError with Kafka's code where a broker refuses.
+    """
+
+    def __init__(self, **options: Unpack[AdminOptions]) -> None:
+        self._admin = admin.Admin(**options)
+        self._loop = LoopThread(self._admin, "kohort-admin")
+        self._not_at_exit = close_at_exit(self.close)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._not_at_exit()
+        self._loop.stop()
+
+    def describe_cluster(self) -> ClusterDescription:
+        """Return the cluster's id and brokers."""
+        return self._loop.call(self._admin.describe_cluster)
+
+    def list_topics(self, *, include_internal: bool = False) -> tuple[str, ...]:
+        """Return the names of the topics, sorted."""
+        return self._loop.call(self._admin.list_topics, include_internal=include_internal)
+
+    def describe_topics(self, *names: str) -> dict[str, TopicDescription]:
+        """Return these topics with their partitions. Raises: BrokerError if one does not exist."""
+        return self._loop.call(self._admin.describe_topics, *names)
+
+    def create_topics(self, *topics: NewTopic, validate_only: bool = False) -> None:
+        """Make these topics, or check that they could be made."""
+        self._loop.call(self._admin.create_topics, *topics, validate_only=validate_only)
+
+    def delete_topics(self, *names: str) -> None:
+        """Delete these topics."""
+        self._loop.call(self._admin.delete_topics, *names)
+
+    def create_partitions(self, counts: Mapping[str, int]) -> None:
+        """Give each topic more partitions, up to this number."""
+        self._loop.call(self._admin.create_partitions, counts)
+
+    def delete_records(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Delete what lies before these offsets; return the new first offsets."""
+        return self._loop.call(self._admin.delete_records, offsets)
+
+    def describe_configs(self, resource: ResourceType, name: str) -> dict[str, ConfigEntry]:
+        """Return the settings of a topic, a broker (its id as the name) or a group."""
+        return self._loop.call(self._admin.describe_configs, resource, name)
+
+    def alter_configs(
+        self,
+        resource: ResourceType,
+        name: str,
+        *,
+        values: Mapping[str, str] | None = None,
+        delete: Iterable[str] = (),
+    ) -> None:
+        """Set some settings and take others back to their defaults; the rest stays."""
+        self._loop.call(self._admin.alter_configs, resource, name, values=values, delete=delete)
+
+    def list_groups(
+        self, *, states: Iterable[str] = (), types: Iterable[str] = ()
+    ) -> tuple[GroupListing, ...]:
+        """Return the groups of all brokers, sorted; of these states and types only, if given."""
+        return self._loop.call(self._admin.list_groups, states=states, types=types)
+
+    def describe_groups(self, *group_ids: str) -> dict[str, GroupDescription]:
+        """Return these groups with their members. Raises: BrokerError if one does not exist."""
+        return self._loop.call(self._admin.describe_groups, *group_ids)
+
+    def delete_groups(self, *group_ids: str) -> None:
+        """Delete these groups with their offsets; they must be empty."""
+        self._loop.call(self._admin.delete_groups, *group_ids)
+
+    def list_group_offsets(
+        self, group_id: str, partitions: Iterable[TopicPartition] | None = None
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Return what a group has committed, of all partitions or of these."""
+        return self._loop.call(self._admin.list_group_offsets, group_id, partitions)
+
+    def alter_group_offsets(self, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        """Commit in the name of a group that has no members."""
+        self._loop.call(self._admin.alter_group_offsets, group_id, offsets)
+
+    def delete_group_offsets(self, group_id: str, *partitions: TopicPartition) -> None:
+        """Let a group forget its offsets of partitions to which it does not subscribe."""
+        self._loop.call(self._admin.delete_group_offsets, group_id, *partitions)
+
+    def list_offsets(
+        self, timestamps: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, OffsetAndTimestamp]:
+        """Return the first offset at or after each timestamp in ms, or for LATEST or EARLIEST."""
+        return self._loop.call(self._admin.list_offsets, timestamps)

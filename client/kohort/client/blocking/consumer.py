@@ -1,0 +1,190 @@
+"""The blocking consumer."""
+
+import re
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Self, Unpack
+
+import anyio
+
+from kohort.client.config import ConsumerOptions, consumer_config
+from kohort.client.consumer_session import CLOSE_TIMEOUT_MS, NO_GROUP, ConsumerSession
+from kohort.client.errors import ConfigurationError
+from kohort.client.listener import RebalanceListener
+from kohort.client.loop_thread import LoopThread, close_at_exit
+from kohort.client.membership import Assign, Handover, Revoke
+from kohort.client.offsets import EARLIEST, LATEST
+from kohort.client.retry import Deadline
+from kohort.client.values import ConsumerRecord, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+
+
+class Consumer:
+    """Reads records, as a member of a group or alone.
+
+    with Consumer("flights", group_id="g", bootstrap_servers="localhost:9092") as consumer:
+        for record in consumer:
+            ...
+
+    One thread at a time. Heartbeats go on in a thread of its own. `close`, or the end of the block,
+    commits, if enable_auto_commit is on, and leaves the group.
+    """
+
+    def __init__(
+        self,
+        *topics: str,
+        listener: RebalanceListener | None = None,
+        **options: Unpack[ConsumerOptions],
+    ) -> None:
+        config = consumer_config(options)
+        if topics and config.group_id is None:
+            raise ConfigurationError(NO_GROUP)
+        self._session = ConsumerSession(config)
+        self._listener = listener or RebalanceListener()
+        self._loop = LoopThread(self._session, "kohort-consumer")
+        self._not_at_exit = close_at_exit(self.close)
+        if topics:
+            self.subscribe(*topics)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self, timeout_ms: float = CLOSE_TIMEOUT_MS) -> None:
+        """Commit if that is automatic, leave the group, and end, within the time."""
+        self._not_at_exit()
+        if not self._loop.is_running:
+            return
+        try:
+            partitions = self._session.revoke_at_close()
+            if partitions:
+                self._listener.on_revoked(partitions)
+            self._loop.call(self._leave, timeout_ms)
+        finally:
+            self._loop.stop()
+
+    async def _leave(self, timeout_ms: float) -> None:
+        with anyio.move_on_after(timeout_ms / 1000):
+            await self._session.leave(timeout_ms)
+
+    def subscribe(self, *topics: str, pattern: str | None = None) -> None:
+        """Read these topics, or those whose whole name matches `pattern`, with the group's other members."""
+        compiled = None if pattern is None else re.compile(pattern)
+        self._loop.call_sync(self._session.subscribe, topics, compiled)
+
+    def unsubscribe(self) -> None:
+        """Leave the group, and read nothing."""
+        self._loop.call(self._session.unsubscribe)
+
+    def assign(self, *partitions: TopicPartition) -> None:
+        """Read these partitions without a group's say."""
+        self._loop.call_sync(self._session.assign, partitions)
+
+    def assignment(self) -> tuple[TopicPartition, ...]:
+        """Return the partitions that this consumer reads at the moment."""
+        return self._session.positions.partitions()
+
+    def subscription(self) -> tuple[str, ...]:
+        """Return the topics that it subscribes to."""
+        return self._session.topics
+
+    def poll(
+        self, *, timeout_ms: float | None = None, max_records: int | None = None
+    ) -> list[ConsumerRecord]:
+        """Return records as soon as there are any; none when the time is over.
+
+        Rebalances are carried out within. Raises: KohortError.
+        """
+        deadline = None if timeout_ms is None else Deadline(timeout_ms)
+        most = max_records or self._session.config.max_poll_records
+        while True:
+            found = self._loop.call(self._session.advance, deadline, most)
+            if isinstance(found, list):
+                return found
+            self._hand_over(found)
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> ConsumerRecord:
+        session = self._session
+        while True:
+            if not session.needs_attention and self._loop.is_running:
+                record = session.fetcher.next_record()
+                if session.fetcher.is_hungry:
+                    self._loop.call_soon(session.fetcher.wake)
+                if record is not None:
+                    session.poll_ends()  # Every step of the loop counts as a poll.
+                    return record
+            found = self._loop.call(session.advance, None, 0)
+            if not isinstance(found, list):
+                self._hand_over(found)
+
+    def _hand_over(self, handover: Handover) -> None:
+        partitions = self._loop.call(self._session.begin, handover)
+        if isinstance(handover, Assign):
+            self._listener.on_assigned(partitions)
+        elif isinstance(handover, Revoke):
+            self._listener.on_revoked(partitions)
+        else:
+            self._listener.on_lost(partitions)
+        self._loop.call_sync(self._session.end, handover)
+
+    def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata] | None = None) -> None:
+        """Commit these offsets, or everything that was consumed, and return when it is kept.
+
+        Raises: CommitFailedError when the group has moved on.
+        """
+        self._loop.call(self._session.commit, offsets)
+
+    def committed(self, *partitions: TopicPartition) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """Return what the group has committed for these partitions."""
+        return self._loop.call(self._session.committed, partitions)
+
+    def position(self, partition: TopicPartition) -> int:
+        """Return the offset of the next record of a partition."""
+        return self._loop.call(self._session.position, partition)
+
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        """Read a partition on at `offset`."""
+        self._loop.call_sync(self._session.seek, partition, offset)
+
+    def seek_to_beginning(self, *partitions: TopicPartition) -> None:
+        """Read these partitions, or all, from their first record."""
+        self._loop.call_sync(self._session.seek_to_ends, partitions, beginning=True)
+
+    def seek_to_end(self, *partitions: TopicPartition) -> None:
+        """Read these partitions, or all, from their end."""
+        self._loop.call_sync(self._session.seek_to_ends, partitions, beginning=False)
+
+    def pause(self, *partitions: TopicPartition) -> None:
+        """Hold these partitions' records back; the membership goes on."""
+        self._loop.call_sync(self._session.pause, partitions, paused=True)
+
+    def resume(self, *partitions: TopicPartition) -> None:
+        """Let these partitions' records through again."""
+        self._loop.call_sync(self._session.pause, partitions, paused=False)
+
+    def partitions_for(self, topic: str) -> tuple[TopicPartition, ...]:
+        """Return a topic's partitions."""
+        return self._loop.call(self._session.partitions_for, topic)
+
+    def beginning_offsets(self, *partitions: TopicPartition) -> dict[TopicPartition, int]:
+        """Return the first offset of each partition."""
+        found = self._loop.call(self._session.offsets_at, dict.fromkeys(partitions, EARLIEST))
+        return {each: value.offset for each, value in found.items()}
+
+    def end_offsets(self, *partitions: TopicPartition) -> dict[TopicPartition, int]:
+        """Return the offset behind the last record of each partition."""
+        found = self._loop.call(self._session.offsets_at, dict.fromkeys(partitions, LATEST))
+        return {each: value.offset for each, value in found.items()}
+
+    def offsets_for_times(
+        self, timestamps_ms: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        """Return the first record at or after each time, None where there is none."""
+        found = self._loop.call(self._session.offsets_at, timestamps_ms)
+        return {each: value if value.offset >= 0 else None for each, value in found.items()}

@@ -1,0 +1,116 @@
+from collections.abc import Mapping
+
+import pytest
+
+from kohort.client import Assignor, ConfigurationError
+from kohort.client.assignors import assign_range
+from kohort.client.config import (
+    AdminConfig,
+    AdminOptions,
+    ClientConfig,
+    ConsumerConfig,
+    ConsumerOptions,
+    ProducerConfig,
+    ProducerOptions,
+    consumer_config,
+    duration_ms,
+    parse_address,
+    producer_config,
+)
+
+
+@pytest.mark.parametrize(
+    "options, config",
+    [(AdminOptions, AdminConfig), (ConsumerOptions, ConsumerConfig), (ProducerOptions, ProducerConfig)],
+)
+def test_every_option_that_is_typed_is_a_setting(options: type, config: type[ClientConfig]) -> None:
+    assert sorted(options.__annotations__) == sorted(config.__struct_fields__)
+
+
+def test_defaults_are_kafkas() -> None:
+    consumer = ConsumerConfig()
+    assert (consumer.session_timeout_ms, consumer.heartbeat_interval_ms) == (45_000, 3_000)
+    assert (consumer.max_poll_interval_ms, consumer.max_poll_records) == (300_000, 500)
+    assert (consumer.fetch_max_bytes, consumer.max_partition_fetch_bytes) == (52_428_800, 1_048_576)
+    producer = ProducerConfig()
+    assert (producer.linger_ms, producer.batch_size, producer.delivery_timeout_ms) == (5, 16_384, 120_000)
+
+
+@pytest.mark.parametrize(
+    "options, words",
+    [
+        ({"grup_id": "g"}, "unknown setting 'grup_id'; did you mean 'group_id'?"),
+        ({"auto.offset.reset": "earliest"}, "did you mean 'auto_offset_reset'?"),
+        ({"zzz": 1}, "unknown setting 'zzz'"),
+        ({"fetch_min_bytes": "many"}, "fetch_min_bytes is 'many': expected `int`, got `str`"),
+        ({"fetch_min_bytes": 0}, "fetch_min_bytes is 0: expected `int` >= 1"),
+        ({"auto_offset_reset": "begin"}, "auto_offset_reset is 'begin': give 'earliest'"),
+        ({"auto_offset_reset": "by_duration:P"}, "auto_offset_reset is"),
+        (
+            {"heartbeat_interval_ms": 9_000, "session_timeout_ms": 9_000},
+            "heartbeat_interval_ms (9000) has to",
+        ),
+        ({"isolation_level": "read_committed"}, "only 'read_uncommitted' is supported"),
+        (
+            {"partition_assignment_strategy": "rnage"},
+            "'rnage' is unknown; there are range, roundrobin, sticky",
+        ),
+        ({"partition_assignment_strategy": ["cooperative-sticky"]}, "needs the cooperative protocol"),
+        ({"partition_assignment_strategy": []}, "give names or Assignors"),
+        ({"bootstrap_servers": ""}, "bootstrap_servers is empty"),
+        ({"bootstrap_servers": "a b:1"}, "'a b:1' is not an address"),
+        ({"group_id": ""}, "group_id is empty"),
+        ({"group_instance_id": "i"}, "group_instance_id needs a group_id"),
+    ],
+)
+def test_a_wrong_setting_says_what_would_be_right(options: Mapping[str, object], words: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        consumer_config(options)
+    assert words in str(caught.value)
+    assert not caught.value.retriable
+
+
+@pytest.mark.parametrize(
+    "options, words",
+    [
+        ({"acks": 2}, "acks is 2: give 0, 1 or 'all'"),
+        ({"enable_idempotence": True}, "enable_idempotence=True is not supported"),
+        ({"compression_type": "zip"}, "compression_type is 'zip': give one of none, gzip"),
+        ({"delivery_timeout_ms": 1_000}, "delivery_timeout_ms (1000) has to be at least"),
+    ],
+)
+def test_a_wrong_producer_setting_says_what_would_be_right(options: Mapping[str, object], words: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        producer_config(options)
+    assert words in str(caught.value)
+
+
+def test_assignors_come_by_name_or_as_they_are() -> None:
+    own = Assignor("own", assign_range)
+    assert [each.name for each in consumer_config({}).assignors] == ["range", "roundrobin"]
+    assert consumer_config({"partition_assignment_strategy": own}).assignors == (own,)
+    mixed = consumer_config({"partition_assignment_strategy": [own, "sticky"]}).assignors
+    assert [each.name for each in mixed] == ["own", "sticky"]
+
+
+@pytest.mark.parametrize(
+    "text, address",
+    [
+        ("h:1", ("h", 1)),
+        ("h", ("h", 9092)),
+        ("[::1]:9", ("::1", 9)),
+        ("127.0.0.1:65535", ("127.0.0.1", 65_535)),
+    ],
+)
+def test_addresses(text: str, address: tuple[str, int]) -> None:
+    assert parse_address(text) == address
+
+
+@pytest.mark.parametrize("text", ["", ":1", "h:x", "h:65536", "::1:9", "h:1:2"])
+def test_what_is_no_address(text: str) -> None:
+    with pytest.raises(ConfigurationError):
+        parse_address(text)
+
+
+def test_a_duration_in_milliseconds() -> None:
+    assert duration_ms("by_duration:P1DT2H3M4.5S") == ((26 * 60 + 3) * 60) * 1000 + 4_500

@@ -1,0 +1,20 @@
+import subprocess
+import sys
+
+import kohort.client
+import kohort.client.aio
+
+
+def test_every_public_name_is_there() -> None:
+    assert sorted(kohort.client.__all__) == sorted(kohort.client._MODULE_OF)
+    for name in kohort.client.__all__:
+        assert getattr(kohort.client, name).__class__ is not None, name
+    for name in kohort.client.aio.__all__:
+        assert hasattr(kohort.client.aio, name), name
+
+
+def test_the_admin_is_imported_without_the_consumer() -> None:
+    text = "import sys, kohort.client; kohort.client.Admin; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
+    assert "kohort.client.admin" in done.stdout.split()
+    assert "kohort.client.consumer_session" not in done.stdout.split()
