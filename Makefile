@@ -69,7 +69,7 @@ bench: $(STAMP)  ## Run every benchmark.
 	@set -e; for each in benchmarks/*.py; do echo "== $$each"; $(PY) "$$each"; done
 
 fuzz: $(STAMP)  ## Throw random and mutated bytes at everything that decodes.
-	@$(PY) -m pytest tests/fuzz $(ARGS)
+	@$(PY) -m tests.fuzz.wire $(ARGS)
 
 docs: $(STAMP)  ## Write the tables in docs/ anew from what the code declares.
 	@$(PY) docs/tables.py

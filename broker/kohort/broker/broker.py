@@ -21,7 +21,7 @@ from kohort.broker.runtime.counters import BrokerCounters
 from kohort.broker.runtime.flusher import Flusher
 from kohort.broker.runtime.reactor import Reactor
 from kohort.broker.runtime.timers import Timers
-from kohort.storage import DataDirectory, FileSystem, OsFileSystem
+from kohort.storage import DataDirectory, FileSystem, OsFileSystem, StorageError
 from kohort.storage.journal import Journal
 
 log = structlog.get_logger("kohort.broker")
@@ -54,6 +54,7 @@ class Broker:
         self, config: BrokerConfig, places: Places, nursery: trio.Nursery, clock: Clock | None = None
     ) -> None:
         """Open the data folder. Raises: StorageError, among others where another broker has it."""
+        self._nursery = nursery
         self.config = config
         self.clock: Clock = clock or SystemClock()
         self.filesystem: FileSystem = OsFileSystem()
@@ -100,6 +101,16 @@ class Broker:
         self.journal.forget(but=offline)
         self.reactor.listen(sock)
         self.coordinators.start()
+        self._nursery.start_soon(self._checkpoint_regularly)
+
+    async def _checkpoint_regularly(self) -> None:
+        """Keep on disk from where each log is to be scanned after a crash."""
+        while True:
+            await trio.sleep(self.config.log_flush_offset_checkpoint_interval_ms / 1000)
+            try:
+                await self.partitions.save_log_starts()
+            except StorageError as error:
+                log.error("the checkpoint of the logs failed", error=str(error))
 
     def close(self) -> None:
         """Write what is staged, close every log cleanly, and mark the folder as cleanly closed. Blocks."""
@@ -131,18 +142,21 @@ def new_cluster_id() -> str:
 
 
 def bind(address: Address) -> socket.socket:
-    """Return a bound socket that does not block. Raises: OSError."""
-    family, kind, protocol, _, resolved = socket.getaddrinfo(
-        address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-    )[0]
-    sock = socket.socket(family, kind, protocol)
+    """Return a bound socket that does not block. Raises: OSError that names the address."""
     try:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        sock.setblocking(False)
-        sock.bind(resolved)
-    except OSError:
-        sock.close()
-        raise
+        family, kind, protocol, _, resolved = socket.getaddrinfo(
+            address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        sock = socket.socket(family, kind, protocol)
+        try:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            sock.setblocking(False)
+            sock.bind(resolved)
+        except OSError:
+            sock.close()
+            raise
+    except OSError as error:
+        raise OSError(f"cannot listen on {address}: {error.strerror}") from error
     return sock
 
 

@@ -47,13 +47,19 @@ class BrokerConfig(Settings):
         INT, 104857600, "The largest request; a larger one closes its connection.", at_least(1)
     )
     socket_send_buffer_bytes: int = setting(
-        INT, 102400, "The kernel's send buffer of a connection; -1 leaves it to the kernel."
+        INT,
+        -1,
+        "The kernel's send buffer of a connection; -1 leaves it to the kernel.",
+        kafka_default="102400",
     )
     socket_receive_buffer_bytes: int = setting(
-        INT, 102400, "The kernel's receive buffer of a connection; -1 leaves it to the kernel."
+        INT,
+        -1,
+        "The kernel's receive buffer of a connection; -1 leaves it to the kernel.",
+        kafka_default="102400",
     )
     socket_listen_backlog_size: int = setting(
-        INT, 50, "How many connections may wait to be accepted.", at_least(1)
+        INT, 1024, "How many connections may wait to be accepted.", at_least(1), kafka_default="50"
     )
     connections_max_idle_ms: int = setting(
         LONG, 600000, "A connection that asks nothing for so long is closed; a negative value keeps it open."

@@ -8,20 +8,14 @@ BROKER_WITHOUT_EFFECT = frozenset(
         "broker.rack",
         "log.cleaner.backoff.ms",
         "log.cleaner.enable",
-        "log.flush.offset.checkpoint.interval.ms",
         "log.flush.start.offset.checkpoint.interval.ms",
         "log.retention.check.interval.ms",
-        "max.connections",
-        "max.connections.per.ip",
         "max.request.partition.size.limit",
         "producer.id.expiration.check.interval.ms",
         "producer.id.expiration.ms",
         "queued.max.request.bytes",
         "queued.max.requests",
         "request.timeout.ms",
-        "socket.listen.backlog.size",
-        "socket.receive.buffer.bytes",
-        "socket.send.buffer.bytes",
     ]
 )
 

@@ -55,6 +55,7 @@ class Connection:
         "client_software",
         "closed",
         "file_descriptor",
+        "host",
         "last_active_ms",
         "on_close",
         "paused",
@@ -75,6 +76,7 @@ class Connection:
         self.sock = sock
         self.file_descriptor = sock.fileno()
         self.peer = f"{peer[0]}:{peer[1]}"
+        self.host = peer[0]
         self.client_host = f"/{peer[0]}"
         self.client_software = ""
         self.closed = False

@@ -1,7 +1,6 @@
 """What the broker counts: plain numbers, added to by the loop's thread, read when metrics are asked for."""
 
 from bisect import bisect_left
-from typing import Self
 
 FLUSH_SECONDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0)
 REBALANCE_SECONDS = (0.01, 0.05, 0.1, 0.5, 1.0, 3.0, 5.0, 10.0, 30.0, 60.0, 300.0)
@@ -21,10 +20,6 @@ class Distribution:
         """Count one duration."""
         self.counts[bisect_left(self.bounds, seconds)] += 1
         self.sum_seconds += seconds
-
-    def __iadd__(self, seconds: float) -> Self:
-        self.add(seconds)
-        return self
 
     @property
     def count(self) -> int:
@@ -49,10 +44,10 @@ class BrokerCounters:
         "bytes_out",
         "connections_accepted",
         "connections_closed",
+        "connections_refused",
         "fetched_bytes",
         "flush_failures",
         "flush_seconds",
-        "flushes",
         "malformed_requests",
         "members_expired",
         "members_fenced",
@@ -78,14 +73,15 @@ class BrokerCounters:
         self.bytes_out = 0
         self.connections_accepted = 0
         self.connections_closed = 0
+        self.connections_refused = 0
+        """Over max.connections or max.connections.per.ip."""
         self.stalled_connections = 0
         self.produced_batches = 0
         self.produced_records = 0
         self.produced_bytes = 0
         self.fetched_bytes = 0
-        self.flushes = 0
         self.flush_seconds = Distribution(FLUSH_SECONDS)
-        """How long each group commit took, the sync included; `+=` counts one."""
+        """How long each group commit took, the sync included."""
         self.flush_failures = 0
         self.offset_commits = 0
         """Offsets, not requests: one for each partition."""

@@ -28,8 +28,8 @@ READ = select.EPOLLIN
 WRITE = select.EPOLLOUT
 ROUNDS_PER_TURN = 16  # Then trio's other tasks have their turn.
 EVENTS_PER_ROUND = 512
-LISTEN_BACKLOG = 1024
 SWEEP_INTERVAL_MS = 2_000
+REFUSAL_LOG_INTERVAL_MS = 1_000
 
 log = structlog.get_logger("kohort.connection")
 
@@ -43,6 +43,8 @@ class Reactor:
         self._epoll = select.epoll()
         self._connections: dict[int, Connection] = {}
         self._listeners: dict[int, socket.socket] = {}
+        self._hosts: dict[str, int] = {}  # How many connections each address has.
+        self._refusal_logged_ms = 0
         self._touched: list[Connection] = []
         self._in_round = False
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
@@ -55,7 +57,7 @@ class Reactor:
 
     def listen(self, sock: socket.socket) -> None:
         """Accept connections on `sock`, which is bound and not blocking."""
-        sock.listen(LISTEN_BACKLOG)
+        sock.listen(self.broker.config.socket_listen_backlog_size)
         self._listeners[sock.fileno()] = sock
         self._epoll.register(sock.fileno(), READ)
 
@@ -73,13 +75,39 @@ class Reactor:
             except OSError as error:  # Out of descriptors, or the peer was gone already: others live on.
                 log.warning("a connection was not accepted", error=str(error))
                 return
-            sock.setblocking(False)
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            connection = Connection(self, sock, peer[:2], self.broker.config.socket_request_max_bytes)
-            connection.last_active_ms = self.now_ms
-            self._connections[connection.file_descriptor] = connection
-            self._epoll.register(connection.file_descriptor, READ)
-            self.broker.counters.connections_accepted += 1
+            if self._is_full_for(peer[0]):
+                self._refuse(sock, peer[0])
+            else:
+                self._add(sock, peer)
+
+    def _is_full_for(self, host: str) -> bool:
+        """Whether `max.connections` or `max.connections.per.ip` is reached."""
+        config = self.broker.config
+        if len(self._connections) >= config.max_connections:
+            return True
+        return self._hosts.get(host, 0) >= config.max_connections_per_ip
+
+    def _refuse(self, sock: socket.socket, host: str) -> None:
+        sock.close()
+        self.broker.counters.connections_refused += 1
+        if self.now_ms - self._refusal_logged_ms >= REFUSAL_LOG_INTERVAL_MS:
+            self._refusal_logged_ms = self.now_ms
+            log.warning("too many connections, a new one is refused", peer=host, open=len(self._connections))
+
+    def _add(self, sock: socket.socket, peer: tuple[str, int]) -> None:
+        config = self.broker.config
+        sock.setblocking(False)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if config.socket_send_buffer_bytes > 0:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, config.socket_send_buffer_bytes)
+        if config.socket_receive_buffer_bytes > 0:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, config.socket_receive_buffer_bytes)
+        connection = Connection(self, sock, peer[:2], config.socket_request_max_bytes)
+        connection.last_active_ms = self.now_ms
+        self._connections[connection.file_descriptor] = connection
+        self._hosts[peer[0]] = self._hosts.get(peer[0], 0) + 1
+        self._epoll.register(connection.file_descriptor, READ)
+        self.broker.counters.connections_accepted += 1
 
     def watch(self, connection: Connection) -> None:
         """Wait for what `connection` wants next: reading unless paused, writing where bytes wait."""
@@ -90,9 +118,15 @@ class Reactor:
     def forget(self, connection: Connection) -> None:
         """Stop watching a connection that closes."""
         del self._connections[connection.file_descriptor]
+        self._forget_host(connection.host)
         self._epoll.unregister(connection.file_descriptor)
         self._count_bytes(connection)
         self.broker.counters.connections_closed += 1
+
+    def _forget_host(self, host: str) -> None:
+        self._hosts[host] -= 1
+        if not self._hosts[host]:
+            del self._hosts[host]
 
     def touch(self, connection: Connection) -> None:
         """Send the connection's answers at the end of this round, or in one of their own."""

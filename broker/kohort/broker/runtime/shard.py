@@ -208,9 +208,7 @@ class Shard:
     def _forget_deleted_topics(self) -> None:
         """Drop offsets of topics that were deleted while nobody here was loaded to hear of it."""
         topics = self._broker.metadata.snapshot().topics
-        gone = {
-            name for group in self.core.groups.values() for name, _ in group.offsets if name not in topics
-        }
+        gone = {name for group in self.core.groups.values() for name in group.offsets if name not in topics}
         if gone:
             self.submit(TopicsDeleted(frozenset(gone)))
 

@@ -3,7 +3,7 @@
 import os
 import socket
 import struct
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,6 +14,7 @@ import structlog
 import trio
 from structlog.testing import LogCapture
 
+from kohort.broker.config import load_config
 from kohort.broker.handlers import table
 from kohort.broker.runtime.clock import ManualClock
 from kohort.broker.runtime.connection import MAX_REQUESTS_UNDER_WAY, STALLED_MS_MAX
@@ -39,13 +40,13 @@ API_VERSIONS = 18
 class World:
     """A reactor without a broker behind it, and what its handler was asked."""
 
-    def __init__(self, nursery: trio.Nursery) -> None:
+    def __init__(self, nursery: trio.Nursery, settings: Sequence[tuple[str, str]]) -> None:
         self.clock = ManualClock()
         self.asked: list[tuple[HeartbeatRequest, Request]] = []
         self.counters = BrokerCounters()
         broker = SimpleNamespace(
             clock=self.clock,
-            config=SimpleNamespace(socket_request_max_bytes=1_000_000, connections_max_idle_ms=600_000),
+            config=load_config(None, [("socket.request.max.bytes", "1000000"), *settings]),
             counters=self.counters,
             flusher=SimpleNamespace(start_round=lambda: None),
         )
@@ -71,9 +72,9 @@ class World:
 
 
 @asynccontextmanager
-async def world(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
+async def world(monkeypatch: pytest.MonkeyPatch, *settings: tuple[str, str]) -> AsyncIterator[World]:
     async with trio.open_nursery() as nursery:
-        made = World(nursery)
+        made = World(nursery, settings)
 
         def heartbeat(broker: object, message: HeartbeatRequest, request: Request) -> None:
             made.asked.append((message, request))
@@ -268,3 +269,19 @@ async def test_a_bug_in_a_handler_costs_its_connection_alone(monkeypatch: pytest
             assert await bad.receive_some() == b""
         await good.send_all(frame(1))
         await here.until(lambda: len(here.asked) == 1)
+
+
+@pytest.mark.parametrize("name", ["max.connections", "max.connections.per.ip"])
+async def test_connections_over_the_limit_are_refused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with world(monkeypatch, (name, "2")) as here:
+        first, second = await here.connect(), await here.connect()
+        third = await here.connect()
+        with trio.fail_after(5):
+            assert await third.receive_some() == b""
+        assert here.counters.connections_refused == 1
+        await first.aclose()
+        await here.until(lambda: here.reactor.connections == 1)
+        fourth = await here.connect()
+        await fourth.send_all(frame(1))
+        await second.send_all(frame(2))
+        await here.until(lambda: len(here.asked) == 2)

@@ -6,7 +6,7 @@ from kohort.broker.runtime.counters import BrokerCounters, Distribution
 def test_a_duration_falls_into_the_first_bucket_that_holds_it() -> None:
     times = Distribution((0.1, 1.0))
     for seconds in (0.05, 0.1, 0.5, 7.0):
-        times += seconds
+        times.add(seconds)
     assert times.cumulative() == [("0.1", 2.0), ("1.0", 3.0), ("+Inf", 4.0)]
     assert times.count == 4
     assert abs(times.sum_seconds - 7.65) < 1e-9
