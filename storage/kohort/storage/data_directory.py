@@ -16,7 +16,6 @@ from kohort.storage.errors import StorageError
 from kohort.storage.filesystem import FileSystem
 from kohort.storage.layout import (
     DELETED_SUFFIX,
-    LEADER_EPOCH_CHECKPOINT,
     PARTITION_METADATA,
     MetaProperties,
     TopicPartition,
@@ -28,7 +27,6 @@ from kohort.storage.layout import (
     partition_folder,
     remove_folder,
 )
-from kohort.storage.leader_epochs import LeaderEpochs
 from kohort.storage.partition_log import PartitionLog
 from kohort.storage.segment import Segment
 
@@ -130,28 +128,21 @@ class DataDirectory:
         return tuple(found)
 
     def create_partitions(self, partitions: Sequence[tuple[str, UUID, int]]) -> None:
-        """Make the folders and empty files of (topic, topic id, index), all on the disk when it returns.
+        """Make the folders and empty logs of (topic, topic id, index), their names on the disk.
 
-        One call for many: the journal is written for the first sync, and the others find it done.
+        One call for many: the first sync writes the file system's journal, and the others find it done.
         Those that exist stay as they are. Raises: StorageError.
         """
         known = set(self._folder_names())
         wanted = [each for each in partitions if (each[0], each[2]) not in known]
         paths = [f"{self.path}/{partition_folder(topic, index)}" for topic, _, index in wanted]
         try:
-            files = []
             for (_, topic_id, _), path in zip(wanted, paths, strict=True):
                 self.file_system.make_directory(path)
                 Segment(self.file_system, path, 0).create()
-                for name, content in (
-                    (PARTITION_METADATA, encode_partition_metadata(topic_id)),
-                    (LEADER_EPOCH_CHECKPOINT, LeaderEpochs().encode()),
-                ):
-                    file = self.file_system.open(f"{path}/{name}", create=True)
-                    file.write_at([content], 0)
-                    files.append(file)
-            for file in files:
-                file.sync()
+                # Not synced: if a crash takes the content, it is written again when the log is opened.
+                metadata = self.file_system.open(f"{path}/{PARTITION_METADATA}", create=True)
+                metadata.write_at([encode_partition_metadata(topic_id)], 0)
             for folder in (*paths, str(self.path)):
                 self.file_system.sync_directory(folder)
         except OSError as error:

@@ -39,13 +39,14 @@ class _Index:
     @property
     def entries(self) -> bytearray:
         """All entries one behind the other. A file that is no whole number of entries counts for nothing."""
-        if self._entries is None:
+        entries = self._entries
+        if entries is None:
             content = self._file_system.read(self._path) or b""
             if len(content) % self._entry_bytes:
                 content = b""
-            self._entries = bytearray(content)
+            entries = self._entries = bytearray(content)
             self._persisted_bytes = len(content)
-        return self._entries
+        return entries
 
     @property
     def size_bytes(self) -> int:

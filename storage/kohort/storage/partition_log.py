@@ -242,6 +242,8 @@ class PartitionLog:
         segment = Segment(self._file_system, self._path, base_offset)
         segment.create()
         self._file_system.sync_directory(self._path)
+        for older in self._segments:
+            older.close()  # Reopened by who reads there, and let go again when the log has grown.
         self._segments = (*self._segments, segment)
         self._synced_bytes = 0
         return segment
@@ -408,7 +410,6 @@ class PartitionLog:
             return
         try:
             if self._failure is None:
-                self.write(True)
                 self._finish()
             else:
                 self._cut_to_what_is_known()
@@ -420,6 +421,11 @@ class PartitionLog:
                 segment.close()
 
     def _finish(self) -> None:
+        try:
+            self.write(True)
+        except StorageError:
+            self._cut_to_what_is_known()
+            raise
         self._segments[-1].finish()
         if self._snapshot_offset != self.written_offset:
             self._save_snapshot(self.written_offset)

@@ -60,9 +60,9 @@ class LogLoader:
                 clean, recovery_point = False, 0  # The batches say which epochs there were.
         if not segments:
             segments = [self._new_segment(log_start_offset)]
-        log_end_offset = self._load_clean(segments) if clean else None
+        log_end_offset = self._load_clean(segments, names) if clean else None
         if log_end_offset is None:
-            log_end_offset = self._recover(segments, recovery_point, epochs)
+            log_end_offset = self._recover(segments, names, recovery_point, epochs)
         if log_end_offset < log_start_offset:
             segments, log_end_offset = self._start_over(segments, log_start_offset), log_start_offset
         epochs.truncate_from(log_end_offset)
@@ -97,22 +97,31 @@ class LogLoader:
             if name.endswith((".deleted", ".cleaned", ".tmp")):
                 self._file_system.remove(f"{self._directory}/{name}")
 
-    def _load_clean(self, segments: list[Segment]) -> int | None:
+    def _load_inactive(self, segments: list[Segment], names: list[str]) -> None:
+        """Take sealed segments as they are; one without its indexes is scanned to build them anew."""
+        for segment in segments:
+            segment.load()
+            wanted = {file_name(segment.base_offset, suffix) for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX)}
+            if segment.size_bytes and not wanted.issubset(names):
+                for _ in segment.recover(self._config.index_interval_bytes):
+                    pass
+
+    def _load_clean(self, segments: list[Segment], names: list[str]) -> int | None:
         """Return the log end offset, None when the files are not as a clean shutdown leaves them."""
         try:
-            for segment in segments[:-1]:
-                segment.load()
+            self._load_inactive(segments[:-1], names)
             return segments[-1].load_tail()
         except StorageError:
             return None
 
-    def _recover(self, segments: list[Segment], recovery_point: int, epochs: LeaderEpochs) -> int:
+    def _recover(
+        self, segments: list[Segment], names: list[str], recovery_point: int, epochs: LeaderEpochs
+    ) -> int:
         """Return the log end offset; `segments` keeps those that are left, `epochs` learns what they say."""
         first = max(
             (place for place, each in enumerate(segments) if each.base_offset <= recovery_point), default=0
         )
-        for segment in segments[:first]:
-            segment.load()
+        self._load_inactive(segments[:first], names)
         next_offset = segments[first].base_offset
         epochs.truncate_from(next_offset)
         for place in range(first, len(segments)):

@@ -78,14 +78,13 @@ class Segment:
     @property
     def file(self) -> File:
         """The log file, open. Raises: OSError."""
-        if self._file is None:
-            self._file = self._file_system.open(self._path(LOG_SUFFIX))
-        return self._file
+        file = self._file
+        if file is None:
+            file = self._file = self._file_system.open(self._path(LOG_SUFFIX))
+        return file
 
     def create(self) -> None:
-        """Make the three files, empty. Raises: OSError."""
-        for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX):
-            self._file_system.open(self._path(suffix), create=True).truncate(0)
+        """Make the log file, empty; the indexes' files come with what is in them. Raises: OSError."""
         self._file = self._file_system.open(self._path(LOG_SUFFIX), create=True)
         self._file.truncate(0)
         self._start_empty()
@@ -97,7 +96,8 @@ class Segment:
 
     def load(self) -> None:
         """Take the file's size as it is: for a segment that is known to be sound. Raises: OSError."""
-        self.size_bytes = self.file.size()
+        # Not kept open: a log may have more segments than a process may have files.
+        self.size_bytes = self._file_system.open(self._path(LOG_SUFFIX)).size()
 
     def load_tail(self) -> int:
         """Return the offset behind the last batch, read from the last index entry on.
@@ -119,9 +119,14 @@ class Segment:
             self._note_batch(position, header)
             next_offset = header.next_offset
         self._bytes_since_index = self.size_bytes - start
-        _, first = next(iterate_headers(self.file, 0, self.size_bytes))
-        self.first_timestamp = first.max_timestamp
+        self._read_first_timestamp()
         return next_offset
+
+    def _read_first_timestamp(self) -> None:
+        self.first_timestamp = NO_TIMESTAMP
+        for _, header in iterate_headers(self.file, 0, self.size_bytes):
+            self.first_timestamp = header.max_timestamp
+            return
 
     def _note_batch(self, position: int, header: BatchHeader) -> None:
         if header.max_timestamp > self.max_timestamp:
@@ -253,12 +258,12 @@ class Segment:
         for position, header in iterate_headers(self.file, start, self.size_bytes):
             self._note_batch(position, header)
         self._bytes_since_index = self.size_bytes - start
-        if not self.size_bytes:
-            self.first_timestamp = NO_TIMESTAMP
+        self._read_first_timestamp()
 
     def close(self) -> None:
-        """Let the files go; readers that still hold one keep it."""
+        """Let the files and the indexes in memory go until they are needed; readers keep what they hold."""
         self._file = None
+        self._recent = []
         self.index.close()
         self.time_index.close()
 

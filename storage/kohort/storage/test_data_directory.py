@@ -67,15 +67,21 @@ def test_created_partitions_are_listed_with_their_topic_ids(tmp_path: Path) -> N
         ("orders", 1, TOPIC_ID),
     ]
     assert sorted(path.name for path in (tmp_path / "orders-1").iterdir()) == [
-        "00000000000000000000.index",
         "00000000000000000000.log",
-        "00000000000000000000.timeindex",
-        "leader-epoch-checkpoint",
         "partition.metadata",
     ]
     text = f"version: 0\ntopic_id: {format_uuid(TOPIC_ID)}"
     assert (tmp_path / "orders-1" / "partition.metadata").read_text() == text
     assert parse_uuid(format_uuid(TOPIC_ID)) == TOPIC_ID
+
+
+def test_a_topic_id_that_a_crash_took_is_written_again(tmp_path: Path) -> None:
+    directory = open_directory(tmp_path)
+    directory.create_partitions([("orders", TOPIC_ID, 0)])
+    (tmp_path / "orders-0" / "partition.metadata").write_text("")
+    assert directory.partitions()[0].topic_id is None
+    directory.open_log("orders", TOPIC_ID, 0, CONFIG)
+    assert directory.partitions()[0].topic_id == TOPIC_ID
 
 
 def test_a_clean_shutdown_is_marked_and_the_mark_is_taken_away_at_the_next_start(tmp_path: Path) -> None:

@@ -86,3 +86,16 @@ def test_a_torn_write_in_the_middle_of_a_batch_is_cut_off() -> None:
     log = reopened(directory)
     batches = list(iterate_batches(log.read(0, 10_000, log.written_offset).read(), check_crcs=True))
     assert len(batches) == log.log_end_offset == 2
+
+
+def test_a_sync_that_fails_while_the_log_is_closed_counts_as_any_other() -> None:
+    file_system, directory, log = opened()
+    stage(log, 2)
+    log.write(True)
+    stage(log, 2)
+    file_system.syncs_until_failure = 0
+    with pytest.raises(StorageError, match="Input/output error"):
+        directory.close()
+    assert file_system.read("/data/.kafka_cleanshutdown") is None
+    found = DataDirectory.open(Path("/data"), file_system).open_log("orders", TOPIC_ID, 0, CONFIG)
+    assert found.log_end_offset == 2

@@ -135,6 +135,7 @@ def test_a_torn_tail_is_cut_off(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     assert log.log_end_offset == 117
     assert log.truncated_bytes > 0
+    assert log.size_bytes == sum(path.stat().st_size for path in last.parent.glob("*.log"))
     assert stage(log) == 117
     log.write(True)
     assert read_offsets(log) == list(range(118))
@@ -164,6 +165,19 @@ def test_indexes_that_are_missing_or_damaged_are_built_anew(tmp_path: Path) -> N
     log = open_log(tmp_path)
     log.close()
     assert {path: path.read_bytes() for path in kept} == kept
+
+
+def test_a_sealed_segment_without_its_indexes_gets_them_at_a_clean_start(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    fill(log)
+    log.close()
+    removed = [path for path in (tmp_path / "orders-0").glob("*index") if int(path.stem) < 90]
+    kept = {path: path.read_bytes() for path in removed}
+    for path in removed:
+        path.unlink()
+    log = open_log(tmp_path, clean=True)
+    assert log.offset_for_timestamp(1007) == (21, 1007, 0)
+    assert {path: path.read_bytes() for path in removed} == kept != {}
 
 
 def test_log_append_time_is_set_and_the_crc_made_right(tmp_path: Path) -> None:
@@ -218,6 +232,32 @@ def test_truncation_removes_batches_and_the_epochs_that_began_in_them(tmp_path: 
     assert log.end_offset_for_epoch(3) == (0, 60)
     assert log.end_offset_for_epoch(6) == (6, 61)
     assert log.end_offset_for_epoch(7) == (-1, -1)
+
+
+def test_a_segment_that_truncation_made_active_again_is_appended_to(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    fill(log)
+    log.close()
+    log = open_log(tmp_path, clean=True)
+    count = log.segment_count
+    second = sorted((tmp_path / "orders-0").glob("*.log"))[1]
+    log.truncate_to(int(second.stem) + 3)
+    stage(log, timestamp=1010)
+    log.write(True)
+    assert log.segment_count == 2 < count
+    assert read_offsets(log) == list(range(int(second.stem) + 4))
+
+
+def test_older_segments_are_not_held_open(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    fill(log)
+    log.close()
+    before = len(os.listdir("/dev/fd"))
+    log = open_log(tmp_path, clean=True)
+    assert len(os.listdir("/dev/fd")) == before + 1
+    assert read_offsets(log) == list(range(120))
+    fill(log)
+    assert len(os.listdir("/dev/fd")) <= before + 3
 
 
 def test_truncation_before_the_log_leaves_an_empty_one(tmp_path: Path) -> None:
