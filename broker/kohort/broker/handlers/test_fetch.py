@@ -138,6 +138,16 @@ def test_nothing_past_the_high_watermark_is_seen(world: World) -> None:
     assert (offsets(data), data.high_watermark) == ([0], 1)
 
 
+def test_records_that_wait_for_their_sync_are_not_seen(world: World) -> None:
+    world.create("t")
+    world.fill("t")
+    world.stage("t")
+    world.partition("t").log.write(sync=False)
+    (data,) = partitions(answered(world, message({0: 0})))
+    assert (offsets(data), data.high_watermark) == ([0], 1)
+    assert partitions(answered(world, message({0: 1}, max_wait_ms=0)))[0].records == b""
+
+
 def test_offset_out_of_range(world: World) -> None:
     world.create("t")
     world.fill("t")

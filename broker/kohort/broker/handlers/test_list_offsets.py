@@ -112,6 +112,14 @@ def test_uncommitted_records_are_not_listed(world: World) -> None:
     assert ask(world, LATEST, replica_id=-2).offset == 4
 
 
+def test_records_that_wait_for_their_sync_are_not_listed(world: World) -> None:
+    produce(world, 900, commit=False)
+    world.partition("t").log.write(sync=False)
+    assert ask(world, LATEST).offset == 3
+    assert ask(world, 900).offset == -1
+    assert ask(world, MAX_TIMESTAMP).offset == -1
+
+
 def test_deleted_records_are_not_listed(world: World) -> None:
     world.partition("t").log.delete_records_before(2)
     assert found(ask(world, EARLIEST)) == (2, -1, 3)

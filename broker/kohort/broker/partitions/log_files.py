@@ -16,6 +16,11 @@ if TYPE_CHECKING:
 
 STRAY_SUFFIX = "-stray"
 
+
+class NameTaken(StorageError):
+    """A deleted topic's files still stand under the partition's name; they are being removed."""
+
+
 log = structlog.get_logger("kohort.partition")
 
 
@@ -38,12 +43,10 @@ class LogFiles:
     def open(self, partition: "Partition", *, again: bool = False) -> PartitionLog:
         """Return the partition's log, made if need be; `again` is after a failure of the one before.
 
-        Raises: StorageError.
+        Raises: StorageError, NameTaken if it is worth trying again soon.
         """
         if (partition.topic, partition.index) in self._leaving:
-            raise StorageError(
-                f"{partition.topic}-{partition.index} of a deleted topic is still being removed"
-            )
+            raise NameTaken(f"{partition.topic}-{partition.index} of a deleted topic is still being removed")
         if (partition.topic, partition.index) in self._coming:
             with self._creating:  # Whoever comes first makes the folder; the other finds it.
                 self._coming.discard((partition.topic, partition.index))

@@ -8,6 +8,7 @@ from uuid import UUID
 import structlog
 
 from kohort.broker.config import TopicConfig
+from kohort.broker.partitions.log_files import NameTaken
 from kohort.broker.partitions.produced import check_produced, check_sizes, convert
 from kohort.broker.partitions.topic_settings import log_config_of
 from kohort.protocol.errors import ApiError, ErrorCode
@@ -101,12 +102,19 @@ class Partition:
     # -- opening ----------------------------------------------------------------------------------------
 
     def open(self) -> None:
-        """Open the log unless that has been done. Any thread; a failure leaves the partition offline."""
+        """Open the log unless that has been done. Any thread; a failure leaves the partition offline.
+
+        Where files of a deleted topic are in the way, clients are told to come again, and the next use
+        tries anew.
+        """
         with self._opening:
             if self.opened or self.deleted:
                 return
             try:
                 self._use(self._open_log(self))
+            except NameTaken:
+                self.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+                return
             except StorageError as error:
                 self._go_offline(error)
                 self._failed(self)
@@ -114,9 +122,8 @@ class Partition:
 
     def reopened(self, opened: PartitionLog) -> None:
         """Serve again, from a log that was opened anew after a failure."""
-        self._use(opened)
         self.offline = None
-        self.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if self.deleted else None
+        self._use(opened)
 
     def _use(self, opened: PartitionLog) -> None:
         """Serve from `opened`: all that it holds is on disk, and with one replica that is committed."""
@@ -124,6 +131,9 @@ class Partition:
         self.log = opened
         self._had_log = True
         self.high_watermark = opened.log_end_offset
+        self.error_code = None
+        if self.deleted:  # Looked at last: the loop may have deleted it while a worker was opening it.
+            self.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     @property
     def size_bytes(self) -> int:
@@ -176,7 +186,9 @@ class Partition:
         Raises: StorageError while the partition does not serve.
         """
         if self.error_code is not None:
-            raise self.offline or StorageError(f"{self.topic}-{self.index} has been deleted")
+            raise self.offline or StorageError(
+                f"{self.topic}-{self.index} does not serve: {self.error_code.name}"
+            )
         return self._stage(batch, (read_header(batch),), None)
 
     def _stage(

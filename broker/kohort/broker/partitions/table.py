@@ -100,8 +100,8 @@ class PartitionTable:
             raise StorageError(f"{topic}-{index} is not on this broker")
         if not partition.opened:
             await trio.to_thread.run_sync(partition.open)
-        if partition.offline is not None:
-            raise partition.offline
+        if partition.serving_log is None:
+            raise partition.offline or StorageError(f"{topic}-{index} is not open yet")
         return partition
 
     def of_topic(self, topic: str) -> tuple[Partition, ...]:

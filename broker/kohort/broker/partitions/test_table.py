@@ -96,13 +96,16 @@ def test_topic_that_comes_again_is_empty(world: World) -> None:
 def test_topic_that_comes_again_too_soon_waits_for_the_old_files(world: World) -> None:
     world.create("t")
     world.fill("t", batches=3)
+    old = world.partition("t")
+    world.stage("t")
     world.delete("t")
     world.create("t")
-    assert world.partition("t").error_code is ErrorCode.KAFKA_STORAGE_ERROR
+    with pytest.raises(ApiError, match="NOT_LEADER_OR_FOLLOWER"):
+        world.table.serving("t", 0)
     world.flusher.flush()
-    world.reopen_failed()
-    partition = world.partition("t")
-    assert (partition.error_code, partition.log.log_end_offset) == (None, 0)
+    world.finish_file_work()
+    assert (old.offline, old.high_watermark) == (None, 4)
+    assert world.table.serving("t", 0).log.log_end_offset == 0
 
 
 def test_deleted_topic_that_was_never_opened_leaves_no_files(tmp_path: Path) -> None:
