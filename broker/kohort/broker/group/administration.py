@@ -19,7 +19,7 @@ from kohort.protocol.messages import (
 )
 
 VERSION_OF_ERROR_MESSAGES = 6
-CLASSIC = "Classic"
+CLASSIC = "classic"
 
 
 def describe_group(turn: Turn, command: DescribeGroup) -> None:
@@ -44,7 +44,7 @@ def describe_group(turn: Turn, command: DescribeGroup) -> None:
 
 
 def described(group: Group) -> DescribedGroup:
-    """Return the group as DescribeGroups shows it: protocol and assignments of a stable one alone."""
+    """Return the group as DescribeGroups shows it: protocol and subscriptions of a stable one alone."""
     is_stable = group.state is GroupState.STABLE
     return DescribedGroup(
         error_code=ErrorCode.NONE,
@@ -70,7 +70,7 @@ def list_groups(turn: Turn, command: ListGroups) -> None:
             group_type=CLASSIC,
         )
         for group in turn.groups.by_id.values()
-        if (not states or group.state.value.lower() in states) and (not types or CLASSIC.lower() in types)
+        if (not states or group.state.value.lower() in states) and (not types or CLASSIC in types)
     )
     turn.reply(
         command.request_id, ListGroupsResponse(throttle_time_ms=0, error_code=ErrorCode.NONE, groups=groups)
@@ -110,5 +110,5 @@ def _described_member(group: Group, member: Member, *, is_stable: bool) -> Descr
         client_id=member.client_id,
         client_host=member.client_host,
         member_metadata=(member.metadata(group.protocol_name) or b"") if is_stable else b"",
-        member_assignment=member.assignment if is_stable else b"",
+        member_assignment=member.assignment,
     )

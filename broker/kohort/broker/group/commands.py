@@ -38,6 +38,7 @@ class SyncGroup(msgspec.Struct, frozen=True, gc=False):
 
     request_id: int
     message: SyncGroupRequest
+    version: int
 
 
 class Heartbeat(msgspec.Struct, frozen=True, gc=False):

@@ -27,7 +27,7 @@ from kohort.broker.group.decision import Decision, JoinTimer, Record, SessionTim
 from kohort.broker.group.events import Cause, CauseKind, GroupLoaded
 from kohort.broker.group.group import Group
 from kohort.broker.group.offset_commits import commit_offsets, fetch_offsets
-from kohort.broker.group.parking import join_error, lose, sync_error
+from kohort.broker.group.parking import lose, parked_join_error, sync_error
 from kohort.broker.group.replaying import replay_group, replay_offset
 from kohort.broker.group.sessions import heartbeat, session_timer_fired
 from kohort.broker.group.turn import Groups, Turn
@@ -88,7 +88,7 @@ class GroupCoordinator:
         turn = Turn(self._groups, now_ms=0)
         for request_id, member in self._groups.parked.items():
             joins = member.awaiting_join == request_id
-            turn.reply(request_id, join_error(code, member.member_id) if joins else sync_error(code))
+            turn.reply(request_id, parked_join_error(code, member) if joins else sync_error(code))
         self._groups.parked.clear()
         self._groups.by_id.clear()
         return turn.decision()

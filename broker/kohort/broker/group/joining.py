@@ -118,7 +118,9 @@ def _give_member_id(turn: Turn, group: Group, command: JoinGroup) -> None:
             client_host=command.client_host,
         )
     )
-    turn.reply(command.request_id, join_error(ErrorCode.MEMBER_ID_REQUIRED, command.member_id))
+    turn.reply(
+        command.request_id, join_error(ErrorCode.MEMBER_ID_REQUIRED, command.member_id, command.version)
+    )
 
 
 def _join_with_id(turn: Turn, group: Group, command: JoinGroup) -> None:
@@ -160,7 +162,7 @@ def _add_member(turn: Turn, group: Group, command: JoinGroup, member_id: str) ->
     if not group.members:
         group.protocol_type = message.protocol_type
     group.add(member)
-    park_join(turn, group, member, command.request_id)
+    park_join(turn, group, member, command)
     turn.extend_session(group, member, turn.config.group_new_member_join_timeout_ms)
     turn.note(
         MemberJoined(
@@ -184,7 +186,7 @@ def _rejoin(turn: Turn, group: Group, member: Member, command: JoinGroup) -> Non
     member.rebalance_timeout_ms = rebalance_timeout_ms(command)
     member.session_timeout_ms = message.session_timeout_ms
     member.last_seen_ms = turn.now_ms
-    park_join(turn, group, member, command.request_id)
+    park_join(turn, group, member, command)
     turn.note(
         MemberRejoined(
             group_id=group.group_id,
@@ -205,7 +207,8 @@ def _rejoin(turn: Turn, group: Group, member: Member, command: JoinGroup) -> Non
 def _refuse(turn: Turn, command: JoinGroup, error: ApiError) -> None:
     message = command.message
     forgets_id = error.code is ErrorCode.GROUP_MAX_SIZE_REACHED
-    turn.reply(command.request_id, join_error(error.code, "" if forgets_id else message.member_id))
+    member_id = "" if forgets_id else message.member_id
+    turn.reply(command.request_id, join_error(error.code, member_id, command.version))
     turn.note(
         MemberRefused(
             group_id=message.group_id,

@@ -22,6 +22,7 @@ class Member:
         "client_id",
         "group_instance_id",
         "is_new",
+        "join_version",
         "last_seen_ms",
         "member_id",
         "protocols",
@@ -52,6 +53,7 @@ class Member:
         self.assignment = b""
         self.is_new = False
         self.awaiting_join: int | None = None
+        self.join_version = 0
         self.awaiting_sync: int | None = None
         self.session_deadline_ms = 0
         self.last_seen_ms = 0

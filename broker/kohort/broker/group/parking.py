@@ -1,18 +1,21 @@
 """Requests that wait in a member: parked, answered once, or lost with their client."""
 
-from kohort.broker.group.commands import RequestLost
+from kohort.broker.group.commands import JoinGroup, RequestLost
 from kohort.broker.group.group import Group
 from kohort.broker.group.member import LOST, Member
 from kohort.broker.group.turn import Turn
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages import JoinGroupResponse, SyncGroupResponse
 
+VERSION_OF_NULL_NAMES = 7  # Before it a protocol name that is not there is sent as the empty one.
 
-def park_join(turn: Turn, group: Group, member: Member, request_id: int) -> None:
+
+def park_join(turn: Turn, group: Group, member: Member, command: JoinGroup) -> None:
     """Keep the member's JoinGroup until the join phase ends; an older one is sent away."""
-    answer_join(turn, group, member, join_error(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
-    member.awaiting_join = request_id
-    turn.groups.parked[request_id] = member
+    answer_join(turn, group, member, parked_join_error(ErrorCode.REBALANCE_IN_PROGRESS, member))
+    member.awaiting_join = command.request_id
+    member.join_version = command.version
+    turn.groups.parked[command.request_id] = member
     group.awaiting_joins += 1
     if group.rebalance is not None:
         group.rebalance.joined_ms.setdefault(member.member_id, turn.now_ms)
@@ -51,8 +54,8 @@ def answer_sync(turn: Turn, member: Member, response: SyncGroupResponse) -> bool
 
 def dismiss(turn: Turn, group: Group, member: Member, code: ErrorCode) -> None:
     """Answer whatever the member waits for with an error."""
-    member_id = member.member_id if code is ErrorCode.FENCED_INSTANCE_ID else ""
-    answer_join(turn, group, member, join_error(code, member_id))
+    forget_id = code is not ErrorCode.FENCED_INSTANCE_ID
+    answer_join(turn, group, member, parked_join_error(code, member, forget_id=forget_id))
     answer_sync(turn, member, sync_error(code))
 
 
@@ -68,12 +71,21 @@ def lose(turn: Turn, command: RequestLost) -> None:
         member.awaiting_sync = LOST
 
 
-def join_error(code: ErrorCode, member_id: str) -> JoinGroupResponse:
+def join_error(code: ErrorCode, member_id: str, version: int) -> JoinGroupResponse:
     """Return a JoinGroup answer without a generation."""
-    # Null names can be sent from version 7 only: the empty one stands for them, and clients read neither.
     return JoinGroupResponse(
-        throttle_time_ms=0, error_code=code, protocol_name="", leader="", member_id=member_id, members=()
+        throttle_time_ms=0,
+        error_code=code,
+        protocol_name=None if version >= VERSION_OF_NULL_NAMES else "",
+        leader="",
+        member_id=member_id,
+        members=(),
     )
+
+
+def parked_join_error(code: ErrorCode, member: Member, *, forget_id: bool = False) -> JoinGroupResponse:
+    """Return what the member's parked JoinGroup is told."""
+    return join_error(code, "" if forget_id else member.member_id, member.join_version)
 
 
 def sync_error(code: ErrorCode) -> SyncGroupResponse:

@@ -41,7 +41,7 @@ def refusal(command: Command, code: ErrorCode) -> Message | None:
 
 
 def _join(command: JoinGroup, code: ErrorCode) -> Message:
-    return join_error(code, command.message.member_id)
+    return join_error(code, command.message.member_id, command.version)
 
 
 def _sync(_command: SyncGroup, code: ErrorCode) -> Message:

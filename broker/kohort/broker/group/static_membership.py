@@ -31,7 +31,7 @@ def replace_static_member(turn: Turn, group: Group, command: JoinGroup) -> None:
     if group.state is GroupState.STABLE and group.protocol_name == group.select_protocol():
         _welcome_back(turn, group, member, command, former_leader)
         return
-    park_join(turn, group, member, command.request_id)
+    park_join(turn, group, member, command)
     if group.state is GroupState.PREPARING_REBALANCE:
         complete_join_if_all_joined(turn, group)
         return

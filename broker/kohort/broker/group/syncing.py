@@ -15,11 +15,13 @@ from kohort.broker.group.turn import Turn
 from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.protocol.messages import SyncGroupRequest, SyncGroupResponse
 
+VERSION_OF_PROTOCOLS = 5  # From here on a member must say which protocol it takes part in (KIP-559).
+
 
 def sync(turn: Turn, command: SyncGroup) -> None:
     """Answer the SyncGroup, or park it until the leader's comes."""
     try:
-        group, member = _check(turn, command.message)
+        group, member = _check(turn, command)
     except ApiError as error:
         turn.reply(command.request_id, sync_error(error.code))
         return
@@ -49,8 +51,11 @@ def sync_timer_fired(turn: Turn, key: SyncTimer) -> None:
     prepare_rebalance(turn, group, cause)
 
 
-def _check(turn: Turn, message: SyncGroupRequest) -> tuple[Group, Member]:
+def _check(turn: Turn, command: SyncGroup) -> tuple[Group, Member]:
     """Return the group and the member, which may sync now. Raises: ApiError."""
+    message = command.message
+    if command.version >= VERSION_OF_PROTOCOLS and None in (message.protocol_type, message.protocol_name):
+        raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     if not message.group_id:
         raise ApiError(ErrorCode.INVALID_GROUP_ID)
     group = turn.groups.by_id.get(message.group_id)

@@ -44,7 +44,7 @@ COMMIT = OffsetCommitRequest(
 )
 COMMANDS: list[Command] = [
     JoinGroup(1, JOIN, 9, "new", "c", "/h"),
-    SyncGroup(1, SYNC),
+    SyncGroup(1, SYNC, 5),
     Heartbeat(1, HeartbeatRequest(group_id="g", generation_id=1, member_id="m")),
     LeaveGroup(1, LeaveGroupRequest(group_id="g", member_id="m", members=()), 5),
     OffsetFetch(1, OffsetFetchRequestGroup(group_id="g", topics=None)),

@@ -1,6 +1,8 @@
+from kohort.broker.group import SyncGroup
 from kohort.broker.group.events import CauseKind, MemberExpired, RebalanceStarted
 from kohort.broker.group.test_world import Client, World, assignment, stable_group, sync_all
 from kohort.protocol.errors import ErrorCode
+from kohort.protocol.messages import SyncGroupRequest, SyncGroupResponse
 from kohort.protocol.offsets_topic import GroupMetadataValue
 
 
@@ -71,6 +73,17 @@ def test_a_sync_of_another_generation_or_protocol_is_refused() -> None:
     assert code_of(a) is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     a.sync({}, protocol_type="consumer", protocol_name="range")
     assert code_of(a) is ErrorCode.NONE
+
+
+def test_from_version_5_a_sync_has_to_name_its_protocol() -> None:
+    world = World()
+    a = Client(world, "a")
+    joined(world, a)
+    message = SyncGroupRequest(group_id="g", generation_id=1, member_id=a.member_id, assignments=())
+    for version, code in ((5, ErrorCode.INCONSISTENT_GROUP_PROTOCOL), (4, ErrorCode.NONE)):
+        request_id = next(world.request_ids)
+        world.do(SyncGroup(request_id, message, version))
+        assert world.answer(request_id, SyncGroupResponse).error_code == code
 
 
 def test_strangers_may_not_sync() -> None:

@@ -233,6 +233,7 @@ class Client:
         self.protocol_type = protocol_type
         self.member_id = ""
         self.generation_id = -1
+        self.protocol_name = protocols[0] if protocols else ""
         self.request_id = 0
 
     def request_join(self, reason: str | None = None) -> int:
@@ -271,6 +272,7 @@ class Client:
         if message.error_code == ErrorCode.NONE:
             self.member_id = message.member_id
             self.generation_id = message.generation_id
+            self.protocol_name = message.protocol_name or ""
         return message
 
     def is_leader(self) -> bool:
@@ -284,14 +286,14 @@ class Client:
             generation_id=self.generation_id,
             member_id=self.member_id,
             group_instance_id=self.instance,
-            protocol_type=fields.get("protocol_type"),
-            protocol_name=fields.get("protocol_name"),
+            protocol_type=fields.get("protocol_type", self.protocol_type),
+            protocol_name=fields.get("protocol_name", self.protocol_name),
             assignments=tuple(
                 SyncGroupRequestAssignment(member_id=member_id, assignment=part)
                 for member_id, part in (given or {}).items()
             ),
         )
-        self.world.do(SyncGroup(self.request_id, message))
+        self.world.do(SyncGroup(self.request_id, message, 5))
         return self.request_id
 
     def synced(self) -> SyncGroupResponse | None:
