@@ -179,11 +179,18 @@ def test_a_sound_batch_is_taken() -> None:
     assert (header.record_count, header.producer_id, header.last_sequence) == (3, 9, 6)
 
 
+@pytest.mark.parametrize("rest", [bytes(5), record_of(b"cut short")[:40]])
+def test_what_is_cut_short_behind_the_batch_is_left_out(rest: bytes) -> None:
+    (header,) = validate_produced(record_of(b"value", 3) + rest)
+    assert header.size_bytes == len(record_of(b"value", 3))
+
+
 SOUND = record_of(b"value", 3)
 REFUSED = {
     "nothing": (b"", ErrorCode.INVALID_RECORD),
     "a cut": (SOUND[:-1], ErrorCode.INVALID_RECORD),
     "two batches": (SOUND + SOUND, ErrorCode.INVALID_RECORD),
+    "zeros behind it": (SOUND + bytes(30), ErrorCode.CORRUPT_MESSAGE),
     "a length of 5": (SOUND[:8] + (5).to_bytes(4, "big") + SOUND[12:], ErrorCode.CORRUPT_MESSAGE),
     "magic 9": (SOUND[:16] + b"\x09" + SOUND[17:], ErrorCode.CORRUPT_MESSAGE),
     "magic 1": (SOUND[:16] + b"\x01" + SOUND[17:], ErrorCode.INVALID_RECORD),
