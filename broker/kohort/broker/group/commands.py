@@ -34,11 +34,14 @@ class JoinGroup(msgspec.Struct, frozen=True, gc=False):
 
 
 class SyncGroup(msgspec.Struct, frozen=True, gc=False):
-    """Hand out or wait for the assignment: SyncGroupResponse, perhaps later."""
+    """Hand out or wait for the assignment: SyncGroupResponse, perhaps later.
+
+    Without a `version` the message may leave out its protocol, as versions before 5 do.
+    """
 
     request_id: int
     message: SyncGroupRequest
-    version: int
+    version: int = 0
 
 
 class Heartbeat(msgspec.Struct, frozen=True, gc=False):
