@@ -124,7 +124,7 @@ class Broker:
     # -- for the handlers -----------------------------------------------------------------------------------
 
     async def ensure_offsets_topic(self) -> None:
-        """Create `__consumer_offsets` unless it is there."""
+        """Create `__consumer_offsets` unless it is there. Raises: ApiError if it can't be."""
         if OFFSETS_TOPIC not in self.metadata.snapshot().topics:
             async with self._offsets_topic:
                 await ensure_offsets_topic(self)

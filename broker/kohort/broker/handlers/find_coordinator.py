@@ -1,8 +1,8 @@
 """FindCoordinator: which broker keeps a group. Kafka: KafkaApis.handleFindCoordinatorRequest, KIP-699.
 
 `__consumer_offsets` is created at the first question for a group. Transactions and share groups have no
-coordinator here; they are refused with INVALID_REQUEST, which clients take as final, and not with
-COORDINATOR_NOT_AVAILABLE, for which they would ask again until they time out.
+coordinator here. Clients would ask again for COORDINATOR_NOT_AVAILABLE until they time out, so they get
+a code that they take as final; for transactions the one that InitProducerId gives as well.
 """
 
 from collections.abc import Awaitable
@@ -11,17 +11,19 @@ from typing import TYPE_CHECKING
 import structlog
 
 from kohort.broker.metadata import OFFSETS_TOPIC
-from kohort.protocol.errors import ErrorCode
+from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.protocol.messages import FindCoordinatorRequest, FindCoordinatorResponse
 from kohort.protocol.messages.find_coordinator import Coordinator
-from kohort.storage import StorageError
 
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker
     from kohort.broker.runtime.request import Request
 
 GROUP = 0
-KIND_NAMES = {1: "transactions are", 2: "share groups are"}
+REFUSALS = {
+    1: (ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "transactions are not supported"),
+    2: (ErrorCode.INVALID_REQUEST, "share groups are not supported"),
+}
 BATCHED_FROM = 4
 
 log = structlog.get_logger("kohort.group")
@@ -41,7 +43,7 @@ async def _after_creation(
 ) -> FindCoordinatorResponse:
     try:
         await broker.ensure_offsets_topic()
-    except StorageError as error:
+    except ApiError as error:
         log.error("the offsets topic could not be created", error=str(error))
         return _answer(broker, message, version, ErrorCode.COORDINATOR_NOT_AVAILABLE)
     return _answer(broker, message, version, ErrorCode.NONE)
@@ -52,8 +54,8 @@ def _answer(
 ) -> FindCoordinatorResponse:
     text: str | None = None
     if message.key_type != GROUP:
-        code = ErrorCode.INVALID_REQUEST
-        text = f"{KIND_NAMES.get(message.key_type, f'key type {message.key_type} is')} not supported"
+        unknown = ErrorCode.INVALID_REQUEST, f"key type {message.key_type} is unknown"
+        code, text = REFUSALS.get(message.key_type, unknown)
     host, port = broker.advertised if code is ErrorCode.NONE else ("", -1)
     node_id = broker.node_id if code is ErrorCode.NONE else -1
     if version < BATCHED_FROM:

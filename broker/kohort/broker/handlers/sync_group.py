@@ -17,5 +17,5 @@ def handle(broker: "Broker", message: SyncGroupRequest, request: "Request") -> S
         shard = broker.coordinators.shard_of(message.group_id)
     except ApiError as error:
         return SyncGroupResponse(error_code=error.code, assignment=b"")
-    shard.submit(SyncGroup(shard.ask(request, request.respond), message))
+    shard.submit(SyncGroup(shard.ask(request, request.respond), message, request.version))
     return None

@@ -28,6 +28,7 @@ class AdminWorld:
 
     def __init__(self, folder: Path, filesystem: FileSystem | None = None, **config: ConfigValue) -> None:
         self.deleted: list[frozenset[str]] = []
+        self.made_ready: list[str] = []
         self.store = EmbeddedMetadataStore.open(
             filesystem or OsFileSystem(), folder, cluster_id="cluster", node_id=1
         )
@@ -40,6 +41,7 @@ class AdminWorld:
                 cluster_id="cluster",
                 metadata=self.store,
                 coordinators=SimpleNamespace(topics_deleted=self.deleted.append),
+                partitions=SimpleNamespace(ready=self._ready),
                 data=SimpleNamespace(path=folder),
             ),
         )
@@ -52,6 +54,9 @@ class AdminWorld:
     async def start(self) -> "AdminWorld":
         await self.store.register(BrokerState(1, "localhost", 9092))
         return self
+
+    async def _ready(self, topic: str) -> None:
+        self.made_ready.append(topic)
 
     async def ask(self, message: Message, answer: type[M], version: int | None = None) -> M:
         """Return the answer to `message` in this version, or in the highest."""

@@ -354,3 +354,9 @@ async def test_a_topic_that_is_created_again_has_another_id(tmp_path: Path) -> N
     [new] = await topics(world, "a")
     assert new.topic_id != old.topic_id
     assert list(world.snapshot.topics_by_id) == [new.topic_id]
+
+
+async def test_a_topic_is_answered_once_its_logs_are_there(tmp_path: Path) -> None:
+    world = await AdminWorld(tmp_path).start()
+    await world.create("orders", 2)
+    assert world.made_ready == ["orders"]

@@ -57,7 +57,14 @@ async def create_topics(
         await update(broker.metadata, decide)
     except StorageError as error:
         return _failed(outcomes, error)
+    await _ready(broker, outcomes)
     return outcomes
+
+
+async def _ready(broker: "Broker", outcomes: dict[str, Outcome]) -> None:
+    """Return once the new partitions have their logs, so that the first produce finds them open."""
+    for topic in _good(outcomes):
+        await broker.partitions.ready(topic.name)
 
 
 def _failed(outcomes: dict[str, Outcome], error: StorageError) -> dict[str, Outcome]:
@@ -206,6 +213,7 @@ async def create_partitions(
         await update(broker.metadata, decide)
     except StorageError as error:
         return _failed(outcomes, error)
+    await _ready(broker, outcomes)
     return outcomes
 
 

@@ -9,6 +9,7 @@ import trio
 from kohort.broker.group import ExpireOffsets, TopicsDeleted, coordinator_partition
 from kohort.broker.group.group import Group
 from kohort.broker.runtime.shard import OFFSETS_TOPIC, Shard, ShardState
+from kohort.protocol.errors import ApiError
 from kohort.storage import StorageError
 
 if TYPE_CHECKING:
@@ -97,12 +98,12 @@ class Coordinators:
     async def _load(self, shard: Shard) -> None:
         """Load until it works: a disk that fails is asked again, ever more slowly."""
         try:
-            await self._broker.ensure_offsets_topic()
             for delay_seconds in (*RELOAD_DELAYS_SECONDS, None):
                 try:
+                    await self._broker.ensure_offsets_topic()
                     await shard.load()
                     break
-                except StorageError as error:
+                except (ApiError, StorageError) as error:
                     log.error("a shard could not be loaded", shard=shard.index, error=str(error))
                 if delay_seconds is not None:
                     await trio.sleep(delay_seconds)

@@ -40,12 +40,13 @@ log = structlog.get_logger("kohort.flush")
 class Job:
     """The partitions that are written together, and how that went for each."""
 
-    __slots__ = ("errors", "journaled", "partitions", "seconds", "size_bytes")
+    __slots__ = ("errors", "journaled", "logs", "partitions", "seconds", "size_bytes")
 
     def __init__(self, partitions: "list[Partition]", *, journaled: bool) -> None:
         self.partitions = partitions
+        self.logs = [partition.log for partition in partitions]  # A partition may be given another meanwhile.
         self.journaled = journaled
-        self.size_bytes = sum(partition.log.staged_bytes for partition in partitions)
+        self.size_bytes = sum(log.staged_bytes for log in self.logs)
         self.errors: list[StorageError | None] = []
         self.seconds = 0.0
 
@@ -53,12 +54,12 @@ class Job:
         """Write every partition; a failure of one is noted and does not stop the others."""
         begin = time.perf_counter()
         entries: list[Entry] = []
-        for partition in self.partitions:
+        for partition, log in zip(self.partitions, self.logs, strict=True):
             by_journal = self.journaled and partition.durable
             if by_journal:
-                entries.append(Entry(partition.topic_id, partition.index, partition.log.staged_batches()))
+                entries.append(Entry(partition.topic_id, partition.index, log.staged_batches()))
             try:
-                partition.log.write(sync=partition.durable and not by_journal)
+                log.write(sync=partition.durable and not by_journal)
             except StorageError as error:
                 self.errors.append(error)
                 if by_journal:
@@ -75,9 +76,9 @@ class Job:
         except StorageError as failure:
             self.errors = [error or failure for error in self.errors]
             return
-        for partition, error in zip(self.partitions, self.errors, strict=True):
+        for partition, log, error in zip(self.partitions, self.logs, self.errors, strict=True):
             if error is None and partition.durable:
-                partition.log.became_durable(partition.log.written_offset)
+                log.became_durable(log.written_offset)
 
 
 class Flusher:
