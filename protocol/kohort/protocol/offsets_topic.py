@@ -26,6 +26,8 @@ from kohort.protocol.schema import struct as inner_struct
 
 V = TypeVar("V", bound=Message)
 
+NO_EXPIRE_TIMESTAMP = -1
+OFFSET_COMMIT_VALUE_VERSION_WITH_EXPIRY = 1
 OFFSET_COMMIT_VALUE_VERSION = 3  # What Kafka 4 writes for an offset without a topic id.
 OFFSET_COMMIT_VALUE_VERSION_WITH_TOPIC_ID = 4
 GROUP_METADATA_VALUE_VERSION = 3
@@ -127,11 +129,18 @@ def decode_key(data: bytes) -> Key:
 
 
 def encode_value(value: Value) -> bytes:
-    """Return the record value: the version that Kafka 4 writes, then its fields."""
+    """Return the record value: the version that Kafka 4 writes, then its fields.
+
+    An offset with a time to live of its own goes into the one version that has a place for it.
+    """
     version = GROUP_METADATA_VALUE_VERSION
     if isinstance(value, OffsetCommitValue):
-        with_id = value.topic_id != ZERO_UUID
-        version = OFFSET_COMMIT_VALUE_VERSION_WITH_TOPIC_ID if with_id else OFFSET_COMMIT_VALUE_VERSION
+        if value.expire_timestamp != NO_EXPIRE_TIMESTAMP:
+            version = OFFSET_COMMIT_VALUE_VERSION_WITH_EXPIRY
+        elif value.topic_id != ZERO_UUID:
+            version = OFFSET_COMMIT_VALUE_VERSION_WITH_TOPIC_ID
+        else:
+            version = OFFSET_COMMIT_VALUE_VERSION
     return struct.pack(">h", version) + value.encode(version)
 
 

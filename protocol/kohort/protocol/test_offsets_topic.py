@@ -85,3 +85,10 @@ def test_a_malformed_value_is_refused(data: bytes) -> None:
 def test_a_malformed_key_is_refused(data: bytes) -> None:
     with pytest.raises(WireError):
         decode_key(data)
+
+
+def test_an_offset_with_its_own_expiry_keeps_it() -> None:
+    value = OffsetCommitValue(offset=7, metadata="", commit_timestamp=1, expire_timestamp=99)
+    data = encode_value(value)
+    assert data[:2] == b"\0\1"
+    assert decode_value(OffsetCommitValue, data).expire_timestamp == 99

@@ -5,7 +5,7 @@ coordinator here. Clients would ask again for COORDINATOR_NOT_AVAILABLE until th
 a code that they take as final; for transactions the one that InitProducerId gives as well.
 """
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING
 
 import structlog
@@ -32,20 +32,24 @@ log = structlog.get_logger("kohort.group")
 def handle(
     broker: "Broker", message: FindCoordinatorRequest, request: "Request"
 ) -> FindCoordinatorResponse | Awaitable[FindCoordinatorResponse]:
-    """Return this broker for every group asked for; later, where the offsets topic is made first."""
-    if message.key_type == GROUP and OFFSETS_TOPIC not in broker.metadata.snapshot().topics:
-        return _after_creation(broker, message, request.version)
+    """Return this broker for every group asked for; later, where the topic is made or groups loaded first."""
+    if message.key_type == GROUP:
+        groups = message.coordinator_keys if request.version >= BATCHED_FROM else (message.key,)
+        created = OFFSETS_TOPIC in broker.metadata.snapshot().topics
+        if not created or not broker.coordinators.are_ready(groups):
+            return _when_ready(broker, message, request.version, groups)
     return _answer(broker, message, request.version, ErrorCode.NONE)
 
 
-async def _after_creation(
-    broker: "Broker", message: FindCoordinatorRequest, version: int
+async def _when_ready(
+    broker: "Broker", message: FindCoordinatorRequest, version: int, groups: Sequence[str]
 ) -> FindCoordinatorResponse:
     try:
         await broker.ensure_offsets_topic()
     except ApiError as error:
         log.error("the offsets topic could not be created", error=str(error))
         return _answer(broker, message, version, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    await broker.coordinators.ready(groups)
     return _answer(broker, message, version, ErrorCode.NONE)
 
 

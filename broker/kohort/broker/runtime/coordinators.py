@@ -1,6 +1,6 @@
 """The shards of this broker, and which of them a group belongs to."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import structlog
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from kohort.broker.broker import Broker
 
 GROUPS_REMEMBERED_MAX = 100_000
+LOAD_PATIENCE_SECONDS = 1.0
 RELOAD_DELAYS_SECONDS = (0.1, 0.5, 2.0, 10.0)
 
 log = structlog.get_logger("kohort.group")
@@ -28,7 +29,7 @@ class Coordinators:
         self._broker = broker
         self._nursery = nursery
         self._shards: dict[int, Shard] = {}
-        self._loading: set[int] = set()
+        self._loading: dict[int, trio.Event] = {}  # Set when the load has ended, well or not.
         self._creating = False
         self._groups: dict[str, Shard] = {}  # The shard by group id: a hash over a string costs a walk.
 
@@ -92,7 +93,7 @@ class Coordinators:
     def load_soon(self, shard: Shard) -> None:
         """Load a shard in a task of its own, unless that is under way."""
         if shard.index not in self._loading:
-            self._loading.add(shard.index)
+            self._loading[shard.index] = trio.Event()
             self._nursery.start_soon(self._load, shard)
 
     async def _load(self, shard: Shard) -> None:
@@ -110,7 +111,28 @@ class Coordinators:
             else:
                 shard.close()  # The next request for it begins anew.
         finally:
-            self._loading.discard(shard.index)
+            self._loading.pop(shard.index).set()
+
+    async def ready(self, group_ids: Iterable[str]) -> None:
+        """Return when the groups' shards serve, or when that takes too long.
+
+        A client that has just found its coordinator would otherwise meet COORDINATOR_LOAD_IN_PROGRESS with
+        its first request, and wait out a backoff for a load that takes a millisecond.
+        """
+        with trio.move_on_after(LOAD_PATIENCE_SECONDS):
+            for group_id in group_ids:
+                shard = self._shard(coordinator_partition(group_id, self.partitions))
+                if shard.state is not ShardState.ACTIVE:
+                    self.load_soon(shard)
+                    await self._loading[shard.index].wait()
+
+    def are_ready(self, group_ids: Iterable[str]) -> bool:
+        """Whether the groups' shards serve already."""
+        partitions = self.partitions
+        return all(
+            self._shard(coordinator_partition(group_id, partitions)).state is ShardState.ACTIVE
+            for group_id in group_ids
+        )
 
     # -- what happens to all ------------------------------------------------------------------------------
 

@@ -28,6 +28,7 @@ from kohort.broker.group import (
     SetTimer,
     TimerFired,
     TopicsDeleted,
+    refusal,
 )
 from kohort.broker.runtime.events import note_event
 from kohort.broker.runtime.request import Request
@@ -52,8 +53,11 @@ if TYPE_CHECKING:
     from kohort.broker.partitions.partition import Partition
 
 Respond = Callable[[Message], None]
+Owed = tuple[Command | None, tuple[Effect, ...]]
+"""What is to be done after a flush, and the command that it answers: to refuse that if the flush fails."""
 
 OFFSETS_TOPIC = "__consumer_offsets"
+NO_REQUEST = -1
 RECORDS_PER_BATCH_MAX = 4_096
 INLINE_LOAD_BYTES = 64 * 1024  # A log of this size is replayed in the loop: quicker than a thread hop.
 
@@ -80,8 +84,8 @@ class Shard:
         self._waiting: dict[int, tuple[Request, Respond]] = {}  # Who asked, by request id.
         self._last_request_id = 0
         self._staged: list[tuple[int, bytes, bytes | None, tuple[()]]] = []
-        self._owed: deque[tuple[Effect, ...]] = deque()  # For the next flush.
-        self._flushing: deque[deque[tuple[Effect, ...]]] = deque()  # One entry per flush under way.
+        self._owed: deque[Owed] = deque()  # For the next flush.
+        self._flushing: deque[deque[Owed]] = deque()  # One entry per flush under way.
         self._timers: set[object] = set()
 
     # -- asking -----------------------------------------------------------------------------------------
@@ -107,17 +111,16 @@ class Shard:
             log.exception("a shard met an impossible state and is loaded again", shard=self.index)
             self._fail()
             return
-        self._carry_out(decision)
+        self._carry_out(command, decision)
 
-    def _carry_out(self, decision: Decision) -> None:
+    def _carry_out(self, command: Command | None, decision: Decision) -> None:
         if decision.records:
             self._stage(decision.records)
-            self._owed.append(decision.effects)
-        elif self._owed or self._flushing:
-            if self._owed:
-                self._owed.append(decision.effects)
-            else:
-                self._flushing[-1].append(decision.effects)
+            self._owed.append((command, decision.effects))
+        elif self._owed:
+            self._owed.append((command, decision.effects))
+        elif self._flushing:
+            self._flushing[-1].append((command, decision.effects))
         else:
             self._perform(decision.effects)
 
@@ -158,7 +161,7 @@ class Shard:
             log.error("a shard's log failed", shard=self.index, error=str(error))
             self._fail()
             return
-        for effects in self._flushing.popleft():
+        for _, effects in self._flushing.popleft():
             self._perform(effects)
 
     # -- effects ----------------------------------------------------------------------------------------
@@ -202,7 +205,7 @@ class Shard:
         self._partition = partition
         self.core = core
         self.state = ShardState.ACTIVE
-        self._carry_out(core.loaded(self._broker.clock.now_ms()))
+        self._carry_out(None, core.loaded(self._broker.clock.now_ms()))
         self._forget_deleted_topics()
 
     def _forget_deleted_topics(self) -> None:
@@ -218,20 +221,39 @@ class Shard:
         self._broker.coordinators.load_soon(self)
 
     def close(self) -> None:
-        """Forget the groups. Who waits loses the connection, and so looks for the coordinator again."""
+        """Forget the groups. Who waits is told to look for the coordinator again."""
         self.state = ShardState.CLOSED
         for key in self._timers:
             self._broker.timers.cancel((self.index, key))
-        waiting = self._waiting
         self._timers = set()
+        self._refuse_all()
         self._waiting = {}
         self._staged = []
         self._owed = deque()
         self._flushing = deque()
         self._partition = None
         self.core = GroupCoordinator(self._broker.group_config)
-        for request, _ in waiting.values():
+
+    def _refuse_all(self) -> None:
+        """Answer NOT_COORDINATOR to what was not flushed and to what is parked.
+
+        A member whose answer hung on another's command, such as the leader's sync, loses its connection.
+        """
+        for owed in (*self._flushing, self._owed):
+            for command, _ in owed:
+                message = None if command is None else refusal(command, ErrorCode.NOT_COORDINATOR)
+                if message is not None:
+                    self._answer(getattr(command, "request_id", NO_REQUEST), message)
+        for effect in self.core.give_up(ErrorCode.NOT_COORDINATOR).effects:
+            if isinstance(effect, Reply):
+                self._answer(effect.request_id, effect.message)
+        for request, _ in self._waiting.values():
             request.connection.close()
+
+    def _answer(self, request_id: int, message: Message) -> None:
+        waiting = self._waiting.pop(request_id, None)
+        if waiting is not None:
+            waiting[1](message)
 
 
 def replay_log(core: GroupCoordinator, partition: "Partition") -> None:

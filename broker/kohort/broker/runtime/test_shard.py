@@ -246,16 +246,13 @@ async def test_a_failed_flush_is_never_acknowledged_and_is_forgotten(
 
         with monkeypatch.context() as patch:
             patch.setattr(broker.journal, "append", fail)
-            await client.send(client.frame(commit_of(2), 9)[0])
-            with trio.fail_after(5):
-                assert await client.receive() is None
-        again = await Client.to(broker)
+            assert await commit(client, 2) == ErrorCode.NOT_COORDINATOR
         with trio.fail_after(5):
-            while (offsets := await committed(again)) is None:
+            while (offsets := await committed(client)) is None:
                 await trio.sleep(0.01)
         assert offsets.keys() == {1}
-        assert await commit(again, 3) == 0
-        assert await committed(again) == {1: 3}
+        assert await commit(client, 3) == 0
+        assert await committed(client) == {1: 3}
 
 
 async def test_a_heartbeat_does_not_overtake_the_commit_before_it(
@@ -319,17 +316,28 @@ async def test_an_impossible_state_reloads_that_shard_and_no_other(
         assert offsets == {1: 4}
 
 
+async def test_whoever_found_the_coordinator_is_served_at_once(tmp_path: Path) -> None:
+    async with running(tmp_path) as broker:
+        client = await Client.to(broker)
+        await client.ask(FindCoordinatorRequest(coordinator_keys=(GROUP,)), FindCoordinatorResponse)
+        assert await committed(client) == {}
+    async with running(tmp_path) as broker:  # The topic exists, and its shards are loading.
+        client = await Client.to(broker)
+        await client.ask(FindCoordinatorRequest(coordinator_keys=(GROUP,)), FindCoordinatorResponse)
+        assert await committed(client) == {}
+
+
 async def test_a_loading_shard_says_so(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         client = await prepared(broker)
         shard = shard_of(broker)
-        broker.coordinators._loading.add(shard.index)  # As if a load were under way and slow.
+        broker.coordinators._loading[shard.index] = trio.Event()  # As if a load were under way and slow.
         shard.close()
         assert shard.state is ShardState.CLOSED
         assert await commit(client, 1) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         listed = await client.ask(ListGroupsRequest(states_filter=(), types_filter=()), ListGroupsResponse)
         assert listed.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        broker.coordinators._loading.discard(shard.index)
+        broker.coordinators._loading.pop(shard.index)
         broker.coordinators.load_soon(shard)
         await found(client)
         assert await commit(client, 1) == 0
