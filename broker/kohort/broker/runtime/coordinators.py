@@ -29,7 +29,8 @@ class Coordinators:
         self._broker = broker
         self._nursery = nursery
         self._shards: dict[int, Shard] = {}
-        self._loading: dict[int, trio.Event] = {}  # Set when the load has ended, well or not.
+        self._loading: set[int] = set()
+        self._load_ended: dict[int, trio.Event] = {}  # Where somebody waits for the end, good or bad.
         self._creating = False
         self._groups: dict[str, Shard] = {}  # The shard by group id: a hash over a string costs a walk.
 
@@ -93,7 +94,7 @@ class Coordinators:
     def load_soon(self, shard: Shard) -> None:
         """Load a shard in a task of its own, unless that is under way."""
         if shard.index not in self._loading:
-            self._loading[shard.index] = trio.Event()
+            self._loading.add(shard.index)
             self._nursery.start_soon(self._load, shard)
 
     async def _load(self, shard: Shard) -> None:
@@ -111,7 +112,9 @@ class Coordinators:
             else:
                 shard.close()  # The next request for it begins anew.
         finally:
-            self._loading.pop(shard.index).set()
+            self._loading.discard(shard.index)
+            if shard.index in self._load_ended:
+                self._load_ended.pop(shard.index).set()
 
     async def ready(self, group_ids: Iterable[str]) -> None:
         """Return when the groups' shards serve, or when that takes too long.
@@ -124,7 +127,7 @@ class Coordinators:
                 shard = self._shard(coordinator_partition(group_id, self.partitions))
                 if shard.state is not ShardState.ACTIVE:
                     self.load_soon(shard)
-                    await self._loading[shard.index].wait()
+                    await self._load_ended.setdefault(shard.index, trio.Event()).wait()
 
     def are_ready(self, group_ids: Iterable[str]) -> bool:
         """Whether the groups' shards serve already."""

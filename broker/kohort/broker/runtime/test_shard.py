@@ -331,13 +331,13 @@ async def test_a_loading_shard_says_so(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         client = await prepared(broker)
         shard = shard_of(broker)
-        broker.coordinators._loading[shard.index] = trio.Event()  # As if a load were under way and slow.
+        broker.coordinators._loading.add(shard.index)  # As if a load were under way and slow.
         shard.close()
         assert shard.state is ShardState.CLOSED
         assert await commit(client, 1) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         listed = await client.ask(ListGroupsRequest(states_filter=(), types_filter=()), ListGroupsResponse)
         assert listed.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        broker.coordinators._loading.pop(shard.index)
+        broker.coordinators._loading.discard(shard.index)
         broker.coordinators.load_soon(shard)
         await found(client)
         assert await commit(client, 1) == 0
