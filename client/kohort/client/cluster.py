@@ -288,8 +288,7 @@ class Cluster:
         except KohortError:
             self._backoffs[host, port] = (backoff, monotonic_ms() + backoff.next_ms())
             raise
-        backoff.reset()
-        self._backoffs.pop((host, port))
+        self._backoffs.pop((host, port), None)  # Another channel's connection may have been there first.
         return connection
 
     async def _wait_for_reconnect(self, host: str, port: int) -> None:

@@ -1,0 +1,58 @@
+"""A broker process for the client library, or the one that KOHORT_TEST_BOOTSTRAP names."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from kohort.client import Admin, NewTopic
+from tests.interop.broker_process import BrokerProcess
+
+BOOTSTRAP_VARIABLE = "KOHORT_TEST_BOOTSTRAP"
+QUICK = (
+    "group.initial.rebalance.delay.ms=0",
+    "group.min.session.timeout.ms=500",
+    "offsets.topic.replication.factor=1",
+)
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    """A broker of kohort's, which a test may restart."""
+    process = BrokerProcess(tmp_path_factory.mktemp("client"), *QUICK)
+    process.start()
+    yield process
+    process.stop()
+
+
+@pytest.fixture(scope="module")
+def bootstrap(request: pytest.FixtureRequest) -> str:
+    """Where the broker listens."""
+    given = os.environ.get(BOOTSTRAP_VARIABLE)
+    if given:
+        return given
+    process = request.getfixturevalue("broker")
+    assert isinstance(process, BrokerProcess)
+    return process.bootstrap
+
+
+@pytest.fixture
+def topic(bootstrap: str) -> Callable[[int], str]:
+    """Make a new topic with so many partitions."""
+
+    def make(partitions: int) -> str:
+        name = f"topic-{uuid.uuid4().hex[:8]}"
+        with Admin(bootstrap_servers=bootstrap) as admin:
+            admin.create_topics(NewTopic(name, partitions=partitions))
+        return name
+
+    return make
+
+
+@pytest.fixture
+def group() -> str:
+    """A group that nobody has used."""
+    return f"group-{uuid.uuid4().hex[:8]}"

@@ -1,0 +1,84 @@
+"""The asynchronous clients against a broker process, under both event loops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import anyio
+import pytest
+
+from kohort.client import NewTopic, TopicPartition
+from kohort.client.aio import Admin, Consumer, Producer, RebalanceListener
+
+MakeTopic = Callable[[int], str]
+both_loops = pytest.mark.parametrize("loop", ["asyncio", "trio"])
+
+
+@both_loops
+def test_tasks_produce_and_read_together(bootstrap: str, topic: MakeTopic, group: str, loop: str) -> None:
+    name = topic(3)
+    seen: list[int] = []
+
+    async def main() -> None:
+        async with Producer(bootstrap_servers=bootstrap) as producer, anyio.create_task_group() as tasks:
+            tasks.start_soon(consume)
+            deliveries = [await producer.send(name, value=b"%d" % number) for number in range(300)]
+            assert sum([(await each).offset >= 0 for each in deliveries]) == 300
+
+    async def consume() -> None:
+        async with Consumer(
+            name, bootstrap_servers=bootstrap, group_id=group, auto_offset_reset="earliest"
+        ) as consumer:
+            async for record in consumer:
+                seen.append(int(record.value or b"-1"))
+                if len(seen) == 300:
+                    break
+
+    async def limited() -> None:
+        with anyio.fail_after(30):
+            await main()
+
+    anyio.run(limited, backend=loop)
+    assert sorted(seen) == list(range(300))
+
+
+@both_loops
+def test_listeners_are_awaited_and_a_cancelled_poll_can_be_repeated(
+    bootstrap: str, topic: MakeTopic, group: str, loop: str
+) -> None:
+    name = topic(2)
+    events: list[tuple[str, int]] = []
+
+    class Told(RebalanceListener):
+        async def on_assigned(self, partitions: tuple[TopicPartition, ...]) -> None:
+            await anyio.sleep(0)
+            events.append(("assigned", len(partitions)))
+
+        async def on_revoked(self, partitions: tuple[TopicPartition, ...]) -> None:
+            await anyio.sleep(0)
+            events.append(("revoked", len(partitions)))
+
+    async def main() -> None:
+        async with Consumer(name, listener=Told(), bootstrap_servers=bootstrap, group_id=group) as consumer:
+            while not consumer.assignment():
+                with anyio.move_on_after(0.01):
+                    await consumer.poll()
+            assert await consumer.poll(timeout_ms=10) == []
+            assert set(await consumer.partitions_for(name)) == set(consumer.assignment())
+
+    anyio.run(main, backend=loop)
+    assert events == [("assigned", 2), ("revoked", 2)]
+
+
+@both_loops
+def test_the_admin_of_both_loops(bootstrap: str, topic: MakeTopic, loop: str) -> None:
+    name = topic(1)
+
+    async def main() -> None:
+        async with Admin(bootstrap_servers=bootstrap) as admin:
+            await admin.create_topics(
+                NewTopic(f"{name}-2", partitions=2, configs={"cleanup.policy": "compact"})
+            )
+            assert {name, f"{name}-2"} <= set(await admin.list_topics())
+
+    anyio.run(main, backend=loop)
