@@ -1,0 +1,117 @@
+"""A broker in a process of its own, as its users run it: killed, restarted and measured from outside."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+COMMAND_VARIABLE = "KOHORT_TEST_COMMAND"
+"""What serves instead of `python -m kohort.broker`: anything that takes its options and prints its line."""
+START_TIMEOUT_S = 30.0
+STOP_TIMEOUT_S = 20.0
+_READY = re.compile(r"^kohort ready kafka=(?P<kafka>\S+) http=(?P<http>\S+) data=(?P<data>.+)$")
+
+
+class BrokerProcess:
+    """`kohort serve` on a data folder of its own; started again, it keeps its ports and its data."""
+
+    def __init__(self, folder: Path, *settings: str) -> None:
+        self.data = folder / "data"
+        self.log_path = folder / "broker.log"
+        self.bootstrap = "127.0.0.1:0"
+        self.http = "127.0.0.1:0"
+        self._settings = settings
+        self._process: subprocess.Popen[str] | None = None
+
+    @property
+    def pid(self) -> int:
+        """The process that serves."""
+        assert self._process is not None
+        return self._process.pid
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Where Kafka clients connect, for a bare socket."""
+        host, port = self.bootstrap.rsplit(":", 1)
+        return host, int(port)
+
+    def start(self) -> None:
+        """Return when it has said that it is ready.
+
+        Raises: AssertionError with its last log lines if it ends, or stays silent, instead.
+        """
+        command = shlex.split(os.environ.get(COMMAND_VARIABLE, f"{sys.executable} -m kohort.broker"))
+        command += ["--listen", self.bootstrap, "--http", self.http, "--data", str(self.data)]
+        for setting in self._settings:
+            command += ["--set", setting]
+        with self.log_path.open("a") as log:
+            self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
+        ready = _READY.match(self._first_line(self._process))
+        assert ready, "the broker did not start:\n" + "\n".join(self.log_lines()[-10:])
+        self.bootstrap, self.http = ready["kafka"], ready["http"]
+
+    def stop(self) -> int:
+        """Ask it to stop with SIGTERM; return its exit status."""
+        return self._end(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """Kill it with SIGKILL and return when it is gone."""
+        self._end(signal.SIGKILL)
+
+    def restart(self, how: signal.Signals) -> None:
+        """End it with this signal and start it again."""
+        self._end(how)
+        self.start()
+
+    def is_running(self) -> bool:
+        """Whether the process is still there."""
+        return self._process is not None and self._process.poll() is None
+
+    def resident_bytes(self) -> int:
+        """Return the memory that it occupies (VmRSS)."""
+        return self._status_kilobytes("VmRSS") * 1024
+
+    def open_files(self) -> int:
+        """Return how many file descriptors it has open."""
+        return len(os.listdir(f"/proc/{self.pid}/fd"))
+
+    def log_lines(self) -> list[str]:
+        """Return what it has written to standard error."""
+        return self.log_path.read_text(errors="replace").splitlines()
+
+    def _status_kilobytes(self, name: str) -> int:
+        for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
+            if line.startswith(f"{name}:"):
+                return int(line.split()[1])
+        raise KeyError(name)
+
+    @staticmethod
+    def _first_line(process: subprocess.Popen[str]) -> str:
+        assert process.stdout is not None
+        silence = threading.Timer(START_TIMEOUT_S, process.kill)
+        silence.start()
+        try:
+            return process.stdout.readline().rstrip("\n")
+        finally:
+            silence.cancel()
+
+    def _end(self, how: signal.Signals) -> int:
+        process, self._process = self._process, None
+        if process is None:
+            return 0
+        process.send_signal(how)
+        try:
+            return process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            raise
+        finally:
+            if process.stdout is not None:
+                process.stdout.close()
