@@ -3,7 +3,6 @@
 A subcommand's module is imported when it is called, not before.
 """
 
-import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -77,10 +76,6 @@ def run(argv: Sequence[str]) -> int:
         return PROBLEM
     except (KeyboardInterrupt, click.Abort):
         return INTERRUPTED
-    except BrokenPipeError:
-        # Who read our output has seen enough. Python would complain once more when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     return code if isinstance(code, int) else 0
 
 

@@ -1,5 +1,6 @@
 """`kohort consume`: records of topics, as lines."""
 
+import os
 import signal
 import sys
 from types import FrameType
@@ -98,6 +99,10 @@ def consume(
             _print_records(consumer, show, counter, timeout_ms)
     except KeyboardInterrupt:
         pass  # That is how one ends it; the consumer has committed and left its group.
+    except BrokenPipeError:
+        # Who reads our output has seen enough. Python would complain once more when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return
     if not quiet:
         click.echo(f"{counter.count:,} record{'' if counter.count == 1 else 's'} read", err=True)
 

@@ -148,19 +148,21 @@ def members_table(group: GroupDescription, *, verbose: bool) -> list[str]:
         least += [NAME_WIDTH, 20, NAME_WIDTH, 20]
     rows = [_member_cells(group.group_id, each, static, verbose) for each in group.members]
     widths = [max([width, *(len(row[index]) for row in rows)]) for index, width in enumerate(least)]
-    return [
-        "".join(f"{cell:<{width}} " for cell, width in zip(row, widths, strict=True))
+    lines = [
+        " ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True))
         for row in (titles, *rows)
     ]
+    # Kafka ends the short table with a blank more than the long one.
+    return lines if verbose else [f"{line} " for line in lines]
 
 
 def _member_cells(group_id: str, member: MemberDescription, static: bool, verbose: bool) -> list[str]:
-    cells = [group_id, member.member_id, *([member.group_instance_id or MISSING] if static else [])]
+    cells = [group_id, member.member_id, *([member.group_instance_id or ""] if static else [])]
     cells += [member.host, member.client_id, str(partition_count(member))]
     if verbose:
         # Epochs and targets belong to groups of the newer protocol: classic members have none.
         owned = sorted(member.assignment.items())
-        assignment = ", ".join(f"{topic}:{','.join(map(str, each))}" for topic, each in owned)
+        assignment = ";".join(f"{topic}:{','.join(map(str, each))}" for topic, each in owned)
         cells += [MISSING, assignment or MISSING, MISSING, MISSING]
     return cells
 

@@ -116,7 +116,8 @@ def _split(line: bytes, separator: str | None, number: int) -> tuple[bytes | Non
         return None, line
     key, found, value = line.partition(separator.encode())
     if not found:
-        raise click.ClickException(f"line {number} has no key separator {separator!r}: {line[:60]!r}")
+        shown = line[:60].decode(errors="backslashreplace")
+        raise click.ClickException(f"line {number} has no key separator {separator!r}: {shown!r}")
     return key, value
 
 

@@ -1,0 +1,94 @@
+import subprocess
+import sys
+
+import pytest
+
+
+def kohort(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "kohort.cli", *arguments]
+    return subprocess.run(
+        command, capture_output=True, text=True, env=environment or None, check=False, timeout=60
+    )
+
+
+def test_serve_imports_the_broker_alone() -> None:
+    text = (
+        "import sys\nfrom kohort.cli.main import main\n"
+        "try: main(['serve', '--help'])\nexcept SystemExit: pass\nprint('MODULES', *sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
+    modules = done.stdout.partition("MODULES")[2].split()
+    assert "kohort.broker.main" in modules
+    assert {"click", "anyio", "kohort.client"}.isdisjoint(modules)
+
+
+def test_help_lists_every_command_without_importing_one() -> None:
+    done = kohort("--help")
+    assert done.returncode == 0
+    for name in ("serve", "topics", "produce", "consume", "groups"):
+        assert f"\n  {name} " in done.stdout
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("topics", "topics list", "topics create", "topics describe", "topics delete", "topics alter"),
+        *("produce", "consume", "groups", "groups list", "groups describe", "serve"),
+    ],
+)
+def test_every_command_has_help(command: str) -> None:
+    done = kohort(*command.split(), "--help")
+    assert done.returncode == 0
+    assert "usage:" in done.stdout.lower()
+
+
+def test_a_wrong_command_suggests_and_returns_two() -> None:
+    done = kohort("topcis")
+    assert done.returncode == 2
+    assert "No such command 'topcis'" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        (["topics", "create"], "Missing argument 'NAME...'"),
+        (["topics", "create", "t", "--partitions", "0"], "0 is not in the range"),
+        (["topics", "create", "t", "--config", "x"], "--config 'x' is not NAME=VALUE"),
+        (["topics", "alter", "t"], "nothing to alter"),
+        (["topics", "list", "-b", "a b"], "'a b' is not an address"),
+        (["produce", "t", "--acks", "7"], "'7' is not one of 'all', '1', '0'"),
+        (["produce", "t", "--compression", "zip"], "'zip' is not one of"),
+        (["produce", "t", "--file", "/does/not/exist"], "No such file or directory"),
+        (["produce", "t", "--key-separator", ""], "--key-separator is empty"),
+        (["consume", "t", "--format", "{x}"], "there is no field 'x'"),
+        (["consume", "t", "--offset", "soon"], "give earliest, latest or a number"),
+        (["consume", "t", "--group", "g", "--partition", "0"], "reading without --group"),
+        (["consume", "t", "--from-beginning", "--offset", "3"], "not both"),
+        (["consume", "t", "--max-messages", "0"], "0 is not in the range"),
+        (["groups", "describe"], "give the names of groups, or --all-groups"),
+        (["groups", "describe", "g", "--all-groups"], "give the names of groups, or --all-groups"),
+        (["groups", "list", "--in-state", "Fine"], "'Fine' is not one of"),
+    ],
+)
+def test_a_wrong_use_says_what_would_be_right_and_returns_two(arguments: list[str], words: str) -> None:
+    done = kohort(*arguments)
+    assert done.returncode == 2, done
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["topics list", "topics delete t", "produce t", "consume t", "groups list", "groups describe g"],
+)
+def test_no_broker_is_one_line_and_returns_one(command: str) -> None:
+    done = kohort(*command.split(), "--bootstrap-server", "127.0.0.1:1")
+    assert done.returncode == 1
+    assert done.stderr == (
+        "kohort: no broker at 127.0.0.1:1 (Connection refused). Start one with: kohort serve\n"
+    )
+
+
+def test_the_environment_names_the_broker() -> None:
+    done = kohort("topics", "list", KOHORT_BOOTSTRAP_SERVERS="127.0.0.1:2,127.0.0.1:3")
+    assert "127.0.0.1:2 (Connection refused), 127.0.0.1:3 (Connection refused)" in done.stderr

@@ -1,0 +1,63 @@
+"""A broker process for the command line, or the one that KOHORT_TEST_BOOTSTRAP names."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import uuid
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.interop.broker_process import BrokerProcess
+
+BOOTSTRAP_VARIABLE = "KOHORT_TEST_BOOTSTRAP"
+Done = subprocess.CompletedProcess[str]
+Kohort = Callable[..., Done]
+COMMAND = [sys.executable, "-m", "kohort.cli"]
+
+
+@pytest.fixture(scope="module")
+def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Where the broker listens."""
+    given = os.environ.get(BOOTSTRAP_VARIABLE)
+    if given:
+        yield given
+        return
+    process = BrokerProcess(tmp_path_factory.mktemp("cli"), "group.initial.rebalance.delay.ms=0")
+    process.start()
+    yield process.bootstrap
+    process.stop()
+
+
+@pytest.fixture
+def environment(bootstrap: str) -> dict[str, str]:
+    """The environment of a command that knows the broker."""
+    return {**os.environ, "KOHORT_BOOTSTRAP_SERVERS": bootstrap}
+
+
+@pytest.fixture
+def kohort(environment: dict[str, str]) -> Kohort:
+    """Run the command in a process of its own."""
+
+    def run(*arguments: str, stdin: str = "") -> Done:
+        return subprocess.run(
+            [*COMMAND, *arguments],
+            input=stdin,
+            capture_output=True,
+            text=True,
+            env=environment,
+            check=False,
+            timeout=60,
+        )
+
+    return run
+
+
+@pytest.fixture
+def topic(kohort: Kohort) -> str:
+    """A new topic with three partitions."""
+    name = f"topic-{uuid.uuid4().hex[:8]}"
+    assert kohort("topics", "create", name, "--partitions", "3").returncode == 0
+    return name
