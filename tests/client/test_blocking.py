@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -485,3 +487,45 @@ def test_a_restart_of_the_broker_loses_nothing_and_needs_no_help(
         assert all(each.result().offset >= 0 for each in deliveries)
     assert sorted(set(numbers(records))) == list(range(200))
     assert told.events == [("assigned", 2), ("revoked", 2)], "no rebalance"
+
+
+def test_a_program_that_forgets_to_close_still_ends_commits_and_leaves(
+    bootstrap: str, topic: MakeTopic, group: str
+) -> None:
+    name = topic(1)
+    produce(bootstrap, name, 3)
+    program = f"""
+from kohort.client import Consumer, Producer
+producer = Producer(bootstrap_servers={bootstrap!r}, linger_ms=10_000, request_timeout_ms=5_000)
+producer.send({name!r}, value=b"3")
+options = dict(bootstrap_servers={bootstrap!r}, group_id={group!r}, auto_offset_reset="earliest")
+consumer = Consumer({name!r}, **options)
+for record in consumer:
+    if record.offset == 2:
+        break
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    where = TopicPartition(name, 0)
+    with Admin(bootstrap_servers=bootstrap) as admin:
+        assert admin.describe_groups(group)[group].state == "Empty"
+        assert admin.list_group_offsets(group) == {where: OffsetAndMetadata(3)}
+        assert admin.list_offsets({where: LATEST})[where].offset == 4, "what was sent is there"
+
+
+def test_an_interrupt_ends_a_poll_and_the_consumer_goes_on(
+    bootstrap: str, topic: MakeTopic, group: str
+) -> None:
+    name = topic(1)
+    with Consumer(
+        name, group_id=group, bootstrap_servers=bootstrap, auto_offset_reset="earliest"
+    ) as consumer:
+        wait_until(lambda: consumer.poll(timeout_ms=50) or consumer.assignment(), "an assignment")
+        timer = threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT))
+        timer.start()
+        with pytest.raises(KeyboardInterrupt):
+            consumer.poll()
+        produce(bootstrap, name, 1)
+        assert numbers(read(consumer, 1)) == [0]

@@ -13,7 +13,14 @@ from typing import Self
 
 from kohort.client.cluster import Cluster
 from kohort.client.config import ConsumerConfig
-from kohort.client.errors import CommitFailedError, ConfigurationError, KohortError, RequestTimeoutError
+from kohort.client.errors import (
+    BrokerError,
+    CommitFailedError,
+    ConfigurationError,
+    KohortError,
+    RequestTimeoutError,
+    check,
+)
 from kohort.client.fetcher import Fetcher
 from kohort.client.group import GroupTask
 from kohort.client.membership import Assign, Handover, Lose, MemberSettings, Membership, Revoke
@@ -247,21 +254,18 @@ class ConsumerSession:
 
     async def partitions_for(self, topic: str) -> tuple[TopicPartition, ...]:
         """Return the topic's partitions. Raises: BrokerError if it does not exist."""
-        found = await self._cluster.retrying(lambda: self._existing_topic(topic))
-        return tuple(TopicPartition(topic, each) for each in found)
+        await self._cluster.retrying(lambda: self._cluster.refresh_metadata([topic]))
+        found = self._cluster.metadata.topics.get(topic)
+        if found is None:
+            raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic!r} does not exist")
+        check(found.error, f"topic {topic!r}")
+        return tuple(TopicPartition(topic, each) for each in found.partitions)
 
     # Inside
 
     @property
     def _timeout_ms(self) -> int:
         return self.config.default_api_timeout_ms
-
-    async def _existing_topic(self, topic: str) -> tuple[int, ...]:
-        await self._cluster.refresh_metadata([topic])
-        found = self._cluster.metadata.topics.get(topic)
-        if found is None:
-            raise ConfigurationError(f"topic {topic!r} does not exist")
-        return tuple(found.partitions)
 
     def _changed(self) -> None:
         if self._group is not None:

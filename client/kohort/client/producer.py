@@ -25,7 +25,7 @@ class Delivery:
         """Whether the record's fate is known."""
         return self._appended.batch.is_done
 
-    def __await__(self) -> Generator[object, object, RecordMetadata]:
+    def __await__(self) -> Generator[object, None, RecordMetadata]:
         appended = self._appended
         yield from appended.batch.wait().__await__()
         return appended.batch.metadata_of(appended.index, appended.timestamp_ms)

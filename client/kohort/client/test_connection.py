@@ -1,11 +1,12 @@
 import struct
 from collections.abc import Awaitable, Callable
+from importlib import metadata
 
 import anyio
 import pytest
 from anyio.abc import SocketAttribute, SocketStream
 
-from kohort.client.connection import Connection
+from kohort.client.connection import SOFTWARE_VERSION, Connection
 from kohort.client.errors import KohortError, NetworkError, RequestTimeoutError, UnsupportedVersionError
 from kohort.protocol.framing import FrameReader
 from kohort.protocol.messages import (
@@ -104,11 +105,11 @@ def test_pipelined_answers_find_their_requests_in_whatever_order(loop: str) -> N
 def test_an_old_broker_is_asked_again_in_a_version_that_it_knows(loop: str) -> None:
     async def server(stream: SocketStream) -> None:
         requests = Requests(stream)
-        _, version, correlation_id = await requests.next()
-        assert version == 4
+        _, spoken, correlation_id = await requests.next()
+        assert spoken == 4
         await requests.answer(correlation_id, versions((18, 0, 2), code=35), 0)
-        _, version, correlation_id = await requests.next()
-        assert version == 2
+        _, spoken, correlation_id = await requests.next()
+        assert spoken == 2
         await requests.answer(correlation_id, versions((18, 0, 2), (12, 0, 1)), 2)
 
     async def client(connection: Connection) -> None:
@@ -218,3 +219,7 @@ def test_a_refused_connection_says_the_address_and_the_reason(loop: str) -> None
             await Connection.open("127.0.0.1", port, client_id="test", timeout_ms=5_000)
 
     anyio.run(main, backend=loop)
+
+
+def test_brokers_are_told_the_version_that_is_installed() -> None:
+    assert metadata.version("kohort") == SOFTWARE_VERSION
