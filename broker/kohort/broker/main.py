@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
+import kohort.broker.lean_imports  # noqa: F401  # isort: skip  # Before structlog.
 import structlog
 import trio
 
