@@ -32,6 +32,7 @@ BROKER_DIES_AT = FLIGHTS // 4
 MEMBER_DIES_AT = FLIGHTS // 2
 TOO_LONG_S = 110.0
 LOOK_EVERY_S = 0.05
+WIDTH_WITHOUT_TERMINAL = 120
 
 
 class Demo:
@@ -151,7 +152,7 @@ class Demo:
         for table in (
             report.members_table(self._ledger, self._members, events),
             report.events_table(events, self._began_at_s),
-            report.rebalances_table(self._history.rebalances),
+            report.rebalances_table(self._history.rebalances, self._began_at_s),
             report.carriers_table(self._ledger, truth, carrier_names()),
         ):
             self._console.print(table)
@@ -172,7 +173,7 @@ def main() -> int:
         "--broker", metavar="COMMAND", default=shlex.join(SERVE), help="what serves, without its options"
     )
     options = parser.parse_args()
-    console = Console()
+    console = Console(width=None if sys.stdout.isatty() else WIDTH_WITHOUT_TERMINAL)
     with tempfile.TemporaryDirectory(prefix="kohort-flights-") as name:
         folder = Path(name)
         demo = Demo(folder, BrokerProcess(folder, shlex.split(options.broker)), console)

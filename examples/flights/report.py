@@ -35,13 +35,13 @@ def members_table(ledger: Ledger, members: Iterable[MemberProcess], events: Sequ
     return table
 
 
-def rebalances_table(rebalances: Iterable[Rebalance]) -> Table:
+def rebalances_table(rebalances: Iterable[Rebalance], began_at_s: float) -> Table:
     """Return the broker's own account of the group's rebalances."""
     table = Table(title="Rebalances, as the broker explains them", title_justify="left")
-    for heading in ("second", "generation", "cause", "waited for", "took"):
-        table.add_column(heading, justify="left" if heading == "cause" else "right")
+    for heading in ("second", "generation", "cause", "members", "moved", "waited longest for", "stood still"):
+        table.add_column(heading, justify="left" if heading in ("cause", "waited longest for") else "right")
     for each in rebalances:
-        table.add_row(*each.cells())
+        table.add_row(*each.cells(began_at_s))
     return table
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from examples.flights import report
 from examples.flights.dataset import FLIGHTS, MeanDelays, delays_in_data_frame, read_flights
+from examples.flights.history import History
 from examples.flights.journal import Counted, Journal, JournalReader, read_events
 from examples.flights.ledger import Ledger
 
@@ -99,3 +100,18 @@ def test_the_file_read_line_by_line_agrees_with_the_data_frame(ledger_of_the_fil
     truth = delays_in_data_frame()
     assert ledger_of_the_file.verify(truth).passed
     assert sum(carrier.flights for carrier in truth.values()) == FLIGHTS
+
+
+def test_the_brokers_account_is_kept_over_its_restart() -> None:
+    first = b"""{"group_id":"g","history":[{"outcome":"stable","generation_id":1,"started_ms":1000,
+        "cause":{"kind":"a member joined","at_ms":1000,"client_id":"aiokafka"},"still_ms":40,"members":3,
+        "waited_for":[{"member_id":"m","client_id":"slow","waited_ms":30,"joined":false}],"moves":[{}]}]}"""
+    second = b"""{"group_id":"g","history":[{"outcome":"stable","generation_id":2,"started_ms":5000,
+        "cause":{"kind":"a member left"},"still_ms":7,"members":2}]}"""
+    history = History()
+    for answer in (first, first, second):
+        history.take(answer)
+    assert [each.cells(0.0) for each in history.rebalances] == [
+        ("1.0", "1", "a member joined: aiokafka", "3", "1", "slow, 30 ms, in vain", "40 ms"),
+        ("5.0", "2", "a member left", "2", "0", "", "7 ms"),
+    ]
