@@ -29,6 +29,7 @@ def member_cause(
         group_instance_id=member.group_instance_id,
         reason=client_reason(reason),
         after_ms=after_ms,
+        client_host=member.client_host,
     )
 
 

@@ -37,6 +37,7 @@ class Cause(msgspec.Struct, frozen=True, omit_defaults=True):
     group_instance_id: str | None = None
     reason: str = ""
     after_ms: int = 0
+    client_host: str = ""
 
 
 class Waited(msgspec.Struct, frozen=True):
@@ -74,7 +75,8 @@ class RebalanceReport(msgspec.Struct, frozen=True, kw_only=True):
     """A past rebalance, explained.
 
     `generation_id` is the one that it led to. `waited_for` has the slowest first. `still_ms` is the time
-    from the start to the assignment, in which an eager group reads nothing.
+    from the start to the assignment, in which an eager group reads nothing. `is_initial`: the group was
+    empty before, so it waited for more members on purpose.
     """
 
     outcome: Outcome
@@ -91,6 +93,7 @@ class RebalanceReport(msgspec.Struct, frozen=True, kw_only=True):
     waited_for: tuple[Waited, ...]
     removed_member_ids: tuple[str, ...]
     moves: tuple[Move, ...]
+    is_initial: bool = False
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=True):
@@ -162,11 +165,12 @@ class MemberRefused(MemberEvent, frozen=True, kw_only=True):
 
 
 class RebalanceStarted(Event, frozen=True, kw_only=True):
-    """The group asks everyone to join again."""
+    """The group asks everyone to join again; it waits for those members and for unused member ids."""
 
     cause: Cause
     from_generation_id: int
     members: int
+    waits_for_member_ids: tuple[str, ...] = ()
 
 
 class RebalanceExtended(Event, frozen=True, kw_only=True):

@@ -1,5 +1,7 @@
 """The join phase: prepare, wait for everyone, put out who stays away, begin the next generation."""
 
+from itertools import chain, islice
+
 from kohort.broker.group.decision import JoinTimer, SyncTimer
 from kohort.broker.group.events import (
     Cause,
@@ -21,6 +23,8 @@ from kohort.broker.group.state import GroupState
 from kohort.broker.group.turn import Turn
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages import JoinGroupResponse, JoinGroupResponseMember
+
+ABSENT_KEPT = 1_000
 
 
 def rebalance_or_complete(turn: Turn, group: Group, cause: Cause) -> None:
@@ -159,9 +163,16 @@ def _begin(turn: Turn, group: Group, cause: Cause, *, is_initial: bool) -> Rebal
             cause=cause,
             from_generation_id=group.generation_id,
             members=len(group.members),
+            waits_for_member_ids=_absent(group),
         )
     )
     return rebalance
+
+
+def _absent(group: Group) -> tuple[str, ...]:
+    """Return who has yet to join: members, and who was given an id; not all of very many."""
+    members = (each.member_id for each in group.members.values() if each.awaiting_join is None)
+    return tuple(islice(chain(members, group.pending_members), ABSENT_KEPT))
 
 
 def _wait_for_joins(turn: Turn, group: Group, delay_ms: int) -> int:

@@ -69,6 +69,7 @@ def _report(
         waited_for=rebalance.waited_for,
         removed_member_ids=tuple(rebalance.removed),
         moves=() if outcome is Outcome.RESTARTED else _moves(now_ms, group, rebalance, assignments),
+        is_initial=rebalance.is_initial,
     )
 
 

@@ -1,6 +1,6 @@
 import msgspec
 
-from kohort.broker.group.events import CauseKind, Move, Outcome, RebalanceCompleted
+from kohort.broker.group.events import CauseKind, Move, Outcome, RebalanceCompleted, RebalanceStarted
 from kohort.broker.group.group import REBALANCES_KEPT
 from kohort.broker.group.test_world import Client, World, assignment, stable_group, subscription, sync_all
 from kohort.protocol.consumer import TopicPartitions
@@ -174,3 +174,23 @@ def test_events_and_views_can_be_written_as_json() -> None:
     assert started[-1]["cause"]["kind"] == "a member left"
     view = msgspec.json.decode(msgspec.json.encode(world.core.describe("g", world.now_ms)))
     assert view["history"][-1]["outcome"] == "stable"
+
+
+def test_a_rebalance_says_at_its_start_for_whom_it_waits() -> None:
+    world = World()
+    a, b, c = Client(world, "a"), Client(world, "b"), Client(world, "c")
+    stable_group(world, a, b)
+    c.join()
+    started = world.noted(RebalanceStarted)[-1]
+    assert started.waits_for_member_ids == (a.member_id, b.member_id)
+    assert started.cause.client_host == "/127.0.0.1"
+
+
+def test_only_the_rebalance_of_an_empty_group_is_an_initial_one() -> None:
+    world = World()
+    a, b = Client(world, "a"), Client(world, "b")
+    stable_group(world, a)
+    b.join()
+    a.join()
+    sync_all(world, a, b)
+    assert [each.is_initial for each in world.core.groups["g"].history] == [True, False]
