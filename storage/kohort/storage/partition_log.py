@@ -55,7 +55,8 @@ class PartitionLog:
         self.config = config
         self.log_start_offset = loaded.log_start_offset
         self.log_end_offset = loaded.log_end_offset  # Counts what is staged.
-        self.flushed_offset = loaded.log_end_offset  # What lies before is on the disk.
+        self.flushed_offset = loaded.log_end_offset  # What lies before is on the disk, here or in a journal.
+        self._synced_offset = loaded.log_end_offset  # What lies before is on the disk in this log's files.
         self.producers = loaded.producers
         self.truncated_bytes = loaded.truncated_bytes
         self.removed_segments = loaded.removed_segments
@@ -198,7 +199,7 @@ class PartitionLog:
                 self._save_epochs(sync=False)
             if self._staged:
                 self._write_staged(len(self._staged))
-            if sync and self.flushed_offset != self._tail.written_offset:
+            if sync and self._synced_offset != self._tail.written_offset:
                 self._sync()
         except OSError as error:
             self._failure = StorageError(f"{self.directory} failed and takes no more appends: {error}")
@@ -234,7 +235,7 @@ class PartitionLog:
 
     def _roll(self, base_offset: int) -> Segment:
         """Return a new active segment; all before it, indexes too, is on the disk. Raises: OSError."""
-        if self.flushed_offset != self._tail.written_offset:
+        if self._synced_offset != self._tail.written_offset:
             self._sync()
         self._segments[-1].finish()
         self._save_epochs(sync=True)
@@ -256,7 +257,7 @@ class PartitionLog:
             self._has_sync_failed = True
             raise
         self._synced_bytes = size_bytes
-        self.flushed_offset = written_offset
+        self.flushed_offset = self._synced_offset = written_offset
 
     def _save_epochs(self, *, sync: bool) -> None:
         self._epochs.is_changed = False
@@ -369,7 +370,7 @@ class PartitionLog:
         active = kept[-1]
         self._tail = Tail(end_offset, active, active.size_bytes)
         self._synced_bytes = active.size_bytes
-        self.log_end_offset = self.flushed_offset = end_offset
+        self.log_end_offset = self.flushed_offset = self._synced_offset = end_offset
         self.log_start_offset = min(self.log_start_offset, end_offset)
         self._epochs.truncate_from(end_offset)
         self._save_epochs(sync=True)

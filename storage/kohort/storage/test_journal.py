@@ -8,15 +8,16 @@ import pytest
 
 from kohort.protocol.records import build_batch, iterate_records, read_header
 from kohort.storage import LogConfig, OsFileSystem, PartitionLog, StorageError
-from kohort.storage.filesystem import File, StrPath
+from kohort.storage.filesystem import File, FileSystem, StrPath
 from kohort.storage.journal import JOURNAL_FILE, Entry, Journal
+from kohort.storage.memory_filesystem import MemoryFileSystem
 
 SMALL_BYTES = 4_096
 
 
-def open_log(root: Path, index: int = 0) -> PartitionLog:
+def open_log(root: Path, index: int = 0, file_system: FileSystem | None = None) -> PartitionLog:
     return PartitionLog.open(
-        OsFileSystem(),
+        file_system or OsFileSystem(),
         root / f"commits-{index}",
         topic="commits",
         topic_id=UUID(int=7),
@@ -206,3 +207,17 @@ def test_a_sync_that_fails_ends_the_use_of_the_journal(tmp_path: Path) -> None:
     assert not journal.has_room(1, 1)
     with pytest.raises(StorageError):
         journal.append([Entry(log.topic_id, 0, [b"x"])])
+
+
+def test_a_log_that_the_journal_stood_in_for_is_synced_before_the_journal_begins_again() -> None:
+    file_system = MemoryFileSystem()
+    root = Path("/data")
+    file_system.make_directory(root)
+    journal = Journal(file_system, root, 4096)
+    log = open_log(root, file_system=file_system)
+    commit(journal, log, b"acknowledged")
+    log.write(sync=True)
+    journal.restart()
+    survivor = file_system.after_crash(choose=lambda _: 0)  # Whatever may be lost is lost.
+    survivor.remove(root / JOURNAL_FILE)
+    assert values_of(open_log(root, file_system=survivor)) == [b"acknowledged"]
