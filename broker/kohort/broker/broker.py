@@ -19,6 +19,7 @@ from kohort.broker.runtime.clock import Clock, SystemClock
 from kohort.broker.runtime.coordinators import Coordinators
 from kohort.broker.runtime.counters import BrokerCounters
 from kohort.broker.runtime.flusher import Flusher
+from kohort.broker.runtime.group_events import GroupEventLog
 from kohort.broker.runtime.reactor import Reactor
 from kohort.broker.runtime.timers import Timers
 from kohort.storage import DataDirectory, FileSystem, OsFileSystem, StorageError
@@ -76,6 +77,7 @@ class Broker:
         self.fetch_sessions = FetchSessions(config.max_incremental_fetch_session_cache_slots)
         self.producer_ids = ProducerIds(self.metadata)
         self.coordinators = Coordinators(self, nursery)
+        self.group_events = GroupEventLog(self, nursery)
         self._listen = places.listen
         self._advertise = places.advertise
         self.advertised: tuple[str, int] = (places.listen.host, places.listen.port)
@@ -115,6 +117,7 @@ class Broker:
     def close(self) -> None:
         """Write what is staged, close every log cleanly, and mark the folder as cleanly closed. Blocks."""
         self.coordinators.close()
+        self.group_events.close()
         self.reactor.close()
         self.flusher.close()
         self.partitions.close()

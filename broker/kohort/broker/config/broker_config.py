@@ -131,6 +131,10 @@ class BrokerConfig(Settings):
         INT, 104857600, "The segment size of __consumer_offsets.", at_least(1)
     )
 
+    kohort_group_events_enable: bool = setting(
+        BOOLEAN, True, "Whether what happens in groups is written to __group_events. Not in Kafka."
+    )
+
     # -- topics ---------------------------------------------------------------------------------------
 
     auto_create_topics_enable: bool = setting(

@@ -2,6 +2,7 @@
 
 from kohort.broker.metadata.embedded import EmbeddedMetadataStore
 from kohort.broker.metadata.snapshot import (
+    GROUP_EVENTS_TOPIC,
     INTERNAL_TOPICS,
     OFFSETS_TOPIC,
     BrokerState,
@@ -15,6 +16,7 @@ from kohort.broker.metadata.snapshot import (
 from kohort.broker.metadata.store import PRODUCER_ID_BLOCK, MetadataConflict, MetadataStore, update
 
 __all__ = [
+    "GROUP_EVENTS_TOPIC",
     "INTERNAL_TOPICS",
     "OFFSETS_TOPIC",
     "PRODUCER_ID_BLOCK",

@@ -9,7 +9,8 @@ from uuid import UUID
 import msgspec
 
 OFFSETS_TOPIC = "__consumer_offsets"
-INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, "__transaction_state", "__share_group_state", "__group_events"})
+GROUP_EVENTS_TOPIC = "__group_events"
+INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, "__transaction_state", "__share_group_state", GROUP_EVENTS_TOPIC})
 """Topics that the broker writes itself; consumers that subscribe by a pattern pass them over."""
 
 

@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from kohort.broker.config import BrokerConfig
-from kohort.broker.metadata.snapshot import OFFSETS_TOPIC, Mutation, Snapshot, TopicState
+from kohort.broker.metadata.snapshot import (
+    GROUP_EVENTS_TOPIC,
+    OFFSETS_TOPIC,
+    Mutation,
+    Snapshot,
+    TopicState,
+)
 from kohort.broker.metadata.store import update
 from kohort.broker.metadata.topic_plans import (
     NewTopic,
@@ -20,6 +26,11 @@ from kohort.storage import StorageError
 
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker
+
+GROUP_EVENTS_PARTITIONS = 1  # One broker writes them all: one file, and one order of everything.
+HOUR_MS = 3_600_000
+MIB = 1024 * 1024
+LONG_MAX = 2**63 - 1
 
 Outcome = TopicState | ApiError
 """What a topic has become, or would become; or why nothing becomes of it."""
@@ -141,10 +152,34 @@ def offsets_topic(broker: "Broker") -> NewTopic:
     )
 
 
+async def ensure_group_events_topic(broker: "Broker") -> TopicState:
+    """Return `__group_events`, created if it is not there yet.
+
+    Raises: ApiError if it can't be created.
+    """
+    return await ensure_topic(broker, group_events_topic())
+
+
+def group_events_topic() -> NewTopic:
+    """Return what `__group_events` is created with: a week of history at most, written without a sync."""
+    return NewTopic(
+        GROUP_EVENTS_TOPIC,
+        GROUP_EVENTS_PARTITIONS,
+        1,
+        configs={
+            "cleanup.policy": "delete",
+            "retention.ms": str(7 * 24 * HOUR_MS),
+            "retention.bytes": str(128 * MIB),
+            "segment.bytes": str(16 * MIB),
+            "flush.messages": str(LONG_MAX),
+        },
+    )
+
+
 async def auto_create_topics(broker: "Broker", names: Sequence[str]) -> dict[str, Outcome]:
     """Return the outcome of each topic that a client asked about, created with the broker's defaults."""
-    wanted = [offsets_topic(broker) if name == OFFSETS_TOPIC else NewTopic(name) for name in names]
-    return await create_topics(broker, wanted)
+    own = {OFFSETS_TOPIC: offsets_topic(broker), GROUP_EVENTS_TOPIC: group_events_topic()}
+    return await create_topics(broker, [own.get(name, NewTopic(name)) for name in names])
 
 
 # -- delete -----------------------------------------------------------------------------------------------

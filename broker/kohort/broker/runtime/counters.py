@@ -48,6 +48,8 @@ class BrokerCounters:
         "fetched_bytes",
         "flush_failures",
         "flush_seconds",
+        "group_events",
+        "group_events_dropped",
         "malformed_requests",
         "members_expired",
         "members_fenced",
@@ -92,6 +94,9 @@ class BrokerCounters:
         """How long each group stood still."""
         self.members_expired = 0
         self.members_fenced = 0
+        self.group_events = 0
+        """Records written to `__group_events`."""
+        self.group_events_dropped = 0
 
     def request_failed(self, error_code: int) -> None:
         """Count an error that a client was answered."""

@@ -180,6 +180,7 @@ class Shard:
             else:
                 assert isinstance(effect, Note)
                 note_event(self._broker.counters, effect.event)
+                self._broker.group_events.note(effect.event)
 
     def _set_timer(self, timer: SetTimer) -> None:
         self._timers.add(timer.key)
