@@ -25,7 +25,7 @@ TESTS ?=
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test check format interop bench fuzz docs wheel constraints clean
+.PHONY: help venv demo test check format interop crash bench fuzz docs wheel constraints clean
 
 help:  ## Show the targets.
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -64,6 +64,9 @@ format: $(STAMP)  ## Lay the code out, and mend what ruff can.
 
 interop: $(STAMP)  ## Run the tests with real clients alone.
 	@$(PY) -m pytest tests/interop $(ARGS)
+
+crash: $(STAMP)  ## Kill a broker 200 times while clients use it. ROUNDS=n, SEED=n.
+	@ROUNDS=$${ROUNDS:-200} $(PY) -m pytest -s tests/crash/test_crash_loop.py $(ARGS)
 
 bench: $(STAMP)  ## Run every benchmark.
 	@set -e; for each in benchmarks/*.py; do echo "== $$each"; $(PY) "$$each"; done

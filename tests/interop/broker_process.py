@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 COMMAND_VARIABLE = "KOHORT_TEST_COMMAND"
@@ -46,15 +47,24 @@ class BrokerProcess:
 
         Raises: AssertionError with its last log lines if it ends, or stays silent, instead.
         """
+        self._process = self._launch()
+        ready = _READY.match(self._first_line(self._process))
+        assert ready, "the broker did not start:\n" + "\n".join(self.log_lines()[-10:])
+        self.bootstrap, self.http = ready["kafka"], ready["http"]
+
+    def start_and_kill(self, after_s: float) -> None:
+        """Start it, and kill it so much later, wherever it has come to by then."""
+        self._process = self._launch()
+        time.sleep(after_s)
+        self._end(signal.SIGKILL)
+
+    def _launch(self) -> subprocess.Popen[str]:
         command = shlex.split(os.environ.get(COMMAND_VARIABLE, f"{sys.executable} -m kohort.broker"))
         command += ["--listen", self.bootstrap, "--http", self.http, "--data", str(self.data)]
         for setting in self._settings:
             command += ["--set", setting]
         with self.log_path.open("a") as log:
-            self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
-        ready = _READY.match(self._first_line(self._process))
-        assert ready, "the broker did not start:\n" + "\n".join(self.log_lines()[-10:])
-        self.bootstrap, self.http = ready["kafka"], ready["http"]
+            return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
 
     def stop(self) -> int:
         """Ask it to stop with SIGTERM; return its exit status."""

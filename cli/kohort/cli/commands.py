@@ -25,6 +25,7 @@ _COMMANDS = {
         "groups",
         "List consumer groups, and describe their offsets and members.",
     ),
+    "log": ("kohort.cli.log", "log", "Dump and verify the files of a data folder."),
 }
 
 

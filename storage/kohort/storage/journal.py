@@ -69,7 +69,7 @@ class Journal:
         content = self._file_system.read(self._path)
         if content is None:
             return
-        for sequence, entry in _entries(content):
+        for sequence, entry in journal_entries(content):
             self._left.setdefault((entry.topic_id, entry.partition), []).extend(map(bytes, entry.batches))
             self._sequence = sequence
         self._sequence += SEQUENCE_GAP
@@ -109,7 +109,7 @@ class Journal:
                 content = self._file_system.read(self._path)
             except OSError as error:
                 raise StorageError(f"{self._path} cannot be read: {error}") from error
-            entries = [entry for _, entry in _entries(content or b"")]
+            entries = [entry for _, entry in journal_entries(content or b"")]
             self._left[key] = [
                 bytes(batch)
                 for entry in entries
@@ -189,7 +189,7 @@ class Journal:
                 raise StorageError(f"{self._path} cannot be removed: {error}") from error
 
 
-def _entries(content: bytes) -> Iterator[tuple[int, Entry]]:
+def journal_entries(content: bytes) -> Iterator[tuple[int, Entry]]:
     """Yield each entry of the newest lap with its sequence number."""
     position = 0
     expected: int | None = None

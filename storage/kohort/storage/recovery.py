@@ -51,7 +51,9 @@ class LogLoader:
     def load(self, *, clean: bool, recovery_point: int, log_start_offset: int) -> LoadedLog:
         """Return the log. Raises: OSError, StorageError."""
         names = self._file_system.list_directory(self._directory) or []
-        segments = [Segment(self._file_system, self._directory, base) for base in _offsets(names, LOG_SUFFIX)]
+        segments = [
+            Segment(self._file_system, self._directory, base) for base in segment_offsets(names, LOG_SUFFIX)
+        ]
         self._remove_orphans(names, {segment.base_offset for segment in segments})
         epochs = LeaderEpochs.decode(self._read(LEADER_EPOCH_CHECKPOINT))
         if epochs is None:
@@ -90,7 +92,7 @@ class LogLoader:
     def _remove_orphans(self, names: list[str], base_offsets: set[int]) -> None:
         """Remove indexes without a log, and what a crash left half done."""
         for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX):
-            for offset in _offsets(names, suffix):
+            for offset in segment_offsets(names, suffix):
                 if offset not in base_offsets:
                     self._file_system.remove(f"{self._directory}/{file_name(offset, suffix)}")
         for name in names:
@@ -159,7 +161,7 @@ class LogLoader:
         """Return the table as of the log's end, and the offset of the snapshot that it began with."""
         names = self._file_system.list_directory(self._directory) or []
         table, snapshot_offset = ProducerStateTable(), segments[0].base_offset
-        for offset in reversed(_offsets(names, SNAPSHOT_SUFFIX)):
+        for offset in reversed(segment_offsets(names, SNAPSHOT_SUFFIX)):
             path = f"{self._directory}/{file_name(offset, SNAPSHOT_SUFFIX)}"
             content = self._file_system.read(path) if offset <= log_end_offset else None
             found = ProducerStateTable.decode_snapshot(content)
@@ -188,7 +190,7 @@ class LogLoader:
                 yield header
 
 
-def _offsets(names: list[str], suffix: str) -> list[int]:
+def segment_offsets(names: list[str], suffix: str) -> list[int]:
     """Return the offsets that names of one kind begin with, in their order."""
     stems = (name[: -len(suffix)] for name in names if name.endswith(suffix))
     return sorted(int(stem) for stem in stems if len(stem) == _OFFSET_DIGITS and stem.isdecimal())

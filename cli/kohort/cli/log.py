@@ -1,0 +1,150 @@
+"""`kohort log`: the files of a data folder, without a broker."""
+
+import base64
+import json
+import sys
+import time
+from collections.abc import Iterable
+from contextlib import nullcontext
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
+
+from kohort.broker.metadata.file import FILE_NAME, MetadataFile
+from kohort.storage import OsFileSystem, StorageError
+from kohort.storage.dump import DumpOptions, Line, dump
+from kohort.storage.verify import VerifyOptions, log_bytes, verify_data
+
+PROBLEMS_FOUND = 1
+MEGABYTE = 1_000_000
+PATH = click.Path(exists=True, path_type=Path)
+FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
+
+
+@click.group()
+def log() -> None:
+    """Look into the files of a data folder: no broker is needed."""
+
+
+@log.command("dump")
+@click.argument("paths", metavar="FILE|DIR...", nargs=-1, required=True, type=PATH)
+@click.option("--deep", is_flag=True, help="Also print every record, with its key and its payload.")
+@click.option("--offsets-decoder", is_flag=True, help="Print the records of __consumer_offsets as JSON.")
+@click.option(
+    "--index-sanity-check", is_flag=True, help="Of indexes only say whether a start would take them."
+)
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+def dump_command(
+    *, paths: tuple[Path, ...], deep: bool, offsets_decoder: bool, index_sanity_check: bool, form: str
+) -> None:
+    """Print what log files, indexes, snapshots and checkpoints say, as kafka-dump-log does.
+
+    The exit code is 1 when something in them is wrong.
+
+    \b
+    kohort log dump kohort-data/orders-0 --deep
+    kohort log dump kohort-data/__consumer_offsets-7 --offsets-decoder
+    kohort log dump kohort-data/orders-0/00000000000000000000.log --format json
+    """
+    options = DumpOptions(deep=deep, offsets=offsets_decoder, index_sanity_check=index_sanity_check)
+    complaints = 0
+    for path in paths:
+        try:
+            complaints += _print_lines(dump(OsFileSystem(), path, options), form)
+        except StorageError as error:
+            raise click.ClickException(str(error)) from None
+    if complaints:
+        sys.stdout.flush()
+        raise click.exceptions.Exit(PROBLEMS_FOUND)
+
+
+def _print_lines(lines: Iterable[Line], form: str) -> int:
+    """Print lines, and return how many of them complain."""
+    complaints = 0
+    for line in lines:
+        complaints += line.kind == "complaint"
+        click.echo(line.text if form == "text" else _json(line))
+    return complaints
+
+
+def _json(line: Line) -> str:
+    fields = {name: _json_value(value) for name, value in line.fields.items()}
+    return json.dumps({"type": line.kind, **fields}, ensure_ascii=False)
+
+
+def _json_value(value: object) -> object:
+    """Return bytes as text, or where they are none as {"base64": ...}; anything else as it is."""
+    if not isinstance(value, bytes):
+        return value
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(value).decode()}
+
+
+@log.command()
+@click.argument("folder", metavar="DIR", type=FOLDER)
+@click.option("--deep", is_flag=True, help="Also decode every record: slower.")
+@click.option("--compacted", multiple=True, metavar="TOPIC", help="A topic that may have gaps; repeatable.")
+def verify(*, folder: Path, deep: bool, compacted: tuple[str, ...]) -> None:
+    """Check a data folder, or one partition's: CRCs, order, gaps, indexes, timestamps, leader epochs.
+
+    Everything is read and nothing is changed. The exit code is 1, with a list on standard output, when
+    something is wrong. A broker that was killed leaves things that its next start mends: they are
+    listed, too. Topics whose cleanup.policy says compact may have gaps.
+    """
+    file_system = OsFileSystem()
+    began = time.monotonic()
+    try:
+        options = VerifyOptions(deep=deep, compacted={*compacted, *_compacted_topics(folder)})
+        total = log_bytes(file_system, folder)
+        with _progress(total) as bar:
+            advance = (lambda size: bar.advance(bar.task_ids[0], size)) if bar else (lambda size: None)
+            report = verify_data(file_system, folder, options, advance)
+    except StorageError as error:
+        raise click.ClickException(str(error)) from None
+    seconds = max(time.monotonic() - began, 1e-9)
+    for problem in report.problems:
+        click.echo(str(problem))
+    count = len(report.problems)
+    megabytes = report.size_bytes / MEGABYTE
+    looked_at = ", ".join(
+        (
+            _count(report.partitions, "partition"),
+            _count(report.segments, "segment"),
+            _count(report.batches, "batch", "batches"),
+            _count(report.records, "record"),
+        )
+    )
+    verdict = _count(count, "problem") if count else "nothing is wrong"
+    click.echo(
+        f"{looked_at}, {megabytes:,.1f} MB in {seconds:.2f} s ({megabytes / seconds:,.0f} MB/s): {verdict}"
+    )
+    if count:
+        sys.stdout.flush()
+        raise click.exceptions.Exit(PROBLEMS_FOUND)
+
+
+def _count(number: int, one: str, many: str = "") -> str:
+    return f"{number:,} {one if number == 1 else many or f'{one}s'}"
+
+
+def _compacted_topics(folder: Path) -> set[str]:
+    """Return the topics that a broker's metadata calls compacted; a partition's folder has none above it."""
+    for place in (folder, folder.parent):
+        if (place / FILE_NAME).exists():
+            topics = MetadataFile(OsFileSystem(), place).load().topics
+            return {each.name for each in topics if "compact" in each.configs.get("cleanup.policy", "")}
+    return set()
+
+
+def _progress(total_bytes: int) -> "Progress | nullcontext[None]":
+    """Return a bar where somebody looks, and nothing where the output goes to a file or a pipe."""
+    if not sys.stderr.isatty():
+        return nullcontext()
+    columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+    bar = Progress(*columns, console=Console(stderr=True), transient=True)
+    bar.add_task("", total=total_bytes)
+    return bar
