@@ -96,6 +96,8 @@ class Demo:
                 MemberProcess(client, self._broker.bootstrap, self._folder) for client in settings.CLIENTS
             ]
             self._say(f"group {settings.GROUP}: {', '.join(settings.CLIENTS)} join")
+            self._wait_for("every member to have its share", self._all_have_partitions)
+            self._say("every member has its share of the partitions")
             self._wait_for("a quarter of the flights", lambda: self._ledger.distinct >= BROKER_DIES_AT)
             self._kill_and_restart_broker()
             self._wait_for("half of the flights", lambda: self._ledger.distinct >= MEMBER_DIES_AT)
@@ -103,6 +105,14 @@ class Demo:
             self._wait_for("the group to commit every partition's end", lambda: offsets.committed() == ends)
         finally:
             offsets.close()
+
+    def _all_have_partitions(self) -> bool:
+        assigned = {
+            event.member
+            for event in read_events(self._folder)
+            if event.what == "assigned" and event.partitions
+        }
+        return assigned == set(settings.CLIENTS)
 
     def _kill_and_restart_broker(self) -> None:
         self._history.sample(self._broker.http)

@@ -12,6 +12,7 @@ from aiokafka.errors import KafkaError
 
 from examples.flights import settings
 from examples.flights.journal import Journal
+from examples.flights.pace import Pace
 
 
 class Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # The library is untyped.
@@ -49,7 +50,7 @@ async def count(bootstrap: str, journal: Journal, stopping: threading.Event) -> 
     consumer.subscribe([settings.TOPIC], listener=Listener(journal))
     await consumer.start()
     try:
-        owes_commit = False
+        pace, owes_commit = Pace(), False
         while not stopping.is_set():
             batches = await consumer.getmany(
                 timeout_ms=settings.POLL_TIMEOUT_MS, max_records=settings.BATCH_RECORDS
@@ -59,7 +60,9 @@ async def count(bootstrap: str, journal: Journal, stopping: threading.Event) -> 
                 for batch in batches.values()
                 for each in batch
             )
-            owes_commit = bool(journal.count(records)) or owes_commit
+            counted = journal.count(records)
+            await asyncio.sleep(pace.work_s(counted))
+            owes_commit = owes_commit or counted > 0
             if owes_commit:
                 owes_commit = not await commit(consumer, journal)
     finally:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import threading
+import time
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from examples.flights import settings
 from examples.flights.journal import Journal
+from examples.flights.pace import Pace
 
 
 def run(bootstrap: str, journal: Journal, stopping: threading.Event) -> None:
@@ -32,7 +34,7 @@ def run(bootstrap: str, journal: Journal, stopping: threading.Event) -> None:
         journal.note("revoked", [each.partition for each in partitions])
 
     consumer.subscribe([settings.TOPIC], on_assign=assigned, on_revoke=revoked)
-    owes_commit = False
+    pace, owes_commit = Pace(), False
     while not stopping.is_set():
         messages = consumer.consume(settings.BATCH_RECORDS, settings.POLL_TIMEOUT_MS / 1000)
         records = [
@@ -40,7 +42,9 @@ def run(bootstrap: str, journal: Journal, stopping: threading.Event) -> None:
             for each in messages
             if each.error() is None
         ]
-        owes_commit = bool(journal.count(records)) or owes_commit
+        counted = journal.count(records)
+        time.sleep(pace.work_s(counted))
+        owes_commit = owes_commit or counted > 0
         if owes_commit:
             owes_commit = not commit(consumer, journal)
     consumer.close()

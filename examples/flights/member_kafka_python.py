@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterable
 
 from kafka import KafkaConsumer, TopicPartition
@@ -12,6 +13,7 @@ from kafka.errors import KafkaError
 
 from examples.flights import settings
 from examples.flights.journal import Journal
+from examples.flights.pace import Pace
 
 
 class Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # The library is untyped.
@@ -43,11 +45,13 @@ def run(bootstrap: str, journal: Journal, stopping: threading.Event) -> None:
         max_poll_records=settings.BATCH_RECORDS,
     )
     consumer.subscribe([settings.TOPIC], listener=Listener(journal))
-    owes_commit = False
+    pace, owes_commit = Pace(), False
     while not stopping.is_set():
         batches = consumer.poll(timeout_ms=settings.POLL_TIMEOUT_MS)
         records = ((each.partition, each.offset, each.value) for batch in batches.values() for each in batch)
-        owes_commit = bool(journal.count(records)) or owes_commit
+        counted = journal.count(records)
+        time.sleep(pace.work_s(counted))
+        owes_commit = owes_commit or counted > 0
         if owes_commit:
             owes_commit = not commit(consumer, journal)
     consumer.close(autocommit=False)

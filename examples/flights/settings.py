@@ -8,5 +8,7 @@ SESSION_TIMEOUT_MS = 6_000
 HEARTBEAT_INTERVAL_MS = 1_000
 BATCH_RECORDS = 1_000
 """Flights that a member counts between two commits: at most so many are read twice when it dies."""
+FLIGHTS_PER_SECOND = 15_000
+"""How fast a member works, which is slower than it reads: there is something left when others are killed."""
 POLL_TIMEOUT_MS = 200
 CLIENTS = ("kafka-python", "aiokafka", "confluent-kafka")
