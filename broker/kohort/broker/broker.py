@@ -11,6 +11,7 @@ import trio
 
 from kohort.broker.config import BrokerConfig
 from kohort.broker.group import GroupConfig
+from kohort.broker.lag import LagWatch
 from kohort.broker.metadata import OFFSETS_TOPIC, BrokerState, EmbeddedMetadataStore, MetadataStore
 from kohort.broker.metadata.configs import follow_broker_config
 from kohort.broker.metadata.topics import ensure_offsets_topic
@@ -78,6 +79,7 @@ class Broker:
         self.producer_ids = ProducerIds(self.metadata)
         self.coordinators = Coordinators(self, nursery)
         self.group_events = GroupEventLog(self, nursery)
+        self.lag = LagWatch(self)
         self._listen = places.listen
         self._advertise = places.advertise
         self.advertised: tuple[str, int] = (places.listen.host, places.listen.port)
@@ -104,6 +106,7 @@ class Broker:
         self.reactor.listen(sock)
         self.coordinators.start()
         self._nursery.start_soon(self._checkpoint_regularly)
+        self._nursery.start_soon(self.lag.run)
 
     async def _checkpoint_regularly(self) -> None:
         """Keep on disk from where each log is to be scanned after a crash."""

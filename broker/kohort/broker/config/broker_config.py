@@ -135,6 +135,13 @@ class BrokerConfig(Settings):
         BOOLEAN, True, "Whether what happens in groups is written to __group_events. Not in Kafka."
     )
 
+    kohort_lag_interval_ms: int = setting(
+        LONG,
+        10000,
+        "How often each group's commits are looked at to tell whether it keeps up. Not in Kafka.",
+        at_least(100),
+    )
+
     # -- topics ---------------------------------------------------------------------------------------
 
     auto_create_topics_enable: bool = setting(

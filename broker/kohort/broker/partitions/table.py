@@ -52,6 +52,10 @@ class PartitionTable:
         """Return the partition, its log open unless it is offline, or None where this broker has none."""
         return _at(self._by_name.get(topic), index)
 
+    def peek(self, topic: str, index: int) -> Partition | None:
+        """Return the partition, whether open or not, or None where this broker has none."""
+        return _peek(self._by_name.get(topic), index)
+
     def get_by_id(self, topic_id: UUID, index: int) -> Partition | None:
         """Return the partition of the topic with this id, as `get` does."""
         return _at(self._by_id.get(topic_id), index)

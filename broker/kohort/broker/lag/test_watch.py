@@ -1,0 +1,116 @@
+"""The lag of groups in a whole broker with real logs."""
+
+from pathlib import Path
+
+import pytest
+import trio
+
+from kohort.broker.broker import Broker
+from kohort.broker.lag import PartitionLag, Verdict, watch
+from kohort.broker.lag.record_time import record_timestamp_ms
+from kohort.broker.runtime.test_shard import GROUP, commit, prepared, running
+from kohort.protocol.records import build_batch
+from kohort.storage import StorageError
+
+
+async def produce(broker: Broker, *timestamps_ms: int) -> None:
+    """Write one batch with a record at each of these times, and return when it is there."""
+    partition = await broker.partitions.opened("air", 1)
+    partition.append_own(build_batch([(each, None, b"x", ()) for each in timestamps_ms]))
+    written = trio.Event()
+
+    def done(error: StorageError | None) -> None:
+        assert error is None
+        written.set()
+
+    broker.flusher.request(partition, done)
+    await written.wait()
+
+
+async def lag_of(broker: Broker) -> PartitionLag:
+    (row,) = await broker.lag.of(broker.coordinators.groups())
+    return row
+
+
+async def test_the_lag_in_seconds_is_the_age_of_the_first_record_that_is_not_committed(
+    tmp_path: Path,
+) -> None:
+    async with running(tmp_path) as broker:
+        client = await prepared(broker)
+        now_ms = broker.clock.now_ms()
+        await produce(broker, now_ms - 60_000)
+        await produce(broker, now_ms - 30_000, now_ms - 20_000, now_ms - 10_000)
+        assert await commit(client, 2) == 0
+        row = await lag_of(broker)
+        assert (row.group_id, row.topic, row.partition) == (GROUP, "air", 1)
+        assert (row.offset, row.end_offset, row.lag) == (2, 4, 2)
+        assert row.lag_seconds == pytest.approx(20, abs=5)
+        assert await commit(client, 4) == 0
+        row = await lag_of(broker)
+        assert (row.lag, row.lag_seconds, row.verdict) == (0, 0.0, Verdict.OK)
+
+
+async def test_an_offset_before_the_logs_start_is_as_old_as_the_first_record(tmp_path: Path) -> None:
+    async with running(tmp_path) as broker:
+        await prepared(broker)
+        await produce(broker, 1_000)
+        await produce(broker, 2_000)
+        partition = await broker.partitions.opened("air", 1)
+        partition.log.delete_records_before(1)
+        assert record_timestamp_ms(partition.log, 0, 2) == 2_000
+        assert record_timestamp_ms(partition.log, 2, 2) is None
+
+
+async def test_a_group_that_falls_silent_is_told_to_have_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hurry = (("kohort.lag.interval.ms", "100"), ("offsets.topic.num.partitions", "4"))
+    monkeypatch.setattr("kohort.broker.runtime.test_shard.SETTINGS", hurry)
+    async with running(tmp_path) as broker:
+        client = await prepared(broker)
+        await produce(broker, broker.clock.now_ms())
+        assert await commit(client, 0) == 0
+        assert (await lag_of(broker)).verdict is Verdict.OK
+        with trio.fail_after(10):
+            while (await lag_of(broker)).verdict is not Verdict.STOP:
+                await trio.sleep(0.05)
+
+
+async def test_a_log_that_nobody_has_opened_since_the_start_is_opened_for_its_lag(tmp_path: Path) -> None:
+    async with running(tmp_path) as broker:
+        client = await prepared(broker)
+        await produce(broker, 1, 2, 3)
+        assert await commit(client, 1) == 0
+    async with running(tmp_path) as broker:
+        with trio.fail_after(5):
+            while broker.coordinators.loading:
+                await trio.sleep(0.01)
+        partition = broker.partitions.peek("air", 1)
+        assert partition is not None
+        assert not partition.opened
+        assert (await lag_of(broker)).lag == 2
+
+
+async def test_a_log_that_is_offline_has_no_lag_to_tell(tmp_path: Path) -> None:
+    async with running(tmp_path) as broker:
+        client = await prepared(broker)
+        await produce(broker, 1, 2, 3)
+        assert await commit(client, 1) == 0
+        partition = await broker.partitions.opened("air", 1)
+        partition.offline = StorageError("gone")
+        row = await lag_of(broker)
+        assert (row.lag, row.lag_seconds, row.verdict) == (None, None, None)
+
+
+async def test_windows_of_what_is_gone_are_forgotten_and_their_number_has_a_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running(tmp_path) as broker:
+        client = await prepared(broker)
+        assert await commit(client, 0) == 0
+        await broker.lag.look()
+        assert (await lag_of(broker)).verdict is Verdict.OK
+        monkeypatch.setattr(watch, "PARTITIONS_WATCHED_MAX", 0)
+        await broker.lag.look()
+        row = await lag_of(broker)
+        assert (row.lag, row.verdict) == (0, None)

@@ -1,0 +1,199 @@
+"""Looks at every group's commits now and then, and says on demand how far each is behind.
+
+The commit path does nothing for this: a commit stands in the group anyway, and who looks every few seconds
+sees enough. Every pass works in slices, between which the loop serves; the disk is read in a worker thread.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+import structlog
+import trio
+
+from kohort.broker.group.group import Group
+from kohort.broker.lag.record_time import record_timestamp_ms
+from kohort.broker.lag.window import Verdict, Window
+from kohort.storage import PartitionLog, StorageError
+
+if TYPE_CHECKING:
+    from kohort.broker.broker import Broker
+
+SLICE = 200
+PARTITIONS_WATCHED_MAX = 100_000
+"""Of all groups together, about 500 bytes each; those beyond it have a lag and no verdict."""
+
+log = structlog.get_logger("kohort.lag")
+
+
+class PartitionLag(msgspec.Struct, frozen=True, gc=False):
+    """How far behind a group is in a partition.
+
+    `lag_seconds` is the age of the oldest record that the group has not committed, 0 where there is none.
+    None stands for what cannot be told: the log is offline, the records have no time, nobody has looked.
+    """
+
+    group_id: str
+    topic: str
+    partition: int
+    offset: int
+    end_offset: int | None
+    lag: int | None
+    lag_seconds: float | None
+    verdict: Verdict | None
+    complete: float
+
+
+class _Place(NamedTuple):
+    """An offset that a group has committed."""
+
+    group_id: str
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+
+
+Windows = dict[tuple[str, int], Window]
+
+
+class LagWatch:
+    """Keeps a window of commits for each partition of each group. The loop's thread only."""
+
+    def __init__(self, broker: "Broker") -> None:
+        self._broker = broker
+        self._windows: dict[str, Windows] = {}
+        self._watched = 0
+
+    async def run(self) -> None:
+        """Look again and again, until cancelled."""
+        while True:
+            await trio.sleep(self._broker.config.kohort_lag_interval_ms / 1000)
+            try:
+                await self.look()
+            except Exception:  # A supervisor: the broker goes on where the lag cannot be told.
+                log.exception("looking at the lag of groups failed")
+
+    async def look(self) -> None:
+        """Take over what each group has committed since the last look, and forget groups that are gone."""
+        groups = list(self._broker.coordinators.groups())
+        found: dict[str, Windows] = {}
+        self._watched = 0
+        for slice_ in _slices(_places(groups)):
+            await self._open(slice_)
+            for place in slice_:
+                self._look_at(place, found.setdefault(place.group_id, {}))
+            await trio.lowlevel.checkpoint()
+        self._windows = found
+
+    async def of(self, groups: Iterable[Group]) -> list[PartitionLag]:
+        """Return the lag of these groups, as of now, in order of topic and partition within each."""
+        rows: list[PartitionLag] = []
+        for slice_ in _slices(_places(list(groups))):
+            await self._open(slice_)
+            for place in slice_:
+                if self._window(place) is None:
+                    self._look_at(place, self._windows.setdefault(place.group_id, {}))
+            await self._time_records(slice_)
+            rows += map(self._row, slice_)
+            await trio.lowlevel.checkpoint()
+        return rows
+
+    def _end_offset(self, topic: str, index: int) -> int | None:
+        partition = self._broker.partitions.peek(topic, index)
+        return None if partition is None or partition.serving_log is None else partition.high_watermark
+
+    async def _open(self, places: list[_Place]) -> None:
+        """Open the logs that nobody has used since the start: their ends are not known before."""
+        partitions = self._broker.partitions
+        for place in places:
+            partition = partitions.peek(place.topic, place.partition)
+            if partition is not None and not partition.opened:
+                try:
+                    await partitions.opened(place.topic, place.partition)
+                except StorageError:
+                    continue  # It is offline, which is said elsewhere.
+
+    def _look_at(self, place: _Place, windows: Windows) -> None:
+        end_offset = self._end_offset(place.topic, place.partition)
+        if end_offset is None or self._watched >= PARTITIONS_WATCHED_MAX:
+            return
+        self._watched += 1
+        now_ms = self._broker.clock.now_ms()
+        window = self._window(place) or Window(now_ms)
+        window.look(place.timestamp_ms, place.offset, max(0, end_offset - place.offset), now_ms)
+        windows[place.topic, place.partition] = window
+
+    def _window(self, place: _Place) -> Window | None:
+        return self._windows.get(place.group_id, {}).get((place.topic, place.partition))
+
+    async def _time_records(self, places: list[_Place]) -> None:
+        """Find when the first unread records were written, where that is not known from before."""
+        asked: list[tuple[Window, int]] = []
+        work: list[tuple[PartitionLog, int, int]] = []
+        for place in places:
+            partition = self._broker.partitions.peek(place.topic, place.partition)
+            window = self._window(place)
+            serving_log = None if partition is None else partition.serving_log
+            if partition is None or serving_log is None or window is None:
+                continue
+            if window.record_offset != place.offset and place.offset < partition.high_watermark:
+                asked.append((window, place.offset))
+                work.append((serving_log, place.offset, partition.high_watermark))
+        if work:
+            times = await trio.to_thread.run_sync(_times, work)
+            for (window, offset), time_ms in zip(asked, times, strict=True):
+                window.record_offset = offset
+                window.record_timestamp_ms = time_ms
+
+    def _row(self, place: _Place) -> PartitionLag:
+        end_offset = self._end_offset(place.topic, place.partition)
+        window = self._window(place)
+        lag = None if end_offset is None else max(0, end_offset - place.offset)
+        now_ms = self._broker.clock.now_ms()
+        verdict = None
+        if window is not None and lag is not None:
+            verdict = window.verdict(lag, now_ms, self._broker.config.kohort_lag_interval_ms)
+        return PartitionLag(
+            place.group_id,
+            place.topic,
+            place.partition,
+            place.offset,
+            end_offset,
+            lag,
+            _seconds(window, place, lag, now_ms),
+            verdict,
+            0.0 if window is None else window.complete,
+        )
+
+
+def _seconds(window: Window | None, place: _Place, lag: int | None, now_ms: int) -> float | None:
+    if lag == 0:
+        return 0.0
+    if lag is None or window is None or window.record_offset != place.offset:
+        return None
+    time_ms = window.record_timestamp_ms
+    return None if time_ms is None else max(0, now_ms - time_ms) / 1000
+
+
+def _times(work: list[tuple[PartitionLog, int, int]]) -> list[int | None]:
+    return [record_timestamp_ms(*each) for each in work]
+
+
+def _places(groups: list[Group]) -> Iterator[_Place]:
+    """Yield what these groups have committed; they may change while others work in between."""
+    for group in groups:
+        for topic, offsets in sorted(group.offsets.items()):
+            for partition, value in sorted(offsets.items()):
+                yield _Place(group.group_id, topic, partition, value.offset, value.commit_timestamp)
+
+
+def _slices(places: Iterator[_Place]) -> Iterator[list[_Place]]:
+    slice_: list[_Place] = []
+    for place in places:
+        slice_.append(place)
+        if len(slice_) == SLICE:
+            yield slice_
+            slice_ = []
+    if slice_:
+        yield slice_
