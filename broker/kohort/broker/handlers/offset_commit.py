@@ -1,7 +1,7 @@
 """OffsetCommit: a group keeps how far it has read. Kafka: KafkaApis.handleOffsetCommitRequest.
 
 A partition that does not exist fails alone, and the core is asked for the rest. From version 10 topics
-are named by their ids (KIP-848); the core and the log know them by name and id.
+are named by their ids (KIP-848), which the log then keeps beside their names.
 """
 
 from collections.abc import Callable
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from kohort.broker.group import OffsetCommit
+from kohort.broker.metadata import Snapshot
 from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.protocol.messages import OffsetCommitRequest, OffsetCommitResponse
 from kohort.protocol.messages.offset_commit import (
@@ -38,24 +39,38 @@ def handle(broker: "Broker", message: OffsetCommitRequest, request: "Request") -
         respond: Callable[[Message], None] = _Joined(request, message.topics, refused).respond
     else:
         respond = request.respond
-    command = OffsetCommitRequest(
+    for topic in known:
+        broker.counters.offset_commits += len(topic.partitions)
+    command = message if known is message.topics else with_topics(message, known)
+    shard.submit(OffsetCommit(shard.ask(request, respond), command, request.version))
+    return None
+
+
+def with_topics(
+    message: OffsetCommitRequest, topics: tuple[OffsetCommitRequestTopic, ...]
+) -> OffsetCommitRequest:
+    """Return the same request for other topics."""
+    return OffsetCommitRequest(
         group_id=message.group_id,
         generation_id_or_member_epoch=message.generation_id_or_member_epoch,
         member_id=message.member_id,
         group_instance_id=message.group_instance_id,
         retention_time_ms=message.retention_time_ms,
-        topics=known,
+        topics=topics,
     )
-    broker.counters.offset_commits += sum(len(topic.partitions) for topic in known)
-    shard.submit(OffsetCommit(shard.ask(request, respond), command, request.version))
-    return None
 
 
 def split(
     broker: "Broker", topics: tuple[OffsetCommitRequestTopic, ...], *, by_id: bool
 ) -> tuple[tuple[OffsetCommitRequestTopic, ...], list[OffsetCommitResponseTopic]]:
-    """Return the topics with what exists of them, under name and id, and answers for what does not."""
+    """Return the topics with what exists of them, and answers for what does not.
+
+    Topics that were named by their ids have their names as well. Mostly all of it exists, and what
+    was asked comes back as it is.
+    """
     snapshot = broker.metadata.snapshot()
+    if not by_id and all(_exists(snapshot, topic) for topic in topics):
+        return topics, []
     known: list[OffsetCommitRequestTopic] = []
     refused: list[OffsetCommitResponseTopic] = []
     for topic in topics:
@@ -73,9 +88,20 @@ def split(
             refused.append(failed(missing, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
         if partitions:
             known.append(
-                OffsetCommitRequestTopic(name=state.name, topic_id=state.topic_id, partitions=partitions)
+                OffsetCommitRequestTopic(name=state.name, topic_id=topic.topic_id, partitions=partitions)
             )
     return tuple(known), refused
+
+
+def _exists(snapshot: Snapshot, topic: OffsetCommitRequestTopic) -> bool:
+    state = snapshot.topics.get(topic.name)
+    if state is None:
+        return False
+    count = len(state.partitions)
+    for partition in topic.partitions:  # noqa: SIM110  # A generator would cost as much as all the rest.
+        if not 0 <= partition.partition_index < count:
+            return False
+    return True
 
 
 def failed(topic: OffsetCommitRequestTopic, code: ErrorCode) -> OffsetCommitResponseTopic:
