@@ -2,6 +2,8 @@
 
 import socket
 from base64 import urlsafe_b64encode
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
@@ -134,6 +136,28 @@ class Broker:
         if OFFSETS_TOPIC not in self.metadata.snapshot().topics:
             async with self._offsets_topic:
                 await ensure_offsets_topic(self)
+
+
+@asynccontextmanager
+async def running(config: BrokerConfig, places: Places, clock: Clock | None = None) -> AsyncIterator[Broker]:
+    """Serve within the block; closed behind it, once every task and thread of the broker has ended.
+
+    Raises: StorageError, OSError where the start fails.
+    """
+    broker: Broker | None = None
+    try:
+        async with trio.open_nursery() as nursery:
+            broker = Broker(config, places, nursery, clock)
+            await broker.start()
+            nursery.start_soon(broker.reactor.run)
+            try:
+                yield broker
+            finally:
+                broker.reactor.stop()
+                nursery.cancel_scope.cancel()
+    finally:
+        if broker is not None:
+            broker.close()
 
 
 def group_config(config: BrokerConfig) -> GroupConfig:

@@ -3,8 +3,9 @@
 import argparse
 import os
 import signal
+import socket
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
@@ -13,7 +14,7 @@ import kohort.broker.lean_imports  # noqa: F401  # isort: skip  # Before structl
 import structlog
 import trio
 
-from kohort.broker.broker import Address, Broker, Places, bind
+from kohort.broker.broker import Address, Broker, Places, bind, running
 from kohort.broker.config import BrokerConfig, ConfigError, load_config
 from kohort.broker.http import serve_http
 from kohort.broker.logs import configure_logs
@@ -132,29 +133,21 @@ def leaves(group: BaseExceptionGroup[BaseException]) -> list[BaseException]:
 async def serve(options: ServeOptions, config: BrokerConfig) -> None:
     """Serve until a signal. Raises: StorageError, OSError where the start fails."""
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
-        async with trio.open_nursery() as nursery:
-            broker = Broker(config, options.places, nursery)
-            try:
-                await _serve_until_signal(broker, options, nursery, signals)
-            finally:
-                nursery.cancel_scope.cancel()
-                broker.close()
+        http = bind(options.http)
+        async with running(config, options.places) as broker, trio.open_nursery() as nursery:
+            nursery.start_soon(serve_http, broker, http)
+            say_ready(broker, options, http)
+            async for number in signals:
+                log.info("stopping", signal=signal.Signals(number).name)
+                break
+            nursery.cancel_scope.cancel()
     log.info("stopped")
 
 
-async def _serve_until_signal(
-    broker: Broker, options: ServeOptions, nursery: trio.Nursery, signals: AsyncIterator[int]
-) -> None:
-    http = bind(options.http)
-    await broker.start()
-    nursery.start_soon(broker.reactor.run)
-    nursery.start_soon(serve_http, broker, http)
+def say_ready(broker: Broker, options: ServeOptions, http: socket.socket) -> None:
+    """Print the line that tells where the broker can be reached."""
     http_address = Address(options.http.host, http.getsockname()[1])
     data = options.places.data.resolve()
     sys.stdout.write(f"kohort ready kafka={broker.listening} http={http_address} data={data}\n")
     sys.stdout.flush()
     log.info("ready", kafka=str(broker.listening), http=str(http_address), data=str(data), pid=os.getpid())
-    async for number in signals:
-        log.info("stopping", signal=signal.Signals(number).name)
-        break
-    broker.reactor.stop()

@@ -53,6 +53,7 @@ class Reactor:
         self._posted: deque[Callable[[], None]] = deque()
         self._spawned = False  # Whether a task wants to run, so that the rounds must end.
         self._stopping = False
+        self._closed = False
         self.now_ms = broker.clock.now_ms()  # As of the round under way.
 
     # -- connections ----------------------------------------------------------------------------------
@@ -173,13 +174,14 @@ class Reactor:
 
     def wake(self) -> None:
         """Begin a round soon. The loop's thread only."""
-        if not self._in_round:
+        if not self._in_round and not self._closed:
             os.eventfd_write(self._wake, 1)
 
     def post(self, action: Callable[[], None]) -> None:
         """Let `action` run in the loop's thread. Any thread."""
         self._posted.append(action)
-        os.eventfd_write(self._wake, 1)
+        if not self._closed:
+            os.eventfd_write(self._wake, 1)
 
     def stop(self) -> None:
         """End `run` after the round under way."""
@@ -283,7 +285,8 @@ class Reactor:
         )
 
     def close(self) -> None:
-        """Close every connection and listener."""
+        """Close every connection and listener. Its `run` has ended."""
+        self._closed = True
         for connection in list(self._connections.values()):
             connection.close()
         for listener in self._listeners.values():

@@ -1,8 +1,7 @@
 """Groups in a whole broker with real files: what is acknowledged, what a failure or a restart leaves."""
 
 import shutil
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import TypeVar
 
@@ -10,6 +9,7 @@ import pytest
 import trio
 
 from kohort.broker.broker import Address, Broker, Places
+from kohort.broker.broker import running as running_broker
 from kohort.broker.config import load_config
 from kohort.broker.group import GroupCoordinator, coordinator_partition
 from kohort.broker.metadata import OFFSETS_TOPIC
@@ -51,17 +51,8 @@ GROUP = "flights"
 A = TypeVar("A", bound=Message)
 
 
-@asynccontextmanager
-async def running(folder: Path) -> AsyncIterator[Broker]:
-    async with trio.open_nursery() as nursery:
-        places = Places(Address("127.0.0.1", 0), folder)
-        broker = Broker(load_config(None, SETTINGS), places, nursery)
-        await broker.start()
-        nursery.start_soon(broker.reactor.run)
-        yield broker
-        broker.reactor.stop()
-        nursery.cancel_scope.cancel()
-        broker.close()
+def running(folder: Path) -> AbstractAsyncContextManager[Broker]:
+    return running_broker(load_config(None, SETTINGS), Places(Address("127.0.0.1", 0), folder))
 
 
 class Client:
