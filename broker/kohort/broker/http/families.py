@@ -1,6 +1,8 @@
-"""The names of every metric, in the style of Prometheus: base units, `_total` on what only grows.
+"""The names of every metric.
 
-Kafka's counterparts are the MBeans of kafka.server, kafka.network and kafka.coordinator.group.
+Those that begin with `kohort_` are in the style of Prometheus: base units, `_total` on what only grows.
+Where dashboards for Kafka know a name, the value has that name as well: what jmx_exporter makes of Kafka's
+MBeans (in small letters, and untyped where it is no gauge), and what kafka_exporter shows.
 """
 
 from typing import NamedTuple
@@ -64,6 +66,100 @@ MEMBERS_FENCED = Family(
     "kohort_members_fenced_total", "counter", (), "Static members that a second claimant replaced."
 )
 
+REBALANCE_JOIN_SECONDS = Family(
+    "kohort_rebalance_join_seconds", "histogram", (), "How long a rebalance waited for its members to join."
+)
+REBALANCE_SYNC_SECONDS = Family(
+    "kohort_rebalance_sync_seconds", "histogram", (), "How long a rebalance waited for its leader to assign."
+)
+PARTITIONS_MOVED = Family(
+    "kohort_partitions_moved_total", "counter", (), "Partitions that rebalances gave to another member."
+)
+STILL_SECONDS = Family(
+    "kohort_partitions_still_seconds_total",
+    "counter",
+    (),
+    "How long partitions that moved were read by nobody, added up.",
+)
+OFFSETS_REMOVED = Family("kohort_offsets_removed_total", "counter", ("reason",), "Offsets that were let go.")
+SHARD_LOAD_SECONDS = Family(
+    "kohort_group_shard_load_seconds", "histogram", (), "How long a partition's groups took to load."
+)
+GROUP_EVENTS = Family("kohort_group_events_total", "counter", (), "Records written to __group_events.")
+GROUP_EVENTS_DROPPED = Family(
+    "kohort_group_events_dropped_total", "counter", (), "Events that __group_events could not take."
+)
+
+_MANAGER = "kafka_coordinator_group_groupmetadatamanager_"
+NUM_GROUPS = Family(f"{_MANAGER}numgroups", "gauge", (), "Groups.")
+NUM_GROUPS_BY_STATE = {
+    state: Family(f"{_MANAGER}numgroups{state.lower()}", "gauge", (), f"Groups in the state {state}.")
+    for state in ("PreparingRebalance", "CompletingRebalance", "Stable", "Dead", "Empty")
+}
+NUM_OFFSETS = Family(f"{_MANAGER}numoffsets", "gauge", (), "Offsets that are kept.")
+
+_COORDINATOR = "kafka_server_group_coordinator_metrics_"
+GROUP_COUNT = Family(f"{_COORDINATOR}group_count", "gauge", ("protocol",), "Groups by their protocol.")
+NUM_PARTITIONS = Family(
+    f"{_COORDINATOR}num_partitions",
+    "gauge",
+    ("state",),
+    "Partitions of __consumer_offsets: active, loading, failed.",
+)
+PARTITION_LOAD_TIME_MAX = Family(
+    f"{_COORDINATOR}partition_load_time_max",
+    "gauge",
+    (),
+    "The longest load of a partition since the start, in ms.",
+)
+PARTITION_LOAD_TIME_AVG = Family(
+    f"{_COORDINATOR}partition_load_time_avg",
+    "gauge",
+    (),
+    "The mean load of a partition since the start, in ms.",
+)
+OFFSET_COMMIT_COUNT = Family(f"{_COORDINATOR}offset_commit_count", "unknown", (), "Offsets committed.")
+OFFSET_EXPIRATION_COUNT = Family(f"{_COORDINATOR}offset_expiration_count", "unknown", (), "Offsets expired.")
+OFFSET_DELETION_COUNT = Family(
+    f"{_COORDINATOR}offset_deletion_count", "unknown", (), "Offsets deleted on request or with their topic."
+)
+REBALANCE_COUNT = Family(
+    f"{_COORDINATOR}group_completed_rebalance_count",
+    "unknown",
+    (),
+    "Rebalances that led to an assignment.",
+)
+
+_OF_PARTITION = ("consumergroup", "topic", "partition")
+_OF_TOPIC = ("consumergroup", "topic")
+CONSUMERGROUP_OFFSET = Family(
+    "kafka_consumergroup_current_offset", "gauge", _OF_PARTITION, "The offset that a group has committed."
+)
+CONSUMERGROUP_OFFSET_SUM = Family(
+    "kafka_consumergroup_current_offset_sum", "gauge", _OF_TOPIC, "Those of all partitions of a topic."
+)
+CONSUMERGROUP_LAG = Family(
+    "kafka_consumergroup_lag", "gauge", _OF_PARTITION, "Offsets between the commit and the partition's end."
+)
+CONSUMERGROUP_LAG_SUM = Family(
+    "kafka_consumergroup_lag_sum", "gauge", _OF_TOPIC, "Those of all partitions of a topic."
+)
+CONSUMERGROUP_LAG_SECONDS = Family(
+    "kohort_consumergroup_lag_seconds",
+    "gauge",
+    _OF_PARTITION,
+    "The age of the oldest record that the group has not committed; 0 without lag.",
+)
+CONSUMERGROUP_VERDICTS = Family(
+    "kohort_consumergroup_partitions",
+    "gauge",
+    ("consumergroup", "verdict"),
+    "Partitions of a group by how it does in them: ok, warn, stall, stop, rewind.",
+)
+CONSUMERGROUP_MEMBERS = Family(
+    "kafka_consumergroup_members", "gauge", ("consumergroup",), "Members of a group."
+)
+
 PARTITIONS = Family("kohort_partitions", "gauge", (), "Partitions of this broker.")
 PARTITIONS_OFFLINE = Family("kohort_partitions_offline", "gauge", (), "Partitions whose log failed.")
 LOG_START_OFFSET = Family(
@@ -77,5 +173,30 @@ HIGH_WATERMARK = Family(
 )
 LOG_SIZE = Family("kohort_log_size_bytes", "gauge", ("topic", "partition"), "The size of a partition's log.")
 
-FAMILIES: tuple[Family, ...] = tuple(value for value in list(globals().values()) if isinstance(value, Family))
+
+_PLACE = ("topic", "partition")
+BROKERS = Family("kafka_brokers", "gauge", (), "Brokers of the cluster.")
+TOPIC_PARTITIONS = Family("kafka_topic_partitions", "gauge", ("topic",), "Partitions of a topic.")
+TOPIC_CURRENT_OFFSET = Family(
+    "kafka_topic_partition_current_offset", "gauge", _PLACE, "The offset before which readers see all."
+)
+TOPIC_OLDEST_OFFSET = Family(
+    "kafka_topic_partition_oldest_offset", "gauge", _PLACE, "The first offset that can be read."
+)
+TOPIC_LEADER = Family("kafka_topic_partition_leader", "gauge", _PLACE, "The broker that leads a partition.")
+TOPIC_REPLICAS = Family("kafka_topic_partition_replicas", "gauge", _PLACE, "Replicas of a partition.")
+TOPIC_IN_SYNC = Family(
+    "kafka_topic_partition_in_sync_replica", "gauge", _PLACE, "Replicas that hold all that is acknowledged."
+)
+TOPIC_UNDER_REPLICATED = Family(
+    "kafka_topic_partition_under_replicated_partition", "gauge", _PLACE, "1 where replicas lag behind."
+)
+
+_HERE = list(globals().values())
+FAMILIES: tuple[Family, ...] = tuple(
+    family
+    for value in _HERE
+    for family in (value.values() if isinstance(value, dict) else (value,))
+    if isinstance(family, Family)
+)
 """Every family, in the order in which it is shown."""

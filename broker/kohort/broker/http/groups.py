@@ -10,6 +10,7 @@ import msgspec
 from kohort.broker.group.group import Group
 from kohort.broker.group.views import view_of
 from kohort.broker.http.view import View
+from kohort.broker.lag import PartitionLag, worst
 
 Json = Mapping[str, object]
 """What msgspec writes as JSON: plain values, and the core's own structs."""
@@ -37,28 +38,31 @@ def _summary(group: Group) -> Json:
     }
 
 
-def describe_group(view: View, group: Group, now_ms: int) -> Json:
-    """Return everything about one group: `GroupView`, and where each partition was read to."""
-    return {**msgspec.structs.asdict(view_of(group, now_ms)), "offsets": _offsets(view, group)}
+async def describe_group(view: View, group: Group, now_ms: int) -> Json:
+    """Return everything about one group: `GroupView`, and how far behind it is in each partition."""
+    lag = await view.lag([group])
+    verdicts = [each.verdict for each in lag if each.verdict is not None]
+    return {
+        **msgspec.structs.asdict(view_of(group, now_ms)),
+        "verdict": worst(*verdicts),
+        "lag": sum(each.lag or 0 for each in lag),
+        "lag_seconds": max((each.lag_seconds or 0 for each in lag), default=0),
+        "offsets": [_offset(group, each) for each in lag],
+    }
 
 
-def _offsets(view: View, group: Group) -> list[Json]:
-    rows: list[Json] = []
-    for topic in sorted(group.offsets):
-        for index, value in sorted(group.offsets[topic].items()):
-            partition = view.partition(topic, index)
-            serves = partition is not None and partition.opened and partition.offline is None
-            end = partition.high_watermark if partition is not None and serves else None
-            rows.append(
-                {
-                    "topic": topic,
-                    "partition": index,
-                    "offset": value.offset,
-                    "leader_epoch": value.leader_epoch,
-                    "metadata": value.metadata,
-                    "commit_timestamp_ms": value.commit_timestamp,
-                    "high_watermark": end,
-                    "lag": None if end is None else max(0, end - value.offset),
-                }
-            )
-    return rows
+def _offset(group: Group, lag: PartitionLag) -> Json:
+    value = group.offsets.get(lag.topic, {}).get(lag.partition)
+    return {
+        "topic": lag.topic,
+        "partition": lag.partition,
+        "offset": lag.offset,
+        "leader_epoch": -1 if value is None else value.leader_epoch,
+        "metadata": "" if value is None else value.metadata,
+        "commit_timestamp_ms": None if value is None else value.commit_timestamp,
+        "high_watermark": lag.end_offset,
+        "lag": lag.lag,
+        "lag_seconds": lag.lag_seconds,
+        "verdict": lag.verdict,
+        "complete": lag.complete,
+    }

@@ -1,29 +1,23 @@
 """The metrics page: facts gathered in the loop's thread, written as text in another, kept for a second."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from importlib.metadata import version
 
 import trio
 from prometheus_client import GCCollector, Metric, PlatformCollector, ProcessCollector
 from prometheus_client.exposition import choose_encoder
-from prometheus_client.metrics_core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    HistogramMetricFamily,
-)
 from prometheus_client.registry import CollectorRegistry
 
 from kohort.broker.group.state import GroupState
 from kohort.broker.http import families
-from kohort.broker.http.families import Family
-from kohort.broker.http.view import PartitionFacts, View
-from kohort.broker.runtime.counters import Distribution
+from kohort.broker.http.facts import Facts, gather
+from kohort.broker.http.metric_rows import histogram, one, rows
+from kohort.broker.http.table_metrics import table_metrics
+from kohort.broker.http.view import View
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.registry import APIS
 
 PAGE_SECONDS = 1.0  # Rendering is slow, and nobody needs it more often.
-
-Rows = Iterable[tuple[tuple[str, ...], float]]
 
 
 class BrokerCollector:
@@ -36,107 +30,111 @@ class BrokerCollector:
     def collect(self) -> Iterator[Metric]:
         """Return every family with its values."""
         view = self._view
-        yield _rows(families.INFO, [((self._version, view.cluster_id, str(view.node_id)), 1)])
+        yield rows(families.INFO, [((self._version, view.cluster_id, str(view.node_id)), 1)])
         yield from self._requests()
         yield from self._data()
         yield from self._groups()
-        yield from _partitions(list(view.partitions()))
+        yield from self._rebalances()
+        yield from self._as_kafka()
 
     def _requests(self) -> Iterator[Metric]:
         counters = self._view.counters
-        yield _rows(
+        yield rows(
             families.REQUESTS,
             (((APIS[key].name,), count) for key, count in sorted(counters.requests.items())),
         )
-        yield _rows(
+        yield rows(
             families.REQUEST_ERRORS,
             (((ErrorCode(code).name,), count) for code, count in sorted(counters.request_errors.items())),
         )
-        yield _one(families.MALFORMED_REQUESTS, counters.malformed_requests)
-        yield _one(families.BYTES_IN, counters.bytes_in)
-        yield _one(families.BYTES_OUT, counters.bytes_out)
-        yield _one(families.CONNECTIONS, self._view.connections())
-        yield _one(families.CONNECTIONS_ACCEPTED, counters.connections_accepted)
-        yield _one(families.CONNECTIONS_STALLED, counters.stalled_connections)
+        yield one(families.MALFORMED_REQUESTS, counters.malformed_requests)
+        yield one(families.BYTES_IN, counters.bytes_in)
+        yield one(families.BYTES_OUT, counters.bytes_out)
+        yield one(families.CONNECTIONS, self._view.connections())
+        yield one(families.CONNECTIONS_ACCEPTED, counters.connections_accepted)
+        yield one(families.CONNECTIONS_STALLED, counters.stalled_connections)
 
     def _data(self) -> Iterator[Metric]:
         counters = self._view.counters
-        yield _one(families.PRODUCED_BATCHES, counters.produced_batches)
-        yield _one(families.PRODUCED_RECORDS, counters.produced_records)
-        yield _one(families.PRODUCED_BYTES, counters.produced_bytes)
-        yield _one(families.FETCHED_BYTES, counters.fetched_bytes)
-        yield _histogram(families.FLUSHES, counters.flush_seconds)
-        yield _one(families.FLUSH_FAILURES, counters.flush_failures)
+        yield one(families.PRODUCED_BATCHES, counters.produced_batches)
+        yield one(families.PRODUCED_RECORDS, counters.produced_records)
+        yield one(families.PRODUCED_BYTES, counters.produced_bytes)
+        yield one(families.FETCHED_BYTES, counters.fetched_bytes)
+        yield histogram(families.FLUSHES, counters.flush_seconds)
+        yield one(families.FLUSH_FAILURES, counters.flush_failures)
 
     def _groups(self) -> Iterator[Metric]:
         counters = self._view.counters
         states: dict[GroupState, int] = {state: 0 for state in GroupState if state is not GroupState.DEAD}
-        members = 0
+        members = offsets = 0
         for group in self._view.groups():
             states[group.state] = states.get(group.state, 0) + 1
             members += len(group.members)
-        yield _rows(families.GROUPS, (((state.value,), count) for state, count in states.items()))
-        yield _one(families.GROUP_MEMBERS, members)
-        yield _one(families.SHARDS_LOADING, len(self._view.loading()))
-        yield _one(families.OFFSET_COMMITS, counters.offset_commits)
-        yield _one(families.OFFSET_FETCHES, counters.offset_fetches)
-        yield _rows(
+            offsets += sum(map(len, group.offsets.values()))
+        yield rows(families.GROUPS, (((state.value,), count) for state, count in states.items()))
+        yield one(families.NUM_GROUPS, sum(states.values()))
+        for name, family in families.NUM_GROUPS_BY_STATE.items():
+            yield one(family, states.get(GroupState(name), 0))
+        yield one(families.NUM_OFFSETS, offsets)
+        yield rows(families.GROUP_COUNT, [(("classic",), sum(states.values()))])
+        yield one(families.GROUP_MEMBERS, members)
+        yield one(families.SHARDS_LOADING, len(self._view.loading()))
+        yield one(families.OFFSET_COMMITS, counters.offset_commits)
+        yield one(families.OFFSET_FETCHES, counters.offset_fetches)
+
+    def _rebalances(self) -> Iterator[Metric]:
+        counters = self._view.counters
+        yield rows(
             families.REBALANCES,
             (((cause.lower(),), count) for cause, count in sorted(counters.rebalances.items())),
         )
-        yield _histogram(families.REBALANCE_SECONDS, counters.rebalance_pauses)
-        yield _one(families.MEMBERS_EXPIRED, counters.members_expired)
-        yield _one(families.MEMBERS_FENCED, counters.members_fenced)
+        yield histogram(families.REBALANCE_SECONDS, counters.rebalance_pauses)
+        yield histogram(families.REBALANCE_JOIN_SECONDS, counters.rebalance_joins)
+        yield histogram(families.REBALANCE_SYNC_SECONDS, counters.rebalance_syncs)
+        yield one(families.PARTITIONS_MOVED, counters.partitions_moved)
+        yield one(families.STILL_SECONDS, counters.still_seconds)
+        yield one(families.MEMBERS_EXPIRED, counters.members_expired)
+        yield one(families.MEMBERS_FENCED, counters.members_fenced)
+        yield one(families.GROUP_EVENTS, counters.group_events)
+        yield one(families.GROUP_EVENTS_DROPPED, counters.group_events_dropped)
+        yield rows(
+            families.OFFSETS_REMOVED,
+            (((reason,), count) for reason, count in sorted(counters.offsets_removed.items())),
+        )
+        yield histogram(families.SHARD_LOAD_SECONDS, counters.shard_loads)
 
-
-def _partitions(partitions: list[PartitionFacts]) -> Iterator[Metric]:
-    yield _one(families.PARTITIONS, len(partitions))
-    yield _one(families.PARTITIONS_OFFLINE, sum(each.offline is not None for each in partitions))
-    serving = [
-        ((each.topic, str(each.index)), each) for each in partitions if each.opened and each.offline is None
-    ]
-    yield _rows(families.LOG_START_OFFSET, ((labels, each.log.log_start_offset) for labels, each in serving))
-    yield _rows(families.LOG_END_OFFSET, ((labels, each.log.log_end_offset) for labels, each in serving))
-    yield _rows(families.HIGH_WATERMARK, ((labels, each.high_watermark) for labels, each in serving))
-    yield _rows(families.LOG_SIZE, ((labels, each.log.size_bytes) for labels, each in serving))
-
-
-def _rows(family: Family, rows: Rows) -> Metric:
-    metric: CounterMetricFamily | GaugeMetricFamily
-    if family.kind == "counter":
-        metric = CounterMetricFamily(family.name, family.documentation, labels=family.labels)
-    else:
-        metric = GaugeMetricFamily(family.name, family.documentation, labels=family.labels)
-    for labels, value in rows:
-        metric.add_metric(labels, value)
-    return metric
-
-
-def _one(family: Family, value: float) -> Metric:
-    return _rows(family, [((), value)])
-
-
-def _histogram(family: Family, distribution: Distribution) -> Metric:
-    metric = HistogramMetricFamily(family.name, family.documentation)
-    metric.add_metric((), distribution.cumulative(), distribution.sum_seconds)
-    return metric
+    def _as_kafka(self) -> Iterator[Metric]:
+        """Yield what Kafka's coordinator counts, under its names."""
+        counters = self._view.counters
+        loads, removed = counters.shard_loads, counters.offsets_removed
+        expired = removed.get("expired", 0)
+        yield rows(families.NUM_PARTITIONS, (((state,), n) for state, n in self._view.shards().items()))
+        yield one(families.PARTITION_LOAD_TIME_MAX, counters.shard_load_seconds_max * 1000)
+        yield one(families.PARTITION_LOAD_TIME_AVG, loads.sum_seconds * 1000 / max(loads.count, 1))
+        yield one(families.OFFSET_COMMIT_COUNT, counters.offset_commits)
+        yield one(families.OFFSET_EXPIRATION_COUNT, expired)
+        yield one(families.OFFSET_DELETION_COUNT, sum(removed.values()) - expired)
+        yield one(families.REBALANCE_COUNT, counters.rebalances_completed)
 
 
 class _Gathered:
     """What was gathered, for an encoder that collects in another thread."""
 
-    def __init__(self, metrics: list[Metric]) -> None:
+    def __init__(self, metrics: list[Metric], facts: Facts) -> None:
         self._metrics = metrics
+        self._facts = facts
 
-    def collect(self) -> list[Metric]:
-        """Return the metrics."""
-        return self._metrics
+    def collect(self) -> Iterator[Metric]:
+        """Yield the metrics, those of tables made only now."""
+        yield from self._metrics
+        yield from table_metrics(self._facts)
 
 
 class MetricsPage:
     """The page in each of its formats; asked again within a second it is not written anew."""
 
     def __init__(self, view: View) -> None:
+        self._view = view
         self.registry = CollectorRegistry(auto_describe=False)
         self.registry.register(BrokerCollector(view))
         ProcessCollector(registry=self.registry)
@@ -152,7 +150,9 @@ class MetricsPage:
             written_at, page = self._pages.get(content_type, (-PAGE_SECONDS, b""))
             if trio.current_time() - written_at >= PAGE_SECONDS:
                 now = trio.current_time()
-                page = await trio.to_thread.run_sync(encode, _Gathered(list(self.registry.collect())))
+                facts = await gather(self._view)
+                gathered = _Gathered(list(self.registry.collect()), facts)
+                page = await trio.to_thread.run_sync(encode, gathered)
                 self._pages = {  # Formats that nobody has asked for lately are let go.
                     kind: kept for kind, kept in self._pages.items() if now - kept[0] < PAGE_SECONDS
                 }

@@ -84,7 +84,7 @@ class Pages:
         group = self._view.group(group_id)
         if group is None:
             return json_response({"error": f"there is no group {group_id}"}, 404)
-        return json_response(describe_group(self._view, group, time.time_ns() // 1_000_000))
+        return json_response(await describe_group(self._view, group, time.time_ns() // 1_000_000))
 
 
 def not_ready(view: View) -> list[str]:

@@ -5,7 +5,7 @@ import json
 import socket
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -16,7 +16,7 @@ import trio
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_plain
 
-from kohort.broker.group.events import Cause, CauseKind
+from kohort.broker.group.events import Cause, CauseKind, Outcome, RebalanceReport
 from kohort.broker.group.group import Group
 from kohort.broker.group.member import Member
 from kohort.broker.group.rebalance import Rebalance
@@ -24,6 +24,8 @@ from kohort.broker.group.state import GroupState
 from kohort.broker.http import pages
 from kohort.broker.http.families import FAMILIES
 from kohort.broker.http.view import PartitionFacts
+from kohort.broker.lag import PartitionLag, Verdict
+from kohort.broker.metadata import PartitionState, TopicState
 from kohort.broker.runtime.counters import BrokerCounters
 from kohort.protocol.messages import JoinGroupRequestProtocol
 from kohort.protocol.offsets_topic import OffsetCommitValue
@@ -72,6 +74,24 @@ class FakeView:
 
     def group(self, group_id: str) -> Group | None:
         return next((each for each in self.group_list if each.group_id == group_id), None)
+
+    def shards(self) -> dict[str, int]:
+        return {"active": 2, "loading": len(self.shards_loading), "failed": 0}
+
+    def topics(self) -> list[TopicState]:
+        states = (PartitionState(0, 1, 0, (1,), (1,)), PartitionState(1, 1, 0, (1, 2), (1,)))
+        return [TopicState("flights", UUID(int=1), states)]
+
+    def brokers(self) -> int:
+        return 1
+
+    async def lag(self, groups: Iterable[Group]) -> list[PartitionLag]:
+        return [
+            PartitionLag(group.group_id, topic, index, value.offset, 9, 9 - value.offset, 2.5, verdict, 1.0)
+            for group in groups
+            for topic, offsets in group.offsets.items()
+            for (index, value), verdict in zip(offsets.items(), (Verdict.WARN, Verdict.OK), strict=False)
+        ]
 
 
 @dataclass
@@ -135,6 +155,25 @@ def a_group() -> Group:
     return group
 
 
+def a_report() -> RebalanceReport:
+    return RebalanceReport(
+        outcome=Outcome.STABLE,
+        generation_id=2,
+        cause=Cause(CauseKind.MEMBER_JOINED, 1_000),
+        further_causes=(),
+        started_ms=1_000,
+        join_ms=150,
+        sync_ms=50,
+        still_ms=200,
+        members=2,
+        leader="a",
+        protocol_name="range",
+        waited_for=(),
+        removed_member_ids=(),
+        moves=(),
+    )
+
+
 async def test_live_says_that_the_loop_runs(site: Site) -> None:
     answer = await site.get("/health/live")
     assert (answer.status, answer.json) == (200, {"status": "live"})
@@ -179,7 +218,7 @@ async def test_metrics_show_what_was_counted(site: Site) -> None:
     counters.requests[12] = 5
     counters.request_failed(27)
     counters.rebalance_started("MEMBER_JOINED")
-    counters.rebalance_completed(0.2)
+    counters.rebalance_completed(a_report())
     site.view.group_list = [a_group()]
     text = (await site.get("/metrics")).body.decode()
     for line in (
@@ -194,6 +233,47 @@ async def test_metrics_show_what_was_counted(site: Site) -> None:
         'kohort_log_end_offset{partition="0",topic="flights"} 10.0',
     ):
         assert line in text.splitlines()
+
+
+async def test_metrics_bear_the_names_that_dashboards_for_kafka_know(site: Site) -> None:
+    group = a_group()
+    group.offsets["flights"][1] = OffsetCommitValue(
+        offset=7, metadata="", commit_timestamp=5, topic_id=UUID(int=0)
+    )
+    site.view.group_list = [group]
+    site.view.counters.offset_commits = 12
+    site.view.counters.rebalance_completed(a_report())
+    site.view.counters.offsets_went("expired", 3)
+    site.view.counters.offsets_went("on request", 1)
+    site.view.counters.shard_loaded(0.25)
+    lines = (await site.get("/metrics")).body.decode().splitlines()
+    place = 'consumergroup="billing/eu",partition="0",topic="flights"'
+    for line in (
+        f"kafka_consumergroup_current_offset{{{place}}} 4.0",
+        f"kafka_consumergroup_lag{{{place}}} 5.0",
+        f"kohort_consumergroup_lag_seconds{{{place}}} 2.5",
+        'kafka_consumergroup_lag_sum{consumergroup="billing/eu",topic="flights"} 7.0',
+        'kafka_consumergroup_current_offset_sum{consumergroup="billing/eu",topic="flights"} 11.0',
+        'kafka_consumergroup_members{consumergroup="billing/eu"} 1.0',
+        'kohort_consumergroup_partitions{consumergroup="billing/eu",verdict="warn"} 1.0',
+        'kohort_consumergroup_partitions{consumergroup="billing/eu",verdict="stop"} 0.0',
+        'kafka_topic_partitions{topic="flights"} 2.0',
+        'kafka_topic_partition_current_offset{partition="0",topic="flights"} 9.0',
+        'kafka_topic_partition_oldest_offset{partition="0",topic="flights"} 3.0',
+        'kafka_topic_partition_under_replicated_partition{partition="1",topic="flights"} 1.0',
+        "kafka_brokers 1.0",
+        "kafka_coordinator_group_groupmetadatamanager_numgroups 1.0",
+        "kafka_coordinator_group_groupmetadatamanager_numgroupspreparingrebalance 1.0",
+        "kafka_coordinator_group_groupmetadatamanager_numoffsets 2.0",
+        'kafka_server_group_coordinator_metrics_num_partitions{state="active"} 2.0',
+        "kafka_server_group_coordinator_metrics_offset_commit_count 12.0",
+        "kafka_server_group_coordinator_metrics_offset_expiration_count 3.0",
+        "kafka_server_group_coordinator_metrics_offset_deletion_count 1.0",
+        "kafka_server_group_coordinator_metrics_group_completed_rebalance_count 1.0",
+        "kafka_server_group_coordinator_metrics_partition_load_time_max 250.0",
+        "kohort_rebalance_join_seconds_sum 0.15",
+    ):
+        assert line in lines, line
 
 
 async def test_metrics_speak_openmetrics_to_those_who_ask(site: Site) -> None:
@@ -242,7 +322,8 @@ async def test_groups_are_listed_by_name(site: Site) -> None:
 async def test_a_group_tells_its_offsets_and_whom_its_rebalance_waits_for(site: Site) -> None:
     site.view.group_list = [a_group()]
     answer = (await site.get("/api/v1/groups/billing%2Feu")).json
-    assert answer["offsets"][0]["lag"] == 5
+    assert (answer["lag"], answer["lag_seconds"], answer["verdict"]) == (5, 2.5, "WARN")
+    assert (answer["offsets"][0]["lag"], answer["offsets"][0]["verdict"]) == (5, "WARN")
     assert answer["members"][0]["client_host"] == "/127.0.0.1"
     assert answer["rebalance"]["cause"]["kind"] == "a member joined"
     assert answer["rebalance"]["waits_for_member_ids"] == ["c-1"]

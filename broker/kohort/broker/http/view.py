@@ -1,9 +1,11 @@
 """What the HTTP pages look at: the few facts about a broker that they show."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from kohort.broker.group.group import Group
+from kohort.broker.lag import PartitionLag
+from kohort.broker.metadata import TopicState
 from kohort.broker.runtime.counters import BrokerCounters
 
 if TYPE_CHECKING:
@@ -94,6 +96,22 @@ class View(Protocol):
         """Return one group."""
         ...
 
+    def shards(self) -> Mapping[str, int]:
+        """Return how many partitions of `__consumer_offsets` are active, loading and failed."""
+        ...
+
+    def topics(self) -> Iterable[TopicState]:
+        """Return every topic of the cluster."""
+        ...
+
+    def brokers(self) -> int:
+        """Return how many brokers the cluster has."""
+        ...
+
+    async def lag(self, groups: Iterable[Group]) -> list[PartitionLag]:
+        """Return how far behind these groups are."""
+        ...
+
 
 class BrokerView:
     """A broker, looked at from the loop's thread."""
@@ -127,3 +145,19 @@ class BrokerView:
     def group(self, group_id: str) -> Group | None:
         """Return one group."""
         return self._broker.coordinators.group(group_id)
+
+    def shards(self) -> Mapping[str, int]:
+        """Return how many partitions of `__consumer_offsets` are active, loading and failed."""
+        return self._broker.coordinators.shard_counts()
+
+    def topics(self) -> Iterable[TopicState]:
+        """Return every topic of the cluster."""
+        return self._broker.metadata.snapshot().topics.values()
+
+    def brokers(self) -> int:
+        """Return how many brokers the cluster has."""
+        return len(self._broker.metadata.snapshot().brokers)
+
+    async def lag(self, groups: Iterable[Group]) -> list[PartitionLag]:
+        """Return how far behind these groups are."""
+        return await self._broker.lag.of(groups)

@@ -89,6 +89,16 @@ class Coordinators:
         """The partitions whose groups cannot be asked yet."""
         return sorted(index for index, shard in self._shards.items() if shard.state is not ShardState.ACTIVE)
 
+    def shard_counts(self) -> dict[str, int]:
+        """Return how many shards serve, how many are being loaded, and how many could not be."""
+        counts = {"active": 0, "loading": 0, "failed": 0}
+        for index, shard in self._shards.items():
+            if shard.state is ShardState.ACTIVE:
+                counts["active"] += 1
+            else:
+                counts["loading" if index in self._loading else "failed"] += 1
+        return counts
+
     # -- loading ----------------------------------------------------------------------------------------
 
     def load_soon(self, shard: Shard) -> None:

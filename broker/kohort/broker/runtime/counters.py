@@ -2,7 +2,10 @@
 
 from bisect import bisect_left
 
+from kohort.broker.group.events import Outcome, RebalanceReport
+
 FLUSH_SECONDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0)
+LOAD_SECONDS = (0.001, 0.01, 0.1, 0.5, 1.0, 5.0, 30.0)
 REBALANCE_SECONDS = (0.01, 0.05, 0.1, 0.5, 1.0, 3.0, 5.0, 10.0, 30.0, 60.0, 300.0)
 
 
@@ -55,14 +58,22 @@ class BrokerCounters:
         "members_fenced",
         "offset_commits",
         "offset_fetches",
+        "offsets_removed",
+        "partitions_moved",
         "produced_batches",
         "produced_bytes",
         "produced_records",
+        "rebalance_joins",
         "rebalance_pauses",
+        "rebalance_syncs",
         "rebalances",
+        "rebalances_completed",
         "request_errors",
         "requests",
+        "shard_load_seconds_max",
+        "shard_loads",
         "stalled_connections",
+        "still_seconds",
     )
 
     def __init__(self) -> None:
@@ -92,6 +103,17 @@ class BrokerCounters:
         """Begun, by cause."""
         self.rebalance_pauses = Distribution(REBALANCE_SECONDS)
         """How long each group stood still."""
+        self.rebalance_joins = Distribution(REBALANCE_SECONDS)
+        self.rebalance_syncs = Distribution(REBALANCE_SECONDS)
+        self.rebalances_completed = 0
+        """Those that led to an assignment: not those that began anew, or left nobody."""
+        self.partitions_moved = 0
+        self.still_seconds = 0.0
+        """How long partitions that moved were read by nobody, of all together."""
+        self.offsets_removed: dict[str, int] = {}
+        """By reason."""
+        self.shard_loads = Distribution(LOAD_SECONDS)
+        self.shard_load_seconds_max = 0.0
         self.members_expired = 0
         self.members_fenced = 0
         self.group_events = 0
@@ -106,6 +128,21 @@ class BrokerCounters:
         """Count a rebalance under the name of its cause."""
         self.rebalances[cause] = self.rebalances.get(cause, 0) + 1
 
-    def rebalance_completed(self, still_seconds: float) -> None:
-        """Count how long a rebalance let its members stand still."""
-        self.rebalance_pauses.add(still_seconds)
+    def rebalance_completed(self, report: RebalanceReport) -> None:
+        """Count how long a rebalance took, what it moved, and how long that stood still."""
+        self.rebalance_pauses.add(report.still_ms / 1000)
+        self.rebalance_joins.add(report.join_ms / 1000)
+        if report.outcome is Outcome.STABLE:
+            self.rebalance_syncs.add(report.sync_ms / 1000)
+            self.rebalances_completed += 1
+        self.partitions_moved += len(report.moves)
+        self.still_seconds += sum(each.still_ms for each in report.moves) / 1000
+
+    def offsets_went(self, reason: str, count: int) -> None:
+        """Count offsets that were let go."""
+        self.offsets_removed[reason] = self.offsets_removed.get(reason, 0) + count
+
+    def shard_loaded(self, seconds: float) -> None:
+        """Count how long a shard took to replay its log."""
+        self.shard_loads.add(seconds)
+        self.shard_load_seconds_max = max(self.shard_load_seconds_max, seconds)

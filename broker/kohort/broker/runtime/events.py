@@ -38,7 +38,7 @@ def note_event(counters: "BrokerCounters", event: Event) -> None:
         )
     elif isinstance(event, RebalanceCompleted):
         report = event.report
-        counters.rebalance_completed(report.still_ms / 1000)
+        counters.rebalance_completed(report)
         log.info(
             "rebalance ends",
             group=event.group_id,
@@ -65,6 +65,7 @@ def note_event(counters: "BrokerCounters", event: Event) -> None:
     elif isinstance(event, GroupDeleted):
         log.info("group deleted", group=event.group_id, expired=event.expired)
     elif isinstance(event, OffsetsRemoved):
+        counters.offsets_went(event.reason, event.offsets)
         log.info("offsets removed", group=event.group_id, offsets=event.offsets, reason=event.reason)
     else:
         member = event.member_id if isinstance(event, MemberEvent) else None

@@ -7,6 +7,7 @@ still waits: answers never overtake each other. A flush that fails drops the cor
 since the last one that worked, and the shard is loaded again from its log.
 """
 
+import time
 from collections import deque
 from collections.abc import Callable
 from enum import Enum
@@ -197,6 +198,7 @@ class Shard:
     async def load(self) -> None:
         """Replay the log into a new core, then serve. Raises: StorageError."""
         self.state = ShardState.LOADING
+        began_ns = time.perf_counter_ns()
         partition = await self._broker.partitions.opened(OFFSETS_TOPIC, self.index)
         core = GroupCoordinator(self._broker.group_config)
         if partition.log.size_bytes <= INLINE_LOAD_BYTES:
@@ -206,6 +208,7 @@ class Shard:
         self._partition = partition
         self.core = core
         self.state = ShardState.ACTIVE
+        self._broker.counters.shard_loaded((time.perf_counter_ns() - began_ns) / 1e9)
         self._carry_out(None, core.loaded(self._broker.clock.now_ms()))
         self._forget_deleted_topics()
 

@@ -1,6 +1,26 @@
 """Counts that are more than an addition."""
 
+from kohort.broker.group.events import Cause, CauseKind, Move, Outcome, RebalanceReport
 from kohort.broker.runtime.counters import BrokerCounters, Distribution
+
+
+def a_report(outcome: Outcome) -> RebalanceReport:
+    return RebalanceReport(
+        outcome=outcome,
+        generation_id=2,
+        cause=Cause(CauseKind.MEMBER_JOINED, 1_000),
+        further_causes=(),
+        started_ms=1_000,
+        join_ms=150,
+        sync_ms=50,
+        still_ms=200,
+        members=2,
+        leader="a",
+        protocol_name="range",
+        waited_for=(),
+        removed_member_ids=(),
+        moves=(Move("t", 0, "a", "b", 500), Move("t", 1, None, "b", 1_500)),
+    )
 
 
 def test_a_duration_falls_into_the_first_bucket_that_holds_it() -> None:
@@ -16,9 +36,13 @@ def test_rebalances_are_counted_by_cause() -> None:
     counters = BrokerCounters()
     for cause in ("MEMBER_JOINED", "MEMBER_LEFT", "MEMBER_JOINED"):
         counters.rebalance_started(cause)
-    counters.rebalance_completed(0.2)
+    counters.rebalance_completed(a_report(Outcome.STABLE))
+    counters.rebalance_completed(a_report(Outcome.RESTARTED))
     assert counters.rebalances == {"MEMBER_JOINED": 2, "MEMBER_LEFT": 1}
-    assert counters.rebalance_pauses.count == 1
+    assert counters.rebalance_pauses.count == 2
+    assert counters.rebalances_completed == counters.rebalance_syncs.count == 1
+    assert counters.partitions_moved == 4
+    assert counters.still_seconds == 4.0
 
 
 def test_errors_are_counted_by_code() -> None:

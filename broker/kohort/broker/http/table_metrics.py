@@ -1,0 +1,83 @@
+"""The metrics that have a sample for each partition or group. Pure: any thread may make them."""
+
+from collections.abc import Iterator
+
+from prometheus_client import Metric
+
+from kohort.broker.http import families
+from kohort.broker.http.facts import Facts, states
+from kohort.broker.http.metric_rows import one, rows
+from kohort.broker.lag import PartitionLag, Verdict
+
+
+def table_metrics(facts: Facts) -> Iterator[Metric]:
+    """Yield every family of logs, topics and consumer groups."""
+    yield from _groups(facts)
+    yield from _logs(facts)
+    yield from _topics(facts)
+
+
+def _groups(facts: Facts) -> Iterator[Metric]:
+    lag = facts.lag
+    behind = [(each, each.lag) for each in lag if each.lag is not None]
+    yield rows(families.CONSUMERGROUP_OFFSET, ((_place(each), each.offset) for each in lag))
+    offsets = [(each, each.offset) for each in lag]
+    yield rows(families.CONSUMERGROUP_OFFSET_SUM, _sums(offsets).items())
+    yield rows(families.CONSUMERGROUP_LAG, ((_place(each), value) for each, value in behind))
+    yield rows(families.CONSUMERGROUP_LAG_SUM, _sums(behind).items())
+    yield rows(
+        families.CONSUMERGROUP_LAG_SECONDS,
+        ((_place(each), each.lag_seconds) for each in lag if each.lag_seconds is not None),
+    )
+    yield rows(families.CONSUMERGROUP_VERDICTS, _verdicts(lag).items())
+    yield rows(families.CONSUMERGROUP_MEMBERS, (((group,), count) for group, count in facts.members))
+
+
+def _place(row: PartitionLag) -> tuple[str, ...]:
+    return row.group_id, row.topic, str(row.partition)
+
+
+def _sums(values: list[tuple[PartitionLag, int]]) -> dict[tuple[str, ...], float]:
+    """Return the sum for each topic of each group."""
+    sums: dict[tuple[str, ...], float] = {}
+    for each, value in values:
+        key = each.group_id, each.topic
+        sums[key] = sums.get(key, 0) + value
+    return sums
+
+
+def _verdicts(lag: list[PartitionLag]) -> dict[tuple[str, ...], float]:
+    """Return how many partitions have each verdict: zeros as well, for an alert to tell them from none."""
+    counts: dict[tuple[str, ...], float] = {}
+    for group_id in dict.fromkeys(each.group_id for each in lag):
+        counts.update({(group_id, verdict.value.lower()): 0 for verdict in Verdict})
+    for each in lag:
+        if each.verdict is not None:
+            counts[each.group_id, each.verdict.value.lower()] += 1
+    return counts
+
+
+def _logs(facts: Facts) -> Iterator[Metric]:
+    logs = [((each.topic, each.partition), each) for each in facts.logs]
+    yield one(families.PARTITIONS, facts.partitions)
+    yield one(families.PARTITIONS_OFFLINE, facts.offline)
+    yield rows(families.LOG_START_OFFSET, ((place, each.log_start_offset) for place, each in logs))
+    yield rows(families.LOG_END_OFFSET, ((place, each.log_end_offset) for place, each in logs))
+    yield rows(families.HIGH_WATERMARK, ((place, each.high_watermark) for place, each in logs))
+    yield rows(families.LOG_SIZE, ((place, each.size_bytes) for place, each in logs))
+
+
+def _topics(facts: Facts) -> Iterator[Metric]:
+    logs = [((each.topic, each.partition), each) for each in facts.logs]
+    yield one(families.BROKERS, facts.brokers)
+    yield rows(families.TOPIC_PARTITIONS, (((each.name,), len(each.partitions)) for each in facts.topics))
+    yield rows(families.TOPIC_CURRENT_OFFSET, ((place, each.high_watermark) for place, each in logs))
+    yield rows(families.TOPIC_OLDEST_OFFSET, ((place, each.log_start_offset) for place, each in logs))
+    everywhere = list(states(facts))
+    yield rows(families.TOPIC_LEADER, ((place, leader) for place, leader, _, _ in everywhere))
+    yield rows(families.TOPIC_REPLICAS, ((place, replicas) for place, _, replicas, _ in everywhere))
+    yield rows(families.TOPIC_IN_SYNC, ((place, in_sync) for place, _, _, in_sync in everywhere))
+    yield rows(
+        families.TOPIC_UNDER_REPLICATED,
+        ((place, int(in_sync < replicas)) for place, _, replicas, in_sync in everywhere),
+    )
