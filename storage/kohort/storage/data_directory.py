@@ -1,12 +1,14 @@
 """The data folder: whose it is, which partitions it holds, how far each is known to be on the disk.
 
 Files: `.lock`, `meta.properties`, `.kafka_cleanshutdown` (there while the last shutdown was clean),
-`recovery-point-offset-checkpoint`, `log-start-offset-checkpoint`.
+`recovery-point-offset-checkpoint`, `log-start-offset-checkpoint`, `replication-offset-checkpoint` (how far
+each log was on the disk: a log that ends before has been robbed), `cleaner-offset-checkpoint`.
 Source: org.apache.kafka.storage.internals.log.LogManager, kafka.server.BrokerMetadataCheckpoint.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from threading import Lock
 from uuid import UUID
 
 import msgspec
@@ -35,6 +37,8 @@ META_PROPERTIES = "meta.properties"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 LOG_START_OFFSETS = "log-start-offset-checkpoint"
+CLEANER_OFFSETS = "cleaner-offset-checkpoint"
+HIGH_WATERMARKS = "replication-offset-checkpoint"
 
 _CLEAN_SHUTDOWN_CONTENT = b'{"version":0,"brokerEpoch":-1}'
 
@@ -59,6 +63,12 @@ class DataDirectory:
         self.logs: dict[TopicPartition, PartitionLog] = {}
         self.recovery_points: dict[TopicPartition, int] = {}
         self.log_start_offsets: dict[TopicPartition, int] = {}
+        self.cleaner_offsets: dict[TopicPartition, int] = {}
+        """Where the next round of compaction begins."""
+        self.high_watermarks: dict[TopicPartition, int] = {}
+        self._known_ends: dict[TopicPartition, int] = {}  # How far each open log was known to be on the disk.
+        self._checkpointing = Lock()
+        self._stale: set[TopicPartition] = set()  # Deleted since the checkpoint files were written.
         self._lock: object | None = lock
         self._known_sound: set[TopicPartition] = set()  # Not opened since a clean shutdown or creation.
 
@@ -84,17 +94,26 @@ class DataDirectory:
         self.meta = None if content is None else MetaProperties.decode(content)
         self._finish_deletions()
         folders = set(self._folder_names())
-        recovery_points = decode_offset_checkpoint(self.file_system.read(self.path / RECOVERY_POINTS))
-        starts = decode_offset_checkpoint(self.file_system.read(self.path / LOG_START_OFFSETS))
-        # A damaged checkpoint says nothing: recovery points of 0 scan more, log starts of 0 show more.
-        self.recovery_points = {key: each for key, each in (recovery_points or {}).items() if key in folders}
-        self.log_start_offsets = {key: each for key, each in (starts or {}).items() if key in folders}
+        self.recovery_points = self._read_checkpoint(RECOVERY_POINTS, folders)
+        self.log_start_offsets = self._read_checkpoint(LOG_START_OFFSETS, folders)
+        self.high_watermarks = self._read_checkpoint(HIGH_WATERMARKS, folders)
+        self.cleaner_offsets = self._read_checkpoint(CLEANER_OFFSETS, folders)
         self.is_clean = self.file_system.read(self.path / CLEAN_SHUTDOWN) is not None
         if self.is_clean:
             self._known_sound = folders
             self.file_system.remove(self.path / CLEAN_SHUTDOWN)
             # Before anything is appended: a mark that came back after a crash would hide a torn tail.
             self.file_system.sync_directory(self.path)
+
+    def _read_checkpoint(self, name: str, folders: set[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return the offsets of partitions that are there; those of others have been stale since a crash.
+
+        A damaged checkpoint says nothing: recovery points of 0 scan more, log starts of 0 show more.
+        Raises: OSError.
+        """
+        offsets = decode_offset_checkpoint(self.file_system.read(self.path / name)) or {}
+        self._stale |= offsets.keys() - folders
+        return {key: offset for key, offset in offsets.items() if key in folders}
 
     def _finish_deletions(self) -> None:
         for name in self.file_system.list_directory(self.path) or []:
@@ -136,6 +155,7 @@ class DataDirectory:
         known = set(self._folder_names())
         wanted = [each for each in partitions if (each[0], each[2]) not in known]
         paths = [f"{self.path}/{partition_folder(topic, index)}" for topic, _, index in wanted]
+        self._forget_stale((topic, index) for topic, _, index in wanted)
         try:
             for (_, topic_id, _), path in zip(wanted, paths, strict=True):
                 self.file_system.make_directory(path)
@@ -155,11 +175,11 @@ class DataDirectory:
         Raises: StorageError.
         """
         key = topic, index
+        self._forget_stale((key,))
         before = self.logs.pop(key, None)
         if before is not None:
             before.close()
-            self.recovery_points[key] = before.recovery_point
-            self.log_start_offsets[key] = before.log_start_offset
+            self._note_offsets(key, before)
         log = PartitionLog.open(
             self.file_system,
             self.path / partition_folder(topic, index),
@@ -172,25 +192,55 @@ class DataDirectory:
             log_start_offset=self.log_start_offsets.get(key, 0),
         )
         self._known_sound.discard(key)
+        self._known_ends[key] = max(self.recovery_points.get(key, 0), self.high_watermarks.get(key, 0))
         self.logs[key] = log
         return log
+
+    def known_end(self, topic: str, index: int) -> int:
+        """Return how far a log that was opened was known to be on the disk; a disk that lied has less."""
+        return self._known_ends.get((topic, index), 0)
+
+    def _note_offsets(self, key: TopicPartition, log: PartitionLog) -> None:
+        self.recovery_points[key] = log.recovery_point
+        self.log_start_offsets[key] = log.log_start_offset
+        self.high_watermarks[key] = log.flushed_offset
+
+    def _forget_stale(self, keys: Iterable[TopicPartition]) -> None:
+        """See that no checkpoint says of new partitions what it said of deleted ones of the same names.
+
+        A log start that is not theirs would, after a crash, take their records. Raises: StorageError.
+        """
+        if not self._stale.isdisjoint(keys):
+            self.checkpoint()
 
     def delete_log(self, topic: str, index: int) -> None:
         """Remove a partition that was opened. Blocking, not while it is written. Raises: StorageError."""
         log = self.logs.pop((topic, index))
-        self.recovery_points.pop((topic, index), None)
-        self.log_start_offsets.pop((topic, index), None)
+        for offsets in (self.recovery_points, self.log_start_offsets, self.high_watermarks):
+            offsets.pop((topic, index), None)
+        self.cleaner_offsets.pop((topic, index), None)
+        self._stale.add((topic, index))
         log.delete()
 
     def checkpoint(self) -> None:
         """Keep every log's start and recovery point on the disk. Blocking. Raises: StorageError."""
-        for key, log in tuple(self.logs.items()):
-            self.recovery_points[key] = log.recovery_point
-            self.log_start_offsets[key] = log.log_start_offset
-        # Logs start at 0 unless noted.
-        starts = {key: offset for key, offset in self.log_start_offsets.items() if offset}
-        self._replace(LOG_START_OFFSETS, encode_offset_checkpoint(starts))
-        self._replace(RECOVERY_POINTS, encode_offset_checkpoint(self.recovery_points))
+        with self._checkpointing:
+            stale = tuple(self._stale)
+            for key, log in tuple(self.logs.items()):
+                self._note_offsets(key, log)
+            # Logs start at 0 unless noted.
+            starts = {key: offset for key, offset in self.log_start_offsets.items() if offset}
+            self._replace(LOG_START_OFFSETS, encode_offset_checkpoint(starts))
+            self._replace(HIGH_WATERMARKS, encode_offset_checkpoint(self.high_watermarks))
+            self._replace(RECOVERY_POINTS, encode_offset_checkpoint(self.recovery_points))
+            if stale:
+                self._replace(CLEANER_OFFSETS, encode_offset_checkpoint(dict(self.cleaner_offsets)))
+            self._stale.difference_update(stale)
+
+    def save_cleaner_offset(self, topic: str, index: int, offset: int) -> None:
+        """Keep on the disk where a log's next compaction begins. Blocking. Raises: StorageError."""
+        self.cleaner_offsets[topic, index] = offset
+        self._replace(CLEANER_OFFSETS, encode_offset_checkpoint(dict(self.cleaner_offsets)))
 
     def close(self) -> None:
         """Close every log and, if all went well, mark the shutdown as clean; let the lock go.

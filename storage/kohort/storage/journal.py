@@ -79,6 +79,11 @@ class Journal:
         """How many logs have not yet taken what a crash left here for them."""
         return len(self._left)
 
+    def end_offset(self, topic_id: UUID, partition: int) -> int:
+        """Return where the batches end that are left for a log, 0 where there are none."""
+        batches = self._left.get((topic_id, partition), [])
+        return max((read_header(batch).next_offset for batch in batches), default=0)
+
     def restore(self, log: PartitionLog, partition: int) -> int:
         """Let a log that has just been opened take what it lacks, and return how many batches it took.
 

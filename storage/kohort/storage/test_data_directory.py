@@ -163,3 +163,35 @@ def test_a_damaged_checkpoint_says_nothing() -> None:
     assert decode_offset_checkpoint(b"0\n2\norders 0 7\n") is None
     assert decode_offset_checkpoint(b"nonsense") is None
     assert decode_offset_checkpoint(b"0\n1\norders 0 7\n") == {("orders", 0): 7}
+
+
+def test_a_topic_of_a_deleted_ones_name_keeps_its_records_after_a_crash(tmp_path: Path) -> None:
+    """The checkpoint still said that the deleted one's log begins at 7."""
+    directory = open_directory(tmp_path)
+    log = directory.open_log("orders", TOPIC_ID, 0, CONFIG)
+    append(directory, 10)
+    log.delete_records_before(7)
+    directory.checkpoint()
+    directory.delete_log("orders", 0)
+    directory.create_partitions([("orders", UUID(int=2), 0)])
+    directory.open_log("orders", UUID(int=2), 0, CONFIG)
+    append(directory, 3)
+    del directory, log
+    directory = open_directory(tmp_path)
+    log = directory.open_log("orders", UUID(int=2), 0, CONFIG)
+    assert (log.log_start_offset, log.log_end_offset) == (0, 3)
+    assert directory.known_end("orders", 0) == 0
+
+
+def test_a_checkpoint_knows_how_far_each_log_was_on_the_disk(tmp_path: Path) -> None:
+    directory = open_directory(tmp_path)
+    directory.open_log("orders", TOPIC_ID, 0, CONFIG)
+    append(directory, 10)
+    directory.checkpoint()
+    assert (tmp_path / "replication-offset-checkpoint").read_text() == "0\n1\norders 0 10\n"
+    del directory
+    newest = max((tmp_path / "orders-0").glob("*.log"))
+    newest.write_bytes(newest.read_bytes()[:-1])
+    directory = open_directory(tmp_path)
+    log = directory.open_log("orders", TOPIC_ID, 0, CONFIG)
+    assert directory.known_end("orders", 0) == 10 > log.log_end_offset

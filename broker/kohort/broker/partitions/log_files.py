@@ -58,7 +58,19 @@ class LogFiles:
         opened = self._data.open_log(partition.topic, partition.topic_id, partition.index, config)
         if again:
             self._journal.recall(partition.topic_id, partition.index)
+        known_end = max(
+            self._data.known_end(partition.topic, partition.index),
+            self._journal.end_offset(partition.topic_id, partition.index),
+        )
         self._journal.restore(opened, partition.index)
+        if opened.log_end_offset < known_end:
+            log.error(
+                "the disk has lost records that it had confirmed",
+                topic=partition.topic,
+                partition=partition.index,
+                log_end_offset=opened.log_end_offset,
+                confirmed_offset=known_end,
+            )
         return opened
 
     def come(self, partitions: "Iterable[Partition]") -> None:

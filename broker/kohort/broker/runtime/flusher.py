@@ -74,11 +74,21 @@ class Job:
         try:
             journal.append(entries)
         except StorageError as failure:
-            self.errors = [error or failure for error in self.errors]
+            log.error("the journal failed; logs are synced one by one", error=str(failure))
+            self._sync_logs()
             return
-        for partition, log, error in zip(self.partitions, self.logs, self.errors, strict=True):
+        for partition, written, error in zip(self.partitions, self.logs, self.errors, strict=True):
             if error is None and partition.durable:
-                log.became_durable(log.written_offset)
+                written.became_durable(written.written_offset)
+
+    def _sync_logs(self) -> None:
+        """Sync each log that was written in the journal's stead: nobody is refused for the journal's sake."""
+        for place, (partition, written) in enumerate(zip(self.partitions, self.logs, strict=True)):
+            if self.errors[place] is None and partition.durable:
+                try:
+                    written.write(sync=True)
+                except StorageError as error:
+                    self.errors[place] = error
 
 
 class Flusher:

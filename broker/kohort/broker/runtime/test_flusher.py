@@ -26,6 +26,7 @@ class Disk:
         self.durable_to: list[int] = []
         self.writes: list[tuple[int, bool, str]] = []
         self.error: StorageError | None = None
+        self.sync_error: StorageError | None = None
         self.gate: threading.Event | None = None
         self.writing = 0
         self._said = said
@@ -41,6 +42,8 @@ class Disk:
         self.writing -= 1
         if self.error is not None:
             raise self.error
+        if sync and self.sync_error is not None:
+            raise self.sync_error
 
     def staged_batches(self) -> list[bytes]:
         return [bytes(self.staged_bytes)]
@@ -204,16 +207,17 @@ def test_a_small_round_is_synced_once_for_all_logs_by_the_journal() -> None:
     assert world.said.count("commit done") == 3
 
 
-def test_a_journal_that_fails_fails_all_that_it_was_to_make_durable() -> None:
+def test_where_the_journal_fails_each_log_is_synced_by_itself_and_answers_for_itself() -> None:
     world = World()
     world.journal.room = True
     world.journal.error = StorageError("gone")
-    disks = [Disk(name, world.said) for name in "ab"]
-    for disk in disks:
+    good, bad = Disk("good", world.said), Disk("bad", world.said)
+    for disk in (good, bad):
         world.stage(disk, 10, disk.topic)
+    bad.sync_error = StorageError("i/o error")
     world.flusher.start_round()
-    assert world.said == ["a failed", "a gone", "b failed", "b gone"]
-    assert [disk.durable_to for disk in disks] == [[], []]
+    assert world.said == ["good committed", "good done", "bad failed", "bad i/o error"]
+    assert [write[:2] for write in good.writes] == [(10, False), (0, True)]
 
 
 def test_a_full_journal_begins_again_when_every_log_in_it_has_been_synced() -> None:

@@ -43,7 +43,7 @@ from kohort.protocol.messages.offset_fetch import OffsetFetchRequestGroup
 from kohort.protocol.messages.sync_group import SyncGroupRequestAssignment
 from kohort.protocol.registry import BY_NAME
 from kohort.protocol.schema import Message
-from kohort.storage import StorageError
+from kohort.storage import PartitionLog, StorageError
 from kohort.storage.journal import Entry
 
 SETTINGS = (("group.initial.rebalance.delay.ms", "0"), ("offsets.topic.num.partitions", "4"))
@@ -232,11 +232,11 @@ async def test_a_failed_flush_is_never_acknowledged_and_is_forgotten(
         client = await prepared(broker)
         assert await commit(client, 1) == 0
 
-        def fail(entries: list[Entry]) -> None:
+        def fail(log: PartitionLog, sync: bool) -> None:
             raise StorageError("the disk is gone")
 
         with monkeypatch.context() as patch:
-            patch.setattr(broker.journal, "append", fail)
+            patch.setattr(PartitionLog, "write", fail)
             assert await commit(client, 2) == ErrorCode.NOT_COORDINATOR
         with trio.fail_after(5):
             while (offsets := await committed(client)) is None:
