@@ -27,3 +27,8 @@ class LogConfig(msgspec.Struct, frozen=True, kw_only=True):
     def is_compacted(self) -> bool:
         """Whether only the newest record of a key is kept."""
         return "compact" in self.cleanup_policy
+
+    @property
+    def roll_ms(self) -> int:
+        """How old a segment grows: what must be compacted by some time must have been sealed by then."""
+        return min(self.segment_ms, self.max_compaction_lag_ms) if self.is_compacted else self.segment_ms

@@ -6,6 +6,8 @@ Both are derived from the log: what a crash takes of them is rebuilt.
 Source: org.apache.kafka.storage.internals.log.OffsetIndex, TimeIndex.
 """
 
+import errno
+import os
 import struct
 
 from kohort.storage.filesystem import File, FileSystem
@@ -22,6 +24,7 @@ class _Index:
         "_entry_bytes",
         "_file",
         "_file_system",
+        "_is_retired",
         "_path",
         "_persisted_bytes",
         "base_offset",
@@ -34,6 +37,7 @@ class _Index:
         self._entries: bytearray | None = None
         self._file: File | None = None
         self._persisted_bytes = 0
+        self._is_retired = False
         self.base_offset = base_offset
 
     @property
@@ -42,16 +46,34 @@ class _Index:
         entries = self._entries
         if entries is None:
             content = self._file_system.read(self._path) or b""
+            self._check_not_retired()
             if len(content) % self._entry_bytes:
                 content = b""
             entries = self._entries = bytearray(content)
             self._persisted_bytes = len(content)
         return entries
 
+    def _check_not_retired(self) -> None:
+        if self._is_retired:  # What was read may be another segment's.
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), self._path)
+
+    def retire(self) -> None:
+        """Read no file any more: the name is to be another's."""
+        self._is_retired = True
+
     @property
     def size_bytes(self) -> int:
         """How large the file is once all entries are in it."""
         return len(self.entries)
+
+    def size_on_disk(self) -> int:
+        """Return how large the file is, without loading it. Raises: OSError."""
+        if self._entries is not None:
+            return len(self._entries)
+        try:
+            return self._file_system.open(self._path).size()
+        except FileNotFoundError:
+            return 0
 
     def clear(self) -> None:
         """Forget every entry, to be rebuilt; the file follows with the next `write`."""
@@ -80,6 +102,18 @@ class _Index:
             self._persisted_bytes = size
         if sync:
             self._file.sync()
+
+    def _read_last(self) -> bytes:
+        """Return the last entry as it is in the file, nothing where the file is missing or damaged."""
+        try:
+            file = self._file_system.open(self._path)
+        except FileNotFoundError:
+            return b""
+        size = file.size()
+        whole = size and not size % self._entry_bytes
+        last = file.read_at(self._entry_bytes, size - self._entry_bytes) if whole else b""
+        self._check_not_retired()
+        return last
 
     def close(self) -> None:
         """Let the file go; the entries are read again when asked for."""
@@ -153,8 +187,13 @@ class TimeIndex(_Index):
         entries.extend(_TIME_ENTRY.pack(timestamp_ms, offset - self.base_offset))
 
     def last(self) -> tuple[int, int]:
-        """Return the newest timestamp and its offset; (-1, the base offset) when there is none."""
-        entries = self.entries
+        """Return the newest timestamp and its offset; (-1, the base offset) when there is none.
+
+        An index that is not in memory is not loaded for it.
+        """
+        entries: bytearray | bytes | None = self._entries
+        if entries is None:
+            entries = self._read_last()
         if not entries:
             return -1, self.base_offset
         timestamp_ms, relative = _TIME_ENTRY.unpack_from(entries, len(entries) - 12)

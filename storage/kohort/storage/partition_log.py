@@ -7,13 +7,13 @@ was closed and opened again from what the disk holds.
 Source: org.apache.kafka.storage.internals.log.UnifiedLog.
 """
 
-import struct
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from uuid import UUID
 
-from kohort.protocol.records import BatchHeader, batch_crc
+from kohort.protocol.records import BatchHeader
+from kohort.storage.cleaning import Replacement
 from kohort.storage.config import LogConfig
 from kohort.storage.errors import StorageError
 from kohort.storage.filesystem import Buffer, FileSystem
@@ -25,50 +25,40 @@ from kohort.storage.layout import (
     remove_folder,
 )
 from kohort.storage.producers import SNAPSHOT_SUFFIX
-from kohort.storage.reading import (
-    Slice,
-    Tail,
-    TimestampOffset,
-    find_max_timestamp,
-    find_slice,
-    find_timestamp,
-    read_batches,
-)
+from kohort.storage.readable_log import ReadableLog
+from kohort.storage.reading import Tail
 from kohort.storage.recovery import LoadedLog, LogLoader
+from kohort.storage.retention import removable_segments
 from kohort.storage.segment import Segment, StagedBatch, file_name
+from kohort.storage.staging import staged_batch
+from kohort.storage.swapping import promise, set_aside, take_place
 
-_PUT_OFFSET = struct.Struct(">q").pack_into
-_PUT_EPOCH = struct.Struct(">i").pack_into
-_PUT_CRC = struct.Struct(">I").pack_into
-_LOG_APPEND_TIME_FLAG = 0x08
 _SNAPSHOTS_KEPT = 2
 
 
-class PartitionLog:
+class PartitionLog(ReadableLog):
     """One partition's batches, from `log_start_offset` to `log_end_offset`."""
 
     def __init__(
         self, file_system: FileSystem, directory: Path, topic_id: UUID, config: LogConfig, loaded: LoadedLog
     ) -> None:
-        self.directory = directory
+        active = loaded.segments[-1]
+        tail = Tail(loaded.log_end_offset, active, active.size_bytes)
+        super().__init__(directory, loaded.segments, tail, loaded.log_start_offset)
         self.topic_id = topic_id
         self.config = config
-        self.log_start_offset = loaded.log_start_offset
         self.log_end_offset = loaded.log_end_offset  # Counts what is staged.
         self.flushed_offset = loaded.log_end_offset  # What lies before is on the disk, here or in a journal.
         self._synced_offset = loaded.log_end_offset  # What lies before is on the disk in this log's files.
         self.producers = loaded.producers
         self.truncated_bytes = loaded.truncated_bytes
         self.removed_segments = loaded.removed_segments
-        self._file_system = file_system
+        self.file_system = file_system
         self._path = str(directory)
-        self._segments = loaded.segments
         self._epochs = loaded.epochs
         # As of what is written, while `producers` is ahead by what is staged. Only `write` touches it.
         self._written_producers = loaded.producers.copy()
         self._snapshot_offset = loaded.snapshot_offset
-        active = loaded.segments[-1]
-        self._tail = Tail(loaded.log_end_offset, active, active.size_bytes)
         self._staged: deque[StagedBatch] = deque()
         self._staged_total = 0  # Two counters, for each has one thread that moves it.
         self._written_total = 0
@@ -76,6 +66,7 @@ class PartitionLog:
         self._failure: StorageError | None = None
         self._has_sync_failed = False
         self._is_closed = False
+        self._doomed: dict[str, int] = {}  # Which file is to be removed when; the soonest is the first.
 
     @classmethod
     def open(
@@ -104,24 +95,14 @@ class PartitionLog:
         return cls(file_system, directory, topic_id, config, loaded)
 
     @property
-    def written_offset(self) -> int:
-        """Where the next batch of the file will begin: readers see what lies before."""
-        return self._tail.written_offset
-
-    @property
     def staged_bytes(self) -> int:
         """What is staged and not yet written."""
         return self._staged_total - self._written_total
 
     @property
-    def size_bytes(self) -> int:
-        """What is written, all segments together."""
-        return sum(segment.size_bytes for segment in self._segments)
-
-    @property
-    def segment_count(self) -> int:
-        """How many segments there are."""
-        return len(self._segments)
+    def is_closed(self) -> bool:
+        """Whether the log was closed or deleted."""
+        return self._is_closed
 
     @property
     def latest_epoch(self) -> int:
@@ -137,11 +118,6 @@ class PartitionLog:
     def failure(self) -> StorageError | None:
         """Why the log takes no more appends, None while it does."""
         return self._failure
-
-    @property
-    def max_timestamp(self) -> int:
-        """The newest timestamp that is written, -1 when there is none."""
-        return max(segment.newest_timestamp()[0] for segment in self._segments)
 
     def stage(
         self,
@@ -162,24 +138,18 @@ class PartitionLog:
         position = 0
         for header in headers:
             size = header.size_bytes
-            data = bytearray(records if size == len(records) else records[position : position + size])
+            data = records if size == len(records) else records[position : position + size]
             position += size
-            _PUT_OFFSET(data, 0, offset)
-            _PUT_EPOCH(data, 12, leader_epoch)
-            max_timestamp = header.max_timestamp
-            if append_time_ms is not None:
-                _set_append_time(data, append_time_ms)
-                max_timestamp = append_time_ms
+            batch = staged_batch(data, header, offset, leader_epoch, append_time_ms)
             if header.producer_id >= 0:
                 self.producers.append(header, offset)
-            last_offset = offset + header.last_offset_delta
-            self._staged.append(StagedBatch(data, offset, last_offset, max_timestamp, header))
+            self._staged.append(batch)
             self._staged_total += size
-            offset = last_offset + 1
+            offset = batch.last_offset + 1
         self.log_end_offset = offset
         return first_offset
 
-    def staged_batches(self) -> list[bytearray]:
+    def staged_batches(self) -> list[Buffer]:
         """Return what is staged, as it will stand in the file."""
         return [batch.data for batch in self._staged]
 
@@ -202,8 +172,7 @@ class PartitionLog:
             if sync and self._synced_offset != self._tail.written_offset:
                 self._sync()
         except OSError as error:
-            self._failure = StorageError(f"{self.directory} failed and takes no more appends: {error}")
-            raise self._failure from error
+            raise self._fail(f"{self.directory} failed and takes no more appends: {error}") from error
 
     def _write_staged(self, count: int) -> None:
         """Write the oldest `count` batches in runs, a new run with each new segment. Raises: OSError."""
@@ -240,9 +209,9 @@ class PartitionLog:
         self._segments[-1].finish()
         self._save_epochs(sync=True)
         self._save_snapshot(base_offset)
-        segment = Segment(self._file_system, self._path, base_offset)
+        segment = Segment(self.file_system, self._path, base_offset)
         segment.create()
-        self._file_system.sync_directory(self._path)
+        self.file_system.sync_directory(self._path)
         for older in self._segments:
             older.close()  # Reopened by who reads there, and let go again when the log has grown.
         self._segments = (*self._segments, segment)
@@ -262,69 +231,23 @@ class PartitionLog:
     def _save_epochs(self, *, sync: bool) -> None:
         self._epochs.is_changed = False
         path = f"{self._path}/{LEADER_EPOCH_CHECKPOINT}"
-        self._file_system.replace(path, self._epochs.encode(), sync=sync)
+        self.file_system.replace(path, self._epochs.encode(), sync=sync)
 
     def _save_snapshot(self, offset: int) -> None:
         """Keep the producers as of `offset`, and the snapshot before. Raises: OSError."""
         path = f"{self._path}/{file_name(offset, SNAPSHOT_SUFFIX)}"
-        self._file_system.replace(path, self._written_producers.encode_snapshot())
+        self.file_system.replace(path, self._written_producers.encode_snapshot())
         self._snapshot_offset = offset
-        names = self._file_system.list_directory(self._path) or []
+        names = self.file_system.list_directory(self._path) or []
         snapshots = sorted(name for name in names if name.endswith(SNAPSHOT_SUFFIX))
         for name in snapshots[:-_SNAPSHOTS_KEPT]:
-            self._file_system.remove(f"{self._path}/{name}")
+            self.file_system.remove(f"{self._path}/{name}")
 
     def _check_usable(self) -> None:
         if self._failure is not None:
             raise self._failure
         if self._is_closed:
             raise StorageError(f"{self.directory} is closed")
-
-    def read(self, offset: int, max_bytes: int, end_offset: int, *, at_least_one_batch: bool = True) -> Slice:
-        """Return where the batches from the one that holds `offset` lie, those before `end_offset`.
-
-        They are of one segment; at `max_bytes` the last is cut, but the first is whole if
-        `at_least_one_batch`. `end_offset` is the bound of a batch. Empty when there is nothing.
-        Raises: StorageError.
-        """
-        tail = self._tail  # Before the segments: they may be newer, never older.
-        try:
-            return find_slice(self._segments, tail, offset, end_offset, max_bytes, whole=at_least_one_batch)
-        except OSError as error:
-            raise self._unreadable(error) from error
-
-    def read_batches(self, offset: int = 0) -> Iterator[memoryview]:
-        """Yield what is written, batch by batch, from the one that holds `offset`: to replay a log.
-
-        Raises: StorageError.
-        """
-        tail = self._tail
-        try:
-            yield from read_batches(self._segments, tail, offset)
-        except OSError as error:
-            raise self._unreadable(error) from error
-
-    def offset_for_timestamp(self, timestamp_ms: int) -> TimestampOffset | None:
-        """Return the first record not older than `timestamp_ms`: (offset, timestamp, leader epoch).
-
-        Raises: StorageError.
-        """
-        tail = self._tail
-        try:
-            return find_timestamp(self._segments, tail, timestamp_ms, self.log_start_offset)
-        except OSError as error:
-            raise self._unreadable(error) from error
-
-    def offset_for_max_timestamp(self) -> TimestampOffset | None:
-        """Return the first of the newest records: (offset, timestamp, leader epoch). Raises: StorageError."""
-        tail = self._tail
-        try:
-            return find_max_timestamp(self._segments, tail, self.log_start_offset)
-        except OSError as error:
-            raise self._unreadable(error) from error
-
-    def _unreadable(self, error: OSError) -> StorageError:
-        return StorageError(f"{self.directory} cannot be read: {error}")
 
     def assign_epoch(self, epoch: int) -> None:
         """Note that what is staged from now on belongs to `epoch`; `write` keeps it on the disk."""
@@ -349,8 +272,7 @@ class PartitionLog:
         try:
             self._truncate(min(offset, self.written_offset))
         except OSError as error:
-            self._failure = StorageError(f"{self.directory} cannot be truncated: {error}")
-            raise self._failure from error
+            raise self._fail(f"{self.directory} cannot be truncated: {error}") from error
 
     def _truncate(self, offset: int) -> None:
         kept = [segment for segment in self._segments if segment.base_offset <= offset]
@@ -360,12 +282,12 @@ class PartitionLog:
             end_offset = kept[-1].truncate_to(offset)
         else:
             self._segments[0].remove()
-            kept, end_offset = [Segment(self._file_system, self._path, offset)], offset
+            kept, end_offset = [Segment(self.file_system, self._path, offset)], offset
             kept[0].create()
-        for name in self._file_system.list_directory(self._path) or []:
+        for name in self.file_system.list_directory(self._path) or []:
             if name.endswith(SNAPSHOT_SUFFIX) and int(name.removesuffix(SNAPSHOT_SUFFIX)) > end_offset:
-                self._file_system.remove(f"{self._path}/{name}")
-        self._file_system.sync_directory(self._path)
+                self.file_system.remove(f"{self._path}/{name}")
+        self.file_system.sync_directory(self._path)
         self._segments = tuple(kept)
         active = kept[-1]
         self._tail = Tail(end_offset, active, active.size_bytes)
@@ -377,7 +299,7 @@ class PartitionLog:
         self._reload_producers()
 
     def _reload_producers(self) -> None:
-        loader = LogLoader(self._file_system, self._path, self.config)
+        loader = LogLoader(self.file_system, self._path, self.config)
         self.producers, self._snapshot_offset = loader.load_producers(self._segments, self.log_end_offset)
         self._written_producers = self.producers.copy()
 
@@ -400,6 +322,90 @@ class PartitionLog:
                 segment.remove()
         except OSError as error:
             raise StorageError(f"segments of {self.directory} cannot be removed: {error}") from error
+
+    def delete_old_segments(self, high_watermark: int, now_ms: int) -> int:
+        """Return how many segments went, by the log's start, its size and their age.
+
+        Where all may go, the log gets a new active segment. Their files stay for `file.delete.delay.ms`.
+        Blocking, and not while `write` runs. Raises: StorageError, after which the log has failed.
+        """
+        self._check_usable()
+        try:
+            count = removable_segments(
+                self._segments,
+                self.config,
+                log_start_offset=self.log_start_offset,
+                log_end_offset=self.written_offset,
+                high_watermark=high_watermark,
+                now_ms=now_ms,
+            )
+            if not count:
+                return 0
+            if count == len(self._segments):
+                self._tail = Tail(self.written_offset, self._roll(self.written_offset), 0)
+            self._put_in_place(self._segments[:count], None, now_ms)
+        except OSError as error:
+            raise self._fail(f"old segments of {self.directory} cannot be deleted: {error}") from error
+        self.log_start_offset = max(self.log_start_offset, self._segments[0].base_offset)
+        self._epochs.delete_before(self.log_start_offset)
+        return count
+
+    def replace_segments(self, replacement: Replacement, now_ms: int) -> bool:
+        """Let a cleaned segment take its place, and return True; False if what it stands for is gone.
+
+        Blocking, and not while `write` runs. Raises: StorageError, after which the log has failed.
+        """
+        self._check_usable()
+        base_offset = replacement.cleaned.base_offset
+        try:
+            if not set(replacement.replaced) <= set(self._segments[:-1]):
+                replacement.cleaned.remove()
+                return False
+            promise(self.file_system, self._path, base_offset)
+            self._put_in_place(replacement.replaced, base_offset, now_ms)
+            self.file_system.sync_directory(self._path)
+        except OSError as error:
+            raise self._fail(f"segments of {self.directory} cannot be replaced: {error}") from error
+        return True
+
+    def _put_in_place(self, gone: Sequence[Segment], promised: int | None, now_ms: int) -> None:
+        """Set segments aside, and let the promised one, if any, stand where they stood. Raises: OSError."""
+        with self._renaming:
+            place = self._segments.index(gone[0])
+            doomed = set_aside(self.file_system, gone)
+            new = () if promised is None else (take_place(self.file_system, self._path, promised),)
+            self._segments = (*self._segments[:place], *new, *self._segments[place + len(gone) :])
+        for path in doomed:
+            self._doomed.pop(path, None)  # A file of that name, of an earlier round, has been overwritten.
+            self._doomed[path] = now_ms + self.config.file_delete_delay_ms
+
+    def remove_doomed_files(self, now_ms: int) -> int:
+        """Return how many files were removed that nobody was to read any more. Raises: StorageError."""
+        due = [path for path, due_ms in self._doomed.items() if due_ms <= now_ms and not self._is_closed]
+        try:
+            for path in due:
+                self.file_system.remove(path)
+                del self._doomed[path]
+        except OSError as error:
+            raise StorageError(f"old files of {self.directory} cannot be removed: {error}") from error
+        return len(due)
+
+    @property
+    def has_doomed_files(self) -> bool:
+        """Whether files wait to be removed."""
+        return bool(self._doomed)
+
+    def expire_producers(self, now_ms: int, expiration_ms: int) -> int:
+        """Return how many idempotent producers were forgotten. Not while `write` runs."""
+        self._written_producers.remove_expired(now_ms, expiration_ms)
+        count = self.producers.remove_expired(now_ms, expiration_ms)
+        if count:
+            self._snapshot_offset = -1  # The newest snapshot still knows them.
+        return count
+
+    def _fail(self, message: str) -> StorageError:
+        self._failure = StorageError(message)
+        return self._failure
 
     def close(self) -> None:
         """Write and sync what is staged, complete the indexes, snapshot the producers; let the files go.
@@ -431,7 +437,7 @@ class PartitionLog:
         if self._snapshot_offset != self.written_offset:
             self._save_snapshot(self.written_offset)
             self._save_epochs(sync=True)
-            self._file_system.sync_directory(self._path)
+            self.file_system.sync_directory(self._path)
         elif self._epochs.is_changed:
             self._save_epochs(sync=True)
 
@@ -456,15 +462,8 @@ class PartitionLog:
             segment.close()
         doomed = f"{self._path}.{self.topic_id.hex}{DELETED_SUFFIX}"
         try:
-            self._file_system.rename(self._path, doomed)
-            self._file_system.sync_directory(self.directory.parent)
-            remove_folder(self._file_system, doomed)
+            self.file_system.rename(self._path, doomed)
+            self.file_system.sync_directory(self.directory.parent)
+            remove_folder(self.file_system, doomed)
         except OSError as error:
             raise StorageError(f"{self.directory} cannot be deleted: {error}") from error
-
-
-def _set_append_time(data: bytearray, append_time_ms: int) -> None:
-    """Make the broker's time every record's timestamp: the CRC covers it, so it is made anew."""
-    data[22] |= _LOG_APPEND_TIME_FLAG
-    _PUT_OFFSET(data, 35, append_time_ms)
-    _PUT_CRC(data, 17, batch_crc(data))

@@ -125,13 +125,23 @@ class ProducerStateTable:
         if header.is_transactional and state.transaction_first_offset == _NONE:
             state.transaction_first_offset = base_offset
 
-    def remove_expired(self, now_ms: int, expiration_ms: int) -> None:
-        """Forget the producers that wrote nothing for `expiration_ms` and have no transaction open."""
-        self._states = {
-            producer_id: state
+    def remove_expired(self, now_ms: int, expiration_ms: int) -> int:
+        """Forget who wrote nothing for `expiration_ms` and has no transaction open; return how many."""
+        expired = self._expired(now_ms, expiration_ms)
+        for producer_id in expired:
+            del self._states[producer_id]
+        return len(expired)
+
+    def has_expired(self, now_ms: int, expiration_ms: int) -> bool:
+        """Whether `remove_expired` would forget anybody."""
+        return bool(self._expired(now_ms, expiration_ms))
+
+    def _expired(self, now_ms: int, expiration_ms: int) -> list[int]:
+        return [
+            producer_id
             for producer_id, state in self._states.items()
-            if state.transaction_first_offset != _NONE or now_ms - state.last_timestamp < expiration_ms
-        }
+            if state.transaction_first_offset == _NONE and now_ms - state.last_timestamp >= expiration_ms
+        ]
 
     def encode_snapshot(self) -> bytes:
         """Return a snapshot file's content."""

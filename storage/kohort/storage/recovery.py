@@ -19,6 +19,7 @@ from kohort.storage.leader_epochs import LeaderEpochs
 from kohort.storage.producers import SNAPSHOT_SUFFIX, ProducerStateTable
 from kohort.storage.scan import iterate_headers
 from kohort.storage.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, Segment, file_name
+from kohort.storage.swapping import DELETED, finish_swaps
 
 _OFFSET_DIGITS = 20
 
@@ -50,6 +51,7 @@ class LogLoader:
 
     def load(self, *, clean: bool, recovery_point: int, log_start_offset: int) -> LoadedLog:
         """Return the log. Raises: OSError, StorageError."""
+        finish_swaps(self._file_system, self._directory)
         names = self._file_system.list_directory(self._directory) or []
         segments = [
             Segment(self._file_system, self._directory, base) for base in segment_offsets(names, LOG_SUFFIX)
@@ -96,7 +98,7 @@ class LogLoader:
                 if offset not in base_offsets:
                     self._file_system.remove(f"{self._directory}/{file_name(offset, suffix)}")
         for name in names:
-            if name.endswith((".deleted", ".cleaned", ".tmp")):
+            if name.endswith((DELETED, ".tmp")):
                 self._file_system.remove(f"{self._directory}/{name}")
 
     def _load_inactive(self, segments: list[Segment], names: list[str]) -> None:

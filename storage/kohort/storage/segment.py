@@ -4,6 +4,8 @@ Threads: one writes (`append`, `finish`), any may look up positions and read bel
 moves only when the bytes are in the file. Source: org.apache.kafka.storage.internals.log.LogSegment.
 """
 
+import errno
+import os
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 
@@ -12,7 +14,7 @@ import msgspec
 from kohort.protocol.records import NO_TIMESTAMP, BatchHeader
 from kohort.storage.config import LogConfig
 from kohort.storage.errors import StorageError
-from kohort.storage.filesystem import File, FileSystem
+from kohort.storage.filesystem import Buffer, File, FileSystem
 from kohort.storage.index import OffsetIndex, TimeIndex
 from kohort.storage.scan import iterate_headers, iterate_valid
 
@@ -28,7 +30,7 @@ _RECENT_BATCHES_MAX = 1024
 class StagedBatch(msgspec.Struct, frozen=True, gc=False):
     """A batch with its offsets assigned, on its way into the file."""
 
-    data: bytearray
+    data: Buffer
     base_offset: int
     last_offset: int
     max_timestamp: int
@@ -46,8 +48,10 @@ class Segment:
     __slots__ = (
         "_bytes_since_index",
         "_directory",
+        "_ending",
         "_file",
         "_file_system",
+        "_is_retired",
         "_recent",
         "base_offset",
         "first_timestamp",
@@ -58,10 +62,12 @@ class Segment:
         "time_index",
     )
 
-    def __init__(self, file_system: FileSystem, directory: str, base_offset: int) -> None:
+    def __init__(self, file_system: FileSystem, directory: str, base_offset: int, ending: str = "") -> None:
         self._file_system = file_system
         self._directory = directory
+        self._ending = ending  # Of a segment in the making: its files' names end with it.
         self._file: File | None = None
+        self._is_retired = False
         self.base_offset = base_offset
         self.size_bytes = 0
         self.index = OffsetIndex(file_system, self._path(INDEX_SUFFIX), base_offset)
@@ -73,14 +79,22 @@ class Segment:
         self._recent: list[tuple[int, int]] = []  # Last offset and position of the newest batches.
 
     def _path(self, suffix: str) -> str:
-        return f"{self._directory}/{file_name(self.base_offset, suffix)}"
+        return f"{self._directory}/{file_name(self.base_offset, suffix)}{self._ending}"
+
+    @property
+    def paths(self) -> tuple[str, str, str]:
+        """Where the files are, the log behind its indexes, which may be missing."""
+        return self._path(INDEX_SUFFIX), self._path(TIME_INDEX_SUFFIX), self._path(LOG_SUFFIX)
 
     @property
     def file(self) -> File:
         """The log file, open. Raises: OSError."""
         file = self._file
         if file is None:
-            file = self._file = self._file_system.open(self._path(LOG_SUFFIX))
+            file = self._file_system.open(self._path(LOG_SUFFIX))
+            if self._is_retired:  # Another segment's file may have that name now.
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), self._path(LOG_SUFFIX))
+            self._file = file
         return file
 
     def create(self) -> None:
@@ -171,7 +185,7 @@ class Segment:
             return batch.last_offset - self.base_offset > _MAX_RELATIVE_OFFSET
         return (
             size + len(batch.data) > min(config.segment_bytes, _MAX_POSITION)
-            or batch.max_timestamp - self.first_timestamp > config.segment_ms
+            or batch.max_timestamp - self.first_timestamp > config.roll_ms
             or batch.last_offset - self.base_offset > _MAX_RELATIVE_OFFSET
             or self.index.size_bytes + 8 > config.segment_index_bytes
             or self.time_index.size_bytes + 12 > config.segment_index_bytes
@@ -215,6 +229,12 @@ class Segment:
         if self.max_timestamp == NO_TIMESTAMP and self.size_bytes:
             self.max_timestamp, self.max_timestamp_offset = self.time_index.last()
         return self.max_timestamp, self.max_timestamp_offset
+
+    def first_batch_timestamp(self) -> int:
+        """Return the newest timestamp of the first batch, -1 for none. Raises: OSError, StorageError."""
+        if self.first_timestamp == NO_TIMESTAMP and self.size_bytes:
+            self._read_first_timestamp()
+        return self.first_timestamp
 
     def position_of(self, offset: int, size_bytes: int) -> int:
         """Return where the first batch begins that ends at `offset` or behind it, below `size_bytes`.
@@ -267,8 +287,14 @@ class Segment:
         self.index.close()
         self.time_index.close()
 
+    def retire(self) -> None:
+        """Open no file any more: the names are to be another's. Readers keep what they hold."""
+        self._is_retired = True
+        self.index.retire()
+        self.time_index.retire()
+
     def remove(self) -> None:
         """Remove the files; readers that still hold one keep it. Raises: OSError."""
         self.close()
-        for suffix in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX):
-            self._file_system.remove(self._path(suffix))
+        for path in reversed(self.paths):
+            self._file_system.remove(path)

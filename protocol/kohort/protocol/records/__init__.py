@@ -27,6 +27,13 @@ from kohort.protocol.records.header import (
     read_header,
 )
 from kohort.protocol.records.reader import Headers, Record, iterate_batches, iterate_records, verify_crc
+from kohort.protocol.records.rewriting import (
+    KeptRecord,
+    empty_batch,
+    plain_payload,
+    rewrite_batch,
+    scan_records,
+)
 from kohort.protocol.records.validation import validate_keys, validate_produced
 
 __all__ = [
@@ -41,6 +48,7 @@ __all__ = [
     "Compression",
     "ControlType",
     "Headers",
+    "KeptRecord",
     "Record",
     "RecordBatchBuilder",
     "RecordFields",
@@ -50,12 +58,16 @@ __all__ = [
     "build_transaction_marker",
     "compress",
     "decompress",
+    "empty_batch",
     "iterate_batches",
     "iterate_records",
     "max_record_bytes",
+    "plain_payload",
     "read_control_type",
     "read_coordinator_epoch",
     "read_header",
+    "rewrite_batch",
+    "scan_records",
     "validate_keys",
     "validate_produced",
     "verify_crc",

@@ -1,0 +1,324 @@
+"""One round of compaction over a log: which part of it, and the new segments that take the old ones' places.
+
+The reading and writing is a worker thread's, beside the traffic: sealed segments don't change. The swaps
+are the log's own (`PartitionLog.replace_segments`). The active segment is never touched.
+Source: org.apache.kafka.storage.internals.log.Cleaner, LogCleanerManager.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from kohort.protocol.errors import WireError
+from kohort.protocol.records import BatchHeader, Buffer, ControlType, verify_crc
+from kohort.storage.compaction import (
+    AbortedTransaction,
+    BatchFilter,
+    LastBatch,
+    NewestOffsets,
+    Transactions,
+    read_marker,
+)
+from kohort.storage.config import LogConfig
+from kohort.storage.errors import StorageError
+from kohort.storage.filesystem import FileSystem
+from kohort.storage.scan import iterate_batches, iterate_headers
+from kohort.storage.segment import Segment, StagedBatch
+from kohort.storage.swapping import CLEANED
+
+if TYPE_CHECKING:
+    from kohort.storage.partition_log import PartitionLog
+
+RUN_BYTES = 1024 * 1024
+OFFSET_RANGE_MAX = 2**31 - 1
+
+Progress = Callable[[int], None]
+"""Told how many bytes were read or written; it may wait, and raise StorageError to end the round."""
+
+
+class CleaningPlan(msgspec.Struct, frozen=True):
+    """What of a log may be compacted: from its first dirty offset up to, not including, `end_offset`."""
+
+    first_dirty_offset: int
+    end_offset: int
+    clean_bytes: int
+    dirty_bytes: int
+    is_overdue: bool
+
+    @property
+    def dirty_ratio(self) -> float:
+        """The share of the part that has not been compacted."""
+        total_bytes = self.clean_bytes + self.dirty_bytes
+        return self.dirty_bytes / total_bytes if total_bytes else 0.0
+
+    def is_due(self, config: LogConfig) -> bool:
+        """Whether the log is to be compacted now."""
+        return bool(
+            self.dirty_bytes and (self.is_overdue or self.dirty_ratio > config.min_cleanable_dirty_ratio)
+        )
+
+
+class Replacement(msgspec.Struct, frozen=True):
+    """A new segment, complete and on the disk, and the neighbours that it stands for."""
+
+    cleaned: Segment
+    replaced: tuple[Segment, ...]
+
+
+def plan_cleaning(
+    segments: Sequence[Segment],
+    config: LogConfig,
+    *,
+    checkpoint: int | None,
+    log_start_offset: int,
+    log_end_offset: int,
+    last_stable_offset: int,
+    now_ms: int,
+) -> CleaningPlan:
+    """Return what may be compacted now; `checkpoint` is where the last round ended. Raises: OSError."""
+    first_dirty = checkpoint
+    if first_dirty is None or not log_start_offset <= first_dirty <= log_end_offset:
+        first_dirty = log_start_offset
+    sealed = segments[:-1]
+    ends = [segment.base_offset for segment in segments[1:]]
+    dirty = [segment for segment, end in zip(sealed, ends, strict=True) if end > first_dirty]
+    bound = min(last_stable_offset, segments[-1].base_offset)
+    if config.min_compaction_lag_ms > 0:
+        newest_ms = now_ms - config.min_compaction_lag_ms
+        young = (each.base_offset for each in dirty if each.newest_timestamp()[0] > newest_ms)
+        bound = min(bound, next(young, bound))
+    # The segment that holds the bound is left alone as a whole.
+    end_offset = max((each.base_offset for each in segments if each.base_offset <= bound), default=0)
+    return CleaningPlan(
+        first_dirty,
+        max(first_dirty, end_offset),
+        sum(each.size_bytes for each in segments if each.base_offset < first_dirty),
+        sum(each.size_bytes for each in dirty if each.base_offset < end_offset),
+        _is_overdue(dirty, config, now_ms),
+    )
+
+
+def _is_overdue(dirty: Sequence[Segment], config: LogConfig, now_ms: int) -> bool:
+    latest_ms = now_ms - config.max_compaction_lag_ms
+    if latest_ms <= 0:
+        return False
+    return any(0 < segment.first_batch_timestamp() < latest_ms for segment in dirty)
+
+
+class LogCleaning:
+    """One round over one log. Its methods block: for a worker thread. Each raises OSError, StorageError."""
+
+    def __init__(
+        self,
+        file_system: FileSystem,
+        directory: str,
+        segments: Sequence[Segment],
+        config: LogConfig,
+        plan: CleaningPlan,
+        *,
+        last_batches: Mapping[int, LastBatch],
+        now_ms: int,
+        keys_max: int,
+        progress: Progress,
+    ) -> None:
+        self._file_system = file_system
+        self._directory = directory
+        self._segments = [each for each in segments if each.base_offset < plan.end_offset]
+        self._all_segments = segments
+        self._config = config
+        self._plan = plan
+        self._last_batches = last_batches
+        self._now_ms = now_ms
+        self._progress = progress
+        self._newest = NewestOffsets(keys_max)
+        self.end_offset = plan.first_dirty_offset
+        """Where the next round begins: known once the first replacement has been asked for."""
+        self.read_bytes = 0
+        self.written_bytes = 0
+
+    @classmethod
+    def of(
+        cls, log: "PartitionLog", plan: CleaningPlan, *, now_ms: int, keys_max: int, progress: Progress
+    ) -> "LogCleaning":
+        """Return a round over `log`: called where its producers don't change meanwhile."""
+        return cls(
+            log.file_system,
+            str(log.directory),
+            log.segments,
+            log.config,
+            plan,
+            last_batches={
+                producer_id: LastBatch(state.batches[-1].last_offset if state.batches else -1, state.epoch)
+                for producer_id, state in log.producers.items()
+            },
+            now_ms=now_ms,
+            keys_max=keys_max,
+            progress=progress,
+        )
+
+    def replacements(self) -> Iterator[Replacement]:
+        """Yield one new segment after the other; each is to be swapped in before the next is asked for.
+
+        Nothing is left of one that failed. A group in which all stays as it is has none.
+        """
+        if not self._segments:
+            return
+        aborted = find_aborted(self._all_segments)
+        self._note_keys(aborted)
+        self.end_offset = self._newest.latest + 1
+        keep = BatchFilter(
+            self._newest,
+            Transactions(aborted),
+            self._last_batches,
+            end_offset=self._plan.end_offset,
+            now_ms=self._now_ms,
+            delete_retention_ms=self._config.delete_retention_ms,
+        )
+        segments = [each for each in self._segments if each.base_offset < self.end_offset]
+        for group in group_segments(segments, self._config, self._plan.end_offset):
+            replacement = self._clean(group, keep)
+            if replacement is not None:
+                yield replacement
+
+    # -- reading ----------------------------------------------------------------------------------------
+
+    def _batches(self, segment: Segment) -> Iterator[tuple[BatchHeader, memoryview, bool]]:
+        """Yield header and bytes of each batch, and whether it is the segment's last."""
+        end, size_bytes = 0, segment.size_bytes
+        for position, header, batch in iterate_batches(segment.file, 0, size_bytes):
+            end = position + header.size_bytes
+            verify_crc(batch)
+            self._progress(header.size_bytes)
+            self.read_bytes += header.size_bytes
+            yield header, batch, end == size_bytes
+        if end != size_bytes:
+            raise StorageError(f"the segment at {segment.base_offset} of {self._directory} ends early")
+
+    def _note_keys(self, aborted: Sequence[AbortedTransaction]) -> None:
+        """Learn the newest offset of each key from the dirty part, or as much of it as finds room."""
+        start, newest = self._plan.first_dirty_offset, self._newest
+        transactions = Transactions(each for each in aborted if each.last_offset >= start)
+        bounds = [*(each.base_offset for each in self._segments[1:]), self._plan.end_offset]
+        newest.latest = start - 1
+        for segment, bound in zip(self._segments, bounds, strict=True):
+            if bound <= start:
+                continue
+            for header, batch, _ in self._guarded(segment):
+                if header.last_offset < start:
+                    continue
+                if newest.is_full:
+                    return
+                if header.is_control:
+                    transactions.is_spent(header, batch)
+                elif not transactions.is_aborted(header):
+                    newest.note(header, batch)
+                newest.latest = header.last_offset
+            newest.latest = bound - 1  # A gap at a segment's end is clean.
+
+    def _guarded(self, segment: Segment) -> Iterator[tuple[BatchHeader, memoryview, bool]]:
+        try:
+            yield from self._batches(segment)
+        except WireError as error:
+            raise StorageError(f"a batch of {self._directory} is damaged: {error}") from error
+
+    # -- writing ----------------------------------------------------------------------------------------
+
+    def _clean(self, group: Sequence[Segment], keep: BatchFilter) -> Replacement | None:
+        cleaned = Segment(self._file_system, self._directory, group[0].base_offset, CLEANED)
+        try:
+            cleaned.remove()  # What an earlier round may have left.
+            cleaned.create()
+            is_changed = self._write(group, keep, cleaned)
+            if len(group) == 1 and not is_changed:
+                cleaned.remove()
+                return None
+            cleaned.file.sync()
+            cleaned.finish()
+            cleaned.close()
+        except WireError as error:
+            cleaned.remove()
+            raise StorageError(f"a batch of {self._directory} is damaged: {error}") from error
+        except (OSError, StorageError):
+            cleaned.remove()
+            raise
+        return Replacement(cleaned, tuple(group))
+
+    def _write(self, group: Sequence[Segment], keep: BatchFilter, cleaned: Segment) -> bool:
+        """Return whether anything was left out; what is kept is in the files of `cleaned`."""
+        is_changed = False
+        run: list[StagedBatch] = []
+        run_bytes = 0
+        last = next((each for each in reversed(group) if each.size_bytes), None)
+        for segment in group:
+            for header, batch, ends_segment in self._batches(segment):
+                # The last batch of the group says how far the new segment reaches: a swap that was cut
+                # short needs it, to know which old segments are past.
+                kept = keep.keep(header, batch, must_stay=ends_segment and segment is last)
+                is_changed = is_changed or kept is not batch
+                if kept is None:
+                    continue
+                run.append(_staged(kept, header))
+                run_bytes += len(kept)
+                if run_bytes >= RUN_BYTES:
+                    self._append(cleaned, run, run_bytes)
+                    run, run_bytes = [], 0
+        self._append(cleaned, run, run_bytes)
+        return is_changed
+
+    def _append(self, cleaned: Segment, run: Sequence[StagedBatch], run_bytes: int) -> None:
+        if run:
+            cleaned.append(run, self._config.index_interval_bytes)
+            self.written_bytes += run_bytes
+            self._progress(run_bytes)
+
+
+def _staged(batch: Buffer, header: BatchHeader) -> StagedBatch:
+    max_timestamp = int.from_bytes(batch[35:43], "big", signed=True)
+    return StagedBatch(batch, header.base_offset, header.last_offset, max_timestamp, header)
+
+
+def group_segments(
+    segments: Sequence[Segment], config: LogConfig, end_offset: int
+) -> Iterator[list[Segment]]:
+    """Yield neighbours that fit into one segment: its size, its indexes, its offsets. Raises: OSError."""
+    bounds = [*(each.base_offset for each in segments[1:]), end_offset]
+    group: list[Segment] = []
+    sizes = [0, 0, 0]
+    for segment, bound in zip(segments, bounds, strict=True):
+        added = (segment.size_bytes, segment.index.size_on_disk(), segment.time_index.size_on_disk())
+        together = [before + more for before, more in zip(sizes, added, strict=True)]
+        if group and (
+            together[0] > config.segment_bytes
+            or max(together[1:]) > config.segment_index_bytes
+            or bound - 1 - group[0].base_offset > OFFSET_RANGE_MAX
+        ):
+            yield group
+            group, together = [], list(added)
+        group.append(segment)
+        sizes = together
+    if group:
+        yield group
+
+
+def find_aborted(segments: Sequence[Segment]) -> list[AbortedTransaction]:
+    """Return the transactions that were aborted, those with data. Raises: OSError, StorageError."""
+    begun: dict[int, int] = {}
+    aborted: list[AbortedTransaction] = []
+    for segment in segments:
+        for position, header in iterate_headers(segment.file, 0, segment.size_bytes):
+            if not header.is_transactional:
+                continue
+            if not header.is_control:
+                begun.setdefault(header.producer_id, header.base_offset)
+                continue
+            first_offset = begun.pop(header.producer_id, None)
+            if first_offset is None or not header.record_count:
+                continue
+            try:
+                kind = read_marker(segment.file.read_at(header.size_bytes, position))
+            except WireError as error:
+                raise StorageError(f"a marker at {header.base_offset} is damaged: {error}") from error
+            if kind is ControlType.ABORT:
+                aborted.append(AbortedTransaction(header.producer_id, first_offset, header.last_offset))
+    return aborted

@@ -1,0 +1,117 @@
+"""The side of a log that readers see: any thread may read, while one writes and one replaces segments."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Lock
+
+from kohort.protocol.records import read_header
+from kohort.storage.errors import StorageError
+from kohort.storage.reading import (
+    Slice,
+    Tail,
+    TimestampOffset,
+    find_max_timestamp,
+    find_slice,
+    find_timestamp,
+    read_batches,
+)
+from kohort.storage.segment import Segment
+
+
+class ReadableLog:
+    """The segments of a log and where it ends, each replaced as a whole by whoever changes them."""
+
+    def __init__(
+        self, directory: Path, segments: tuple[Segment, ...], tail: Tail, log_start_offset: int
+    ) -> None:
+        self.directory = directory
+        self.log_start_offset = log_start_offset
+        self._segments = segments
+        self._tail = tail
+        self._renaming = Lock()  # Held while files change names, so that readers can wait for the new ones.
+
+    @property
+    def written_offset(self) -> int:
+        """Where the next batch of the file will begin: readers see what lies before."""
+        return self._tail.written_offset
+
+    @property
+    def size_bytes(self) -> int:
+        """What is written, all segments together."""
+        return sum(segment.size_bytes for segment in self._segments)
+
+    @property
+    def segments(self) -> tuple[Segment, ...]:
+        """The segments, the active one behind: never changed, but replaced by another tuple."""
+        return self._segments
+
+    @property
+    def segment_count(self) -> int:
+        """How many segments there are."""
+        return len(self._segments)
+
+    @property
+    def max_timestamp(self) -> int:
+        """The newest timestamp that is written, -1 when there is none."""
+        return max(segment.newest_timestamp()[0] for segment in self._segments)
+
+    def read(self, offset: int, max_bytes: int, end_offset: int, *, at_least_one_batch: bool = True) -> Slice:
+        """Return where the batches from the one that holds `offset` lie, those before `end_offset`.
+
+        They are of one segment; at `max_bytes` the last is cut, but the first is whole if
+        `at_least_one_batch`. `end_offset` is the bound of a batch. Empty when there is nothing.
+        Raises: StorageError.
+        """
+        tail = self._tail  # Before the segments: they may be newer, never older.
+        segments = self._segments
+        try:
+            return find_slice(segments, tail, offset, end_offset, max_bytes, whole=at_least_one_batch)
+        except OSError as error:
+            self._check_replaced(segments, error)
+        return self.read(offset, max_bytes, end_offset, at_least_one_batch=at_least_one_batch)
+
+    def read_batches(self, offset: int = 0) -> Iterator[memoryview]:
+        """Yield what is written, batch by batch, from the one that holds `offset`: to replay a log.
+
+        Raises: StorageError.
+        """
+        tail = self._tail
+        while True:
+            segments = self._segments
+            try:
+                for batch in read_batches(segments, tail, offset):
+                    yield batch
+                    offset = read_header(batch).next_offset
+            except OSError as error:
+                self._check_replaced(segments, error)
+            else:
+                return
+
+    def offset_for_timestamp(self, timestamp_ms: int) -> TimestampOffset | None:
+        """Return the first record not older than `timestamp_ms`: (offset, timestamp, leader epoch).
+
+        Raises: StorageError.
+        """
+        tail = self._tail
+        segments = self._segments
+        try:
+            return find_timestamp(segments, tail, timestamp_ms, self.log_start_offset)
+        except OSError as error:
+            self._check_replaced(segments, error)
+        return self.offset_for_timestamp(timestamp_ms)
+
+    def offset_for_max_timestamp(self) -> TimestampOffset | None:
+        """Return the first of the newest records: (offset, timestamp, leader epoch). Raises: StorageError."""
+        tail = self._tail
+        segments = self._segments
+        try:
+            return find_max_timestamp(segments, tail, self.log_start_offset)
+        except OSError as error:
+            self._check_replaced(segments, error)
+        return self.offset_for_max_timestamp()
+
+    def _check_replaced(self, segments: tuple[Segment, ...], error: OSError) -> None:
+        """Return if the segments that could not be read are the log's no more. Raises: StorageError."""
+        with self._renaming:
+            if segments is self._segments or not isinstance(error, FileNotFoundError):
+                raise StorageError(f"{self.directory} cannot be read: {error}") from error

@@ -1,0 +1,33 @@
+"""A producer's batch made the log's own: a copy with its offset, its leader epoch, perhaps its time."""
+
+import struct
+
+from kohort.protocol.records import BatchHeader, batch_crc
+from kohort.storage.filesystem import Buffer
+from kohort.storage.segment import StagedBatch
+
+_PUT_OFFSET = struct.Struct(">q").pack_into
+_PUT_EPOCH = struct.Struct(">i").pack_into
+_PUT_CRC = struct.Struct(">I").pack_into
+_LOG_APPEND_TIME_FLAG = 0x08
+
+
+def staged_batch(
+    data: Buffer, header: BatchHeader, offset: int, leader_epoch: int, append_time_ms: int | None
+) -> StagedBatch:
+    """Return the batch as it will stand in the file, from `offset` on."""
+    copy = bytearray(data)
+    _PUT_OFFSET(copy, 0, offset)
+    _PUT_EPOCH(copy, 12, leader_epoch)
+    max_timestamp = header.max_timestamp
+    if append_time_ms is not None:
+        _set_append_time(copy, append_time_ms)
+        max_timestamp = append_time_ms
+    return StagedBatch(copy, offset, offset + header.last_offset_delta, max_timestamp, header)
+
+
+def _set_append_time(data: bytearray, append_time_ms: int) -> None:
+    """Make the broker's time every record's timestamp: the CRC covers it, so it is made anew."""
+    data[22] |= _LOG_APPEND_TIME_FLAG
+    _PUT_OFFSET(data, 35, append_time_ms)
+    _PUT_CRC(data, 17, batch_crc(data))
