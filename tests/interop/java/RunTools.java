@@ -17,51 +17,61 @@ public final class RunTools {
     private static final int END = 0x1e;
     private static final String FIELD = "\u001f";
 
-    /** Ends a tool that calls exit, instead of the JVM. */
+    /** Ends a tool that calls exit, instead of the JVM. Some tools catch it and call exit again. */
     private static final class Ended extends Error {
-        final int status;
-
-        Ended(int status) {
+        Ended() {
             super(null, null, false, false);
-            this.status = status;
         }
     }
+
+    private static final ByteArrayOutputStream OUT = new ByteArrayOutputStream();
+    private static final ByteArrayOutputStream ERR = new ByteArrayOutputStream();
+    private static String answer;
 
     public static void main(String[] unused) throws Exception {
         InputStream requests = System.in;
         PrintStream answers = System.out;
-        Exit.setExitProcedure((status, message) -> {
-            throw new Ended(status);
-        });
-        Exit.setHaltProcedure((status, message) -> {
-            throw new Ended(status);
-        });
+        Exit.setExitProcedure((status, message) -> end(status));
+        Exit.setHaltProcedure((status, message) -> end(status));
+        System.setOut(new PrintStream(OUT, true, StandardCharsets.UTF_8));
+        System.setErr(new PrintStream(ERR, true, StandardCharsets.UTF_8));
         for (String request = read(requests); request != null; request = read(requests)) {
             String[] fields = request.split(FIELD, -1);
-            ByteArrayOutputStream out = new ByteArrayOutputStream();
-            ByteArrayOutputStream err = new ByteArrayOutputStream();
+            OUT.reset();
+            ERR.reset();
+            answer = null;
             System.setIn(new ByteArrayInputStream(fields[1].getBytes(StandardCharsets.UTF_8)));
-            System.setOut(new PrintStream(out, true, StandardCharsets.UTF_8));
-            System.setErr(new PrintStream(err, true, StandardCharsets.UTF_8));
-            int status = run(fields[0], Arrays.copyOfRange(fields, 2, fields.length));
-            System.out.flush();
-            String answer = status + FIELD + out.toString(StandardCharsets.UTF_8)
-                + FIELD + err.toString(StandardCharsets.UTF_8) + (char) END;
+            run(fields[0], Arrays.copyOfRange(fields, 2, fields.length));
             answers.write(answer.getBytes(StandardCharsets.UTF_8));
+            answers.write(END);
             answers.flush();
         }
     }
 
-    private static int run(String name, String[] arguments) throws Exception {
+    private static void end(int status) {
+        tell(status);
+        throw new Ended();
+    }
+
+    /** The first exit counts, and what was printed before it. */
+    private static void tell(int status) {
+        if (answer == null) {
+            System.out.flush();
+            System.err.flush();
+            answer = status + FIELD + OUT.toString(StandardCharsets.UTF_8)
+                + FIELD + ERR.toString(StandardCharsets.UTF_8);
+        }
+    }
+
+    private static void run(String name, String[] arguments) throws Exception {
         try {
             Class.forName(name).getMethod("main", String[].class).invoke(null, (Object) arguments);
-            return 0;
+            tell(0);
         } catch (InvocationTargetException thrown) {
-            if (thrown.getCause() instanceof Ended) {
-                return ((Ended) thrown.getCause()).status;
+            if (!(thrown.getCause() instanceof Ended)) {
+                thrown.getCause().printStackTrace();
             }
-            thrown.getCause().printStackTrace();
-            return 1;
+            tell(1);
         }
     }
 
