@@ -24,6 +24,7 @@ from kohort.broker.runtime.counters import BrokerCounters
 from kohort.broker.runtime.flusher import Flusher
 from kohort.broker.runtime.group_events import GroupEventLog
 from kohort.broker.runtime.reactor import Reactor
+from kohort.broker.runtime.sync_timers import SyncTimers
 from kohort.broker.runtime.timers import Timers
 from kohort.storage import DataDirectory, FileSystem, OsFileSystem, StorageError
 from kohort.storage.journal import Journal
@@ -55,13 +56,18 @@ class Broker:
     """What the handlers work with. Everything in it belongs to the loop's thread."""
 
     def __init__(
-        self, config: BrokerConfig, places: Places, nursery: trio.Nursery, clock: Clock | None = None
+        self,
+        config: BrokerConfig,
+        places: Places,
+        nursery: trio.Nursery,
+        clock: Clock | None = None,
+        filesystem: FileSystem | None = None,
     ) -> None:
         """Open the data folder. Raises: StorageError, among others where another broker has it."""
         self._nursery = nursery
         self.config = config
         self.clock: Clock = clock or SystemClock()
-        self.filesystem: FileSystem = OsFileSystem()
+        self.filesystem: FileSystem = filesystem or OsFileSystem()
         self.data = DataDirectory.open(places.data, self.filesystem)
         self.node_id = config.node_id
         self.cluster_id = self.data.meta.cluster_id if self.data.meta else new_cluster_id()
@@ -76,6 +82,7 @@ class Broker:
         self.reactor = Reactor(self, nursery)
         self.journal = Journal(self.filesystem, self.data.path)
         self.flusher = Flusher(self.reactor, self.counters, self.journal)
+        self.flusher.on_unsynced = SyncTimers(self.timers, self.clock, self.flusher).written
         self.partitions = PartitionTable(self)
         self.fetch_sessions = FetchSessions(config.max_incremental_fetch_session_cache_slots)
         self.producer_ids = ProducerIds(self.metadata)
@@ -103,6 +110,8 @@ class Broker:
             self.advertised = (self._advertise.host, self._advertise.port or self.listening.port)
         await self.metadata.register(BrokerState(self.node_id, *self.advertised))
         await self.partitions.open_all()
+        if not self.data.is_clean:
+            await self._checkpoint()  # What was scanned now need not be scanned again.
         offline = {(each.topic_id, each.index) for each in self.partitions if each.offline is not None}
         self.journal.forget(but=offline)
         self.reactor.listen(sock)
@@ -114,10 +123,13 @@ class Broker:
         """Keep on disk from where each log is to be scanned after a crash."""
         while True:
             await trio.sleep(self.config.log_flush_offset_checkpoint_interval_ms / 1000)
-            try:
-                await self.partitions.save_log_starts()
-            except StorageError as error:
-                log.error("the checkpoint of the logs failed", error=str(error))
+            await self._checkpoint()
+
+    async def _checkpoint(self) -> None:
+        try:
+            await self.partitions.save_log_starts()
+        except StorageError as error:
+            log.error("the checkpoint of the logs failed", error=str(error))
 
     def close(self) -> None:
         """Write what is staged, close every log cleanly, and mark the folder as cleanly closed. Blocks."""
@@ -139,7 +151,9 @@ class Broker:
 
 
 @asynccontextmanager
-async def running(config: BrokerConfig, places: Places, clock: Clock | None = None) -> AsyncIterator[Broker]:
+async def running(
+    config: BrokerConfig, places: Places, clock: Clock | None = None, filesystem: FileSystem | None = None
+) -> AsyncIterator[Broker]:
     """Serve within the block; closed behind it, once every task and thread of the broker has ended.
 
     Raises: StorageError, OSError where the start fails.
@@ -147,7 +161,7 @@ async def running(config: BrokerConfig, places: Places, clock: Clock | None = No
     broker: Broker | None = None
     try:
         async with trio.open_nursery() as nursery:
-            broker = Broker(config, places, nursery, clock)
+            broker = Broker(config, places, nursery, clock, filesystem)
             await broker.start()
             nursery.start_soon(broker.reactor.run)
             try:

@@ -61,6 +61,7 @@ class Partition:
         "log",
         "offline",
         "opened",
+        "sync_due",
         "topic",
         "topic_id",
         "waits",
@@ -85,6 +86,7 @@ class Partition:
         self.leader_epoch = leader_epoch
         self.config = config
         self.durable = config.flush_messages == DURABLE_FLUSH_MESSAGES
+        self.sync_due = False  # Whether flush.ms have passed since something was written without a sync.
         self.high_watermark = 0
         self.offline: StorageError | None = None
         self.error_code: ErrorCode | None = None
@@ -202,6 +204,12 @@ class Partition:
             if header.producer_id != NO_PRODUCER_ID:
                 return self.log.producers.check(header)
         return None
+
+    def wants_sync(self) -> bool:
+        """Whether what is staged is to be synced with all before it, as flush.messages and flush.ms ask."""
+        if self.durable or self.sync_due:
+            return True
+        return self.log.log_end_offset - self.log.flushed_offset >= self.config.flush_messages
 
     # -- after a flush ----------------------------------------------------------------------------------
 

@@ -40,12 +40,13 @@ log = structlog.get_logger("kohort.flush")
 class Job:
     """The partitions that are written together, and how that went for each."""
 
-    __slots__ = ("errors", "journaled", "logs", "partitions", "seconds", "size_bytes")
+    __slots__ = ("errors", "journaled", "logs", "partitions", "seconds", "size_bytes", "syncs")
 
     def __init__(self, partitions: "list[Partition]", *, journaled: bool) -> None:
         self.partitions = partitions
         self.logs = [partition.log for partition in partitions]  # A partition may be given another meanwhile.
         self.journaled = journaled
+        self.syncs = [partition.wants_sync() for partition in partitions]
         self.size_bytes = sum(log.staged_bytes for log in self.logs)
         self.errors: list[StorageError | None] = []
         self.seconds = 0.0
@@ -54,12 +55,12 @@ class Job:
         """Write every partition; a failure of one is noted and does not stop the others."""
         begin = time.perf_counter()
         entries: list[Entry] = []
-        for partition, log in zip(self.partitions, self.logs, strict=True):
+        for partition, log, sync in zip(self.partitions, self.logs, self.syncs, strict=True):
             by_journal = self.journaled and partition.durable
             if by_journal:
                 entries.append(Entry(partition.topic_id, partition.index, log.staged_batches()))
             try:
-                log.write(sync=partition.durable and not by_journal)
+                log.write(sync=sync and not by_journal)
             except StorageError as error:
                 self.errors.append(error)
                 if by_journal:
@@ -105,6 +106,7 @@ class Flusher:
         self._jobs: SimpleQueue[Job | None] = SimpleQueue()
         self._writers: list[Thread] = []
         self._mean_sync_seconds = 0.0
+        self.on_unsynced: Callable[[Partition], None] = lambda partition: None
 
     def request(self, partition: "Partition", done: Done) -> None:
         """Flush what is staged in `partition.log` in this round; then call `done`."""
@@ -175,9 +177,7 @@ class Flusher:
     def _fits_inline(self, job: Job) -> bool:
         if job.size_bytes > INLINE_BYTES_MAX:
             return False
-        return self._mean_sync_seconds <= INLINE_SYNC_SECONDS_MAX or not any(
-            partition.durable for partition in job.partitions
-        )
+        return self._mean_sync_seconds <= INLINE_SYNC_SECONDS_MAX or not any(job.syncs)
 
     def _hand_over(self, job: Job) -> None:
         if not self._writers:
@@ -194,7 +194,7 @@ class Flusher:
 
     def _finish(self, job: Job) -> None:
         self._note_time(job)
-        for partition, error in zip(job.partitions, job.errors, strict=True):
+        for partition, error, synced in zip(job.partitions, job.errors, job.syncs, strict=True):
             waiting = self._under_way.pop(partition)
             if error is not None:
                 self._failed(partition, error)
@@ -203,6 +203,10 @@ class Flusher:
                     self._journaled[partition] = None
                 else:
                     self._journaled.pop(partition, None)
+                if synced:
+                    partition.sync_due = False
+                else:
+                    self.on_unsynced(partition)
                 partition.committed()
             for done in waiting:
                 done(error)
@@ -224,7 +228,7 @@ class Flusher:
 
     def _note_time(self, job: Job) -> None:
         self._counters.flush_seconds.add(job.seconds)
-        syncs = sum(partition.durable for partition in job.partitions)
+        syncs = sum(job.syncs)
         if syncs and job.size_bytes <= INLINE_BYTES_MAX:  # A large write says little of a sync.
             mean = job.seconds / syncs
             self._mean_sync_seconds += MEAN_WEIGHT * (mean - self._mean_sync_seconds)

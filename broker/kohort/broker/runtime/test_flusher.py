@@ -22,6 +22,7 @@ class Disk:
         self.staged_bytes = 0
         self.topic_id = UUID(int=len(said) + 1)
         self.deleted = False
+        self.sync_due = False
         self.written_offset = 0
         self.durable_to: list[int] = []
         self.writes: list[tuple[int, bool, str]] = []
@@ -44,6 +45,9 @@ class Disk:
             raise self.error
         if sync and self.sync_error is not None:
             raise self.sync_error
+
+    def wants_sync(self) -> bool:
+        return self.durable or self.sync_due
 
     def staged_batches(self) -> list[bytes]:
         return [bytes(self.staged_bytes)]
