@@ -87,9 +87,11 @@ class Journal:
     def restore(self, log: PartitionLog, partition: int) -> int:
         """Let a log that has just been opened take what it lacks, and return how many batches it took.
 
-        They are on the disk afterwards. Raises: StorageError.
+        They are on the disk afterwards, and so is what the log has of the others: that it can be read does
+        not say so, where a sync of the log has failed before. Raises: StorageError.
         """
         batches = self._left.get((log.topic_id, partition), [])
+        log.write_again([batch for batch in batches if read_header(batch).base_offset < log.log_end_offset])
         taken = 0
         for batch in batches:
             header = read_header(batch)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from uuid import UUID
 
-from kohort.protocol.records import BatchHeader
+from kohort.protocol.records import BatchHeader, read_header
 from kohort.storage.cleaning import Replacement
 from kohort.storage.config import LogConfig
 from kohort.storage.errors import StorageError
@@ -248,6 +248,35 @@ class PartitionLog(ReadableLog):
             raise self._failure
         if self._is_closed:
             raise StorageError(f"{self.directory} is closed")
+
+    def write_again(self, batches: Sequence[Buffer]) -> None:
+        """Write batches that the log shows once more, at their places, and sync them.
+
+        After a failed sync the page cache shows bytes that the disk does not hold, and no later sync writes
+        them: only a write makes them count as changed again. What stands differently is left alone.
+        Blocking, and not while `write` runs. Raises: StorageError.
+        """
+        try:
+            touched = dict.fromkeys(map(self._write_again, batches))
+            for segment in touched:
+                if segment is not None:
+                    segment.file.sync()
+        except OSError as error:
+            self._failure = StorageError(f"{self.directory} failed and takes no more appends: {error}")
+            raise self._failure from error
+
+    def _write_again(self, batch: Buffer) -> Segment | None:
+        """Return the segment in which the batch was written over itself, None where it is not there."""
+        offset = read_header(batch).base_offset
+        holding = [segment for segment in self._segments if segment.base_offset <= offset]
+        if not holding or offset >= self.written_offset:
+            return None
+        segment = holding[-1]
+        position = segment.position_of(offset, segment.size_bytes)
+        if segment.file.read_at(len(batch), position) != bytes(batch):
+            return None
+        segment.file.write_at([batch], position)
+        return segment
 
     def assign_epoch(self, epoch: int) -> None:
         """Note that what is staged from now on belongs to `epoch`; `write` keeps it on the disk."""

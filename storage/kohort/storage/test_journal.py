@@ -221,3 +221,18 @@ def test_a_log_that_the_journal_stood_in_for_is_synced_before_the_journal_begins
     survivor = file_system.after_crash(choose=lambda _: 0)  # Whatever may be lost is lost.
     survivor.remove(root / JOURNAL_FILE)
     assert values_of(open_log(root, file_system=survivor)) == [b"acknowledged"]
+
+
+def test_what_a_failed_sync_lost_is_written_again_although_the_log_shows_it() -> None:
+    root, disk = Path("/data"), MemoryFileSystem()
+    log = open_log(root, file_system=disk)
+    commit(Journal(disk, root), log, b"one", b"two")
+    disk.syncs_until_failure = 0
+    with pytest.raises(StorageError):
+        open_log(root, file_system=disk)  # After a kill: its recovery syncs what it found.
+    shown = open_log(root, file_system=disk)  # The page cache has it, so this time all seems well.
+    assert values_of(shown) == [b"one", b"two"]
+    assert Journal(disk, root).restore(shown, 0) == 0
+    disk.remove(root / JOURNAL_FILE)
+    after_power_failure = disk.after_crash(choose=lambda _: 0)
+    assert values_of(open_log(root, file_system=after_power_failure)) == [b"one", b"two"]
