@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from kohort.broker.group.advice import advice_of
 from kohort.broker.group.group import Group
 from kohort.broker.group.views import view_of
 from kohort.broker.http.view import View
@@ -44,6 +45,11 @@ async def describe_group(view: View, group: Group, now_ms: int) -> Json:
     verdicts = [each.verdict for each in lag if each.verdict is not None]
     return {
         **msgspec.structs.asdict(view_of(group, now_ms)),
+        "advice": [
+            {"generation_id": report.generation_id, "started_ms": report.started_ms, "advice": found}
+            for report, found in advice_of(group.history)
+            if found
+        ],
         "verdict": worst(*verdicts),
         "lag": sum(each.lag or 0 for each in lag),
         "lag_seconds": max((each.lag_seconds or 0 for each in lag), default=0),

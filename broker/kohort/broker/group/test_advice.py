@@ -1,0 +1,280 @@
+"""What kohort advises, after histories that the core itself has noted."""
+
+import pytest
+
+from kohort.broker.group.advice import Advice, AdviceKind, advice_of, advise, same_instance
+from kohort.broker.group.config import GroupConfig
+from kohort.broker.group.events import MemberFenced
+from kohort.broker.group.test_world import Client, World, stable_group, sync_all
+from kohort.broker.group.words import duration, member_name
+
+UNKNOWN_TO_THE_COORDINATOR = "encountered UNKNOWN_MEMBER_ID from HEARTBEAT response"
+
+
+def advised(world: World) -> tuple[Advice, ...]:
+    """The advice for the newest rebalance."""
+    *earlier, report = world.core.groups["g"].history
+    return advise(report, earlier)
+
+
+def kinds(world: World) -> list[AdviceKind]:
+    return [each.kind for each in advised(world)]
+
+
+def rebalanced(world: World, *members: Client, after_ms: int = 100) -> None:
+    """Let the others join the rebalance that the last of these has begun."""
+    for member in members[:-1]:
+        member.join()
+    world.sleep(after_ms)
+    sync_all(world, *members)
+
+
+def quick() -> World:
+    return World(GroupConfig(group_initial_rebalance_delay_ms=0))
+
+
+def pair(world: World, **options: int) -> tuple[Client, Client]:
+    """A stable group of two."""
+    a, b = Client(world, "a", **options), Client(world, "b", **options)
+    stable_group(world, a, b)
+    return a, b
+
+
+def test_a_member_more_is_no_reason_for_advice() -> None:
+    world = World()
+    a, b = pair(world)
+    world.sleep(1_000)
+    c = Client(world, "c")
+    c.join()
+    a.join()
+    world.sleep(2_500)
+    b.join()
+    sync_all(world, a, b, c)
+    assert advised(world) == ()
+
+
+def test_a_member_that_comes_back_alive_after_it_was_put_out_had_too_short_a_session() -> None:
+    world = World()
+    a, b = Client(world, "a", session_timeout_ms=60_000), Client(world, "b", session_timeout_ms=12_000)
+    stable_group(world, a, b)
+    world.sleep(12_000)
+    a.join()
+    sync_all(world, a)
+    world.sleep(5_000)
+    b.member_id = ""
+    b.join(UNKNOWN_TO_THE_COORDINATOR)
+    a.join()
+    sync_all(world, a, b)
+    (advice,) = advised(world)
+    assert (advice.kind, advice.setting) == (AdviceKind.SESSION_TOO_SHORT, "session.timeout.ms")
+    assert "put out after 12 s of silence, yet was alive: it had paused for up to 17 s" in advice.text
+
+
+def test_where_it_may_have_been_started_again_a_group_instance_id_is_advised_as_well() -> None:
+    world = World()
+    a, b = Client(world, "a", session_timeout_ms=60_000), Client(world, "b", session_timeout_ms=12_000)
+    stable_group(world, a, b)
+    world.sleep(12_000)
+    a.join()
+    sync_all(world, a)
+    world.sleep(5_000)
+    again = Client(world, "b")
+    again.join()
+    a.join()
+    sync_all(world, a, again)
+    (advice,) = advised(world)
+    assert advice.kind is AdviceKind.SESSION_TOO_SHORT
+    assert "above 17 s" in advice.text
+    assert "group.instance.id" in advice.text
+
+
+def test_somebody_who_comes_much_later_is_somebody_else() -> None:
+    world = World()
+    a, b = Client(world, "a", session_timeout_ms=1_000_000), Client(world, "b", session_timeout_ms=12_000)
+    stable_group(world, a, b)
+    world.sleep(12_000)
+    a.join()
+    sync_all(world, a)
+    world.sleep(700_000)
+    again = Client(world, "b")
+    again.join()
+    a.join()
+    sync_all(world, a, again)
+    assert advised(world) == ()
+
+
+def test_a_very_short_session_is_told_at_once() -> None:
+    world = World()
+    a, b = Client(world, "a", session_timeout_ms=60_000), Client(world, "b", session_timeout_ms=6_000)
+    stable_group(world, a, b)
+    world.sleep(6_000)
+    a.join()
+    sync_all(world, a)
+    assert kinds(world) == [AdviceKind.SHORT_SESSION]
+
+
+def test_a_client_that_says_that_its_poll_timed_out_is_believed() -> None:
+    world = World()
+    a, b = pair(world)
+    b.leave("consumer poll timeout has expired.")
+    a.join()
+    sync_all(world, a)
+    (advice,) = advised(world)
+    assert (advice.kind, advice.setting) == (AdviceKind.POLL_INTERVAL, "max.poll.interval.ms")
+    assert "max.poll.records" in advice.text
+
+
+def test_a_member_that_only_beats_and_does_not_rejoin_exceeded_its_poll_interval() -> None:
+    world = World()
+    a, b = pair(world, rebalance_timeout_ms=20_000)
+    c = Client(world, "c", rebalance_timeout_ms=20_000)
+    c.join()
+    a.join()
+    for _ in range(5):
+        world.sleep(4_000)
+        b.heartbeat()
+    sync_all(world, a, c)
+    assert kinds(world) == [AdviceKind.REJOIN_TOO_LATE, AdviceKind.EAGER]
+    assert "did not rejoin within 20 s" in advised(world)[0].text
+
+
+def test_members_that_join_one_by_one_would_have_been_waited_for() -> None:
+    world = quick()
+    members: list[Client] = []
+    for name in "abcd":
+        members.append(Client(world, name))
+        members[-1].join()
+        world.sleep(1)
+        rebalanced(world, *members)
+        world.sleep(2_000)
+    (advice,) = advised(world)
+    assert (advice.kind, advice.setting) == (AdviceKind.ONE_BY_ONE, "group.initial.rebalance.delay.ms")
+    assert "rebalanced 4 times within 6.3 s" in advice.text
+    assert "above 7.0 s" in advice.text
+    told = [[each.kind for each in found] for _, found in advice_of(world.core.groups["g"].history)]
+    assert told == [[], [], [], [AdviceKind.ONE_BY_ONE]], "once is enough"
+
+
+def test_newcomers_one_by_one_in_an_old_group_are_told_to_start_together() -> None:
+    world = quick()
+    members = [Client(world, "old", session_timeout_ms=1_000_000)]
+    stable_group(world, *members)
+    world.sleep(600_000)
+    for name in "abc":
+        members.append(Client(world, name))
+        members[-1].join()
+        rebalanced(world, *members)
+        world.sleep(2_000)
+    (advice,) = advised(world)
+    assert (advice.kind, advice.setting) == (AdviceKind.ONE_BY_ONE, "")
+
+
+def test_a_restarted_member_is_offered_a_group_instance_id() -> None:
+    world = World()
+    a, b = pair(world)
+    b.leave("the consumer is being closed")
+    a.join()
+    sync_all(world, a)
+    world.sleep(3_000)
+    again = Client(world, "b")
+    again.join()
+    a.join()
+    sync_all(world, a, again)
+    (advice,) = advised(world)
+    assert (advice.kind, advice.setting) == (AdviceKind.RESTART, "group.instance.id")
+    assert "3.0 s" in advice.text
+
+
+def test_the_one_for_whom_everybody_waits_should_take_fewer_records() -> None:
+    world = World()
+    a, b = pair(world, session_timeout_ms=30_000)
+    c = Client(world, "c", protocols=("range",))
+    c.join()
+    a.join()
+    world.sleep(4_500)
+    b.join()
+    sync_all(world, a, b, c)
+    (advice,) = advised(world)
+    assert (advice.kind, advice.about) == (AdviceKind.SLOW_MEMBER, "b")
+
+
+def test_an_eager_group_that_stood_still_for_long_is_told_of_the_cooperative_one() -> None:
+    world = World()
+    a, b = pair(world, session_timeout_ms=30_000)
+    c = Client(world, "c")
+    c.join()
+    world.sleep(5_000)
+    a.join()
+    world.sleep(1_000)
+    b.join()
+    sync_all(world, a, b, c)
+    assert kinds(world) == [AdviceKind.EAGER]
+
+
+def test_a_slow_leader_is_named() -> None:
+    world = World()
+    a, b = pair(world)
+    c = Client(world, "c")
+    for each in (c, a, b):
+        each.join()
+    world.sleep(4_000)
+    sync_all(world, a, b, c)
+    (advice,) = advised(world)
+    assert advice.kind is AdviceKind.SLOW_LEADER
+    assert advice.about == world.core.groups["g"].leader
+    assert "took 4.0 s to assign" in advice.text
+
+
+def test_a_member_that_vanishes_between_join_and_sync_is_named() -> None:
+    world = World()
+    a, b = pair(world, rebalance_timeout_ms=8_000, session_timeout_ms=60_000)
+    c = Client(world, "c", rebalance_timeout_ms=8_000, session_timeout_ms=60_000)
+    c.join()
+    a.join()
+    b.join()
+    for each in (a, b, c):
+        each.joined()
+    leader = next(each for each in (a, b, c) if each.is_leader())
+    leader.sync({})
+    world.sleep(8_000)
+    leader.join()
+    sync_all(world, leader)
+    assert AdviceKind.DID_NOT_SYNC in kinds(world)
+
+
+def test_a_group_that_is_too_large_is_told_of_the_limit() -> None:
+    world = World()
+    a, b = pair(world)
+    world.config = GroupConfig(group_max_size=1)
+    world.restart()
+    a.join()
+    b.join()
+    sync_all(world, a)
+    assert AdviceKind.OVER_CAPACITY in kinds(world)
+    assert b.member_id not in world.core.groups["g"].members
+
+
+def test_two_processes_with_one_group_instance_id_fence_each_other() -> None:
+    def fenced(at_ms: int, instance: str) -> MemberFenced:
+        return MemberFenced(
+            group_id="g", at_ms=at_ms, member_id="m", group_instance_id=instance, by_member_id="n"
+        )
+
+    (advice,) = same_instance([fenced(1_000, "one"), fenced(2_000, "two"), fenced(4_000, "one")])
+    assert advice.about == "one"
+    assert "2 times within 3.0 s" in advice.text
+    assert same_instance([fenced(1_000, "one"), fenced(86_400_000, "one")]) == ()
+
+
+@pytest.mark.parametrize(
+    "ms, words",
+    [(7, "7 ms"), (4_240, "4.2 s"), (45_400, "45 s"), (119_000, "119 s"), (200_000, "3 min 20 s")],
+)
+def test_durations_are_told_in_the_unit_that_suits_them(ms: int, words: str) -> None:
+    assert duration(ms) == words
+
+
+def test_a_member_is_called_by_its_client_and_the_first_digits_of_its_id() -> None:
+    assert member_name("billing-1-3f2a91c0-11d0-4b7a-9c1e-2b9a4f2f8c11") == "billing-1-3f2a91c0"
+    assert member_name("odd one") == "odd one"
+    assert member_name("") == "somebody"
