@@ -138,8 +138,7 @@ class Broker:
         self.reactor.close()
         self.flusher.close()
         self.partitions.close()
-        self.journal.close()
-        self.data.close()
+        close_files(self.data, self.journal)
 
     # -- for the handlers -----------------------------------------------------------------------------------
 
@@ -178,6 +177,15 @@ def group_config(config: BrokerConfig) -> GroupConfig:
     """Return the part of the configuration that the group core knows."""
     known = {name: getattr(config, name) for name in GroupConfig.__struct_fields__ if hasattr(config, name)}
     return GroupConfig(**known)
+
+
+def close_files(data: DataDirectory, journal: Journal) -> None:
+    """Close every log, and only then let the journal go: until a log is synced, it is in the journal alone.
+
+    Raises: StorageError where a log failed; the journal is kept for the next start.
+    """
+    data.close()
+    journal.close()
 
 
 def new_cluster_id() -> str:
