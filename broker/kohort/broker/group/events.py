@@ -228,3 +228,26 @@ class GroupLoaded(Event, frozen=True, kw_only=True):
 
     generation_id: int
     members: int
+
+
+AnyEvent = (
+    MemberIdGiven
+    | MemberIdExpired
+    | MemberJoined
+    | MemberRejoined
+    | MemberLeft
+    | MemberExpired
+    | MemberFenced
+    | StaticMemberReturned
+    | MemberRefused
+    | RebalanceStarted
+    | RebalanceExtended
+    | JoinCompleted
+    | LeaderElected
+    | RebalanceCompleted
+    | GroupEmptied
+    | GroupDeleted
+    | OffsetsRemoved
+    | GroupLoaded
+)
+"""Every kind of event: what `msgspec` makes of one that was written as JSON."""

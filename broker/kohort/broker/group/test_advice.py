@@ -33,9 +33,14 @@ def quick() -> World:
     return World(GroupConfig(group_initial_rebalance_delay_ms=0))
 
 
-def pair(world: World, **options: int) -> tuple[Client, Client]:
+def pair(
+    world: World, session_timeout_ms: int = 10_000, rebalance_timeout_ms: int = 60_000
+) -> tuple[Client, Client]:
     """A stable group of two."""
-    a, b = Client(world, "a", **options), Client(world, "b", **options)
+    a, b = (
+        Client(world, name, session_timeout_ms=session_timeout_ms, rebalance_timeout_ms=rebalance_timeout_ms)
+        for name in "ab"
+    )
     stable_group(world, a, b)
     return a, b
 

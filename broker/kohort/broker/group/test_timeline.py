@@ -1,7 +1,12 @@
 """A story put together from events says what the core itself knows."""
 
+import msgspec
+import pytest
+
+from kohort.broker.group import Event
+from kohort.broker.group.events import AnyEvent
 from kohort.broker.group.test_world import Client, World, stable_group, sync_all
-from kohort.broker.group.timeline import Timeline
+from kohort.broker.group.timeline import Timeline, read_event
 
 
 def told(world: World, kept: int = 100) -> Timeline:
@@ -88,3 +93,28 @@ def test_a_static_member_that_returns_is_waited_for_under_its_new_id() -> None:
     again = Client(world, "s", instance="one")
     again.join()
     assert missing_by_events(world) == missing_by_core(world) == {a.member_id}
+
+
+def test_every_event_comes_back_from_its_json() -> None:
+    world = World()
+    a, s = Client(world, "a"), Client(world, "s", instance="one")
+    stable_group(world, a, s)
+    Client(world, "s", instance="one").join()
+    world.sleep(20_000)
+    assert len(world.events) > 8
+    assert [read_event(msgspec.json.encode(each)) for each in world.events] == world.events
+
+
+def test_every_kind_of_event_is_one_that_can_be_read() -> None:
+    def kinds(of: type[Event]) -> set[type[Event]]:
+        return {each for kind in of.__subclasses__() for each in (kind, *kinds(kind))}
+
+    can_happen = {each for each in kinds(Event) if not each.__subclasses__()}
+    assert set(AnyEvent.__args__) == can_happen
+
+
+@pytest.mark.parametrize(
+    "value", [b"", b"{", b"[]", b'{"event":"FromTheFuture","group_id":"g","at_ms":1}', b"\xff", b"{}"]
+)
+def test_what_is_no_event_that_is_known_is_passed_over(value: bytes) -> None:
+    assert read_event(value) is None

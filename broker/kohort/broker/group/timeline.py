@@ -2,7 +2,10 @@
 
 from collections import deque
 
+import msgspec
+
 from kohort.broker.group.events import (
+    AnyEvent,
     Cause,
     Event,
     GroupDeleted,
@@ -25,9 +28,19 @@ from kohort.broker.group.events import (
 )
 
 FENCED_KEPT = 32
+_DECODER = msgspec.json.Decoder(AnyEvent)
 _HERE = (MemberJoined, MemberRejoined)
 _GONE = (MemberLeft, MemberExpired, MemberIdExpired)
 _NEW_START = (GroupLoaded, GroupDeleted, GroupEmptied)
+
+
+def read_event(value: bytes) -> Event | None:
+    """Return an event as it stands in `__group_events`, None for what is none, or is of a newer kohort."""
+    try:
+        event: Event = _DECODER.decode(value)
+    except msgspec.DecodeError:  # Of which a kind or a value that is not known is one, too.
+        return None
+    return event
 
 
 class UnderWay:
