@@ -110,5 +110,5 @@ def _described_member(group: Group, member: Member, *, is_stable: bool) -> Descr
         client_id=member.client_id,
         client_host=member.client_host,
         member_metadata=(member.metadata(group.protocol_name) or b"") if is_stable else b"",
-        member_assignment=member.assignment,
+        member_assignment=b"" if group.are_assignments_void else member.assignment,
     )

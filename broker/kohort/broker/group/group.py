@@ -4,6 +4,7 @@ from collections import deque
 
 from kohort.broker.group.events import RebalanceReport
 from kohort.broker.group.member import Member
+from kohort.broker.group.partition import hash_table_place
 from kohort.broker.group.rebalance import Rebalance
 from kohort.broker.group.state import TRANSITIONS, GroupState
 from kohort.protocol.consumer import ConsumerProtocolSubscription
@@ -26,6 +27,7 @@ class Group:
     """
 
     __slots__ = (
+        "are_assignments_void",
         "awaiting_joins",
         "generation_id",
         "group_id",
@@ -44,6 +46,7 @@ class Group:
         "state",
         "state_since_ms",
         "static_members",
+        "subscribed_topics",
         "sync_deadline_ms",
     )
 
@@ -57,10 +60,12 @@ class Group:
         self.protocol_type: str | None = None
         self.protocol_name: str | None = None
         self.leader: str | None = None
+        self.subscribed_topics: frozenset[str] | None = None  # Of the last generation; None: who can tell?
         self.members: dict[str, Member] = {}
         self.static_members: dict[str, str] = {}
         self.protocol_counts: dict[str, int] = {}
         self.awaiting_joins = 0
+        self.are_assignments_void = False  # A sync phase was given up: Kafka shows none until the next.
         self.pending_members: dict[str, int] = {}  # Given ids (KIP-394), and when each expires.
         self.pending_syncs: dict[str, None] = {}  # In order, unlike a set: decisions shall not vary.
         self.join_deadline_ms: int | None = None
@@ -164,7 +169,11 @@ class Group:
         )
 
     def select_protocol(self) -> str:
-        """Return the protocol with most votes; each member votes for its first that all speak."""
+        """Return the protocol with most votes; each member votes for its first that all speak.
+
+        Where votes are equal it is the one that Kafka happens to choose, the first in a hash table: a group
+        that moves from one to the other shall not rebalance for it.
+        """
         everyone = len(self.members)
         votes: dict[str, int] = {}
         for member in self.members.values():
@@ -172,7 +181,7 @@ class Group:
                 each.name for each in member.protocols if self.protocol_counts[each.name] == everyone
             )
             votes[choice] = votes.get(choice, 0) + 1
-        return max(votes, key=lambda name: votes[name])
+        return max(votes, key=lambda name: (votes[name], -hash_table_place(name)))
 
     def update_protocols(self, member: Member, protocols: tuple[JoinGroupRequestProtocol, ...]) -> None:
         """Let the member speak these protocols from now on."""
@@ -192,11 +201,13 @@ class Group:
         """Return whether a member reads the topic; where nobody can tell, a consumer group does."""
         if self.protocol_type != CONSUMER:
             return False
-        topics = self.subscribed_topics()
-        return topics is None or topic in topics
+        return self.subscribed_topics is None or topic in self.subscribed_topics
 
-    def subscribed_topics(self) -> frozenset[str] | None:
-        """Return what the members of a consumer group read, or None where their bytes do not say."""
+    def read_subscriptions(self) -> None:
+        """Remember what the members of a consumer group read, from its new generation on."""
+        self.subscribed_topics = self._subscriptions()
+
+    def _subscriptions(self) -> frozenset[str] | None:
         if self.protocol_type != CONSUMER:
             return None
         topics: set[str] = set()

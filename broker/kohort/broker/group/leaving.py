@@ -33,7 +33,7 @@ def leave(turn: Turn, command: LeaveGroup) -> None:
 
 
 def _leave_together(turn: Turn, group: Group, identities: tuple[MemberIdentity, ...]) -> list[ErrorCode]:
-    """Return each one's error code; the group rebalances once for all who left."""
+    """Return each one's error code; the group rebalances once for all who left, unused ids included."""
     codes: list[ErrorCode] = []
     causes: list[Cause] = []
     for identity in identities:
@@ -43,7 +43,7 @@ def _leave_together(turn: Turn, group: Group, identities: tuple[MemberIdentity, 
             codes.append(error.code)
         else:
             codes.append(ErrorCode.NONE)
-            causes += [cause] if cause is not None else []
+            causes.append(cause)
     if ErrorCode.NONE in codes:
         _rebalance_without(turn, group, causes)
     return codes
@@ -55,20 +55,22 @@ def _rebalance_without(turn: Turn, group: Group, causes: list[Cause]) -> None:
         for cause in causes:
             group.rebalance.add_cause(cause)
         complete_join_if_all_joined(turn, group)
-    elif causes:
+    elif not group.is_empty:
         prepare_rebalance(turn, group, causes[0])
         if group.rebalance is not None:
             for cause in causes[1:]:
                 group.rebalance.add_cause(cause)
 
 
-def _leave_one(turn: Turn, group: Group, identity: MemberIdentity) -> Cause | None:
-    """Return the cause for a rebalance; None where it was but an unused id. Raises: ApiError."""
+def _leave_one(turn: Turn, group: Group, identity: MemberIdentity) -> Cause:
+    """Return the cause for a rebalance: for Kafka an unused id is one as well. Raises: ApiError."""
     member_id = identity.member_id
     if member_id in group.pending_members:
         del group.pending_members[member_id]
         turn.cancel_timer(SessionTimer(group.group_id, member_id))
-        return None
+        return Cause(
+            CauseKind.MEMBER_LEFT, turn.now_ms, member_id=member_id, reason=client_reason(identity.reason)
+        )
     if not member_id:  # An administrator removes a static member by its instance id alone.
         member_id = group.static_members.get(identity.group_instance_id or "", "")
         if not member_id:

@@ -69,7 +69,7 @@ def _expire(turn: Turn, group: Group) -> bool:
     if not _may_expire(group):
         return False
     retention_ms = turn.config.offsets_retention_ms
-    unread = None if group.is_empty else group.subscribed_topics()
+    unread = None if group.is_empty else group.subscribed_topics
     doomed = [
         (topic, partition)
         for topic, offsets in group.offsets.items()
@@ -85,7 +85,7 @@ def _may_expire(group: Group) -> bool:
     """Return whether the group lets offsets go at all (Kafka: offsetExpirationCondition)."""
     if group.is_empty:
         return True
-    return group.state is GroupState.STABLE and group.subscribed_topics() is not None
+    return group.state is GroupState.STABLE and group.subscribed_topics is not None
 
 
 def _is_expired(group: Group, value: OffsetCommitValue, now_ms: int, retention_ms: int) -> bool:

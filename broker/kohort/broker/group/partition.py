@@ -9,6 +9,12 @@ def coordinator_partition(group_id: str, partitions: int) -> int:
     return (0 if code == INT_MIN else abs(code)) % partitions
 
 
+def hash_table_place(text: str) -> int:
+    """Return where a Java HashMap of up to twelve strings keeps this one: it is iterated in that order."""
+    code = java_hash_code(text) & 0xFFFFFFFF
+    return (code ^ code >> 16) & 15
+
+
 def java_hash_code(text: str) -> int:
     """Return Java's String.hashCode: over UTF-16 units, wrapped to 32 bits with a sign."""
     units = memoryview(text.encode("utf-16-be", "surrogatepass"))

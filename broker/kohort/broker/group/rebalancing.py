@@ -52,6 +52,7 @@ def prepare_rebalance(turn: Turn, group: Group, cause: Cause) -> None:
         for member in group.members.values():
             if answer_sync(turn, member, sync_error(ErrorCode.REBALANCE_IN_PROGRESS)):
                 turn.extend_session(group, member)
+        group.are_assignments_void = True
         close_rebalance(turn, group, Outcome.RESTARTED)
     stop_waiting_for_syncs(turn, group)
     is_initial = group.is_empty
@@ -247,6 +248,7 @@ def _begin_generation(turn: Turn, group: Group, rebalance: Rebalance) -> None:
     """Answer every JoinGroup, and expect everybody's SyncGroup within the rebalance timeout."""
     group.generation_id += 1
     group.protocol_name = group.select_protocol()
+    group.read_subscriptions()
     group.become(GroupState.COMPLETING_REBALANCE, turn.now_ms)
     rebalance.join_completed_ms = turn.now_ms
     members = joined_members(group)

@@ -67,6 +67,8 @@ def _adopt(group: Group, value: GroupMetadataValue) -> None:
     for metadata in value.members:
         _adopt_member(group, value.protocol, metadata)
     group.leader = value.leader
+    group.read_subscriptions()
+    group.are_assignments_void = False
     state = GroupState.STABLE if value.members else GroupState.EMPTY
     if group.rebalance is not None:
         group.become(state, value.current_state_timestamp)

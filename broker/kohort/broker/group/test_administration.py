@@ -1,6 +1,6 @@
 from kohort.broker.group import DeleteGroup, DescribeGroup, ListGroups
 from kohort.broker.group.events import GroupDeleted
-from kohort.broker.group.test_world import Client, World, assignment, stable_group, subscription
+from kohort.broker.group.test_world import Client, World, assignment, stable_group, subscription, sync_all
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages import DeletableGroupResult, DescribedGroup, ListGroupsResponse
 
@@ -46,6 +46,22 @@ def test_a_group_that_rebalances_is_described_without_its_protocol() -> None:
     assert (group.group_state, group.protocol_data) == ("PreparingRebalance", "")
     assert [each.member_metadata for each in group.members] == [b"", b""]
     assert [each.member_assignment for each in group.members] == [assignment("t", 0), b""]
+
+
+def test_assignments_are_not_shown_once_a_sync_phase_was_given_up() -> None:
+    world = World()
+    a, b, c = Client(world, "a"), Client(world, "b"), Client(world, "c")
+    stable_group(world, a)
+    b.join()
+    a.join()
+    assert [each.member_assignment for each in described(world).members] == [assignment("t", 0), b""]
+    c.join()
+    assert described(world).group_state == "PreparingRebalance"
+    assert [each.member_assignment for each in described(world).members] == [b"", b"", b""]
+    a.join()
+    b.join()
+    sync_all(world, a, b, c)
+    assert all(each.member_assignment for each in described(world).members)
 
 
 def test_an_unknown_group_is_dead_and_from_version_6_an_error() -> None:

@@ -132,6 +132,14 @@ def test_members_vote_among_the_protocols_that_all_of_them_speak() -> None:
     assert world.core.groups["g"].protocol_name == "sticky"
 
 
+def test_equal_votes_go_to_the_protocol_that_kafka_would_take() -> None:
+    for first, second in (("range", "roundrobin"), ("roundrobin", "range")):
+        world = World()
+        a, b = Client(world, "a", protocols=(first, second)), Client(world, "b", protocols=(second, first))
+        stable_group(world, a, b)
+        assert world.core.groups["g"].protocol_name == "range"
+
+
 def test_a_group_moves_live_from_range_to_cooperative() -> None:
     world = World()
     a, b = Client(world, "a"), Client(world, "b")
@@ -211,7 +219,7 @@ def test_a_changed_subscription_rebalances_the_group() -> None:
     assert world.noted(RebalanceStarted)[-1].cause.kind is CauseKind.SUBSCRIPTION_CHANGED
     a.join()
     sync_all(world, a, b)
-    assert world.core.groups["g"].subscribed_topics() == frozenset({"t", "u"})
+    assert world.core.groups["g"].subscribed_topics == frozenset({"t", "u"})
 
 
 def test_a_member_that_missed_its_answer_gets_it_again_while_others_sync() -> None:

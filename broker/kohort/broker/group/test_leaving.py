@@ -102,6 +102,25 @@ def test_whoever_leaves_while_parked_is_told_that_it_is_unknown() -> None:
     sync_all(world, a)
 
 
+def test_an_unused_id_that_is_given_back_rebalances_a_stable_group_as_in_kafka() -> None:
+    world = World()
+    a, b = Client(world, "a"), Client(world, "b")
+    stable_group(world, a)
+    b.request_join()
+    response = b.joined()
+    assert response is not None
+    b.member_id = response.member_id
+    assert world.state() == "Stable"
+    assert b.leave("changed my mind") is ErrorCode.NONE
+    assert world.state() == "PreparingRebalance"
+    cause = world.noted(RebalanceStarted)[-1].cause
+    assert (cause.kind, cause.member_id, cause.reason) == (
+        CauseKind.MEMBER_LEFT,
+        b.member_id,
+        "changed my mind",
+    )
+
+
 def test_an_unused_id_can_be_given_back() -> None:
     world = World()
     a, b = Client(world, "a"), Client(world, "b")

@@ -173,6 +173,19 @@ def test_offsets_of_a_topic_that_the_group_reads_are_not_deleted() -> None:
     assert delete(world, ("t", 0)).topics[0].partitions[0].error_code == ErrorCode.NONE
 
 
+def test_what_a_group_reads_is_what_its_last_generation_subscribed_to() -> None:
+    world = World()
+    a, b = Client(world, "a", topics=("t",)), Client(world, "b", topics=("u",))
+    stable_group(world, a)
+    a.commit("t", 0, 1)
+    a.commit("u", 0, 1)
+    b.join()
+    codes = [each.partitions[0].error_code for each in delete(world, ("t", 0), ("u", 0)).topics]
+    assert codes == [ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC, ErrorCode.NONE], "b is not in a generation yet"
+    a.join()
+    assert delete(world, ("u", 0)).topics[0].partitions[0].error_code == ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+
+
 def test_offsets_of_other_groups_with_members_are_not_deleted() -> None:
     world = World()
     stable_group(world, Client(world, "a", protocol_type="connect"))

@@ -25,6 +25,7 @@ REFUSALS = {
     2: (ErrorCode.INVALID_REQUEST, "share groups are not supported"),
 }
 BATCHED_FROM = 4
+NO_ERROR = "NONE"  # What Kafka writes as the message of a success, before version 4.
 
 log = structlog.get_logger("kohort.group")
 
@@ -56,7 +57,7 @@ async def _when_ready(
 def _answer(
     broker: "Broker", message: FindCoordinatorRequest, version: int, code: ErrorCode
 ) -> FindCoordinatorResponse:
-    text: str | None = None
+    text = NO_ERROR if version < BATCHED_FROM else ""
     if message.key_type != GROUP:
         unknown = ErrorCode.INVALID_REQUEST, f"key type {message.key_type} is unknown"
         code, text = REFUSALS.get(message.key_type, unknown)

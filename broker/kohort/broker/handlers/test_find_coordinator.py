@@ -28,6 +28,15 @@ async def test_the_coordinator_is_ready_again_after_a_restart(tmp_path: Path) ->
         assert await committed(await find(broker)) == {}
 
 
+async def test_a_success_has_the_message_that_kafka_gives_it(tmp_path: Path) -> None:
+    async with running(tmp_path) as broker:
+        client = await find(broker)
+        found = await client.ask(FindCoordinatorRequest(coordinator_keys=(GROUP,)), FindCoordinatorResponse)
+        assert [each.error_message for each in found.coordinators] == [""]
+        old = await client.ask(FindCoordinatorRequest(key=GROUP), FindCoordinatorResponse, version=3)
+        assert old.error_message == "NONE"
+
+
 async def test_a_coordinator_that_loads_too_long_is_named_all_the_same(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         client = await find(broker)
