@@ -18,6 +18,8 @@ from kohort.broker.metadata import OFFSETS_TOPIC, BrokerState, EmbeddedMetadataS
 from kohort.broker.metadata.configs import follow_broker_config
 from kohort.broker.metadata.topics import ensure_offsets_topic
 from kohort.broker.partitions import FetchSessions, PartitionTable, ProducerIds
+from kohort.broker.partitions.cleaner import LogCleaner
+from kohort.broker.partitions.retention import LogRetention
 from kohort.broker.runtime.clock import Clock, SystemClock
 from kohort.broker.runtime.coordinators import Coordinators
 from kohort.broker.runtime.counters import BrokerCounters
@@ -89,6 +91,8 @@ class Broker:
         self.coordinators = Coordinators(self, nursery)
         self.group_events = GroupEventLog(self, nursery)
         self.lag = LagWatch(self)
+        self.cleaner = LogCleaner(self)
+        self.retention = LogRetention(self)
         self._listen = places.listen
         self._advertise = places.advertise
         self.advertised: tuple[str, int] = (places.listen.host, places.listen.port)
@@ -118,6 +122,8 @@ class Broker:
         self.coordinators.start()
         self._nursery.start_soon(self._checkpoint_regularly)
         self._nursery.start_soon(self.lag.run)
+        self._nursery.start_soon(self.cleaner.run)
+        self._nursery.start_soon(self.retention.run)
 
     async def _checkpoint_regularly(self) -> None:
         """Keep on disk from where each log is to be scanned after a crash."""
@@ -184,8 +190,7 @@ def close_files(data: DataDirectory, journal: Journal) -> None:
 
     Raises: StorageError where a log failed; the journal is kept for the next start.
     """
-    data.close()
-    journal.close()
+    data.close(when_sound=journal.close)
 
 
 def new_cluster_id() -> str:

@@ -107,7 +107,7 @@ def _is_overdue(dirty: Sequence[Segment], config: LogConfig, now_ms: int) -> boo
 
 
 class LogCleaning:
-    """One round over one log. Its methods block: for a worker thread. Each raises OSError, StorageError."""
+    """One round over one log. Its work blocks: for a worker thread."""
 
     def __init__(
         self,
@@ -161,7 +161,16 @@ class LogCleaning:
         """Yield one new segment after the other; each is to be swapped in before the next is asked for.
 
         Nothing is left of one that failed. A group in which all stays as it is has none.
+        Raises: StorageError.
         """
+        try:
+            yield from self._replacements()
+        except WireError as error:
+            raise StorageError(f"a batch of {self._directory} is damaged: {error}") from error
+        except OSError as error:
+            raise StorageError(f"{self._directory} cannot be compacted: {error}") from error
+
+    def _replacements(self) -> Iterator[Replacement]:
         if not self._segments:
             return
         aborted = find_aborted(self._all_segments)
@@ -204,7 +213,7 @@ class LogCleaning:
         for segment, bound in zip(self._segments, bounds, strict=True):
             if bound <= start:
                 continue
-            for header, batch, _ in self._guarded(segment):
+            for header, batch, _ in self._batches(segment):
                 if header.last_offset < start:
                     continue
                 if newest.is_full:
@@ -215,12 +224,6 @@ class LogCleaning:
                     newest.note(header, batch)
                 newest.latest = header.last_offset
             newest.latest = bound - 1  # A gap at a segment's end is clean.
-
-    def _guarded(self, segment: Segment) -> Iterator[tuple[BatchHeader, memoryview, bool]]:
-        try:
-            yield from self._batches(segment)
-        except WireError as error:
-            raise StorageError(f"a batch of {self._directory} is damaged: {error}") from error
 
     # -- writing ----------------------------------------------------------------------------------------
 
@@ -236,10 +239,7 @@ class LogCleaning:
             cleaned.file.sync()
             cleaned.finish()
             cleaned.close()
-        except WireError as error:
-            cleaned.remove()
-            raise StorageError(f"a batch of {self._directory} is damaged: {error}") from error
-        except (OSError, StorageError):
+        except (OSError, StorageError, WireError):
             cleaned.remove()
             raise
         return Replacement(cleaned, tuple(group))
@@ -302,7 +302,10 @@ def group_segments(
 
 
 def find_aborted(segments: Sequence[Segment]) -> list[AbortedTransaction]:
-    """Return the transactions that were aborted, those with data. Raises: OSError, StorageError."""
+    """Return the transactions that were aborted, those with data.
+
+    Raises: OSError, StorageError, WireError.
+    """
     begun: dict[int, int] = {}
     aborted: list[AbortedTransaction] = []
     for segment in segments:
@@ -315,10 +318,6 @@ def find_aborted(segments: Sequence[Segment]) -> list[AbortedTransaction]:
             first_offset = begun.pop(header.producer_id, None)
             if first_offset is None or not header.record_count:
                 continue
-            try:
-                kind = read_marker(segment.file.read_at(header.size_bytes, position))
-            except WireError as error:
-                raise StorageError(f"a marker at {header.base_offset} is damaged: {error}") from error
-            if kind is ControlType.ABORT:
+            if read_marker(segment.file.read_at(header.size_bytes, position)) is ControlType.ABORT:
                 aborted.append(AbortedTransaction(header.producer_id, first_offset, header.last_offset))
     return aborted

@@ -31,7 +31,7 @@ from kohort.storage.recovery import LoadedLog, LogLoader
 from kohort.storage.retention import removable_segments
 from kohort.storage.segment import Segment, StagedBatch, file_name
 from kohort.storage.staging import staged_batch
-from kohort.storage.swapping import promise, set_aside, take_place
+from kohort.storage.swapping import DoomedFiles, promise, set_aside, take_place
 
 _SNAPSHOTS_KEPT = 2
 
@@ -66,7 +66,7 @@ class PartitionLog(ReadableLog):
         self._failure: StorageError | None = None
         self._has_sync_failed = False
         self._is_closed = False
-        self._doomed: dict[str, int] = {}  # Which file is to be removed when; the soonest is the first.
+        self._doomed = DoomedFiles(file_system)
 
     @classmethod
     def open(
@@ -101,7 +101,7 @@ class PartitionLog(ReadableLog):
 
     @property
     def is_closed(self) -> bool:
-        """Whether the log was closed or deleted."""
+        """Whether the log takes and gives nothing any more."""
         return self._is_closed
 
     @property
@@ -343,8 +343,7 @@ class PartitionLog(ReadableLog):
             return
         self.log_start_offset = offset
         self._epochs.delete_before(offset)
-        bounds = [segment.base_offset for segment in self._segments[1:]]
-        count = sum(1 for bound in bounds if bound <= offset)
+        count = sum(segment.base_offset <= offset for segment in self._segments[1:])
         removed, self._segments = self._segments[:count], self._segments[count:]
         try:
             for segment in removed:
@@ -360,14 +359,7 @@ class PartitionLog(ReadableLog):
         """
         self._check_usable()
         try:
-            count = removable_segments(
-                self._segments,
-                self.config,
-                log_start_offset=self.log_start_offset,
-                log_end_offset=self.written_offset,
-                high_watermark=high_watermark,
-                now_ms=now_ms,
-            )
+            count = self._count_old_segments(high_watermark, now_ms)
             if not count:
                 return 0
             if count == len(self._segments):
@@ -379,19 +371,35 @@ class PartitionLog(ReadableLog):
         self._epochs.delete_before(self.log_start_offset)
         return count
 
+    def has_old_segments(self, high_watermark: int, now_ms: int) -> bool:
+        """Whether `delete_old_segments` would delete any. Any thread. Raises: StorageError."""
+        try:
+            return self._count_old_segments(high_watermark, now_ms) > 0
+        except OSError as error:
+            raise StorageError(f"{self.directory} cannot be read: {error}") from error
+
+    def _count_old_segments(self, high_watermark: int, now_ms: int) -> int:
+        return removable_segments(
+            self._segments,
+            self.config,
+            log_start_offset=self.log_start_offset,
+            log_end_offset=self.written_offset,
+            high_watermark=high_watermark,
+            now_ms=now_ms,
+        )
+
     def replace_segments(self, replacement: Replacement, now_ms: int) -> bool:
         """Let a cleaned segment take its place, and return True; False if what it stands for is gone.
 
         Blocking, and not while `write` runs. Raises: StorageError, after which the log has failed.
         """
         self._check_usable()
-        base_offset = replacement.cleaned.base_offset
         try:
             if not set(replacement.replaced) <= set(self._segments[:-1]):
                 replacement.cleaned.remove()
                 return False
-            promise(self.file_system, self._path, base_offset)
-            self._put_in_place(replacement.replaced, base_offset, now_ms)
+            promise(self.file_system, self._path, replacement.cleaned.base_offset)
+            self._put_in_place(replacement.replaced, replacement.cleaned.base_offset, now_ms)
             self.file_system.sync_directory(self._path)
         except OSError as error:
             raise self._fail(f"segments of {self.directory} cannot be replaced: {error}") from error
@@ -404,24 +412,18 @@ class PartitionLog(ReadableLog):
             doomed = set_aside(self.file_system, gone)
             new = () if promised is None else (take_place(self.file_system, self._path, promised),)
             self._segments = (*self._segments[:place], *new, *self._segments[place + len(gone) :])
-        for path in doomed:
-            self._doomed.pop(path, None)  # A file of that name, of an earlier round, has been overwritten.
-            self._doomed[path] = now_ms + self.config.file_delete_delay_ms
+        self._doomed.add(doomed, now_ms + self.config.file_delete_delay_ms)
 
     def remove_doomed_files(self, now_ms: int) -> int:
         """Return how many files were removed that nobody was to read any more. Raises: StorageError."""
-        due = [path for path, due_ms in self._doomed.items() if due_ms <= now_ms and not self._is_closed]
         try:
-            for path in due:
-                self.file_system.remove(path)
-                del self._doomed[path]
+            return self._doomed.remove_due(now_ms)
         except OSError as error:
             raise StorageError(f"old files of {self.directory} cannot be removed: {error}") from error
-        return len(due)
 
     @property
     def has_doomed_files(self) -> bool:
-        """Whether files wait to be removed."""
+        """Whether files wait for `remove_doomed_files`."""
         return bool(self._doomed)
 
     def expire_producers(self, now_ms: int, expiration_ms: int) -> int:

@@ -51,6 +51,31 @@ def set_aside(file_system: FileSystem, segments: Sequence[Segment]) -> list[str]
     return doomed
 
 
+class DoomedFiles:
+    """Files that stay for a while under names that nobody looks for. One thread adds, another may remove."""
+
+    def __init__(self, file_system: FileSystem) -> None:
+        self._file_system = file_system
+        self._due: dict[str, int] = {}  # The soonest is the first.
+
+    def __bool__(self) -> bool:
+        return bool(self._due)
+
+    def add(self, paths: Sequence[str], due_ms: int) -> None:
+        """Have the files removed at that time."""
+        for path in paths:
+            self._due.pop(path, None)  # A file of that name, of an earlier round, has been overwritten.
+            self._due[path] = due_ms
+
+    def remove_due(self, now_ms: int) -> int:
+        """Return how many files were removed, those whose time has come. Raises: OSError."""
+        due = [path for path, due_ms in list(self._due.items()) if due_ms <= now_ms]
+        for path in due:
+            self._file_system.remove(path)
+            self._due.pop(path, None)
+        return len(due)
+
+
 def take_place(file_system: FileSystem, directory: str, base_offset: int) -> Segment:
     """Return the segment that was promised, under its name from now on. Raises: OSError."""
     for suffix in _SUFFIXES:

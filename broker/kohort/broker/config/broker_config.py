@@ -4,6 +4,7 @@ Defaults and limits are those of org.apache.kafka.server.config and its neighbou
 where kohort's default is another one, `kafka_default` says Kafka's.
 """
 
+import sys
 from collections.abc import Mapping
 
 from kohort.broker.config.settings import Settings, setting
@@ -235,6 +236,9 @@ class BrokerConfig(Settings):
     log_retention_check_interval_ms: int = setting(
         LONG, 300000, "How often segments that may go are looked for.", at_least(1)
     )
+    log_initial_task_delay_ms: int = setting(
+        LONG, 30000, "How long after the start old segments are looked for the first time.", at_least(0)
+    )
     log_segment_delete_delay_ms: int = setting(
         LONG,
         60000,
@@ -321,6 +325,18 @@ class BrokerConfig(Settings):
         15000,
         "How long the cleaner sleeps when there is nothing to compact.",
         at_least(0),
+        read_only=False,
+    )
+    log_cleaner_io_max_bytes_per_second: float = setting(
+        DOUBLE,
+        sys.float_info.max,
+        "How many bytes the cleaner reads and writes in a second at most.",
+        read_only=False,
+    )
+    log_cleaner_dedupe_buffer_size: int = setting(
+        LONG,
+        134217728,
+        "The memory in which the cleaner keeps keys, 200 bytes for each; what finds no room waits.",
         read_only=False,
     )
     log_cleaner_min_cleanable_ratio: float = setting(

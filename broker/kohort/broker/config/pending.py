@@ -6,13 +6,8 @@ A test compares this list with what the code reads: whoever makes one work takes
 BROKER_WITHOUT_EFFECT = frozenset(
     [
         "broker.rack",
-        "log.cleaner.backoff.ms",
-        "log.cleaner.enable",
         "log.flush.start.offset.checkpoint.interval.ms",
-        "log.retention.check.interval.ms",
         "max.request.partition.size.limit",
-        "producer.id.expiration.check.interval.ms",
-        "producer.id.expiration.ms",
         "queued.max.request.bytes",
         "queued.max.requests",
         "request.timeout.ms",

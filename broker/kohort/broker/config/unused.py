@@ -51,9 +51,9 @@ _NAMES = """
     initial.broker.registration.timeout.ms inter.broker.listener.name internal.metadata.delete.delay.millis
     internal.metadata.log.segment.bytes internal.metadata.max.batch.size.in.bytes
     kafka.metrics.polling.interval.secs kafka.metrics.reporters leader.imbalance.check.interval.seconds
-    listener.security.protocol.map listeners log.cleaner.dedupe.buffer.size
-    log.cleaner.io.buffer.load.factor log.cleaner.io.buffer.size log.cleaner.io.max.bytes.per.second
-    log.cleaner.threads log.dir log.dir.failure.timeout.ms log.dirs log.initial.task.delay.ms
+    listener.security.protocol.map listeners
+    log.cleaner.io.buffer.load.factor log.cleaner.io.buffer.size
+    log.cleaner.threads log.dir log.dir.failure.timeout.ms log.dirs
     max.connection.creation.rate max.connections.per.ip.overrides metadata.log.dir
     metadata.log.max.record.bytes.between.snapshots metadata.log.max.snapshot.interval.ms
     metadata.log.segment.bytes metadata.log.segment.ms metadata.max.idle.interval.ms

@@ -49,6 +49,24 @@ PRODUCED_BYTES = Family(
 FETCHED_BYTES = Family("kohort_fetched_bytes_total", "counter", (), "Bytes of batches given to clients.")
 FLUSHES = Family("kohort_flush_seconds", "histogram", (), "How long a group commit took, with its sync.")
 FLUSH_FAILURES = Family("kohort_flush_failures_total", "counter", (), "Group commits that failed in a log.")
+CLEANER_ROUNDS = Family("kohort_log_cleaner_rounds_total", "counter", (), "Logs compacted, one a round.")
+CLEANER_SECONDS = Family("kohort_log_cleaner_seconds_total", "counter", (), "Time that compaction took.")
+CLEANER_READ = Family("kohort_log_cleaner_read_bytes_total", "counter", (), "Bytes that compaction read.")
+CLEANER_WRITTEN = Family(
+    "kohort_log_cleaner_written_bytes_total", "counter", (), "Bytes that compaction wrote."
+)
+CLEANER_DIRTY_RATIO = Family(
+    "kohort_log_cleaner_dirty_ratio_max", "gauge", (), "The dirty share of the dirtiest compacted log."
+)
+CLEANER_UNCLEANABLE = Family(
+    "kohort_log_cleaner_uncleanable_partitions", "gauge", (), "Logs that could not be compacted."
+)
+SEGMENTS_DELETED = Family(
+    "kohort_log_deleted_segments_total", "counter", (), "Segments deleted by retention."
+)
+PRODUCERS_EXPIRED = Family(
+    "kohort_expired_producers_total", "counter", (), "Idempotent producers forgotten since they were idle."
+)
 
 GROUPS = Family("kohort_groups", "gauge", ("state",), "Groups by their state.")
 GROUP_MEMBERS = Family("kohort_group_members", "gauge", (), "Members of all groups.")

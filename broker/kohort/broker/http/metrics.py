@@ -62,6 +62,15 @@ class BrokerCollector:
         yield one(families.FETCHED_BYTES, counters.fetched_bytes)
         yield histogram(families.FLUSHES, counters.flush_seconds)
         yield one(families.FLUSH_FAILURES, counters.flush_failures)
+        cleaning = counters.cleaning
+        yield one(families.CLEANER_ROUNDS, cleaning.rounds)
+        yield one(families.CLEANER_SECONDS, cleaning.seconds)
+        yield one(families.CLEANER_READ, cleaning.read_bytes)
+        yield one(families.CLEANER_WRITTEN, cleaning.written_bytes)
+        yield one(families.CLEANER_DIRTY_RATIO, cleaning.dirty_ratio_max)
+        yield one(families.CLEANER_UNCLEANABLE, cleaning.uncleanable)
+        yield one(families.SEGMENTS_DELETED, cleaning.deleted_segments)
+        yield one(families.PRODUCERS_EXPIRED, cleaning.expired_producers)
 
     def _groups(self) -> Iterator[Metric]:
         counters = self._view.counters

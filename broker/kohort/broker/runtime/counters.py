@@ -39,12 +39,40 @@ class Distribution:
         return buckets
 
 
+class CleaningCounters:
+    """What became of old data. The loop's thread only."""
+
+    __slots__ = (
+        "deleted_segments",
+        "dirty_ratio_max",
+        "expired_producers",
+        "read_bytes",
+        "rounds",
+        "seconds",
+        "uncleanable",
+        "written_bytes",
+    )
+
+    def __init__(self) -> None:
+        self.rounds = 0
+        self.seconds = 0.0
+        self.read_bytes = 0
+        self.written_bytes = 0
+        self.dirty_ratio_max = 0.0
+        """Of the dirtiest compacted log, when the cleaner last looked."""
+        self.uncleanable = 0
+        """Logs that the cleaner leaves alone since it could not read them."""
+        self.deleted_segments = 0
+        self.expired_producers = 0
+
+
 class BrokerCounters:
     """Every count since the start. The loop's thread only."""
 
     __slots__ = (
         "bytes_in",
         "bytes_out",
+        "cleaning",
         "connections_accepted",
         "connections_closed",
         "connections_refused",
@@ -96,6 +124,7 @@ class BrokerCounters:
         self.flush_seconds = Distribution(FLUSH_SECONDS)
         """How long each group commit took, the sync included."""
         self.flush_failures = 0
+        self.cleaning = CleaningCounters()
         self.offset_commits = 0
         """Offsets, not requests: one for each partition."""
         self.offset_fetches = 0

@@ -1,0 +1,175 @@
+"""Compaction beside the traffic: the dirtiest log first, read and written by a worker thread.
+
+The new segments take the old ones' places in the loop, between two writes of the log. Readers hold files,
+not names, and go on. Source: org.apache.kafka.storage.internals.log.LogCleaner, LogCleanerManager.
+"""
+
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+import structlog
+import trio
+
+from kohort.broker.partitions.pace import Pace
+from kohort.broker.partitions.partition import Partition
+from kohort.storage import PartitionLog, StorageError
+from kohort.storage.cleaning import CleaningPlan, LogCleaning, Replacement, plan_cleaning
+
+if TYPE_CHECKING:
+    from kohort.broker.broker import Broker
+
+BYTES_PER_KEY = 200  # What a key and its offset take in a dictionary, about.
+
+Result = TypeVar("Result")
+
+log = structlog.get_logger("kohort.cleaner")
+
+
+class Candidate(NamedTuple):
+    """A compacted log, and where readers of committed records stand in it."""
+
+    partition: Partition
+    log: PartitionLog
+    checkpoint: int | None
+    last_stable_offset: int
+
+
+class LogCleaner:
+    """Compacts one log at a time. All methods belong to the loop's thread."""
+
+    def __init__(self, broker: "Broker") -> None:
+        self._broker = broker
+        self._counters = broker.counters.cleaning
+        self._thread = trio.CapacityLimiter(1)
+        self._uncleanable: dict[Partition, PartitionLog] = {}
+
+    async def run(self) -> None:
+        """Compact what is dirty enough, again and again; what fails is logged and left alone."""
+        while True:
+            if self._broker.config.log_cleaner_enable:
+                while await self.clean_dirtiest():
+                    pass
+            await trio.sleep(self._broker.config.log_cleaner_backoff_ms / 1000)
+
+    async def clean_dirtiest(self) -> bool:
+        """Compact the log that needs it most; return False if none does."""
+        candidates = self._candidates()
+        now_ms = self._broker.clock.now_ms()
+        plans = await self._in_thread(partial(_plans, candidates, now_ms))
+        self._counters.dirty_ratio_max = max((plan.dirty_ratio for _, plan in plans), default=0.0)
+        due = [(candidate, plan) for candidate, plan in plans if plan.is_due(candidate.log.config)]
+        if not due:
+            return False
+        candidate, plan = max(due, key=lambda each: each[1].dirty_ratio)
+        try:
+            await self._clean(candidate, plan, now_ms)
+        except StorageError as error:
+            self._failed(candidate, error)
+        return True
+
+    def _candidates(self) -> list[Candidate]:
+        offsets = self._broker.data.cleaner_offsets
+        self._uncleanable = {
+            partition: failed
+            for partition, failed in self._uncleanable.items()
+            if partition.serving_log is failed and not partition.deleted
+        }
+        self._counters.uncleanable = len(self._uncleanable)
+        return [
+            Candidate(
+                partition,
+                partition.log,
+                offsets.get((partition.topic, partition.index)),
+                partition.last_stable_offset,
+            )
+            for partition in self._broker.partitions
+            if partition.error_code is None
+            and partition.serving_log is not None
+            and "compact" in partition.config.cleanup_policy
+            and partition not in self._uncleanable
+        ]
+
+    async def _clean(self, candidate: Candidate, plan: CleaningPlan, now_ms: int) -> None:
+        """Compact one log. Raises: StorageError."""
+        partition, counters = candidate.partition, self._counters
+        begin = time.monotonic()
+        config = self._broker.config
+        cleaning = LogCleaning.of(
+            candidate.log,
+            plan,
+            now_ms=now_ms,
+            keys_max=max(1, config.log_cleaner_dedupe_buffer_size // BYTES_PER_KEY),
+            progress=Pace(config.log_cleaner_io_max_bytes_per_second, partial(_check, candidate.log)),
+        )
+        replacements = cleaning.replacements()
+        while (replacement := await self._in_thread(lambda: next(replacements, None))) is not None:
+            if not await self._swap(candidate, replacement, now_ms):
+                return  # Its segments have gone by other means: the next round looks again.
+        save = partial(self._broker.data.save_cleaner_offset, partition.topic, partition.index)
+        await self._in_thread(lambda: save(cleaning.end_offset))
+        counters.rounds += 1
+        counters.seconds += time.monotonic() - begin
+        counters.read_bytes += cleaning.read_bytes
+        counters.written_bytes += cleaning.written_bytes
+        log.info(
+            "a log was compacted",
+            topic=partition.topic,
+            partition=partition.index,
+            end_offset=cleaning.end_offset,
+            read_bytes=cleaning.read_bytes,
+            written_bytes=cleaning.written_bytes,
+        )
+
+    async def _swap(self, candidate: Candidate, replacement: Replacement, now_ms: int) -> bool:
+        """Return whether the new segment has taken its place. Raises: StorageError."""
+        swapped: list[bool] = []
+
+        def swap() -> None:
+            swapped.append(candidate.log.replace_segments(replacement, now_ms))
+
+        await self._broker.partitions.between_writes(candidate.partition, swap)
+        return swapped == [True]
+
+    def _failed(self, candidate: Candidate, error: StorageError) -> None:
+        partition, failed = candidate.partition, candidate.log
+        if failed.is_closed or partition.deleted:
+            return  # Deleted, or opened again, while it was compacted: it was for nothing.
+        text = str(error)
+        log.error("a log can't be compacted", topic=partition.topic, partition=partition.index, error=text)
+        if failed.failure is not None:
+            partition.failed(failed.failure)
+        else:
+            self._uncleanable[partition] = failed
+
+    async def _in_thread(self, action: Callable[[], Result]) -> Result:
+        return await trio.to_thread.run_sync(action, limiter=self._thread)
+
+
+def _plans(candidates: list[Candidate], now_ms: int) -> list[tuple[Candidate, CleaningPlan]]:
+    """Return what of each log may be compacted; one whose files are in motion waits for the next look."""
+    plans: list[tuple[Candidate, CleaningPlan]] = []
+    for candidate in candidates:
+        try:
+            plan = plan_cleaning(
+                candidate.log.segments,
+                candidate.log.config,
+                checkpoint=candidate.checkpoint,
+                log_start_offset=candidate.log.log_start_offset,
+                log_end_offset=candidate.log.log_end_offset,
+                last_stable_offset=candidate.last_stable_offset,
+                now_ms=now_ms,
+            )
+        except (OSError, StorageError) as error:
+            log.warning("a log can't be looked at", topic=candidate.partition.topic, error=str(error))
+        else:
+            plans.append((candidate, plan))
+    return plans
+
+
+def _check(cleaned: PartitionLog) -> None:
+    """Raise where there is no more use in compacting the log. Raises: StorageError."""
+    trio.from_thread.check_cancelled()
+    if cleaned.is_closed:
+        raise StorageError(f"{cleaned.directory} was closed while it was compacted")

@@ -1,0 +1,155 @@
+"""What goes with time: old segments, the files of segments that went, producers that write no more.
+
+Source: org.apache.kafka.storage.internals.log.LogManager.cleanupLogs, UnifiedLog.
+"""
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import structlog
+import trio
+
+from kohort.broker.partitions.partition import Partition
+from kohort.storage import PartitionLog, StorageError
+
+if TYPE_CHECKING:
+    from kohort.broker.broker import Broker
+
+FILES_CHECK_SECONDS = 5
+
+log = structlog.get_logger("kohort.retention")
+
+
+class LogRetention:
+    """Looks at every log from time to time. All methods belong to the loop's thread."""
+
+    def __init__(self, broker: "Broker") -> None:
+        self._broker = broker
+        self._counters = broker.counters.cleaning
+        self._thread = trio.CapacityLimiter(1)
+
+    async def run(self) -> None:
+        """Do all of it, each in its interval, for as long as the broker runs."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._delete_segments_regularly)
+            nursery.start_soon(self._remove_files_regularly)
+            nursery.start_soon(self._expire_producers_regularly)
+
+    async def _delete_segments_regularly(self) -> None:
+        config = self._broker.config
+        await trio.sleep(config.log_initial_task_delay_ms / 1000)
+        while True:
+            await self.delete_old_segments()
+            await trio.sleep(self._broker.config.log_retention_check_interval_ms / 1000)
+
+    async def _remove_files_regularly(self) -> None:
+        while True:
+            await trio.sleep(FILES_CHECK_SECONDS)
+            await self.remove_files()
+
+    async def _expire_producers_regularly(self) -> None:
+        while True:
+            await trio.sleep(self._broker.config.producer_id_expiration_check_interval_ms / 1000)
+            await self.expire_producers()
+
+    # -- segments ---------------------------------------------------------------------------------------
+
+    async def delete_old_segments(self) -> int:
+        """Return how many segments of all logs went; logs that were not open yet are opened for it."""
+        count = 0
+        for partition in list(self._broker.partitions):
+            try:
+                if not partition.deleted and partition.error_code is None and _may_go(partition):
+                    count += await self._delete_old_segments_of(partition)
+            except StorageError as error:
+                self._failed(partition, error)
+        self._counters.deleted_segments += count
+        return count
+
+    async def _delete_old_segments_of(self, partition: Partition) -> int:
+        """Return how many segments went. Raises: StorageError."""
+        opened = partition.serving_log
+        if opened is None:
+            opened = (await self._broker.partitions.opened(partition.topic, partition.index)).log
+        high_watermark, now_ms = partition.high_watermark, self._broker.clock.now_ms()
+        look = partial(opened.has_old_segments, high_watermark, now_ms)
+        if not await trio.to_thread.run_sync(look, limiter=self._thread):
+            return 0
+        counts: list[int] = []
+
+        def delete() -> None:
+            if partition.serving_log is opened:
+                counts.append(opened.delete_old_segments(high_watermark, now_ms))
+
+        await self._broker.partitions.between_writes(partition, delete)
+        count = sum(counts)
+        log.info(
+            "old segments were deleted",
+            topic=partition.topic,
+            partition=partition.index,
+            segments=count,
+            log_start_offset=opened.log_start_offset,
+        )
+        return count
+
+    # -- files ------------------------------------------------------------------------------------------
+
+    async def remove_files(self) -> None:
+        """Remove the files of segments that went long enough ago."""
+        now_ms = self._broker.clock.now_ms()
+        for partition in list(self._broker.partitions):
+            serving_log = partition.serving_log
+            if serving_log is not None and serving_log.has_doomed_files:
+                remove = partial(serving_log.remove_doomed_files, now_ms)
+                try:
+                    await trio.to_thread.run_sync(remove, limiter=self._thread)
+                except StorageError as error:
+                    self._failed(partition, error)
+
+    # -- producers --------------------------------------------------------------------------------------
+
+    async def expire_producers(self) -> int:
+        """Return how many idempotent producers were forgotten: whoever wrote nothing for long."""
+        expiration_ms = self._broker.config.producer_id_expiration_ms
+        now_ms = self._broker.clock.now_ms()
+        count = 0
+        for partition in list(self._broker.partitions):
+            serving_log = partition.serving_log
+            if serving_log is None or not serving_log.producers.has_expired(now_ms, expiration_ms):
+                continue
+            try:
+                count += await self._expire_producers_of(partition, serving_log, now_ms, expiration_ms)
+            except StorageError as error:
+                self._failed(partition, error)
+        self._counters.expired_producers += count
+        return count
+
+    async def _expire_producers_of(
+        self, partition: Partition, opened: PartitionLog, now_ms: int, expiration_ms: int
+    ) -> int:
+        counts: list[int] = []
+
+        def expire() -> None:
+            counts.append(opened.expire_producers(now_ms, expiration_ms))
+
+        await self._broker.partitions.between_writes(partition, expire)
+        return sum(counts)
+
+    def _failed(self, partition: Partition, error: StorageError) -> None:
+        log.error(
+            "old data can't be looked after",
+            topic=partition.topic,
+            partition=partition.index,
+            error=str(error),
+        )
+        serving_log = partition.serving_log
+        if serving_log is not None and serving_log.failure is not None:
+            partition.failed(serving_log.failure)
+
+
+def _may_go(partition: Partition) -> bool:
+    """Whether anything of the partition's log may ever go: else it need not be opened for it."""
+    config = partition.config
+    if partition.opened:
+        return True
+    return "delete" in config.cleanup_policy and (config.retention_ms >= 0 or config.retention_bytes >= 0)
