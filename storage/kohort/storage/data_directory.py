@@ -6,7 +6,7 @@ each log was on the disk: a log that ends before has been robbed), `cleaner-offs
 Source: org.apache.kafka.storage.internals.log.LogManager, kafka.server.BrokerMetadataCheckpoint.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from threading import Lock
 from uuid import UUID
@@ -242,9 +242,10 @@ class DataDirectory:
         self.cleaner_offsets[topic, index] = offset
         self._replace(CLEANER_OFFSETS, encode_offset_checkpoint(dict(self.cleaner_offsets)))
 
-    def close(self) -> None:
+    def close(self, when_sound: Callable[[], None] = lambda: None) -> None:
         """Close every log and, if all went well, mark the shutdown as clean; let the lock go.
 
+        `when_sound` is called in between, once every log has all that is its own on the disk.
         Raises: StorageError of the first log that failed, after all were closed.
         """
         if self._lock is None:
@@ -261,6 +262,8 @@ class DataDirectory:
             self.checkpoint()
             # A log that was not opened at all, after an unclean shutdown, is still to be recovered.
             unknown = set(self._folder_names()) - self.logs.keys() - self._known_sound
+            if not failures:
+                when_sound()
             if not failures and not unknown:
                 self._replace(CLEAN_SHUTDOWN, _CLEAN_SHUTDOWN_CONTENT)
         finally:

@@ -32,12 +32,21 @@ class MemoryFile:
     def __init__(self, file_system: "MemoryFileSystem", number: int) -> None:
         self._file_system = file_system
         self._mirror: OsFile | None = None
+        self._empty: OsFile | None = None
         self.number = number
         self.content = bytearray()
 
     @property
     def file_descriptor(self) -> int:
-        """What `os.pread` and `os.sendfile` take: it shows the content from now on."""
+        """What `os.pread` and `os.sendfile` take: it shows the content from now on.
+
+        While reads fail it shows an empty file, as `os.pread` itself cannot be made to fail.
+        """
+        try:
+            self._file_system.before_read()
+        except OSError:
+            self._empty = OsFile(os.memfd_create("kohort"))
+            return self._empty.file_descriptor
         if self._mirror is None:
             self._mirror = OsFile(os.memfd_create("kohort"))
             self._mirror.write_at([self.content], 0)
@@ -48,7 +57,8 @@ class MemoryFile:
         return len(self.content)
 
     def read_at(self, size: int, position: int) -> bytes:
-        """Return up to `size` bytes from `position` on; fewer only at the end."""
+        """Return up to `size` bytes from `position` on; fewer only at the end. Raises: OSError if ordered."""
+        self._file_system.before_read()
         return bytes(self.content[position : position + size])
 
     def write_at(self, parts: Sequence[Buffer], position: int) -> None:
@@ -95,6 +105,9 @@ class MemoryFileSystem:
         self._names: dict[str, MemoryFile | None] = {}  # A folder is None.
         self._files: list[MemoryFile] = []
         self._locked: set[str] = set()
+
+    def before_read(self) -> None:
+        """Hear of every read of a file, to fail it by raising OSError."""
 
     def take_room(self, size: int) -> int:
         """Return what is left after `size` bytes more; below 0 when they do not fit."""

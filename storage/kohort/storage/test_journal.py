@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 
 from kohort.protocol.records import build_batch, iterate_records, read_header
-from kohort.storage import LogConfig, OsFileSystem, PartitionLog, StorageError
+from kohort.storage import DataDirectory, LogConfig, OsFileSystem, PartitionLog, StorageError
 from kohort.storage.filesystem import File, FileSystem, StrPath
 from kohort.storage.journal import JOURNAL_FILE, Entry, Journal
 from kohort.storage.memory_filesystem import MemoryFileSystem
@@ -236,3 +236,23 @@ def test_what_a_failed_sync_lost_is_written_again_although_the_log_shows_it() ->
     disk.remove(root / JOURNAL_FILE)
     after_power_failure = disk.after_crash(choose=lambda _: 0)
     assert values_of(open_log(root, file_system=after_power_failure)) == [b"one", b"two"]
+
+
+def test_the_journal_stays_until_every_log_has_its_own_on_the_disk() -> None:
+    """A power failure while the logs are being closed: what the journal alone had synced is taken from it."""
+    file_system = MemoryFileSystem()
+    directory = DataDirectory.open(Path("/data"), file_system)
+    journal = Journal(file_system, Path("/data"), 10_000)
+    log = directory.open_log("t", UUID(int=7), 0, LogConfig())
+    batch = build_batch([(1, None, b"kept", ())])
+    log.stage(batch, (read_header(batch),), 0)
+    log.write(sync=False)
+    journal.append([Entry(UUID(int=7), 0, [batch])])
+    begin = len(file_system.operations)
+    directory.close(when_sound=journal.close)
+    for operations in range(begin, len(file_system.operations) + 1):
+        survivor = file_system.after_crash(operations, lambda limit: 0)
+        directory = DataDirectory.open(Path("/data"), survivor)
+        found = directory.open_log("t", UUID(int=7), 0, LogConfig())
+        Journal(survivor, Path("/data"), 10_000).restore(found, 0)
+        assert found.log_end_offset == 1, f"lost behind operation {operations}"
