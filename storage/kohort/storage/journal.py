@@ -133,17 +133,22 @@ class Journal:
         return self._position + size_bytes + entries * _HEAD.size <= self._size_bytes
 
     def append(self, entries: Sequence[Entry]) -> None:
-        """Write the entries and return when they are on the disk. Blocks. Raises: StorageError."""
+        """Write the entries and return when they are on the disk. Blocks. Raises: StorageError.
+
+        One without batches is left out: it would end the journal for whoever reads it.
+        """
         with self._lock:
             if self.failure is not None:
                 raise self.failure
             try:
-                self._append(entries)
+                self._append([entry for entry in entries if entry.batches])
             except OSError as error:
                 self.failure = StorageError(f"{self._path} failed and is used no more: {error}")
                 raise self.failure from error
 
     def _append(self, entries: Sequence[Entry]) -> None:
+        if not entries:
+            return
         file = self._file or self._prepare()
         parts: list[Buffer] = []
         size = 0

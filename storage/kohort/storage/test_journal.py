@@ -256,3 +256,14 @@ def test_the_journal_stays_until_every_log_has_its_own_on_the_disk() -> None:
         found = directory.open_log("t", UUID(int=7), 0, LogConfig())
         Journal(survivor, Path("/data"), 10_000).restore(found, 0)
         assert found.log_end_offset == 1, f"lost behind operation {operations}"
+
+
+def test_a_log_with_nothing_to_write_does_not_end_the_journal(tmp_path: Path) -> None:
+    journal, idle, busy = Journal(OsFileSystem(), tmp_path), open_log(tmp_path, 0), open_log(tmp_path, 1)
+    commit(journal, busy, b"one", index=1)
+    journal.append([Entry(idle.topic_id, 0, idle.staged_batches())])
+    commit(journal, busy, b"two", index=1)
+    lose_unsynced_bytes(tmp_path, 0, 1)
+    reopened = open_log(tmp_path, 1)
+    assert Journal(OsFileSystem(), tmp_path).restore(reopened, 1) == 2
+    assert values_of(reopened) == [b"one", b"two"]
