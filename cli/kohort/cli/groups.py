@@ -24,9 +24,23 @@ from kohort.protocol.errors import ErrorCode
 GROUP_STATES = ("Empty", "PreparingRebalance", "CompletingRebalance", "Stable", "Dead")
 
 
-@click.group()
+class _Groups(click.Group):
+    """The subcommands here, and `explain`, which is imported when it is called: it brings the consumer."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [*super().list_commands(ctx), "explain"]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name == "explain":
+            from kohort.cli.explain import explain
+
+            return explain
+        return super().get_command(ctx, cmd_name)
+
+
+@click.group(cls=_Groups)
 def groups() -> None:
-    """List consumer groups, and describe their offsets and members."""
+    """List consumer groups, describe their offsets and members, explain their rebalances."""
 
 
 @groups.command("list")

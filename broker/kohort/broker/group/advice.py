@@ -92,6 +92,11 @@ def same_instance(fenced: Sequence[MemberFenced]) -> tuple[Advice, ...]:
     )
 
 
+def eager_stop_ms(report: RebalanceReport) -> int:
+    """Return how long the member that rejoined first read nothing: until the assignment came."""
+    return report.still_ms - min((each.waited_ms for each in report.waited_for if each.joined), default=0)
+
+
 def causes_of(report: RebalanceReport, kind: CauseKind) -> Iterator[Cause]:
     """Yield the causes of that kind, the one that began the rebalance first."""
     return (each for each in (report.cause, *report.further_causes) if each.kind is kind)
@@ -265,14 +270,15 @@ def _slow_member(report: RebalanceReport, _earlier: History) -> Advice | None:
 
 
 def _eager(report: RebalanceReport, _earlier: History) -> Advice | None:
-    stopped_long = report.still_ms >= LONG_STOP_MS and report.outcome is Outcome.STABLE
+    stop_ms = eager_stop_ms(report)
+    stopped_long = stop_ms >= LONG_STOP_MS and report.outcome is Outcome.STABLE
     if report.is_initial or not stopped_long or report.protocol_name not in EAGER or report.members < 2:
         return None
     return Advice(
         AdviceKind.EAGER,
         "partition.assignment.strategy",
-        f"{report.protocol_name} lets every member stop for the whole rebalance, here for "
-        f"{duration(report.still_ms)}. With cooperative-sticky only partitions that move stand still.",
+        f"{report.protocol_name} lets every member stop until the last has come, here for up to "
+        f"{duration(stop_ms)}. With cooperative-sticky only partitions that move stand still.",
     )
 
 

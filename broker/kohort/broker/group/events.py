@@ -7,6 +7,8 @@ from enum import Enum
 
 import msgspec
 
+GROUP_EVENTS_TOPIC = "__group_events"
+
 
 class CauseKind(Enum):
     """Why a rebalance began."""
@@ -75,8 +77,8 @@ class RebalanceReport(msgspec.Struct, frozen=True, kw_only=True):
     """A past rebalance, explained.
 
     `generation_id` is the one that it led to. `waited_for` has the slowest first. `still_ms` is the time
-    from the start to the assignment, in which an eager group reads nothing. `is_initial`: the group was
-    empty before, so it waited for more members on purpose.
+    from the start to the assignment: the longest that an eager group can read nothing. `is_initial`: the
+    group was empty before, so it waited for more members on purpose.
     """
 
     outcome: Outcome

@@ -208,12 +208,25 @@ def test_an_eager_group_that_stood_still_for_long_is_told_of_the_cooperative_one
     a, b = pair(world, session_timeout_ms=30_000)
     c = Client(world, "c")
     c.join()
-    world.sleep(5_000)
     a.join()
-    world.sleep(1_000)
+    world.sleep(5_000)
     b.join()
     sync_all(world, a, b, c)
-    assert kinds(world) == [AdviceKind.EAGER]
+    slow, eager = advised(world)
+    assert (slow.kind, eager.kind) == (AdviceKind.SLOW_MEMBER, AdviceKind.EAGER)
+    assert "for up to 5.0 s" in eager.text
+
+
+def test_members_that_read_on_until_the_last_came_did_not_stop() -> None:
+    world = World()
+    a, b = pair(world, session_timeout_ms=30_000)
+    c = Client(world, "c")
+    c.join()
+    world.sleep(6_000)
+    a.join()
+    b.join()
+    sync_all(world, a, b, c)
+    assert advised(world) == ()
 
 
 def test_a_slow_leader_is_named() -> None:

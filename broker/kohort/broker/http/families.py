@@ -77,7 +77,7 @@ OFFSET_COMMITS = Family("kohort_offset_commits_total", "counter", (), "Offsets c
 OFFSET_FETCHES = Family("kohort_offset_fetches_total", "counter", (), "Offsets asked for, one a partition.")
 REBALANCES = Family("kohort_rebalances_total", "counter", ("cause",), "Rebalances begun, by their cause.")
 REBALANCE_SECONDS = Family(
-    "kohort_rebalance_seconds", "histogram", (), "How long a rebalance let its group stand still."
+    "kohort_rebalance_seconds", "histogram", (), "How long rebalances took, from cause to assignment."
 )
 MEMBERS_EXPIRED = Family("kohort_members_expired_total", "counter", (), "Members that missed their timeout.")
 MEMBERS_FENCED = Family(

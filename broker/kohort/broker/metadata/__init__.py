@@ -1,8 +1,8 @@
 """What the cluster is: topics, partitions, brokers and configurations, behind one interface."""
 
+from kohort.broker.group.events import GROUP_EVENTS_TOPIC
 from kohort.broker.metadata.embedded import EmbeddedMetadataStore
 from kohort.broker.metadata.snapshot import (
-    GROUP_EVENTS_TOPIC,
     INTERNAL_TOPICS,
     OFFSETS_TOPIC,
     BrokerState,

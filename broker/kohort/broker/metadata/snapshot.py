@@ -8,8 +8,9 @@ from uuid import UUID
 
 import msgspec
 
+from kohort.broker.group.events import GROUP_EVENTS_TOPIC
+
 OFFSETS_TOPIC = "__consumer_offsets"
-GROUP_EVENTS_TOPIC = "__group_events"
 INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, "__transaction_state", "__share_group_state", GROUP_EVENTS_TOPIC})
 """Topics that the broker writes itself; consumers that subscribe by a pattern pass them over."""
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from kohort.broker.config import BrokerConfig
+from kohort.broker.group.events import GROUP_EVENTS_TOPIC
 from kohort.broker.metadata.snapshot import (
-    GROUP_EVENTS_TOPIC,
     OFFSETS_TOPIC,
     Mutation,
     Snapshot,

@@ -1,0 +1,212 @@
+"""`kohort groups explain`: why a group rebalanced, what that cost, and what to change."""
+
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from types import FrameType
+
+import click
+import msgspec
+
+from kohort.broker.group.advice import Advice, advice_of, advise, same_instance
+from kohort.broker.group.events import RebalanceReport, RebalanceStarted
+from kohort.broker.group.timeline import Timeline, UnderWay
+from kohort.cli.explain_source import EventReader, timeline_over_http
+from kohort.cli.explain_story import began, still_missing, story
+from kohort.cli.http_source import http_option
+from kohort.cli.options import API_TIMEOUT_MS, bootstrap_option, json_option, require_broker
+from kohort.cli.topics import open_admin
+from kohort.client import BrokerError, Consumer
+from kohort.client.config import ConsumerOptions
+from kohort.protocol.errors import ErrorCode
+
+REBALANCING = {"PreparingRebalance", "CompletingRebalance"}
+REMIND_SECONDS = 5.0
+HTTP_LOOK_SECONDS = 1.0
+
+
+@click.command()
+@click.argument("group_id", metavar="GROUP")
+@click.option(
+    "--last", "-n", type=click.IntRange(1), default=3, show_default=True, help="How many rebalances."
+)
+@click.option("--follow", "-f", is_flag=True, help="Go on with each rebalance as it happens, until Ctrl-C.")
+@http_option("Ask the broker over HTTP: what it has in memory. Without it __group_events is read.", None)
+@json_option
+@bootstrap_option
+def explain(*, group_id: str, last: int, follow: bool, http: str | None, as_json: bool, servers: str) -> None:
+    """Tell why GROUP rebalanced: cause, waits, moves, standstill, and what to change.
+
+    \b
+    kohort groups explain billing
+    kohort groups explain billing --follow
+    """
+    telling = _Telling(group_id, as_json=as_json)
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        if http is None:
+            _from_events(telling, servers, last, follow=follow)
+        else:
+            _over_http(telling, http, last, follow=follow)
+    except KeyboardInterrupt:
+        if not follow:
+            raise  # With --follow that is how one ends it.
+
+
+def _over_http(telling: "_Telling", http: str, last: int, *, follow: bool) -> None:
+    telling.all(timeline_over_http(http, telling.group_id), last)
+    while follow:
+        time.sleep(HTTP_LOOK_SECONDS)
+        telling.news(timeline_over_http(http, telling.group_id))
+
+
+def _from_events(telling: "_Telling", servers: str, last: int, *, follow: bool) -> None:
+    with Consumer(**_options(servers)) as consumer:
+        reader = EventReader(consumer, telling.group_id)
+        timeline = reader.read_back(last)
+        if timeline.under_way is not None and not _is_rebalancing(servers, telling.group_id):
+            timeline.under_way = None  # The broker was stopped in the middle of it.
+        if not timeline.reports and timeline.under_way is None:
+            _check_that_it_exists(servers, telling.group_id)
+        telling.all(timeline, last)
+        while follow:
+            for event in reader.more():
+                timeline.add(event)
+                if isinstance(event, RebalanceStarted):
+                    telling.begins(timeline.under_way)
+            telling.news(timeline)
+
+
+def _options(servers: str) -> ConsumerOptions:
+    return {
+        "bootstrap_servers": require_broker(servers),
+        "client_id": "kohort-cli",
+        "default_api_timeout_ms": API_TIMEOUT_MS,
+        "allow_auto_create_topics": False,
+    }
+
+
+def _is_rebalancing(servers: str, group_id: str) -> bool:
+    try:
+        with open_admin(servers) as admin:
+            return admin.describe_groups(group_id)[group_id].state in REBALANCING
+    except BrokerError as error:
+        if error.code is ErrorCode.GROUP_ID_NOT_FOUND:
+            return False
+        raise
+
+
+def _check_that_it_exists(servers: str, group_id: str) -> None:
+    """Return if there is such a group. Raises: BrokerError."""
+    try:
+        with open_admin(servers) as admin:
+            admin.describe_groups(group_id)
+    except BrokerError as error:
+        if error.code is ErrorCode.GROUP_ID_NOT_FOUND:
+            raise BrokerError(error.code, f"Group {group_id} not found.") from None
+        raise
+
+
+class _Telling:
+    """What was told already, and in which form."""
+
+    def __init__(self, group_id: str, *, as_json: bool) -> None:
+        self.group_id = group_id
+        self._as_json = as_json
+        self._told = (-1, -1)  # When the newest rebalance ended that was told, and its generation.
+        self._reminded = time.monotonic()
+
+    def all(self, timeline: Timeline, last: int) -> None:
+        """Tell the last rebalances, and the one under way."""
+        told = advice_of(timeline.reports)[-last:]
+        shared = same_instance(timeline.fenced)
+        if self._as_json:
+            click.echo(msgspec.json.encode(self._as_object(told, timeline.under_way, shared)))
+        else:
+            self._print(self._lines(told, timeline.under_way, shared))
+        if timeline.reports:
+            self._told = _place_of(timeline.reports[-1])
+
+    def _lines(
+        self,
+        told: list[tuple[RebalanceReport, tuple[Advice, ...]]],
+        under_way: UnderWay | None,
+        shared: tuple[Advice, ...],
+    ) -> Iterator[str]:
+        if not told and under_way is None:
+            yield f"{self.group_id}: no rebalance is known."
+        for report, advice in told:
+            yield from story(report, advice)
+            yield ""
+        if under_way is not None:
+            yield from began(under_way)
+            yield from still_missing(under_way, _now_ms())
+        for each in shared:
+            yield f"What to change: {each.text}"
+
+    def _as_object(
+        self,
+        told: list[tuple[RebalanceReport, tuple[Advice, ...]]],
+        under_way: UnderWay | None,
+        shared: tuple[Advice, ...],
+    ) -> dict[str, object]:
+        return {
+            "group_id": self.group_id,
+            "rebalances": [_report_object(report, advice) for report, advice in told],
+            "under_way": None if under_way is None else _under_way_object(under_way),
+            "advice": shared,
+        }
+
+    def begins(self, under_way: UnderWay | None) -> None:
+        """Tell that a rebalance has begun."""
+        self._reminded = time.monotonic()
+        if under_way is not None and not self._as_json:
+            self._print(began(under_way))
+
+    def news(self, timeline: Timeline) -> None:
+        """Tell the rebalances that are over since the last time, and now and then who is missing."""
+        reports = list(timeline.reports)
+        for place, report in enumerate(reports):
+            if _place_of(report) > self._told:
+                self._told = _place_of(report)
+                advice = advise(report, reports[:place])
+                if self._as_json:
+                    click.echo(msgspec.json.encode(_report_object(report, advice)))
+                else:
+                    self._print([*story(report, advice), ""])
+        under_way = timeline.under_way
+        if under_way is not None and time.monotonic() - self._reminded >= REMIND_SECONDS:
+            self._reminded = time.monotonic()
+            if not self._as_json:
+                self._print(still_missing(under_way, _now_ms()))
+
+    def _print(self, lines: list[str] | Iterator[str]) -> None:
+        for line in lines:
+            click.echo(line)
+        sys.stdout.flush()
+
+
+def _place_of(report: RebalanceReport) -> tuple[int, int]:
+    return report.started_ms + report.still_ms, report.generation_id
+
+
+def _report_object(report: RebalanceReport, advice: tuple[Advice, ...]) -> dict[str, object]:
+    return {**msgspec.structs.asdict(report), "advice": advice}
+
+
+def _under_way_object(under_way: UnderWay) -> dict[str, object]:
+    return {
+        "cause": under_way.cause,
+        "started_ms": under_way.started_ms,
+        "is_assigning": under_way.is_assigning,
+        "missing": [{"member_id": each, "since_ms": since} for each, since in under_way.missing.items()],
+    }
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _interrupt(signum: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt

@@ -1,0 +1,94 @@
+"""Where `kohort groups explain` learns what happened: the topic `__group_events`, or the broker over HTTP."""
+
+import time
+from collections.abc import Iterable, Iterator
+
+import click
+import msgspec
+
+from kohort.broker.group import Event, GroupView, coordinator_partition
+from kohort.broker.group.events import GROUP_EVENTS_TOPIC
+from kohort.broker.group.timeline import Timeline, UnderWay, read_event
+from kohort.cli.http_source import group_json
+from kohort.client import BrokerError, Consumer, ConsumerRecord, RequestTimeoutError, TopicPartition
+from kohort.protocol.errors import ErrorCode
+
+LOOK_BACK = (2_000, 20_000, 200_000)
+"""How many records to look at, behind which everything is: most groups have rebalanced of late."""
+POLL_MS = 500
+SILENCE_SECONDS_MAX = 15.0
+EARLIER_KEPT = 16
+"""Rebalances before those that are asked for: advice looks back."""
+
+
+class EventReader:
+    """Reads one group's events by way of a consumer without a group."""
+
+    def __init__(self, consumer: Consumer, group_id: str) -> None:
+        """Find the partition. Raises: click.ClickException where this broker keeps no events."""
+        self._consumer = consumer
+        self._key = group_id.encode()
+        try:
+            count = len(consumer.partitions_for(GROUP_EVENTS_TOPIC))
+        except BrokerError as error:
+            if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise
+            raise click.ClickException(
+                f"there is no topic {GROUP_EVENTS_TOPIC}: no group has done anything yet, the broker has "
+                "kohort.group.events.enable=false (then try --http), or it is not kohort"
+            ) from None
+        self._partition = TopicPartition(GROUP_EVENTS_TOPIC, coordinator_partition(group_id, count))
+        consumer.assign(self._partition)
+
+    def read_back(self, wanted: int) -> Timeline:
+        """Return the newest rebalances, `wanted` at least if there are as many."""
+        partition = self._partition
+        start = self._consumer.beginning_offsets(partition)[partition]
+        end = self._consumer.end_offsets(partition)[partition]
+        kept = wanted + EARLIER_KEPT
+        for count in (*LOOK_BACK, end - start):
+            begin = max(start, end - count)
+            timeline = Timeline(kept)
+            for event in self._between(begin, end):
+                timeline.add(event)
+            if begin == start or len(timeline.reports) == kept:
+                break
+        return timeline
+
+    def more(self) -> list[Event]:
+        """Return the group's events that have come since; none after a moment without any."""
+        return self._events_in(self._consumer.poll(timeout_ms=POLL_MS))
+
+    def _between(self, begin: int, end: int) -> Iterator[Event]:
+        self._consumer.seek(self._partition, begin)
+        deadline = time.monotonic() + SILENCE_SECONDS_MAX
+        while begin < end:
+            records = self._consumer.poll(timeout_ms=POLL_MS)
+            if records:
+                begin = records[-1].offset + 1
+                deadline = time.monotonic() + SILENCE_SECONDS_MAX
+            elif time.monotonic() > deadline:
+                raise RequestTimeoutError(f"{self._partition} cannot be read up to its end at offset {end}")
+            yield from self._events_in(records)
+
+    def _events_in(self, records: Iterable[ConsumerRecord]) -> list[Event]:
+        found = (read_event(each.value or b"") for each in records if each.key == self._key)
+        return [each for each in found if each is not None]
+
+
+def timeline_over_http(http: str, group_id: str) -> Timeline:
+    """Return what the broker has in memory of the group. Raises: NetworkError, click.ClickException."""
+    view = msgspec.json.decode(group_json(http, group_id), type=GroupView)
+    timeline = Timeline(max(len(view.history), 1))
+    timeline.reports.extend(view.history)
+    if view.rebalance is not None:
+        under_way = UnderWay(view.rebalance.cause, view.rebalance.started_ms)
+        under_way.is_assigning = view.state == "CompletingRebalance"
+        missing = view.rebalance.waits_for_member_ids
+        if under_way.is_assigning and view.leader is not None:
+            missing = (view.leader,)
+        under_way.missing = dict.fromkeys(missing, view.rebalance.started_ms)
+        under_way.last_seen_ms = {each.member_id: each.last_seen_ms for each in view.members}
+        under_way.deadline_ms = view.rebalance.deadline_ms
+        timeline.under_way = under_way
+    return timeline

@@ -1,0 +1,170 @@
+"""A rebalance as a short story."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from kohort.broker.group.advice import EAGER, Advice, eager_stop_ms
+from kohort.broker.group.events import Cause, CauseKind, Move, Outcome, RebalanceReport, Waited
+from kohort.broker.group.timeline import UnderWay
+from kohort.broker.group.words import duration, member_name
+
+WAITS_TOLD = 3
+MOVES_TOLD = 8
+MISSING_TOLD = 8
+CAUSES_TOLD = 4
+
+_OUTCOMES = {
+    Outcome.STABLE: "stable after",
+    Outcome.EMPTY: "empty after",
+    Outcome.RESTARTED: "began anew after",
+}
+_WHO_DID = {
+    CauseKind.MEMBER_JOINED: "{who} joined",
+    CauseKind.MEMBER_LEFT: "{who} left",
+    CauseKind.MEMBER_EXPIRED: "{who} missed its session timeout: nothing was heard of it for {after}",
+    CauseKind.MEMBER_DID_NOT_SYNC: "{who} joined, but did not sync in time",
+    CauseKind.LEADER_REJOINED: "{who}, the leader, rejoined",
+    CauseKind.TOPIC_METADATA_CHANGED: "{who}, the leader, saw topics or partitions change",
+    CauseKind.SUBSCRIPTION_CHANGED: "{who} changed its subscription",
+    CauseKind.OWNERSHIP_CHANGED: "{who} gave up partitions that are another's now (cooperative)",
+    CauseKind.PROTOCOLS_CHANGED: "{who} changed its assignors",
+    CauseKind.STATIC_MEMBER_REPLACED: "{who} came back under its group.instance.id in the middle of it",
+    CauseKind.OVER_CAPACITY: "the group was loaded with more members than group.max.size",
+}
+
+
+def clock_time(at_ms: int) -> str:
+    """Return the local time to the second."""
+    return datetime.fromtimestamp(at_ms / 1000).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+
+
+def story(report: RebalanceReport, advice: Sequence[Advice]) -> list[str]:
+    """Return the lines about a rebalance that is over."""
+    lines = [
+        f"{clock_time(report.started_ms)}  generation {report.generation_id}, "
+        f"{_OUTCOMES[report.outcome]} {duration(report.still_ms)}",
+        f"  Cause: {cause_words(report.cause)}.",
+    ]
+    lines += _further(report.further_causes)
+    lines.append(f"  Joining took {duration(report.join_ms)}{_waits(report)}.")
+    if report.outcome is Outcome.STABLE:
+        lines.append(
+            f"  Assigning took {duration(report.sync_ms)}: {member_name(report.leader or '')} leads "
+            f"{_members(report.members)}, {report.protocol_name}."
+        )
+        lines += _stand_still(report)
+    lines += [f"  What to change: {each.text}" for each in advice]
+    return lines
+
+
+def began(under_way: UnderWay) -> list[str]:
+    """Return the line about a rebalance that has just begun."""
+    return [f"{clock_time(under_way.started_ms)}  a rebalance began: {cause_words(under_way.cause)}."]
+
+
+def still_missing(under_way: UnderWay, now_ms: int) -> list[str]:
+    """Return the lines about a rebalance under way: who is missing, and since when."""
+    passed = duration(max(now_ms - under_way.started_ms, 0))
+    if not under_way.missing:
+        wait = "everyone is here; a new group waits a moment for more members"
+        return [f"  Under way for {passed}: {wait}."]
+    if under_way.is_assigning:
+        (leader, since_ms), *_ = under_way.missing.items()
+        waited = duration(max(now_ms - since_ms, 0))
+        return [
+            f"  Under way for {passed}: everyone has joined; {member_name(leader)} assigns since {waited}."
+        ]
+    count = len(under_way.missing)
+    lines = [f"  Under way for {passed}: it still waits for {count} member{'' if count == 1 else 's'}."]
+    for member_id, since_ms in list(under_way.missing.items())[:MISSING_TOLD]:
+        waited = duration(max(now_ms - since_ms, 0))
+        seen_ms = under_way.last_seen_ms.get(member_id)
+        heard = "" if seen_ms is None else f", last heard of {duration(max(now_ms - seen_ms, 0))} ago"
+        lines.append(f"    {member_name(member_id)}: for {waited}{heard}")
+    if count > MISSING_TOLD:
+        lines.append(f"    and {count - MISSING_TOLD} more")
+    return lines
+
+
+def cause_words(cause: Cause) -> str:
+    """Return what happened, by whom, and the client's own reason."""
+    who = cause.group_instance_id or member_name(cause.member_id)
+    words = _WHO_DID[cause.kind].format(who=who, after=duration(cause.after_ms))
+    return f'{words} ("{cause.reason.rstrip(".")}")' if cause.reason else words
+
+
+def _further(causes: Sequence[Cause]) -> list[str]:
+    lines = [f"  Meanwhile: {cause_words(each)}." for each in causes[:CAUSES_TOLD]]
+    if len(causes) > CAUSES_TOLD:
+        lines.append(f"  Meanwhile: {len(causes) - CAUSES_TOLD} more of the kind.")
+    return lines
+
+
+def _waits(report: RebalanceReport) -> str:
+    if not report.waited_for:
+        return ": a new group waits for more members" if report.is_initial and report.join_ms else ""
+    told = ", ".join(map(_wait, report.waited_for[:WAITS_TOLD]))
+    more = len(report.waited_for) - WAITS_TOLD
+    return f": it waited for {told}" + (f" and {more} more" if more > 0 else "")
+
+
+def _wait(waited: Waited) -> str:
+    vain = "" if waited.joined else ", in vain"
+    return f"{member_name(waited.member_id)} ({duration(waited.waited_ms)}{vain})"
+
+
+def _members(count: int) -> str:
+    return f"{count} member{'' if count == 1 else 's'}"
+
+
+def _stand_still(report: RebalanceReport) -> list[str]:
+    """Return what moved and for how long nobody read it."""
+    lines = []
+    if report.protocol_name in EAGER and not report.is_initial:
+        stop = duration(eager_stop_ms(report))
+        lines.append(f"  {report.protocol_name} stops everyone: the first to rejoin read nothing for {stop}.")
+    if not report.moves:
+        return [*lines, "  No partition moved."]
+    lines.append(f"  {_moved(report)}:")
+    by_way: dict[tuple[str | None, str | None], list[Move]] = {}
+    for move in report.moves:
+        by_way.setdefault((move.from_member_id, move.to_member_id), []).append(move)
+    for (before, after), moves in list(by_way.items())[:MOVES_TOLD]:
+        lines.append(f"    {_partitions(moves)}  {_owner(before)} -> {_owner(after)}  {_longest(moves)}")
+    if len(by_way) > MOVES_TOLD:
+        lines.append(f"    and {sum(map(len, list(by_way.values())[MOVES_TOLD:]))} more")
+    return lines
+
+
+def _moved(report: RebalanceReport) -> str:
+    count = len(report.moves)
+    partitions = f"{count} partition{'' if count == 1 else 's'}"
+    if report.is_initial:
+        return f"{partitions} found a reader"
+    return f"{partitions} moved, read by nobody for up to {_longest(report.moves)}"
+
+
+def _owner(member_id: str | None) -> str:
+    return "nobody" if member_id is None else member_name(member_id)
+
+
+def _longest(moves: Sequence[Move]) -> str:
+    return duration(max(each.still_ms for each in moves))
+
+
+def _partitions(moves: Sequence[Move]) -> str:
+    """Return the partitions by topic, neighbours as a range: `orders 0-3,7`."""
+    topics: dict[str, list[int]] = {}
+    for move in moves:
+        topics.setdefault(move.topic, []).append(move.partition)
+    return "; ".join(f"{topic} {_ranges(sorted(indexes))}" for topic, indexes in topics.items())
+
+
+def _ranges(indexes: Sequence[int]) -> str:
+    ranges: list[list[int]] = []
+    for index in indexes:
+        if ranges and index == ranges[-1][1] + 1:
+            ranges[-1][1] = index
+        else:
+            ranges.append([index, index])
+    return ",".join(str(low) if low == high else f"{low}-{high}" for low, high in ranges)
