@@ -74,6 +74,9 @@ bench: $(STAMP)  ## Run every benchmark.
 fuzz: $(STAMP)  ## Throw random and mutated bytes at everything that decodes.
 	@$(PY) -m tests.fuzz.wire $(ARGS)
 
+sim: $(STAMP)  ## Simulate groups, network and disk from a seed. SEED=7, or SEEDS=200 for many.
+	@$(PY) -m tests.simulation $(if $(SEED),--seed $(SEED)) $(if $(SEEDS),--seeds $(SEEDS)) $(ARGS)
+
 docs: $(STAMP)  ## Write the tables in docs/ anew from what the code declares.
 	@$(PY) docs/tables.py
 

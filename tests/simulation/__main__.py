@@ -1,0 +1,89 @@
+"""Runs seeds: `python -m tests.simulation --seed 7`, `python -m tests.simulation --seeds 200`."""
+
+import argparse
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+from tests.simulation.world import Outcome, Shape, World
+
+TRACE_LINES_TOLD = 30
+
+
+def main() -> int:
+    """Return 0 where everything held in every seed."""
+    options = _options()
+    shape = Shape(options.members, options.groups, options.seconds * 1_000)
+    seeds = range(options.first, options.first + options.seeds) if options.seed is None else [options.seed]
+    outcomes: list[Outcome] = []
+    began = time.perf_counter()
+    for seed in seeds:
+        world = World(seed, shape)
+        try:
+            outcomes.append(world.run())
+        except BaseException:
+            _tell(seed, options, world)
+            raise
+        if options.trace:
+            Path(options.trace).write_text("\n".join(world.trace) + "\n")
+    _summarise(outcomes, time.perf_counter() - began)
+    return 0
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
+    parser.add_argument("--seed", type=int, help="run this seed alone")
+    parser.add_argument("--seeds", type=int, default=20, help="run that many seeds")
+    parser.add_argument("--first", type=int, default=0, help="the first of them")
+    parser.add_argument("--members", type=int, default=100)
+    parser.add_argument("--groups", type=int, default=8)
+    parser.add_argument("--seconds", type=int, default=300, help="of simulated time in which things go wrong")
+    parser.add_argument("--trace", help="write what happened, line by line, to this file")
+    return parser.parse_args()
+
+
+def _tell(seed: int, options: argparse.Namespace, world: World) -> None:
+    """Say how to see a failure again."""
+    sys.stderr.write("\n".join(world.trace[-TRACE_LINES_TOLD:]))
+    defaults = Shape()
+    sizes = ""
+    if (options.members, options.groups, options.seconds * 1_000) != (
+        defaults.members,
+        defaults.groups,
+        defaults.faults_ms,
+    ):
+        sizes = f' ARGS="--members {options.members} --groups {options.groups} --seconds {options.seconds}"'
+    sys.stderr.write(f"\n\nto see it again: make sim SEED={seed}{sizes}\n\n")
+
+
+def _summarise(outcomes: list[Outcome], seconds: float) -> None:
+    injected: Counter[str] = Counter()
+    checked: Counter[str] = Counter()
+    for outcome in outcomes:
+        injected.update(outcome.injected)
+        checked.update(outcome.checked)
+    _table("faults injected", injected)
+    _table("what was checked", checked)
+    simulated = sum(outcome.simulated_ms for outcome in outcomes) / 1_000
+    settled = max(outcome.settled_ms for outcome in outcomes) // 1_000
+    speed = f"{simulated:,.0f} simulated seconds in {seconds:,.1f} s: {simulated / seconds:,.0f} a second"
+    say(f"{len(outcomes)} seeds, {speed}; the slowest group was stable after {settled} s")
+    if len(outcomes) == 1:
+        say(f"the trace's SHA-256: {outcomes[0].trace_digest}")
+
+
+def say(text: str) -> None:
+    """Write a line to standard output."""
+    sys.stdout.write(f"{text}\n")
+
+
+def _table(title: str, counts: Counter[str]) -> None:
+    say(title)
+    for name, count in sorted(counts.items(), key=lambda each: -each[1]):
+        say(f"  {count:>12,}  {name}")
+    say(f"  {sum(counts.values()):>12,}  in all\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,233 @@
+"""The books: what was promised to whom. Each entry is checked when it is made, and after every load.
+
+The rules are stated here once more, from the protocol and not from the core's code.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+
+from kohort.broker.group import GroupState, coordinator_partition
+from kohort.broker.group.group import Group
+from kohort.broker.group.reports import assigned_partitions
+from kohort.broker.runtime.shard import Shard
+from kohort.protocol.errors import ErrorCode
+from kohort.protocol.messages import (
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupResponse,
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+    SyncGroupRequest,
+    SyncGroupResponse,
+)
+from kohort.protocol.schema import Message
+from tests.simulation.network import Sent
+
+NOBODY = -1
+OUT = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID)
+
+Key = tuple[str, str, int]
+"""A group, a topic, a partition."""
+
+GroupOf = Callable[[str], Group | None]
+
+
+class Violation(Exception):
+    """Something that must hold does not."""
+
+
+class Kept:
+    """What is known of one partition's committed offset: which writes were asked for, what was promised."""
+
+    __slots__ = ("offset", "orders", "promised")
+
+    def __init__(self) -> None:
+        self.orders: dict[str, int] = {}  # By the commit's token, which is its metadata.
+        self.promised = NOBODY  # The order of the newest write that somebody was told of.
+        self.offset = -1
+
+    def promise(self, order: int) -> None:
+        """Somebody knows of that write: from now on it, or a later one, must be found."""
+        self.promised = order
+        self.orders = {token: each for token, each in self.orders.items() if each >= order}
+
+
+class Books:
+    """What every request asked for, and what it was told."""
+
+    def __init__(self, shards: int, note: Callable[[str], None]) -> None:
+        self.checked: Counter[str] = Counter()
+        self._shards = shards
+        self._note = note
+        self._order = 0
+        self._kept: dict[Key, Kept] = {}
+        self._floors: dict[Sent, dict[Key, int]] = {}
+        self._gone: set[tuple[str, str]] = set()  # Who was told that it is no member (any more).
+        self._synced: dict[str, int] = {}  # The newest generation that was handed out, by group.
+        self._owners: dict[tuple[str, int], dict[tuple[str, int], str]] = {}
+        self._parts: dict[tuple[str, int, str], bytes] = {}
+
+    def expect(self, rule: str, holds: bool, detail: Callable[[], str]) -> None:
+        """Count that `rule` was looked at. Raises: Violation where it does not hold."""
+        self.checked[rule] += 1
+        if not holds:
+            raise Violation(f"{rule}: {detail()}")
+
+    # -- asked --------------------------------------------------------------------------------------------
+
+    def asked(self, sent: Sent, groups: GroupOf) -> None:
+        """A request reaches its handler: note what its answer may be."""
+        message = sent.message
+        self._order += 1
+        sent.order = self._order
+        if isinstance(message, HeartbeatRequest):
+            group = groups(message.group_id)
+            sent.allowed = group is None or _is_current(group, message.member_id, message.generation_id)
+        elif isinstance(message, OffsetCommitRequest):
+            sent.allowed = self._may_commit(message, groups(message.group_id))
+            for key, token, _ in _writes(message):
+                self._kept.setdefault(key, Kept()).orders[token] = sent.order
+        elif isinstance(message, OffsetFetchRequest):
+            self._floors[sent] = {
+                key: self._kept[key].promised for key in _wanted(message) if key in self._kept
+            }
+
+    def _may_commit(self, message: OffsetCommitRequest, group: Group | None) -> bool:
+        generation_id = message.generation_id_or_member_epoch
+        if generation_id < 0:
+            return group is None or not group.members
+        return (
+            group is not None
+            and _is_current(group, message.member_id, generation_id)
+            and group.state is not GroupState.COMPLETING_REBALANCE
+            and (message.group_id, message.member_id) not in self._gone
+            and generation_id >= self._synced.get(message.group_id, 0)
+        )
+
+    # -- answered -----------------------------------------------------------------------------------------
+
+    def answered(self, sent: Sent, message: Message) -> None:
+        """An answer goes out: check it against what was asked, and note what it promises."""
+        self.expect("every request is answered at most once", sent.reply is None, lambda: f"{sent.message}")
+        match message:
+            case HeartbeatResponse():
+                asked = sent.message
+                assert isinstance(asked, HeartbeatRequest)
+                alive = message.error_code in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS)
+                rule = "only members of this generation live"
+                self.expect(rule, sent.allowed or not alive, lambda: f"{asked}")
+                self._note_gone(asked.group_id, asked.member_id, message.error_code)
+            case JoinGroupResponse() if message.members:
+                rule = "only the leader is told who else is in"
+                self.expect(rule, message.leader == message.member_id, lambda: f"{message}")
+            case SyncGroupResponse():
+                self._synced_answer(sent, message)
+            case OffsetCommitResponse():
+                self._committed(sent, message)
+            case OffsetFetchResponse():
+                self._fetched(sent, message)
+
+    def _note_gone(self, group_id: str, member_id: str, code: int) -> None:
+        if code in OUT:
+            self._gone.add((group_id, member_id))
+
+    def _synced_answer(self, sent: Sent, message: SyncGroupResponse) -> None:
+        asked = sent.message
+        assert isinstance(asked, SyncGroupRequest)
+        self._note_gone(asked.group_id, asked.member_id, message.error_code)
+        if message.error_code != ErrorCode.NONE:
+            return
+        group_id, generation_id = asked.group_id, asked.generation_id
+        owner = asked.group_instance_id or asked.member_id
+        part = self._parts.setdefault((group_id, generation_id, owner), message.assignment)
+        rule = "a generation's assignment never changes"
+        self.expect(rule, part == message.assignment, lambda: f"{owner} in {group_id}, {generation_id}")
+        owners = self._owners.setdefault((group_id, generation_id), {})
+        for partition in assigned_partitions(message.assignment):
+            first = owners.setdefault(partition, owner)
+            rule = "no partition has two owners in one generation"
+            self.expect(
+                rule,
+                first == owner,
+                lambda first=first, partition=partition: f"{partition} of {group_id}: {first} and {owner}",  # type: ignore[misc]  # bound defaults
+            )
+        self._synced[group_id] = max(generation_id, self._synced.get(group_id, 0))
+
+    def _committed(self, sent: Sent, message: OffsetCommitResponse) -> None:
+        asked = sent.message
+        assert isinstance(asked, OffsetCommitRequest)
+        codes = {
+            (asked.group_id, topic.name, each.partition_index): each.error_code
+            for topic in message.topics
+            for each in topic.partitions
+        }
+        for key, _, offset in _writes(asked):
+            if codes[key] != ErrorCode.NONE:
+                self._note_gone(asked.group_id, asked.member_id, codes[key])
+                continue
+            self.expect("a fenced member commits nothing", sent.allowed, lambda: f"{asked}")
+            kept = self._kept[key]
+            if sent.order > kept.promised:
+                rule = "a group's offsets never go back"
+                self.expect(rule, offset >= kept.offset, lambda kept=kept: f"{kept.offset} before {asked}")  # type: ignore[misc]  # a bound default
+                kept.offset = offset
+                kept.promise(sent.order)
+
+    def _fetched(self, sent: Sent, message: OffsetFetchResponse) -> None:
+        floors = self._floors.pop(sent)
+        for group in message.groups:
+            for topic in group.topics:
+                for each in topic.partitions:
+                    key = (group.group_id, topic.name, each.partition_index)
+                    if key in floors:
+                        self._check_kept(key, each.metadata or "", floors[key])
+                        order = self._kept[key].orders.get(each.metadata or "", NOBODY)
+                        if order > self._kept[key].promised:  # Whoever was shown it counts on it.
+                            self._kept[key].promise(order)
+                            self._kept[key].offset = each.committed_offset
+
+    # -- after a load ---------------------------------------------------------------------------------------
+
+    def loaded(self, shard: Shard) -> None:
+        """Check what a shard found in its log: everything promised is there. Nobody is gone for good."""
+        self._gone = {each for each in self._gone if self._shard_of(each[0]) != shard.index}
+        self._note(f"shard {shard.index} loaded: {sorted(shard.core.groups)}")
+        self.check_offsets(shard.index, shard.core.groups)
+
+    def check_offsets(self, index: int, groups: Mapping[str, Group]) -> None:
+        """Check that all promised offsets of that shard are there."""
+        for key, kept in self._kept.items():
+            group_id, topic, partition = key
+            if kept.promised != NOBODY and self._shard_of(group_id) == index:
+                group = groups.get(group_id)
+                value = None if group is None else group.offsets.get(topic, {}).get(partition)
+                self._check_kept(key, "" if value is None else value.metadata, kept.promised)
+
+    def _check_kept(self, key: Key, token: str, floor: int) -> None:
+        order = self._kept[key].orders.get(token, NOBODY)
+        rule = "what was acknowledged survives"
+        self.expect(rule, order >= floor, lambda: f"{key}: found {token!r} ({order}), promised {floor}")
+
+    def _shard_of(self, group_id: str) -> int:
+        return coordinator_partition(group_id, self._shards)
+
+
+def _is_current(group: Group, member_id: str, generation_id: int) -> bool:
+    return member_id in group.members and generation_id == group.generation_id
+
+
+def _writes(message: OffsetCommitRequest) -> Iterable[tuple[Key, str, int]]:
+    """Yield what a commit writes: where, its token, the offset."""
+    for topic in message.topics:
+        for each in topic.partitions:
+            key = (message.group_id, topic.name, each.partition_index)
+            yield key, each.committed_metadata or "", each.committed_offset
+
+
+def _wanted(message: OffsetFetchRequest) -> Iterable[Key]:
+    for group in message.groups:
+        for topic in group.topics or ():
+            for index in topic.partition_indexes:
+                yield group.group_id, topic.name, index

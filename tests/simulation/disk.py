@@ -1,0 +1,50 @@
+"""The virtual disk: the storage room's file system in memory, with faults ordered by the seed."""
+
+from collections.abc import Callable
+
+from kohort.storage.memory_filesystem import MemoryFileSystem
+
+Choose = Callable[[int], int]
+
+
+class VirtualDisk:
+    """The disk of the one machine. Its file system is another one after each crash."""
+
+    def __init__(self, choose: Choose) -> None:
+        self.file_system = MemoryFileSystem()
+        self.latency_ms = 1
+        self._choose = choose
+
+    @property
+    def operations(self) -> int:
+        """How many changes the file system has seen since it was last made."""
+        return len(self.file_system.operations)
+
+    def fill(self, left_bytes: int) -> None:
+        """Let only that much more be written."""
+        self.file_system.room_bytes = left_bytes
+
+    def fail_sync(self, after: int) -> None:
+        """Let a sync fail soon, and lose what it should have kept."""
+        self.file_system.syncs_until_failure = after
+
+    def heal(self) -> None:
+        """Let everything work again."""
+        self.file_system.room_bytes = None
+        self.file_system.syncs_until_failure = None
+        self.latency_ms = 1
+
+    def lose_power(self, operations: int) -> None:
+        """Keep what a machine finds that died behind so many operations: what was not synced is at risk."""
+        self._become(self.file_system.after_crash(operations, self._choose))
+
+    def lose_process(self, operations: int) -> None:
+        """Keep what was written up to there; what was not synced is as much at risk as before."""
+        survivor = MemoryFileSystem()
+        for operation in self.file_system.operations[:operations]:
+            survivor.note(operation)
+        self._become(survivor)
+
+    def _become(self, survivor: MemoryFileSystem) -> None:
+        survivor.room_bytes = self.file_system.room_bytes
+        self.file_system = survivor

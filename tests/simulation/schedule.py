@@ -1,0 +1,129 @@
+"""Virtual time: what happens when, and the broker's own coroutines and worker threads driven by it.
+
+Nothing in here waits. The next entry of the heap is taken, the clock jumps to its time, it is run.
+"""
+
+import heapq
+from collections.abc import Callable, Coroutine, Generator
+from types import SimpleNamespace
+from typing import Any, Protocol, TypeVar
+
+T = TypeVar("T")
+
+START_MS = 1_700_000_000_000
+Action = Callable[[], None]
+
+
+class Schedule:
+    """The clock, and a heap of what is still to happen; entries of the same time run in order."""
+
+    def __init__(self) -> None:
+        self.time_ms = START_MS
+        self.entries_run = 0
+        self._heap: list[tuple[int, int, Action]] = []
+        self._sequence = 0
+
+    def now_ms(self) -> int:
+        """Return the virtual time: this is the broker's `Clock`."""
+        return self.time_ms
+
+    def after(self, delay_ms: int, action: Action) -> None:
+        """Let `action` run when `delay_ms` have passed."""
+        self._sequence += 1
+        heapq.heappush(self._heap, (self.time_ms + delay_ms, self._sequence, action))
+
+    def at(self, time_ms: int, action: Action) -> None:
+        """Let `action` run at that time, now if it has passed."""
+        self._sequence += 1
+        heapq.heappush(self._heap, (max(time_ms, self.time_ms), self._sequence, action))
+
+    def run_until(self, time_ms: int) -> None:
+        """Run everything that is due up to and at that time."""
+        heap, pop = self._heap, heapq.heappop
+        count = 0
+        while heap and heap[0][0] <= time_ms:
+            self.time_ms, _, action = pop(heap)
+            action()
+            count += 1
+        self.entries_run += count
+        self.time_ms = time_ms
+
+
+class Pause:
+    """What a coroutine awaits to let virtual time pass."""
+
+    def __init__(self, delay_ms: int) -> None:
+        self.delay_ms = delay_ms
+
+    def __await__(self) -> Generator["Pause", None, None]:
+        yield self
+
+
+class Tasks:
+    """A nursery of one process: its coroutines are resumed while it lives, and dropped when it dies."""
+
+    def __init__(self, schedule: Schedule) -> None:
+        self._schedule = schedule
+        self.alive = True
+
+    def start_soon(self, function: Callable[..., Coroutine[Any, Any, object]], *arguments: object) -> None:
+        """Run the coroutine function as a task of its own."""
+        task = function(*arguments)
+        self._schedule.after(0, lambda: self._resume(task))
+
+    def _resume(self, task: Coroutine[Any, Any, object]) -> None:
+        if not self.alive:
+            task.close()
+            return
+        try:
+            pause = task.send(None)
+        except StopIteration:
+            return
+        assert isinstance(pause, Pause), f"a task waits for {pause!r}, which the simulation cannot give it"
+        self._schedule.after(pause.delay_ms, lambda: self._resume(task))
+
+
+class Process(Protocol):
+    """What virtual threads need of the process that they belong to."""
+
+    schedule: Schedule
+
+    def work_ms(self) -> int:
+        """Return how long a worker thread takes for what it was given."""
+        ...
+
+    def when_alive(self, delay_ms: int, action: Action) -> None:
+        """Run `action` later, unless the process has died by then."""
+        ...
+
+
+class VirtualWorker:
+    """A pool of one thread: work is done later, one after another."""
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+        self._free_at_ms = 0
+
+    def submit(self, function: Callable[..., None], *arguments: object) -> None:
+        """Do it once what was submitted before is done."""
+        schedule = self._process.schedule
+        self._free_at_ms = max(self._free_at_ms, schedule.time_ms) + self._process.work_ms()
+        self._process.when_alive(self._free_at_ms - schedule.time_ms, lambda: function(*arguments))
+
+    def shutdown(self, **_options: bool) -> None:
+        """Drop what has not begun."""
+
+
+def virtual_trio(process: Callable[[], Process]) -> SimpleNamespace:
+    """Return what stands for the module `trio` where the broker's code asks it to wait."""
+
+    async def sleep(seconds: float) -> None:
+        await Pause(round(seconds * 1000))
+
+    async def run_sync(function: Callable[..., T], *arguments: object) -> T:
+        await Pause(process().work_ms())
+        result = function(*arguments)
+        await Pause(0)
+        return result
+
+    return SimpleNamespace(sleep=sleep, to_thread=SimpleNamespace(run_sync=run_sync))

@@ -1,0 +1,393 @@
+"""One life of the broker: its real parts on the virtual disk, in virtual time, without sockets and threads.
+
+Real are the handlers, the coordinators and shards with their cores, the flusher, the journal, the table
+of partitions and their logs. Stand-ins are what would wait or decide by the machine: the reactor (rounds
+begin in virtual time), trio and the worker threads (`schedule`), the metadata (they never change by
+themselves), and where a flush runs, which the flusher decides by measuring.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Protocol, cast
+from unittest import mock
+from uuid import UUID
+
+from kohort.broker.broker import close_files, group_config
+from kohort.broker.config import BrokerConfig
+from kohort.broker.group import Event, coordinator_partition
+from kohort.broker.group.group import Group
+from kohort.broker.handlers import (
+    delete_groups,
+    heartbeat,
+    join_group,
+    leave_group,
+    offset_commit,
+    offset_fetch,
+    sync_group,
+)
+from kohort.broker.metadata import Mutation, Snapshot
+from kohort.broker.partitions import PartitionTable
+from kohort.broker.partitions import table as table_module
+from kohort.broker.runtime import coordinators as coordinators_module
+from kohort.broker.runtime import shard as shard_module
+from kohort.broker.runtime.coordinators import Coordinators
+from kohort.broker.runtime.counters import BrokerCounters
+from kohort.broker.runtime.flusher import Flusher, Job
+from kohort.broker.runtime.request import Request
+from kohort.broker.runtime.shard import Shard, ShardState
+from kohort.broker.runtime.timers import Timers
+from kohort.protocol.messages import (
+    DeleteGroupsRequest,
+    HeartbeatRequest,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    OffsetCommitRequest,
+    OffsetFetchRequest,
+    SyncGroupRequest,
+)
+from kohort.protocol.schema import Message
+from kohort.storage import DataDirectory, StorageError
+from kohort.storage.journal import Journal
+from tests.simulation.disk import VirtualDisk
+from tests.simulation.network import Link, Sent
+from tests.simulation.schedule import Action, Pause, Schedule, Tasks, VirtualWorker, virtual_trio
+
+if TYPE_CHECKING:
+    import trio
+
+    from kohort.broker.broker import Broker
+    from kohort.broker.runtime.reactor import Reactor
+
+ROOT = Path("/data")
+NODE_ID = 1
+JOURNAL_BYTES = 64 * 1024
+INLINE_LOAD_BYTES = 4 * 1024
+CHECKPOINT_INTERVAL_MS = 60_000
+ROUND_DELAYS_MS = (0, 0, 0, 1, 2)
+NEVER_MS = 1 << 62
+
+Handler = Callable[..., Message | None]
+HANDLERS: dict[type[Message], Handler] = {
+    HeartbeatRequest: heartbeat.handle,
+    JoinGroupRequest: join_group.handle,
+    SyncGroupRequest: sync_group.handle,
+    LeaveGroupRequest: leave_group.handle,
+    OffsetCommitRequest: offset_commit.handle,
+    OffsetFetchRequest: offset_fetch.handle,
+    DeleteGroupsRequest: delete_groups.handle,
+}
+
+
+class Metadata:
+    """The cluster's metadata: it outlives the broker, and changes when the simulation says so."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self._watchers: list[Callable[[Snapshot, Snapshot], None]] = []
+
+    def snapshot(self) -> Snapshot:
+        """Return the newest metadata."""
+        return self._snapshot
+
+    def watch(self, watcher: Callable[[Snapshot, Snapshot], None]) -> Callable[[], None]:
+        """Tell `watcher` of each change until the returned function is called."""
+        self._watchers.append(watcher)
+
+        def unwatch() -> None:
+            if watcher in self._watchers:
+                self._watchers.remove(watcher)
+
+        return unwatch
+
+    def apply(self, mutation: Mutation) -> None:
+        """Change it at once."""
+        before, self._snapshot = self._snapshot, self._snapshot.after(mutation)
+        for watcher in tuple(self._watchers):
+            watcher(before, self._snapshot)
+
+    def forget_watchers(self) -> None:
+        """The broker that watched has died."""
+        self._watchers.clear()
+
+
+class Unheard:
+    """Stands for `__group_events`: nothing that a group decides depends on that topic."""
+
+    def note(self, event: Event) -> None:
+        """Let it go."""
+
+
+class Witness(Protocol):
+    """Who keeps the books of what is asked and answered."""
+
+    def asked(self, sent: Sent, groups: Callable[[str], Group | None]) -> None:
+        """A request reaches its handler."""
+        ...
+
+    def answered(self, sent: Sent, message: Message) -> None:
+        """A request is answered."""
+        ...
+
+    def loaded(self, shard: Shard) -> None:
+        """A shard serves, from what its log held."""
+        ...
+
+
+class VirtualFlusher(Flusher):
+    """The real flusher; the seed says whether a round's flush is written in the loop or by a worker."""
+
+    def __init__(self, server: "Server", journal: Journal) -> None:
+        super().__init__(cast("Reactor", server), server.counters, journal)
+        self._server = server
+        self._virtual_journal = journal
+        self.handed_over: list[Job] = []
+
+    def _fits_inline(self, job: Job) -> bool:
+        server = self._server
+        if server.dies_inside_flush is not None:
+            return False
+        return server.disk.latency_ms <= 1 and server.random.random() < 0.5
+
+    def _hand_over(self, job: Job) -> None:
+        self.handed_over.append(job)
+        self._server.when_alive(self._server.work_ms(), partial(self._write, job))
+
+    def _write(self, job: Job) -> None:
+        server = self._server
+        before = server.disk.operations
+        job.run(self._virtual_journal)
+        self.handed_over.remove(job)
+        if server.dies_inside_flush is not None:
+            server.dies_inside_flush(before)
+            return
+        delay_ms = server.work_ms() - 1
+        server.when_alive(delay_ms, lambda: server.post(partial(self._finish, job)))
+
+    def close(self) -> None:
+        """Write what was handed over, as the worker threads would before they end."""
+        for job in self.handed_over:
+            job.run(self._virtual_journal)
+
+
+class Lives:
+    """Which life of the broker is under way: the one that virtual threads and fresh ids belong to."""
+
+    def __init__(self) -> None:
+        self.current: Server | None = None
+
+    def server(self) -> "Server":
+        """Return it."""
+        assert self.current is not None
+        return self.current
+
+    def _worker(self, *_: object) -> VirtualWorker:
+        return VirtualWorker(self.server())
+
+    def _fresh_id(self) -> UUID:
+        return self.server().fresh_id()
+
+    @contextmanager
+    def patched(self) -> Iterator[None]:
+        """Give the broker's code virtual threads, and ids from the seed."""
+        virtual = virtual_trio(self.server)
+        original = Shard.load
+
+        async def load(shard: Shard) -> None:
+            await original(shard)
+            self.server().witness.loaded(shard)
+
+        with (
+            mock.patch.object(Shard, "load", load),
+            mock.patch.object(shard_module, "trio", virtual),
+            mock.patch.object(shard_module, "INLINE_LOAD_BYTES", INLINE_LOAD_BYTES),
+            mock.patch.object(coordinators_module, "trio", virtual),
+            mock.patch.object(table_module, "trio", virtual),
+            mock.patch.object(table_module, "ThreadPoolExecutor", self._worker),
+            mock.patch.object(join_group, "uuid4", self._fresh_id),
+        ):
+            yield
+
+
+class Server:
+    """A broker from its start to its end, whichever way it ends."""
+
+    def __init__(
+        self,
+        lives: Lives,
+        *,
+        schedule: Schedule,
+        random: Random,
+        disk: VirtualDisk,
+        metadata: Metadata,
+        witness: Witness,
+    ) -> None:
+        """Open the data folder. Raises: StorageError."""
+        lives.current = self
+        self.schedule = schedule
+        self.random = random
+        self.disk = disk
+        self.metadata = metadata
+        self.alive = True
+        self.serving = False
+        self.dies_inside_flush: Callable[[int], None] | None = None
+        self.links: dict[Link, None] = {}
+        self.witness = witness
+        self._inbox: list[Sent] = []
+        self._posted: list[Action] = []
+        self._in_round = False
+        self._round_due = False
+        self._requests = 0
+        self._woken_at_ms = NEVER_MS
+        self._indexes: dict[str, int] = {}  # The shard by group id.
+        self._ids = Random(random.getrandbits(64))
+        self.tasks = Tasks(schedule)
+        self.clock = schedule
+        self.reactor = self
+        self.node_id = NODE_ID
+        self.config = BrokerConfig(offsets_topic_num_partitions=4)
+        self.group_config = group_config(self.config)
+        self.counters = BrokerCounters()
+        self.timers = Timers(self._timer_set)
+        self.group_events = Unheard()
+        self.filesystem = disk.file_system
+        self.data = DataDirectory.open(ROOT, disk.file_system)
+        self.journal = Journal(disk.file_system, ROOT, JOURNAL_BYTES)
+        self.flusher = VirtualFlusher(self, self.journal)
+        self.partitions = PartitionTable(cast("Broker", self))
+        self.coordinators = Coordinators(cast("Broker", self), cast("trio.Nursery", self.tasks))
+        self.tasks.start_soon(self._boot)
+
+    def fresh_id(self) -> UUID:
+        """Return a UUID from the seed."""
+        return UUID(int=self._ids.getrandbits(128), version=4)
+
+    # -- its life -----------------------------------------------------------------------------------------
+
+    async def _boot(self) -> None:
+        """Do what `Broker.start` does."""
+        for partition in self.partitions:
+            await Pause(self.work_ms())
+            partition.open()
+        offline = {(each.topic_id, each.index) for each in self.partitions if each.offline is not None}
+        self.journal.forget(but=offline)
+        self.coordinators.start()
+        self.serving = True
+        while True:
+            await Pause(CHECKPOINT_INTERVAL_MS)
+            try:
+                await self.partitions.save_log_starts()
+            except StorageError:
+                continue  # As the broker does: it says so, and tries again.
+
+    async def ensure_offsets_topic(self) -> None:
+        """Return: the topic is there."""
+
+    def die(self) -> None:
+        """Stop in the middle of whatever is under way."""
+        self.alive = self.serving = self.tasks.alive = False
+        self.metadata.forget_watchers()
+
+    def stop(self) -> None:
+        """Do what `Broker.close` does. Raises: StorageError."""
+        self.coordinators.close()
+        for link in list(self.links):
+            link.close()
+        self.die()
+        self.flusher.close()
+        self.partitions.close()
+        close_files(self.data, self.journal)
+
+    # -- what its parts ask of the machine ------------------------------------------------------------------
+
+    def work_ms(self) -> int:
+        """Return how long the disk keeps a worker busy."""
+        return 1 + int(self.random.random() * self.disk.latency_ms)
+
+    def when_alive(self, delay_ms: int, action: Action) -> None:
+        """Run `action` later, unless this life is over by then."""
+
+        def act() -> None:
+            if self.alive:
+                action()
+
+        self.schedule.after(delay_ms, act)
+
+    def post(self, action: Action) -> None:
+        """Let `action` run in the next round."""
+        self._posted.append(action)
+        self.wake()
+
+    def wake(self) -> None:
+        """Begin a round soon."""
+        if not self._in_round and not self._round_due:
+            self._round_due = True
+            delay_ms = ROUND_DELAYS_MS[int(self.random.random() * len(ROUND_DELAYS_MS))]
+            self.schedule.after(delay_ms, self._round)
+
+    def _timer_set(self) -> None:
+        deadline_ms = self.timers.next_deadline_ms()
+        if deadline_ms is not None and deadline_ms < self._woken_at_ms:
+            self._woken_at_ms = deadline_ms
+            self.schedule.at(deadline_ms, self._timer_due)
+
+    def _timer_due(self) -> None:
+        if self.alive and self.schedule.time_ms >= self._woken_at_ms:
+            self._woken_at_ms = NEVER_MS
+            self.wake()
+
+    # -- rounds -------------------------------------------------------------------------------------------
+
+    def next_request_number(self) -> int:
+        """Return a number that no other request to this life has."""
+        self._requests += 1
+        return self._requests
+
+    def receive(self, sent: Sent) -> None:
+        """Take a request that has arrived."""
+        self._inbox.append(sent)
+        self.wake()
+
+    def _round(self) -> None:
+        """Do what the reactor does in a round."""
+        self._round_due = False
+        if not self.alive:
+            return
+        self._in_round = True
+        inbox, self._inbox = self._inbox, []
+        for sent in inbox:
+            self._serve(sent)
+        while self._posted:
+            self._posted.pop(0)()
+        self.timers.run_due(self.schedule.time_ms)
+        self.flusher.start_round()
+        self._in_round = False
+        self._timer_set()
+
+    def _serve(self, sent: Sent) -> None:
+        self.witness.asked(sent, self._group)
+        answer = HANDLERS[type(sent.message)](self, sent.message, sent)
+        if answer is not None:
+            sent.connection.complete(sent, answer)
+
+    def _group(self, group_id: str) -> Group | None:
+        """Return a group that is loaded; as `Coordinators.group`, which walks over the id each time."""
+        index = self._indexes.get(group_id)
+        if index is None:
+            index = self._indexes[group_id] = coordinator_partition(group_id, self.coordinators.partitions)
+        shard = self.coordinators._shards.get(index)
+        return None if shard is None else shard.core.groups.get(group_id)
+
+    def answered(self, request: Request, message: Message) -> None:
+        """Tell the books."""
+        assert isinstance(request, Sent)
+        self.witness.answered(request, message)
+
+    # -- what the simulation looks at -----------------------------------------------------------------------
+
+    def shards(self) -> list[Shard]:
+        """Return the shards that serve."""
+        every = (self.coordinators._shards[index] for index in sorted(self.coordinators._shards))
+        return [shard for shard in every if shard.state is ShardState.ACTIVE]

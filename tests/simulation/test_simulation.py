@@ -1,0 +1,47 @@
+"""A few seeds, and that a seed decides everything; `make sim SEEDS=200` runs more."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.simulation.books import Violation
+from tests.simulation.world import Shape, World
+
+REPOSITORY = Path(__file__).parents[2]
+SMALL = Shape(members=40, groups=5, faults_ms=150_000)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_must_hold_holds_whatever_goes_wrong(seed: int) -> None:
+    outcome = World(seed, SMALL).run()
+    assert sum(outcome.injected.values()) > 10
+    assert outcome.checked["no partition has two owners in one generation"] > 100
+
+
+def test_a_hundred_members_come_to_rest() -> None:
+    assert World(7, Shape()).run().checked["every partition has one owner"] == Shape().groups
+
+
+def test_the_same_seed_gives_the_same_trace_to_the_byte(tmp_path: Path) -> None:
+    traces = []
+    for hash_seed in ("1", "2"):  # Another order of every set of strings.
+        path = tmp_path / hash_seed
+        command = [sys.executable, "-m", "tests.simulation", "--seed=3", "--seconds=100", f"--trace={path}"]
+        environment = os.environ | {"PYTHONHASHSEED": hash_seed}
+        subprocess.run(command, cwd=REPOSITORY, env=environment, check=True, capture_output=True, timeout=60)
+        traces.append(path.read_bytes())
+    assert len(traces[0]) > 100_000
+    assert traces[0] == traces[1]
+
+
+def test_another_seed_gives_another_trace() -> None:
+    assert World(3, SMALL).run().trace_digest != World(4, SMALL).run().trace_digest
+
+
+def test_a_broken_promise_is_told_with_its_rule() -> None:
+    world = World(1, SMALL)
+    with pytest.raises(Violation, match=r"^members fly: all of them$"):
+        world.books.expect("members fly", holds=False, detail=lambda: "all of them")
