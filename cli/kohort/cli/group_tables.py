@@ -22,6 +22,8 @@ class OffsetRow:
     current_offset: int | None
     log_end_offset: int | None
     member: MemberDescription | None
+    lag_seconds: float | None = None
+    verdict: str | None = None
 
     @property
     def lag(self) -> int | None:
@@ -95,17 +97,19 @@ def list_table(groups: Sequence[GroupListing], *, state: bool, type_: bool) -> l
     ]
 
 
-def offsets_table(rows: Sequence[OffsetRow], *, verbose: bool) -> list[str]:
-    """Return the lines about offsets."""
+def offsets_table(rows: Sequence[OffsetRow], *, verbose: bool, lag: bool = False) -> list[str]:
+    """Return the lines about offsets; with `lag` two columns that Kafka's tool does not have."""
     cells = [_offset_cells(each) for each in rows]
     columns: list[tuple[str, int]] = [("GROUP", 0), ("TOPIC", 1), ("PARTITION", 2), ("LEADER-EPOCH", 3)]
-    columns += [("CURRENT-OFFSET", 4), ("LOG-END-OFFSET", 5), ("LAG", 6), ("CONSUMER-ID", 7), ("HOST", 8)]
+    columns += [("CURRENT-OFFSET", 4), ("LOG-END-OFFSET", 5), ("LAG", 6)]
+    columns += [("LAG-SECONDS", 10), ("VERDICT", 11)] if lag else []
+    columns += [("CONSUMER-ID", 7), ("HOST", 8)]
     flexible = {"GROUP", "TOPIC", "CONSUMER-ID", "HOST"}
     formats = []
     for title, index in columns:
         if title == "LEADER-EPOCH" and not verbose:
             continue
-        width = 10 if title == "PARTITION" else NAME_WIDTH
+        width = 10 if title in {"PARTITION", "VERDICT"} else NAME_WIDTH
         if title in flexible:
             width = max([width, *(len(each[index]) for each in cells)])
         formats.append((title, index, width))
@@ -128,6 +132,8 @@ def _offset_cells(row: OffsetRow) -> tuple[str, ...]:
         MISSING if member is None else member.member_id,
         MISSING if member is None else member.host,
         MISSING if member is None else member.client_id,
+        MISSING if row.lag_seconds is None else f"{row.lag_seconds:.1f}",
+        row.verdict or MISSING,
     )
 
 

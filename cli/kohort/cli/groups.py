@@ -16,6 +16,8 @@ from kohort.cli.group_tables import (
     partition_count,
     state_table,
 )
+from kohort.cli.http_source import DEFAULT_HTTP, http_option
+from kohort.cli.lag import with_lag
 from kohort.cli.options import bootstrap_option, json_option, print_json
 from kohort.cli.topics import open_admin
 from kohort.client import LATEST, Admin, BrokerError, GroupDescription
@@ -86,6 +88,10 @@ def list_groups(
 )
 @click.option("--members", "what", flag_value="members", help="The members.")
 @click.option("--state", "what", flag_value="state", help="State, coordinator and assignor.")
+@click.option(
+    "--lag", "lag", is_flag=True, help="Also print the lag in seconds, and whether the group keeps up."
+)
+@http_option("Where --lag asks: the HTTP address of the group's broker.", DEFAULT_HTTP)
 @click.option("--verbose", is_flag=True, help="Also print epochs, and with --members the assignments.")
 @json_option
 @bootstrap_option
@@ -94,6 +100,8 @@ def describe(
     group_ids: tuple[str, ...],
     all_groups: bool,
     what: str,
+    lag: bool,
+    http: str,
     verbose: bool,
     as_json: bool,
     servers: str,
@@ -101,10 +109,14 @@ def describe(
     """Describe groups: how far each has read, who is in it, or how it is."""
     if bool(group_ids) == all_groups:
         raise click.UsageError("give the names of groups, or --all-groups")
-    view = _VIEWS[what]
+    if lag and what != "offsets":
+        raise click.UsageError("--lag is about offsets: give it without --members and --state")
+    view = _VIEWS["lag" if lag else what]
     with open_admin(servers) as admin:
         wanted = group_ids or tuple(each.group_id for each in admin.list_groups())
         described = [(group, view.collect(admin, group)) for group in map(_describer(admin), wanted)]
+    if lag:
+        described = [(group, with_lag(rows, http, group.group_id)) for group, rows in described]
     if as_json:
         print_json([view.as_json(group, rows) for group, rows in described])
         return
@@ -148,6 +160,17 @@ def _offset_lines(group: GroupDescription, rows: list[OffsetRow], verbose: bool)
     return offsets_table(rows, verbose=verbose) if rows else []
 
 
+def _lag_lines(group: GroupDescription, rows: list[OffsetRow], verbose: bool) -> list[str]:
+    return offsets_table(rows, verbose=verbose, lag=True) if rows else []
+
+
+def _lag_json(group: GroupDescription, rows: list[OffsetRow]) -> dict[str, object]:
+    offsets = [
+        {**_offset_json(each), "lag_seconds": each.lag_seconds, "verdict": each.verdict} for each in rows
+    ]
+    return {"group": group.group_id, "state": group.state, "offsets": offsets}
+
+
 def _member_lines(group: GroupDescription, rows: list[OffsetRow], verbose: bool) -> list[str]:
     return members_table(group, verbose=verbose)
 
@@ -157,23 +180,20 @@ def _state_lines(group: GroupDescription, rows: list[OffsetRow], verbose: bool) 
 
 
 def _offsets_json(group: GroupDescription, rows: list[OffsetRow]) -> dict[str, object]:
+    return {"group": group.group_id, "state": group.state, "offsets": list(map(_offset_json, rows))}
+
+
+def _offset_json(row: OffsetRow) -> dict[str, object]:
     return {
-        "group": group.group_id,
-        "state": group.state,
-        "offsets": [
-            {
-                "topic": None if each.partition is None else each.partition.topic,
-                "partition": None if each.partition is None else each.partition.partition,
-                "leader_epoch": each.leader_epoch,
-                "current_offset": each.current_offset,
-                "log_end_offset": each.log_end_offset,
-                "lag": each.lag,
-                "consumer_id": None if each.member is None else each.member.member_id,
-                "host": None if each.member is None else each.member.host,
-                "client_id": None if each.member is None else each.member.client_id,
-            }
-            for each in rows
-        ],
+        "topic": None if row.partition is None else row.partition.topic,
+        "partition": None if row.partition is None else row.partition.partition,
+        "leader_epoch": row.leader_epoch,
+        "current_offset": row.current_offset,
+        "log_end_offset": row.log_end_offset,
+        "lag": row.lag,
+        "consumer_id": None if row.member is None else row.member.member_id,
+        "host": None if row.member is None else row.member.host,
+        "client_id": None if row.member is None else row.member.client_id,
     }
 
 
@@ -216,6 +236,7 @@ class _View:
 
 _VIEWS = {
     "offsets": _View(_collect_offsets, _offset_lines, _offsets_json),
+    "lag": _View(_collect_offsets, _lag_lines, _lag_json),
     "members": _View(_nothing, _member_lines, _members_json),
     "state": _View(_nothing, _state_lines, _state_json),
 }
