@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from kohort.protocol.errors import WireError
-from kohort.protocol.records import BatchHeader, Buffer, ControlType, verify_crc
+from kohort.protocol.records import (
+    NO_TIMESTAMP,
+    BatchHeader,
+    Buffer,
+    ControlType,
+    read_header,
+    verify_crc,
+)
 from kohort.storage.compaction import (
     AbortedTransaction,
     BatchFilter,
@@ -274,7 +281,9 @@ class LogCleaning:
 
 
 def _staged(batch: Buffer, header: BatchHeader) -> StagedBatch:
-    max_timestamp = int.from_bytes(batch[35:43], "big", signed=True)
+    """Return the batch as a segment takes it; one without records has no part in the time index."""
+    kept = read_header(batch)
+    max_timestamp = kept.max_timestamp if kept.record_count else NO_TIMESTAMP
     return StagedBatch(batch, header.base_offset, header.last_offset, max_timestamp, header)
 
 

@@ -33,7 +33,7 @@ def removable_segments(
     if not segments[-1].size_bytes:
         seen = min(seen, len(segments) - 1)
     count = _beyond_size(segments, count, seen, config.retention_bytes)
-    while count < seen and _is_too_old(segments[count], config.retention_ms, now_ms):
+    while count < seen and _is_too_old(segments[count:], config.retention_ms, now_ms):
         count += 1
     return count
 
@@ -48,9 +48,9 @@ def _beyond_size(segments: Sequence[Segment], count: int, seen: int, retention_b
     return count
 
 
-def _is_too_old(segment: Segment, retention_ms: int, now_ms: int) -> bool:
-    """Whether the newest record is; one without a timestamp never is, an empty segment always."""
+def _is_too_old(segments: Sequence[Segment], retention_ms: int, now_ms: int) -> bool:
+    """Whether the newest record of the first segment is; one without records goes with the next."""
     if retention_ms == NO_LIMIT:
         return False
-    newest_ms, _ = segment.newest_timestamp()
-    return not segment.size_bytes or (newest_ms >= 0 and now_ms - newest_ms > retention_ms)
+    newest_ms = next((newest for each in segments if (newest := each.newest_timestamp()[0]) >= 0), None)
+    return newest_ms is not None and now_ms - newest_ms > retention_ms

@@ -143,7 +143,7 @@ class Segment:
             return
 
     def _note_batch(self, position: int, header: BatchHeader) -> None:
-        if header.max_timestamp > self.max_timestamp:
+        if header.max_timestamp > self.max_timestamp and header.record_count:
             self.max_timestamp, self.max_timestamp_offset = header.max_timestamp, header.last_offset
         self._recent.append((header.last_offset, position))
         if len(self._recent) > _RECENT_BATCHES_MAX:

@@ -103,6 +103,15 @@ def test_a_compacted_topic_loses_only_what_lies_before_its_start(tmp_path: Path)
     assert bases(log) == [2, 4]
 
 
+def test_a_segment_that_compaction_has_emptied_goes_with_the_next(tmp_path: Path) -> None:
+    log = open_log(tmp_path, retention_ms=1000)
+    fill(log, 1000, 1000, 2000, 2000, 3000)
+    log.segments[0].max_timestamp = -1
+    (log.directory / "00000000000000000000.timeindex").unlink()
+    assert log.delete_old_segments(5, 2500) == 0
+    assert log.delete_old_segments(5, 3001) == 2
+
+
 def test_no_time_limit_keeps_everything(tmp_path: Path) -> None:
     log = open_log(tmp_path, retention_ms=-1)
     fill(log, 1, 2, 3)
