@@ -47,6 +47,14 @@ class File(Protocol):
         """Return once what was written is on the disk."""
         ...
 
+    def reread(self) -> None:
+        """Sync, and let what is read from now on come from the disk.
+
+        After a sync that failed, in this process or in one before, the cache shows bytes that the disk does
+        not hold, and that no later sync writes.
+        """
+        ...
+
 
 class FileSystem(Protocol):
     """Folders and files by their paths. Every method may raise OSError."""
@@ -149,6 +157,12 @@ class OsFile:
     def sync(self) -> None:
         """Return once what was written is on the disk."""
         _sync_data(self.file_descriptor)
+
+    def reread(self) -> None:
+        """Sync, and drop what is cached: after a failed sync it is not what the disk holds."""
+        self.sync()
+        if hasattr(os, "posix_fadvise"):  # Not on macOS.
+            os.posix_fadvise(self.file_descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 _sync_data = getattr(os, "fdatasync", os.fsync)  # macOS has no fdatasync.

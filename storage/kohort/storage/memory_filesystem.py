@@ -80,6 +80,17 @@ class MemoryFile:
         self._file_system.fail_sync_if_ordered(self)
         self._file_system.note(Operation("sync", file=self.number))
 
+    def reread(self) -> None:
+        """Sync, and show what the disk holds: without what failed syncs have lost."""
+        self.sync()
+        operations = self._file_system.operations
+        dropped = _lost(operations)
+        if any(operations[place].file == self.number for place in dropped):
+            self.content.clear()
+            for place, each in enumerate(operations):
+                if each.file == self.number and each.kind in _CONTENT_KINDS and place not in dropped:
+                    self.apply(each)
+
     def apply(self, operation: Operation) -> None:
         """Change the content as the operation says."""
         if operation.kind == "write":
@@ -265,6 +276,7 @@ class _Lock:
         self._locked.discard(self._path)
 
 
+_CONTENT_KINDS = ("write", "truncate")
 _NAME_KINDS = ("create", "make", "rename", "remove")
 
 
@@ -278,14 +290,8 @@ def _survivors(done: list[Operation], choose: Choose) -> list[Operation]:
         (place for place, each in enumerate(done) if each.kind == "sync folder"), default=0
     )
     journal_end = last_folder_sync + choose(len(done) - last_folder_sync + 1)
-    synced: dict[int, int] = {}
-    dropped: set[int] = set()
-    for place, each in enumerate(done):
-        if each.kind == "sync":
-            synced[each.file] = place
-        elif each.kind == "lost":
-            start = synced.get(each.file, -1)
-            dropped.update(p for p in range(start + 1, place) if done[p].file == each.file and done[p].data)
+    synced = {each.file: place for place, each in enumerate(done) if each.kind == "sync"}
+    dropped = _lost(done)
     left: list[Operation] = []
     for place, each in enumerate(done):
         if each.kind in _NAME_KINDS:
@@ -299,6 +305,19 @@ def _survivors(done: list[Operation], choose: Choose) -> list[Operation]:
             else:
                 left += _torn(each, choose)
     return left
+
+
+def _lost(done: list[Operation]) -> set[int]:
+    """Return the places of the writes that a failed sync should have kept."""
+    synced: dict[int, int] = {}
+    lost: set[int] = set()
+    for place, each in enumerate(done):
+        if each.kind == "sync":
+            synced[each.file] = place
+        elif each.kind == "lost":
+            start = synced.get(each.file, -1)
+            lost.update(p for p in range(start + 1, place) if done[p].file == each.file and done[p].data)
+    return lost
 
 
 def _torn(operation: Operation, choose: Choose) -> list[Operation]:

@@ -154,6 +154,7 @@ class Segment:
 
         The file is on the disk afterwards. Raises: OSError.
         """
+        self.file.reread()  # A batch that the cache alone shows would be a hole once others follow it.
         file_bytes = self.file.size()
         self.index.clear()
         self.time_index.clear()

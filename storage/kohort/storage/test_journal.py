@@ -10,7 +10,7 @@ from kohort.protocol.records import build_batch, iterate_records, read_header
 from kohort.storage import DataDirectory, LogConfig, OsFileSystem, PartitionLog, StorageError
 from kohort.storage.filesystem import File, FileSystem, StrPath
 from kohort.storage.journal import JOURNAL_FILE, Entry, Journal
-from kohort.storage.memory_filesystem import MemoryFileSystem
+from kohort.storage.memory_filesystem import MemoryFile, MemoryFileSystem
 
 SMALL_BYTES = 4_096
 
@@ -192,7 +192,7 @@ class NoSync(OsFileSystem):
         class Failing:
             file_descriptor = file.file_descriptor
             size, read_at, write_at = file.size, file.read_at, file.write_at
-            truncate, sync = file.truncate, staticmethod(fail)
+            truncate, sync, reread = file.truncate, staticmethod(fail), staticmethod(fail)
             keep = file
 
         return Failing()
@@ -223,7 +223,10 @@ def test_a_log_that_the_journal_stood_in_for_is_synced_before_the_journal_begins
     assert values_of(open_log(root, file_system=survivor)) == [b"acknowledged"]
 
 
-def test_what_a_failed_sync_lost_is_written_again_although_the_log_shows_it() -> None:
+def test_what_a_failed_sync_lost_is_written_again_although_the_log_shows_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(MemoryFile, "reread", MemoryFile.sync)  # As where a cache cannot be dropped.
     root, disk = Path("/data"), MemoryFileSystem()
     log = open_log(root, file_system=disk)
     commit(Journal(disk, root), log, b"one", b"two")
@@ -267,3 +270,20 @@ def test_a_log_with_nothing_to_write_does_not_end_the_journal(tmp_path: Path) ->
     reopened = open_log(tmp_path, 1)
     assert Journal(OsFileSystem(), tmp_path).restore(reopened, 1) == 2
     assert values_of(reopened) == [b"one", b"two"]
+
+
+def test_what_the_disk_does_not_hold_is_no_ground_to_write_on() -> None:
+    root, disk = Path("/data"), MemoryFileSystem()
+    log = open_log(root, file_system=disk)
+    disk.syncs_until_failure = 0
+    batch = build_batch([(0, b"key", b"never acknowledged", ())])
+    log.stage(batch, (read_header(batch),), 3)
+    with pytest.raises(StorageError):
+        log.write(sync=True)
+    del log  # The process is killed before it can cut the file; the page cache outlives it.
+    again = open_log(root, file_system=disk)
+    assert values_of(again) == []
+    commit(Journal(disk, root), again, b"one")
+    again.write(sync=True)
+    after_power_failure = disk.after_crash(choose=lambda _: 0)
+    assert values_of(open_log(root, file_system=after_power_failure)) == [b"one"]
