@@ -23,6 +23,7 @@ from kohort.broker.partitions.retention import LogRetention
 from kohort.broker.runtime.clock import Clock, SystemClock
 from kohort.broker.runtime.coordinators import Coordinators
 from kohort.broker.runtime.counters import BrokerCounters
+from kohort.broker.runtime.descriptors import segments_that_fit
 from kohort.broker.runtime.flusher import Flusher
 from kohort.broker.runtime.group_events import GroupEventLog
 from kohort.broker.runtime.reactor import Reactor
@@ -70,7 +71,7 @@ class Broker:
         self.config = config
         self.clock: Clock = clock or SystemClock()
         self.filesystem: FileSystem = filesystem or OsFileSystem()
-        self.data = DataDirectory.open(places.data, self.filesystem)
+        self.data = DataDirectory.open(places.data, self.filesystem, segments_max=segments_that_fit())
         self.node_id = config.node_id
         self.cluster_id = self.data.meta.cluster_id if self.data.meta else new_cluster_id()
         self.data.write_meta(self.cluster_id, self.node_id)

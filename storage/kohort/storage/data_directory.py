@@ -29,6 +29,7 @@ from kohort.storage.layout import (
     partition_folder,
     remove_folder,
 )
+from kohort.storage.open_files import SEGMENTS_MAX, OpenSegments
 from kohort.storage.partition_log import PartitionLog
 from kohort.storage.segment import Segment
 
@@ -55,7 +56,10 @@ class PartitionFolder(msgspec.Struct, frozen=True):
 class DataDirectory:
     """One data folder, locked. It opens the logs, and keeps what is to be known of them all."""
 
-    def __init__(self, path: Path, file_system: FileSystem, lock: object) -> None:
+    def __init__(
+        self, path: Path, file_system: FileSystem, lock: object, open_segments: OpenSegments
+    ) -> None:
+        self.open_segments = open_segments
         self.path = path
         self.file_system = file_system
         self.is_clean = False
@@ -73,8 +77,12 @@ class DataDirectory:
         self._known_sound: set[TopicPartition] = set()  # Not opened since a clean shutdown or creation.
 
     @classmethod
-    def open(cls, path: Path, file_system: FileSystem) -> "DataDirectory":
+    def open(
+        cls, path: Path, file_system: FileSystem, *, segments_max: int = SEGMENTS_MAX
+    ) -> "DataDirectory":
         """Return the folder, made if need be, locked until it is closed.
+
+        At most `segments_max` segments have open files at a time.
 
         Raises: StorageError when another process has it, or when it cannot be used.
         """
@@ -83,7 +91,7 @@ class DataDirectory:
             lock = file_system.lock(path / LOCK)
             if lock is None:
                 raise StorageError(f"{path} is in use by another process: stop it, or take another folder")
-            directory = cls(path, file_system, lock)
+            directory = cls(path, file_system, lock, OpenSegments(segments_max))
             directory._load()
         except OSError as error:
             raise StorageError(f"{path} cannot be used as a data folder: {error}") from error
@@ -190,6 +198,7 @@ class DataDirectory:
             clean=key in self._known_sound,
             recovery_point=self.recovery_points.get(key, 0),
             log_start_offset=self.log_start_offsets.get(key, 0),
+            open_segments=self.open_segments,
         )
         self._known_sound.discard(key)
         self._known_ends[key] = max(self.recovery_points.get(key, 0), self.high_watermarks.get(key, 0))

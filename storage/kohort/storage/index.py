@@ -9,6 +9,7 @@ Source: org.apache.kafka.storage.internals.log.OffsetIndex, TimeIndex.
 import errno
 import os
 import struct
+from collections.abc import Iterable
 
 from kohort.storage.filesystem import File, FileSystem
 
@@ -92,16 +93,17 @@ class _Index:
         size = len(entries)
         if self._persisted_bytes == size and not sync:
             return
-        if self._file is None:
-            self._file = self._file_system.open(self._path, create=True)
+        file = self._file  # Another thread may let it go meanwhile.
+        if file is None:
+            file = self._file = self._file_system.open(self._path, create=True)
         if self._persisted_bytes < 0:
-            self._file.truncate(0)
+            file.truncate(0)
             self._persisted_bytes = 0
         if self._persisted_bytes < size:
-            self._file.write_at([bytes(entries[self._persisted_bytes :])], self._persisted_bytes)
+            file.write_at([bytes(entries[self._persisted_bytes :])], self._persisted_bytes)
             self._persisted_bytes = size
         if sync:
-            self._file.sync()
+            file.sync()
 
     def _read_last(self) -> bytes:
         """Return the last entry as it is in the file, nothing where the file is missing or damaged."""
@@ -114,6 +116,12 @@ class _Index:
         last = file.read_at(self._entry_bytes, size - self._entry_bytes) if whole else b""
         self._check_not_retired()
         return last
+
+    def let_go(self, *, forget: bool) -> None:
+        """Close the file until it is written to again, and with `forget` the entries until asked for."""
+        self._file = None
+        if forget:
+            self._entries = None
 
     def close(self) -> None:
         """Let the file go; the entries are read again when asked for."""
@@ -138,6 +146,14 @@ class OffsetIndex(_Index):
         entries = self.entries
         place = self._place(entries, offset)
         return int(_OFFSET_ENTRY.unpack_from(entries, (place - 1) * 8)[1]) if place else 0
+
+    def replace(self, entries: Iterable[tuple[int, int]]) -> None:
+        """Say what `entries`, offsets with positions, say; the file follows with the next `write`."""
+        packed = bytearray()
+        for offset, position in entries:
+            packed.extend(_OFFSET_ENTRY.pack(offset - self.base_offset, position))
+        self._entries = packed
+        self._persisted_bytes = -1
 
     def last_position(self) -> int:
         """Return the position of the last noted batch, or 0."""

@@ -130,6 +130,13 @@ def claim_folder(file_system: FileSystem, path: str, topic_id: UUID) -> None:
         file_system.sync_directory(path.rpartition("/")[0])
 
 
+def keep_newest(file_system: FileSystem, path: str, suffix: str, count: int) -> None:
+    """Remove all files of a kind but the `count` whose names come last. Raises: OSError."""
+    names = sorted(name for name in file_system.list_directory(path) or [] if name.endswith(suffix))
+    for name in names[:-count]:
+        file_system.remove(f"{path}/{name}")
+
+
 def remove_folder(file_system: FileSystem, path: str) -> None:
     """Remove a partition's folder with its files. Raises: OSError."""
     for name in file_system.list_directory(path) or []:

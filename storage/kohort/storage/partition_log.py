@@ -21,9 +21,11 @@ from kohort.storage.layout import (
     DELETED_SUFFIX,
     LEADER_EPOCH_CHECKPOINT,
     claim_folder,
+    keep_newest,
     partition_folder,
     remove_folder,
 )
+from kohort.storage.open_files import OpenSegments
 from kohort.storage.producers import SNAPSHOT_SUFFIX
 from kohort.storage.readable_log import ReadableLog
 from kohort.storage.reading import Tail
@@ -32,8 +34,6 @@ from kohort.storage.retention import removable_segments
 from kohort.storage.segment import Segment, StagedBatch, file_name
 from kohort.storage.staging import staged_batch
 from kohort.storage.swapping import DoomedFiles, promise, set_aside, take_place
-
-_SNAPSHOTS_KEPT = 2
 
 
 class PartitionLog(ReadableLog):
@@ -56,7 +56,7 @@ class PartitionLog(ReadableLog):
         self.file_system = file_system
         self._path = str(directory)
         self._epochs = loaded.epochs
-        # As of what is written, while `producers` is ahead by what is staged. Only `write` touches it.
+        # As of what is written, while `producers` is ahead by what is staged.
         self._written_producers = loaded.producers.copy()
         self._snapshot_offset = loaded.snapshot_offset
         self._staged: deque[StagedBatch] = deque()
@@ -81,13 +81,14 @@ class PartitionLog(ReadableLog):
         clean: bool,
         recovery_point: int,
         log_start_offset: int = 0,
+        open_segments: OpenSegments | None = None,
     ) -> "PartitionLog":
         """Return the log of a folder, made if need be, recovered unless `clean`. Raises: StorageError."""
         assert directory.name == partition_folder(topic, index), directory
         path = str(directory)
         try:
             claim_folder(file_system, path, topic_id)
-            loaded = LogLoader(file_system, path, config).load(
+            loaded = LogLoader(file_system, path, config, open_segments).load(
                 clean=clean, recovery_point=recovery_point, log_start_offset=log_start_offset
             )
         except OSError as error:
@@ -209,11 +210,11 @@ class PartitionLog(ReadableLog):
         self._segments[-1].finish()
         self._save_epochs(sync=True)
         self._save_snapshot(base_offset)
-        segment = Segment(self.file_system, self._path, base_offset)
+        segment = self._segments[-1].sibling(base_offset)
         segment.create()
         self.file_system.sync_directory(self._path)
         for older in self._segments:
-            older.close()  # Reopened by who reads there, and let go again when the log has grown.
+            older.seal()  # Reopened by who reads there, and let go again when the log has grown.
         self._segments = (*self._segments, segment)
         self._synced_bytes = 0
         return segment
@@ -221,7 +222,7 @@ class PartitionLog(ReadableLog):
     def _sync(self) -> None:
         written_offset, segment, size_bytes = self._tail
         try:
-            segment.file.sync()
+            segment.sync()
         except OSError:
             self._has_sync_failed = True
             raise
@@ -238,10 +239,7 @@ class PartitionLog(ReadableLog):
         path = f"{self._path}/{file_name(offset, SNAPSHOT_SUFFIX)}"
         self.file_system.replace(path, self._written_producers.encode_snapshot())
         self._snapshot_offset = offset
-        names = self.file_system.list_directory(self._path) or []
-        snapshots = sorted(name for name in names if name.endswith(SNAPSHOT_SUFFIX))
-        for name in snapshots[:-_SNAPSHOTS_KEPT]:
-            self.file_system.remove(f"{self._path}/{name}")
+        keep_newest(self.file_system, self._path, SNAPSHOT_SUFFIX, count=2)
 
     def _check_usable(self) -> None:
         if self._failure is not None:
@@ -311,7 +309,7 @@ class PartitionLog(ReadableLog):
             end_offset = kept[-1].truncate_to(offset)
         else:
             self._segments[0].remove()
-            kept, end_offset = [Segment(self.file_system, self._path, offset)], offset
+            kept, end_offset = [self._segments[0].sibling(offset)], offset
             kept[0].create()
         for name in self.file_system.list_directory(self._path) or []:
             if name.endswith(SNAPSHOT_SUFFIX) and int(name.removesuffix(SNAPSHOT_SUFFIX)) > end_offset:
@@ -346,8 +344,8 @@ class PartitionLog(ReadableLog):
         count = sum(segment.base_offset <= offset for segment in self._segments[1:])
         removed, self._segments = self._segments[:count], self._segments[count:]
         try:
-            for segment in removed:
-                segment.remove()
+            for each in removed:
+                each.remove()
         except OSError as error:
             raise StorageError(f"segments of {self.directory} cannot be removed: {error}") from error
 
@@ -410,7 +408,10 @@ class PartitionLog(ReadableLog):
         with self._renaming:
             place = self._segments.index(gone[0])
             doomed = set_aside(self.file_system, gone)
-            new = () if promised is None else (take_place(self.file_system, self._path, promised),)
+            new: tuple[Segment, ...] = ()
+            if promised is not None:
+                take_place(self.file_system, self._path, promised)
+                new = (gone[0].successor(promised),)
             self._segments = (*self._segments[:place], *new, *self._segments[place + len(gone) :])
         self._doomed.add(doomed, now_ms + self.config.file_delete_delay_ms)
 
@@ -429,8 +430,7 @@ class PartitionLog(ReadableLog):
     def expire_producers(self, now_ms: int, expiration_ms: int) -> int:
         """Return how many idempotent producers were forgotten. Not while `write` runs."""
         self._written_producers.remove_expired(now_ms, expiration_ms)
-        count = self.producers.remove_expired(now_ms, expiration_ms)
-        if count:
+        if count := self.producers.remove_expired(now_ms, expiration_ms):
             self._snapshot_offset = -1  # The newest snapshot still knows them.
         return count
 

@@ -16,6 +16,7 @@ from kohort.storage.errors import StorageError
 from kohort.storage.filesystem import FileSystem
 from kohort.storage.layout import LEADER_EPOCH_CHECKPOINT
 from kohort.storage.leader_epochs import LeaderEpochs
+from kohort.storage.open_files import OpenSegments
 from kohort.storage.producers import SNAPSHOT_SUFFIX, ProducerStateTable
 from kohort.storage.scan import iterate_headers
 from kohort.storage.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, Segment, file_name
@@ -40,7 +41,14 @@ class LoadedLog(msgspec.Struct):
 class LogLoader:
     """Loads one folder, once."""
 
-    def __init__(self, file_system: FileSystem, directory: str, config: LogConfig) -> None:
+    def __init__(
+        self,
+        file_system: FileSystem,
+        directory: str,
+        config: LogConfig,
+        open_segments: OpenSegments | None = None,
+    ) -> None:
+        self._open_segments = open_segments
         self._file_system = file_system
         self._directory = directory
         self._config = config
@@ -53,9 +61,7 @@ class LogLoader:
         """Return the log. Raises: OSError, StorageError."""
         finish_swaps(self._file_system, self._directory)
         names = self._file_system.list_directory(self._directory) or []
-        segments = [
-            Segment(self._file_system, self._directory, base) for base in segment_offsets(names, LOG_SUFFIX)
-        ]
+        segments = [self._segment(base) for base in segment_offsets(names, LOG_SUFFIX)]
         self._remove_orphans(names, {segment.base_offset for segment in segments})
         epochs = LeaderEpochs.decode(self._read(LEADER_EPOCH_CHECKPOINT))
         if epochs is None:
@@ -69,6 +75,8 @@ class LogLoader:
             log_end_offset = self._recover(segments, names, recovery_point, epochs)
         if log_end_offset < log_start_offset:
             segments, log_end_offset = self._start_over(segments, log_start_offset), log_start_offset
+        for segment in segments[:-1]:
+            segment.seal()
         epochs.truncate_from(log_end_offset)
         producers, snapshot_offset = self.load_producers(segments, log_end_offset)
         return LoadedLog(
@@ -85,8 +93,11 @@ class LogLoader:
     def _read(self, name: str) -> bytes | None:
         return self._file_system.read(f"{self._directory}/{name}")
 
+    def _segment(self, base_offset: int) -> Segment:
+        return Segment(self._file_system, self._directory, base_offset, open_segments=self._open_segments)
+
     def _new_segment(self, base_offset: int) -> Segment:
-        segment = Segment(self._file_system, self._directory, base_offset)
+        segment = self._segment(base_offset)
         segment.create()
         self._file_system.sync_directory(self._directory)
         return segment

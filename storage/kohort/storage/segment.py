@@ -16,6 +16,7 @@ from kohort.storage.config import LogConfig
 from kohort.storage.errors import StorageError
 from kohort.storage.filesystem import Buffer, File, FileSystem
 from kohort.storage.index import OffsetIndex, TimeIndex
+from kohort.storage.open_files import OpenSegments
 from kohort.storage.scan import iterate_headers, iterate_valid
 
 LOG_SUFFIX = ".log"
@@ -25,6 +26,7 @@ TIME_INDEX_SUFFIX = ".timeindex"
 _MAX_RELATIVE_OFFSET = 2**31 - 1
 _MAX_POSITION = 2**31 - 1  # The offset index holds positions in 32 bits.
 _RECENT_BATCHES_MAX = 1024
+_REBUILT_INTERVAL_BYTES = 4096
 
 
 class StagedBatch(msgspec.Struct, frozen=True, gc=False):
@@ -51,7 +53,11 @@ class Segment:
         "_ending",
         "_file",
         "_file_system",
+        "_is_dirty",
         "_is_retired",
+        "_is_sealed",
+        "_lost",
+        "_open_segments",
         "_recent",
         "base_offset",
         "first_timestamp",
@@ -60,9 +66,22 @@ class Segment:
         "max_timestamp_offset",
         "size_bytes",
         "time_index",
+        "was_used",
     )
 
-    def __init__(self, file_system: FileSystem, directory: str, base_offset: int, ending: str = "") -> None:
+    def __init__(
+        self,
+        file_system: FileSystem,
+        directory: str,
+        base_offset: int,
+        ending: str = "",
+        open_segments: OpenSegments | None = None,
+    ) -> None:
+        self._open_segments = open_segments
+        self.was_used = False  # Since the last look at which files may be closed.
+        self._is_dirty = False  # Something was written that may not be on the disk.
+        self._is_sealed = False
+        self._lost: OSError | None = None  # What a sync said that nobody had waited for.
         self._file_system = file_system
         self._directory = directory
         self._ending = ending  # Of a segment in the making: its files' names end with it.
@@ -89,19 +108,63 @@ class Segment:
     @property
     def file(self) -> File:
         """The log file, open. Raises: OSError."""
+        self.was_used = True
         file = self._file
         if file is None:
             file = self._file_system.open(self._path(LOG_SUFFIX))
             if self._is_retired:  # Another segment's file may have that name now.
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), self._path(LOG_SUFFIX))
-            self._file = file
+            self._hold(file)
         return file
+
+    def _hold(self, file: File) -> None:
+        self._file = file
+        if self._open_segments is not None:
+            self._open_segments.opened(self)
+
+    def let_go(self) -> None:
+        """Close the files until they are needed again; what a reader or a writer holds stays open.
+
+        What was written is synced before: of a file that nobody has open, an error may be forgotten.
+        """
+        if self._is_dirty:
+            try:
+                self.sync()
+            except OSError as error:
+                self._lost = error
+        self._file = None
+        self.index.let_go(forget=self._is_sealed)
+        self.time_index.let_go(forget=self._is_sealed)
+
+    def sync(self) -> None:
+        """Return once what was written is on the disk. Raises: OSError."""
+        if self._lost is not None:
+            raise self._lost
+        self._is_dirty = False  # Before: what is written meanwhile is not covered.
+        self.file.sync()
+
+    def seal(self) -> None:
+        """Note that nothing is written any more, so that all of it may leave the memory."""
+        self._is_sealed = True
+        self.close()
+
+    def sibling(self, base_offset: int) -> "Segment":
+        """Return another segment of the same log."""
+        return Segment(self._file_system, self._directory, base_offset, open_segments=self._open_segments)
+
+    def successor(self, base_offset: int) -> "Segment":
+        """Return a sealed segment of the same log, whose files are there. Raises: OSError."""
+        segment = self.sibling(base_offset)
+        segment.load()
+        segment.seal()
+        return segment
 
     def create(self) -> None:
         """Make the log file, empty; the indexes' files come with what is in them. Raises: OSError."""
-        self._file = self._file_system.open(self._path(LOG_SUFFIX), create=True)
-        self._file.truncate(0)
+        file = self._file_system.open(self._path(LOG_SUFFIX), create=True)
+        file.truncate(0)
         self._start_empty()
+        self._hold(file)
 
     def _start_empty(self) -> None:
         # What two threads may look at is never loaded late.
@@ -196,6 +259,7 @@ class Segment:
         """Write the batches at the end, in one go, and note where they are. Raises: OSError."""
         position = self.size_bytes
         self.file.write_at([batch.data for batch in run], position)
+        self._is_dirty = True
         recent = self._recent
         for batch in run:
             if batch.max_timestamp > self.max_timestamp:
@@ -246,16 +310,47 @@ class Segment:
         if place := bisect_left(recent, (offset, 0)):
             return min(recent[place][1], size_bytes) if place < len(recent) else size_bytes
         start = self.index.lookup(offset)
-        for position, header in iterate_headers(self.file, start, size_bytes):
-            if header.last_offset >= offset:
-                return position
+        if start:
+            found = self._position_from(start, offset, size_bytes)
+            if found is not None:
+                return found
+            self._rebuild_index(size_bytes)
+        found = self._position_from(0, offset, size_bytes)
+        return size_bytes if found is None else found
+
+    def _position_from(self, start: int, offset: int, size_bytes: int) -> int | None:
+        """Return where the batch begins, looked for from `start` on; None where the index lied about it.
+
+        Raises: OSError, StorageError.
+        """
+        if not 0 <= start <= size_bytes:
+            return None
+        try:
+            for position, header in iterate_headers(self.file, start, size_bytes):
+                if position == start and start and not self.base_offset <= header.base_offset <= offset:
+                    return None
+                if header.last_offset >= offset:
+                    return position
+        except StorageError:
+            if start:
+                return None
+            raise
         return size_bytes
+
+    def _rebuild_index(self, size_bytes: int) -> None:
+        """Make the offset index anew, in memory: its file lies. Raises: OSError, StorageError."""
+        entries: list[tuple[int, int]] = []
+        for position, header in iterate_headers(self.file, 0, size_bytes):
+            if position - (entries[-1][1] if entries else 0) > _REBUILT_INTERVAL_BYTES:
+                entries.append((header.last_offset, position))
+        self.index.replace(entries)
 
     def truncate_to(self, offset: int) -> int:
         """Return the offset behind the last batch that is left: those at or behind `offset` are gone.
 
         Raises: OSError, StorageError.
         """
+        self._is_sealed = False
         position = self.position_of(offset, self.size_bytes)
         next_offset = offset
         if position < self.size_bytes:
@@ -284,6 +379,8 @@ class Segment:
     def close(self) -> None:
         """Let the files and the indexes in memory go until they are needed; readers keep what they hold."""
         self._file = None
+        if self._open_segments is not None:
+            self._open_segments.closed(self)
         self._recent = []
         self.index.close()
         self.time_index.close()

@@ -76,14 +76,11 @@ class DoomedFiles:
         return len(due)
 
 
-def take_place(file_system: FileSystem, directory: str, base_offset: int) -> Segment:
-    """Return the segment that was promised, under its name from now on. Raises: OSError."""
+def take_place(file_system: FileSystem, directory: str, base_offset: int) -> None:
+    """Give the segment that was promised its name. Raises: OSError."""
     for suffix in _SUFFIXES:
         path = f"{directory}/{file_name(base_offset, suffix)}"
         _rename(file_system, path + SWAP, path)
-    segment = Segment(file_system, directory, base_offset)
-    segment.load()
-    return segment
 
 
 def finish_swaps(file_system: FileSystem, directory: str) -> bool:

@@ -1,0 +1,25 @@
+"""How many files this process may have open, and which part of them the logs get."""
+
+import resource
+
+from kohort.storage.open_files import FILES_PER_SEGMENT
+
+DESCRIPTORS_MAX = 1 << 20  # Beyond it a limit is as good as none, and some systems refuse to set it.
+
+
+def raised_limit() -> int:
+    """Return how many descriptors there may be, once the limit is as high as this process may set it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = DESCRIPTORS_MAX if hard == resource.RLIM_INFINITY else min(hard, DESCRIPTORS_MAX)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        except (OSError, ValueError):  # The system has a limit of its own that it does not name.
+            return soft
+        return wanted
+    return DESCRIPTORS_MAX if soft == resource.RLIM_INFINITY else soft
+
+
+def segments_that_fit() -> int:
+    """Return how many segments may have open files: they get half, connections and readers the rest."""
+    return raised_limit() // 2 // FILES_PER_SEGMENT
