@@ -16,7 +16,7 @@ PYTHON ?= $(shell for each in python3 python3.13 python3.12 python3.11 python; d
 
 PIP := $(PY) -m pip --disable-pip-version-check --require-virtualenv
 SOURCES := protocol storage broker client pipeline cli testkit
-CHECKED := $(SOURCES) examples docs/tables.py
+CHECKED := $(SOURCES) examples docs/tables.py docs/requirements.py
 
 # Who may import whom is a contract about what ships: a test may throw dice.
 SHIPPED := build/shipped
@@ -25,7 +25,7 @@ TESTS ?=
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test check format interop crash bench fuzz docs wheel constraints clean
+.PHONY: help venv demo test check format interop differential crash bench fuzz sim scenarios mutants docs wheel constraints clean
 
 help:  ## Show the targets.
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -68,6 +68,9 @@ interop: $(STAMP)  ## Run the tests with real clients alone.
 crash: $(STAMP)  ## Kill a broker 200 times while clients use it. ROUNDS=n, SEED=n.
 	@ROUNDS=$${ROUNDS:-200} $(PY) -m pytest -s tests/crash/test_crash_loop.py $(ARGS)
 
+differential: $(STAMP)  ## Compare group answers with Apache Kafka's, script by script; needs Java and Maven.
+	@$(PY) -m tests.differential.run --write $(ARGS)
+
 bench: $(STAMP)  ## Run every benchmark.
 	@set -e; for each in benchmarks/*.py; do echo "== $$each"; $(PY) "$$each"; done
 
@@ -77,8 +80,15 @@ fuzz: $(STAMP)  ## Throw random and mutated bytes at everything that decodes.
 sim: $(STAMP)  ## Simulate groups, network and disk from a seed. SEED=7, or SEEDS=200 for many.
 	@$(PY) -m tests.simulation $(if $(SEED),--seed $(SEED)) $(if $(SEEDS),--seeds $(SEEDS)) $(ARGS)
 
+scenarios: $(STAMP)  ## Play the conversations in tests/scenarios. UPDATE=1 writes what is said now.
+	@UPDATE=$(UPDATE) $(PY) -m pytest tests/scenarios $(ARGS)
+
+mutants: $(STAMP)  ## Break the broker in many ways; simulation and scenarios have to see each.
+	@$(PY) -m tests.simulation.mutants $(ARGS)
+
 docs: $(STAMP)  ## Write the tables in docs/ anew from what the code declares.
 	@$(PY) docs/tables.py
+	@$(PY) docs/requirements.py
 
 wheel: $(STAMP)  ## Build the wheel into dist/.
 	@$(PY) -m hatchling build --target wheel

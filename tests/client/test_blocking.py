@@ -271,6 +271,7 @@ def test_seeking_pausing_and_looking_up(bootstrap: str, topic: MakeTopic) -> Non
             consumer.seek(TopicPartition(name, 9), 0)
 
 
+@pytest.mark.requirement("R17")
 def test_without_a_committed_offset_none_is_an_error_and_a_duration_goes_back(
     bootstrap: str, topic: MakeTopic, group: str
 ) -> None:
@@ -289,6 +290,7 @@ def test_without_a_committed_offset_none_is_an_error_and_a_duration_goes_back(
         assert numbers(read(consumer, 2)) == [1, 2]
 
 
+@pytest.mark.requirement("R8")
 def test_a_topic_that_appears_later_is_read(bootstrap: str, topic: MakeTopic, group: str) -> None:
     prefix = topic(1)
     options: ConsumerOptions = {

@@ -123,6 +123,7 @@ def test_acknowledged_records_are_there_once_and_in_order(broker: BrokerProcess,
         assert numbers == [number for _, number in producer.acknowledged[partition]], "and nothing else"
 
 
+@pytest.mark.requirement("R15")
 def test_acknowledged_commits_stand(broker: BrokerProcess, topic: str) -> None:
     """Kill it at a random moment while a simple consumer commits ever higher offsets."""
     seed = random.randrange(2**32)

@@ -98,6 +98,7 @@ def test_all_three_clients_agree_on_a_named_assignor(
     ],
     ids="+".join,
 )
+@pytest.mark.requirement("R14")
 def test_a_cooperative_member_keeps_what_it_goes_on_owning(
     names: tuple[str, str], make_topic: MakeTopic, join: Join
 ) -> None:
@@ -113,6 +114,7 @@ def test_a_cooperative_member_keeps_what_it_goes_on_owning(
     assert revoked == second.assignment, "no more was taken from it than the other now has"
 
 
+@pytest.mark.requirement("R12")
 def test_a_static_member_comes_back_to_its_partitions_without_a_rebalance(
     client: Client, make_topic: MakeTopic, join: Join
 ) -> None:

@@ -18,6 +18,7 @@ SIGNALS = [signal.SIGTERM, signal.SIGKILL]
 
 
 @pytest.mark.parametrize("how", SIGNALS, ids=lambda how: how.name)
+@pytest.mark.requirement("R20")
 def test_a_group_reads_on_after_a_restart(
     client: Client, own_broker: BrokerProcess, make_topic: MakeTopic, join: Join, how: signal.Signals
 ) -> None:

@@ -21,9 +21,10 @@ SUFFIXES = ("_bucket", "_sum", "_count")
 page = pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
 
 
-def test_the_tables_are_what_the_code_declares() -> None:
+@pytest.mark.parametrize("script", ["docs/tables.py", "docs/requirements.py"])
+def test_the_tables_are_what_the_code_declares(script: str) -> None:
     checked = subprocess.run(
-        [sys.executable, "docs/tables.py", "--check"], cwd=ROOT, capture_output=True, text=True, check=False
+        [sys.executable, script, "--check"], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert checked.returncode == 0, checked.stderr
 

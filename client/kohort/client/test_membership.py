@@ -1,3 +1,5 @@
+import pytest
+
 from kohort.client.assignors import RANGE, STICKY
 from kohort.client.errors import NetworkError
 from kohort.client.membership import (
@@ -94,6 +96,7 @@ def test_nothing_is_sent_without_a_subscription() -> None:
     assert Membership(SETTINGS, [RANGE]).next_request(0) == Wait(None)
 
 
+@pytest.mark.requirement("R3")
 def test_a_member_id_that_the_broker_demands_is_used_at_once() -> None:
     member = new_member()
     assert member.next_request(0) == FindCoordinator()
@@ -106,6 +109,7 @@ def test_a_member_id_that_the_broker_demands_is_used_at_once() -> None:
     assert (first.member_id, second.member_id) == ("", "client-uuid")
 
 
+@pytest.mark.requirement("R2")
 def test_the_leader_hands_out_and_syncs_for_everybody() -> None:
     member = new_member()
     member.next_request(0)
@@ -255,6 +259,7 @@ def test_a_refusal_for_good_is_kept_for_the_user() -> None:
     assert member.next_request(0) == Wait(None)
 
 
+@pytest.mark.requirement("R13")
 def test_who_does_not_poll_leaves_and_says_why() -> None:
     member = new_member()
     join(member, 0, 1, 0)
@@ -278,6 +283,7 @@ def test_a_poll_that_waits_long_is_no_reason_to_leave() -> None:
     assert isinstance(sent(member.next_request(1_000_000)), HeartbeatRequest)
 
 
+@pytest.mark.requirement("R12", "R13")
 def test_a_static_member_falls_silent_instead_of_leaving() -> None:
     member = new_member(MemberSettings("g", max_poll_interval_ms=10_000, group_instance_id="i"))
     join(member, 0, 1, 0)
@@ -286,6 +292,7 @@ def test_a_static_member_falls_silent_instead_of_leaving() -> None:
     assert member.leave("closed") is None
 
 
+@pytest.mark.requirement("R11")
 def test_leaving_names_the_member_and_the_reason() -> None:
     member = new_member()
     join(member, 0, 1, 0)
@@ -311,6 +318,7 @@ def test_a_subscription_that_changes_while_joining_joins_again_afterwards() -> N
     assert wishes.topics == ("t", "u")
 
 
+@pytest.mark.requirement("R8")
 def test_only_the_leader_rejoins_when_a_topic_gets_partitions() -> None:
     member = new_member()
     join(member, 0, 1, 0)

@@ -1,4 +1,5 @@
 import msgspec
+import pytest
 
 from kohort.broker.group.events import CauseKind, Move, Outcome, RebalanceCompleted, RebalanceStarted
 from kohort.broker.group.group import REBALANCES_KEPT
@@ -7,6 +8,7 @@ from kohort.protocol.consumer import TopicPartitions
 from kohort.protocol.messages import JoinGroupRequestProtocol
 
 
+@pytest.mark.requirement("R8")
 def test_a_rebalance_is_explained_from_cause_to_moves() -> None:
     world = World()
     a, b = Client(world, "a"), Client(world, "b")
@@ -66,6 +68,7 @@ def test_whoever_else_comes_or_goes_meanwhile_is_a_further_cause() -> None:
     assert waits == [("b", 1_000, False), ("a", 1_000, True)]
 
 
+@pytest.mark.requirement("R8")
 def test_giving_partitions_up_is_told_from_subscribing_anew() -> None:
     world = World()
     a, b = Client(world, "a"), Client(world, "b")

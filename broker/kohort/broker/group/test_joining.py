@@ -1,3 +1,5 @@
+import pytest
+
 from kohort.broker.group import GroupConfig
 from kohort.broker.group.events import CauseKind, MemberIdExpired, MemberRefused, RebalanceStarted
 from kohort.broker.group.test_world import Client, World, stable_group, subscription, sync_all
@@ -12,6 +14,7 @@ def refused_with(client: Client) -> ErrorCode:
     return ErrorCode(response.error_code)
 
 
+@pytest.mark.requirement("R3")
 def test_a_dynamic_member_first_gets_an_id_and_joins_with_it() -> None:
     world = World()
     client = Client(world, "c")
@@ -39,6 +42,7 @@ def test_before_version_4_a_member_joins_in_one_step() -> None:
     assert client.is_leader()
 
 
+@pytest.mark.requirement("R3")
 def test_an_id_that_is_not_used_expires_with_the_session_timeout() -> None:
     world = World()
     client = Client(world, "c", session_timeout_ms=6_000)
@@ -80,6 +84,7 @@ def test_a_given_id_that_expires_ends_the_join_phase() -> None:
     assert one.generation_id == 2
 
 
+@pytest.mark.requirement("R2")
 def test_the_first_member_leads_and_only_it_gets_the_members() -> None:
     world = World()
     clients = [Client(world, name) for name in "abc"]
@@ -99,6 +104,7 @@ def test_an_empty_group_id_is_invalid() -> None:
     assert refused_with(Client(World(), group_id="")) is ErrorCode.INVALID_GROUP_ID
 
 
+@pytest.mark.requirement("R6")
 def test_session_timeouts_have_to_lie_within_the_brokers_bounds() -> None:
     world = World(GroupConfig(group_min_session_timeout_ms=6_000, group_max_session_timeout_ms=60_000))
     assert refused_with(Client(world, session_timeout_ms=5_999)) is ErrorCode.INVALID_SESSION_TIMEOUT
@@ -110,6 +116,7 @@ def test_session_timeouts_have_to_lie_within_the_brokers_bounds() -> None:
     assert len(world.core.groups["g"].members) == 2
 
 
+@pytest.mark.requirement("R5")
 def test_a_member_that_shares_no_protocol_is_inconsistent() -> None:
     world = World()
     one = Client(world, "one", protocols=("range",))
@@ -121,6 +128,7 @@ def test_a_member_that_shares_no_protocol_is_inconsistent() -> None:
     assert one.heartbeat() is ErrorCode.NONE
 
 
+@pytest.mark.requirement("R5")
 def test_members_vote_among_the_protocols_that_all_of_them_speak() -> None:
     world = World()
     clients = [
@@ -140,6 +148,7 @@ def test_equal_votes_go_to_the_protocol_that_kafka_would_take() -> None:
         assert world.core.groups["g"].protocol_name == "range"
 
 
+@pytest.mark.requirement("R5")
 def test_a_group_moves_live_from_range_to_cooperative() -> None:
     world = World()
     a, b = Client(world, "a"), Client(world, "b")
@@ -164,6 +173,7 @@ def test_a_group_moves_live_from_range_to_cooperative() -> None:
     assert names == ["range", "cooperative-sticky", "cooperative-sticky", "cooperative-sticky"]
 
 
+@pytest.mark.requirement("R6")
 def test_a_full_group_refuses_newcomers_but_not_its_members() -> None:
     world = World(GroupConfig(group_max_size=2))
     a, b = Client(world, "a"), Client(world, "b")
@@ -197,6 +207,7 @@ def test_a_follower_that_comes_back_unchanged_gets_the_current_generation() -> N
     assert world.state() == "Stable"
 
 
+@pytest.mark.requirement("R8")
 def test_a_leader_that_comes_back_rebalances_the_group() -> None:
     world = World()
     a, b = Client(world, "a"), Client(world, "b")
@@ -210,6 +221,7 @@ def test_a_leader_that_comes_back_rebalances_the_group() -> None:
     assert a.generation_id == 2
 
 
+@pytest.mark.requirement("R8")
 def test_a_changed_subscription_rebalances_the_group() -> None:
     world = World()
     a, b = Client(world, "a"), Client(world, "b")

@@ -1,3 +1,5 @@
+import pytest
+
 from kohort.broker.group import LeaveGroup
 from kohort.broker.group.events import CauseKind, MemberLeft, RebalanceStarted
 from kohort.broker.group.test_world import Client, World, stable_group, sync_all
@@ -14,6 +16,7 @@ def leave(
     return world.answer(request_id, LeaveGroupResponse)
 
 
+@pytest.mark.requirement("R8", "R11")
 def test_a_member_that_leaves_is_gone_at_once_and_the_rest_rebalance() -> None:
     world = World()
     a, b = Client(world, "a"), Client(world, "b")
@@ -32,6 +35,7 @@ def test_a_member_that_leaves_is_gone_at_once_and_the_rest_rebalance() -> None:
     assert b.generation_id == 2
 
 
+@pytest.mark.requirement("R11")
 def test_several_leave_together_and_the_group_rebalances_once() -> None:
     world = World()
     a, b, c = Client(world, "a", instance="one"), Client(world, "b"), Client(world, "c")
@@ -67,6 +71,7 @@ def test_a_member_may_not_leave_in_the_name_of_another_instance() -> None:
     assert world.state() == "Stable"
 
 
+@pytest.mark.requirement("R11")
 def test_before_version_3_one_member_leaves_with_one_code() -> None:
     world = World()
     a = Client(world, "a")

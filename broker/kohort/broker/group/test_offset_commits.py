@@ -1,5 +1,7 @@
 from uuid import UUID
 
+import pytest
+
 from kohort.broker.group import GroupConfig, OffsetCommit, OffsetFetch
 from kohort.broker.group.test_world import Client, World, stable_group, sync_all
 from kohort.protocol.errors import ErrorCode
@@ -24,6 +26,7 @@ def fetched(world: World, topics: tuple[OffsetFetchRequestTopics, ...] | None) -
     return world.answer(request_id, OffsetFetchResponseGroup)
 
 
+@pytest.mark.requirement("R15")
 def test_a_commit_is_logged_in_kafkas_form_and_can_be_fetched() -> None:
     world = World()
     a = Client(world, "a")
@@ -40,6 +43,7 @@ def test_a_commit_is_logged_in_kafkas_form_and_can_be_fetched() -> None:
     assert topic.partitions[1].committed_leader_epoch == -1
 
 
+@pytest.mark.requirement("R15")
 def test_the_newest_commit_stands() -> None:
     world = World()
     a = Client(world, "a")
@@ -49,6 +53,7 @@ def test_the_newest_commit_stands() -> None:
     assert world.fetch("t", 0) == 15
 
 
+@pytest.mark.requirement("R16")
 def test_all_offsets_are_fetched_where_no_topics_are_named() -> None:
     world = World()
     a = Client(world, "a")
@@ -73,6 +78,7 @@ def test_a_group_that_does_not_exist_has_no_offsets() -> None:
     assert world.core.groups == {}
 
 
+@pytest.mark.requirement("R15")
 def test_metadata_that_is_too_long_fails_its_partition_alone() -> None:
     world = World(GroupConfig(offset_metadata_max_bytes=10))
     a = Client(world, "a")
@@ -112,6 +118,7 @@ def test_a_simple_commit_makes_a_simple_group() -> None:
     assert world.core.groups["g"].protocol_type is None
 
 
+@pytest.mark.requirement("R16")
 def test_a_simple_commit_is_taken_by_an_empty_group_alone() -> None:
     world = World()
     simple, a = Client(world), Client(world, "a")
@@ -139,6 +146,7 @@ def test_a_commit_of_a_generation_in_a_group_that_does_not_exist_is_refused() ->
     assert world.core.groups == {}
 
 
+@pytest.mark.requirement("R9")
 def test_strangers_and_old_generations_may_not_commit() -> None:
     world = World()
     a, ghost = Client(world, "a"), Client(world, "ghost")
@@ -152,6 +160,7 @@ def test_strangers_and_old_generations_may_not_commit() -> None:
     assert world.fetch("t", 0) == -1
 
 
+@pytest.mark.requirement("R9")
 def test_commits_count_while_others_join_but_not_while_they_sync() -> None:
     world = World()
     a, b = Client(world, "a"), Client(world, "b")

@@ -1,3 +1,5 @@
+import pytest
+
 from kohort.broker.group import ExpireOffsets, GroupConfig, OffsetDelete, TopicsDeleted
 from kohort.broker.group.events import GroupDeleted, OffsetsRemoved
 from kohort.broker.group.test_world import Client, World, stable_group
@@ -27,6 +29,7 @@ def delete(world: World, *topics: tuple[str, int], group_id: str = "g") -> Offse
     return world.answer(request_id, OffsetDeleteResponse)
 
 
+@pytest.mark.requirement("R18")
 def test_offsets_of_a_simple_group_expire_and_the_group_with_the_last() -> None:
     world = hour_of_retention()
     simple = Client(world)
@@ -48,6 +51,7 @@ def test_offsets_of_a_simple_group_expire_and_the_group_with_the_last() -> None:
     assert [each.offsets for each in world.noted(OffsetsRemoved)] == [1, 1]
 
 
+@pytest.mark.requirement("R18")
 def test_the_clock_of_a_group_with_members_starts_when_they_are_gone() -> None:
     world = hour_of_retention()
     a = Client(world, "a", session_timeout_ms=1_800_000)
@@ -79,6 +83,7 @@ def test_a_commit_to_a_group_that_is_long_empty_is_kept_as_long_as_any() -> None
     assert world.fetch("t", 0) == 1
 
 
+@pytest.mark.requirement("R18")
 def test_offsets_of_topics_that_a_stable_group_no_longer_reads_expire() -> None:
     world = hour_of_retention()
     a = Client(world, "a", topics=("t",), session_timeout_ms=1_800_000)
@@ -134,6 +139,7 @@ def test_a_group_that_somebody_is_about_to_join_is_not_forgotten() -> None:
     assert rejoined.error_code == ErrorCode.NONE
 
 
+@pytest.mark.requirement("R18")
 def test_deleting_a_topic_deletes_its_offsets_in_all_groups() -> None:
     world = World()
     g, h = Client(world), Client(world, group_id="h")

@@ -5,10 +5,12 @@ from kohort.broker.group.partition import INT_MIN, java_hash_code
 
 
 @pytest.mark.parametrize("group_id, partition", [("gclassic", 45), ("gnew", 33), ("gshare", 12), ("", 0)])
+@pytest.mark.requirement("R1")
 def test_groups_lie_where_kafka_puts_them(group_id: str, partition: int) -> None:
     assert coordinator_partition(group_id, 50) == partition
 
 
+@pytest.mark.requirement("R1")
 def test_the_smallest_hash_counts_as_zero() -> None:
     assert java_hash_code("polygenelubricants") == INT_MIN
     assert coordinator_partition("polygenelubricants", 50) == 0

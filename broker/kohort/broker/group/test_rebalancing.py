@@ -1,9 +1,12 @@
+import pytest
+
 from kohort.broker.group import GroupConfig
 from kohort.broker.group.events import GroupEmptied, JoinCompleted, LeaderElected, MemberExpired
 from kohort.broker.group.test_world import Client, World, stable_group, sync_all
 from kohort.protocol.errors import ErrorCode
 
 
+@pytest.mark.requirement("R4")
 def test_a_new_group_waits_for_the_initial_delay() -> None:
     world = World()
     client = Client(world)
@@ -14,6 +17,7 @@ def test_a_new_group_waits_for_the_initial_delay() -> None:
     assert client.joined() is not None
 
 
+@pytest.mark.requirement("R4")
 def test_a_new_group_waits_longer_while_members_keep_coming() -> None:
     world = World()
     a, b = Client(world, "a"), Client(world, "b")
@@ -28,6 +32,7 @@ def test_a_new_group_waits_longer_while_members_keep_coming() -> None:
     assert a.generation_id == b.generation_id == 1
 
 
+@pytest.mark.requirement("R4")
 def test_a_new_group_never_waits_past_the_rebalance_timeout() -> None:
     world = World()
     clients = [Client(world, f"c{number}", rebalance_timeout_ms=10_000) for number in range(20)]
@@ -66,6 +71,7 @@ def test_last_expected_member_completes_the_join() -> None:
     ]
 
 
+@pytest.mark.requirement("R10")
 def test_a_member_that_does_not_rejoin_in_time_is_out() -> None:
     world = World()
     a = Client(world, "a", rebalance_timeout_ms=20_000)

@@ -1,3 +1,5 @@
+import pytest
+
 from kohort.broker.group import Heartbeat, SetTimer
 from kohort.broker.group.events import CauseKind, MemberExpired, RebalanceStarted
 from kohort.broker.group.sessions import ALIVE
@@ -6,6 +8,7 @@ from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages import HeartbeatRequest
 
 
+@pytest.mark.requirement("R8")
 def test_a_member_that_keeps_quiet_is_out_after_its_session_timeout() -> None:
     world = World()
     a, b = Client(world, "a", session_timeout_ms=10_000), Client(world, "b", session_timeout_ms=60_000)
@@ -34,6 +37,7 @@ def test_a_heartbeat_sets_no_timer_and_shares_its_answer() -> None:
     assert world.replies[9_999] is ALIVE
 
 
+@pytest.mark.requirement("R9")
 def test_a_heartbeat_hears_of_a_rebalance_but_not_while_others_sync() -> None:
     world = World()
     a, b = Client(world, "a"), Client(world, "b")
@@ -46,6 +50,7 @@ def test_a_heartbeat_hears_of_a_rebalance_but_not_while_others_sync() -> None:
     assert a.heartbeat() is ErrorCode.NONE
 
 
+@pytest.mark.requirement("R9")
 def test_a_heartbeat_that_does_not_count_says_why() -> None:
     world = World()
     a, ghost = Client(world, "a", instance="one"), Client(world, "ghost")

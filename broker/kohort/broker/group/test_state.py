@@ -17,6 +17,7 @@ WAYS = {
 
 
 @pytest.mark.parametrize("source, target", list(itertools.product(GroupState, GroupState)))
+@pytest.mark.requirement("R7")
 def test_there_are_no_other_ways_than_kafkas(source: GroupState, target: GroupState) -> None:
     group = Group("g")
     group.state = source

@@ -24,6 +24,7 @@ def test_a_static_member_joins_in_one_step_under_its_instance_id() -> None:
     assert a.member_id.startswith("one-")
 
 
+@pytest.mark.requirement("R12")
 def test_a_static_member_that_comes_back_finds_its_assignment_without_a_rebalance() -> None:
     world = World()
     a, b = Client(world, "a", instance="one"), Client(world, "b", instance="two")
@@ -66,6 +67,7 @@ def test_its_new_id_is_logged_with_its_old_assignment() -> None:
 
 
 @pytest.mark.parametrize("version", [8, 9])
+@pytest.mark.requirement("R12")
 def test_a_static_leader_that_comes_back_does_not_assign_anew(version: int) -> None:
     world = World()
     a, b = Client(world, "a", instance="one", version=version), Client(world, "b")
@@ -85,6 +87,7 @@ def test_a_static_leader_that_comes_back_does_not_assign_anew(version: int) -> N
     assert synced.assignment == assignment("t", 0)
 
 
+@pytest.mark.requirement("R9", "R12")
 def test_a_second_claimant_fences_the_first() -> None:
     world = World()
     a = Client(world, "a", instance="one")
@@ -141,6 +144,7 @@ def test_a_parked_sync_of_the_first_is_fenced_and_the_group_starts_over() -> Non
     sync_all(world, a, claimant)
 
 
+@pytest.mark.requirement("R12", "R13")
 def test_a_static_member_that_stays_away_too_long_is_out() -> None:
     world = World()
     a, b = Client(world, "a", instance="one"), Client(world, "b", session_timeout_ms=60_000)

@@ -1,3 +1,5 @@
+import pytest
+
 from kohort.broker.group import SyncGroup
 from kohort.broker.group.events import CauseKind, MemberExpired, RebalanceStarted
 from kohort.broker.group.test_world import Client, World, assignment, stable_group, sync_all
@@ -19,6 +21,7 @@ def code_of(client: Client) -> ErrorCode | None:
     return None if response is None else ErrorCode(response.error_code)
 
 
+@pytest.mark.requirement("R2")
 def test_followers_wait_for_the_leaders_assignment() -> None:
     world = World()
     a, b = Client(world, "a"), Client(world, "b")
@@ -96,6 +99,7 @@ def test_strangers_may_not_sync() -> None:
     assert code_of(ghost) is ErrorCode.INVALID_GROUP_ID
 
 
+@pytest.mark.requirement("R9")
 def test_a_sync_while_others_join_is_told_to_rejoin() -> None:
     world = World()
     a, b = Client(world, "a"), Client(world, "b")
@@ -105,6 +109,7 @@ def test_a_sync_while_others_join_is_told_to_rejoin() -> None:
     assert code_of(a) is ErrorCode.REBALANCE_IN_PROGRESS
 
 
+@pytest.mark.requirement("R10")
 def test_the_group_starts_over_when_the_leader_vanishes_before_it_syncs() -> None:
     world = World()
     a, b = Client(world, "a", session_timeout_ms=6_000), Client(world, "b", session_timeout_ms=30_000)
@@ -131,6 +136,7 @@ def test_a_newcomer_sends_those_who_sync_back_to_join() -> None:
     assert [each.outcome.value for each in world.core.groups["g"].history] == ["restarted", "stable"]
 
 
+@pytest.mark.requirement("R10")
 def test_a_member_that_does_not_sync_in_time_is_out() -> None:
     world = World()
     a, b = Client(world, "a", rebalance_timeout_ms=20_000), Client(world, "b", rebalance_timeout_ms=20_000)

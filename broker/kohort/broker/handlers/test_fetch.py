@@ -130,6 +130,7 @@ def test_large_range_is_not_copied(world: World) -> None:
     assert offsets(data) == [0]
 
 
+@pytest.mark.requirement("R19")
 def test_nothing_past_the_high_watermark_is_seen(world: World) -> None:
     world.create("t")
     world.fill("t")
@@ -138,6 +139,7 @@ def test_nothing_past_the_high_watermark_is_seen(world: World) -> None:
     assert (offsets(data), data.high_watermark) == ([0], 1)
 
 
+@pytest.mark.requirement("R19")
 def test_records_that_wait_for_their_sync_are_not_seen(world: World) -> None:
     world.create("t")
     world.fill("t")

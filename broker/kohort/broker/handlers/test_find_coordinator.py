@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from kohort.broker.broker import Broker
 from kohort.broker.runtime.shard import ShardState
 from kohort.broker.runtime.test_shard import GROUP, Client, commit, committed, running
@@ -16,6 +18,7 @@ async def find(broker: Broker) -> Client:
     return client
 
 
+@pytest.mark.requirement("R1")
 async def test_the_coordinator_of_a_new_broker_is_ready_once_it_is_found(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         assert await committed(await find(broker)) == {}

@@ -183,6 +183,7 @@ async def joined(client: Client) -> JoinGroupResponse:
     return answer
 
 
+@pytest.mark.requirement("R15")
 async def test_an_acknowledged_commit_outlives_a_crash(tmp_path: Path) -> None:
     async with running(tmp_path / "life") as broker:
         client = await prepared(broker)
@@ -195,6 +196,7 @@ async def test_an_acknowledged_commit_outlives_a_crash(tmp_path: Path) -> None:
         assert await committed(client) == {1: 19}
 
 
+@pytest.mark.requirement("R15")
 async def test_a_commit_outlives_a_power_failure_that_takes_what_was_not_synced(tmp_path: Path) -> None:
     async with running(tmp_path / "life") as broker:
         client = await prepared(broker)
@@ -209,6 +211,7 @@ async def test_a_commit_outlives_a_power_failure_that_takes_what_was_not_synced(
         assert await committed(client) == {1: 7}
 
 
+@pytest.mark.requirement("R20")
 async def test_members_go_on_with_their_generation_after_a_restart(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         client = await prepared(broker)
@@ -318,6 +321,7 @@ async def test_whoever_found_the_coordinator_is_served_at_once(tmp_path: Path) -
         assert await committed(client) == {}
 
 
+@pytest.mark.requirement("R20")
 async def test_a_loading_shard_says_so(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         client = await prepared(broker)

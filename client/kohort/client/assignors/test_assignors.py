@@ -39,20 +39,24 @@ def owning(
 
 
 @pytest.mark.parametrize("assign", [each.assign for each in ASSIGNORS.values()])
+@pytest.mark.requirement("R14")
 def test_five_members_on_four_partitions_leave_one_idle(assign: Assign) -> None:
     assert sizes(assign(group(5, "T"), {"T": 4})) == [1, 1, 1, 1, 0]
 
 
 @pytest.mark.parametrize("assign", [each.assign for each in ASSIGNORS.values()])
+@pytest.mark.requirement("R14")
 def test_ten_partitions_for_three_members_are_four_three_and_three(assign: Assign) -> None:
     assert sizes(assign(group(3, "T"), {"T": 10})) == [4, 3, 3]
 
 
+@pytest.mark.requirement("R14")
 def test_range_keeps_equal_numbers_of_several_topics_together() -> None:
     assignment = assign_range(group(2, "T1", "T2"), {"T1": 4, "T2": 4})
     assert held(assignment, "C0") == ["T1-0", "T1-1", "T2-0", "T2-1"]
 
 
+@pytest.mark.requirement("R14")
 def test_range_gives_four_and_two_where_round_robin_gives_three_and_three() -> None:
     members, counts = group(2, "T1", "T2"), {"T1": 3, "T2": 3}
     assert sizes(assign_range(members, counts)) == [4, 2]
@@ -61,6 +65,7 @@ def test_range_gives_four_and_two_where_round_robin_gives_three_and_three() -> N
     assert held(dealt, "C1") == ["T1-1", "T2-0", "T2-2"]
 
 
+@pytest.mark.requirement("R14")
 def test_round_robin_passes_over_members_that_do_not_subscribe() -> None:
     members = {
         "C0": Subscription(("T1",)),
@@ -129,6 +134,7 @@ def test_foreign_user_data_is_passed_over() -> None:
     assert sizes(assign_sticky(members, {"T": 2})) == [1, 1]
 
 
+@pytest.mark.requirement("R14")
 def test_cooperative_moves_a_partition_in_two_steps() -> None:
     wanted = {"C0": ("T",), "C1": ("T",)}
     before: Assignment = {"C0": {"T": (0, 1)}}
@@ -139,6 +145,7 @@ def test_cooperative_moves_a_partition_in_two_steps() -> None:
 
 
 @pytest.mark.parametrize("seed", range(100))
+@pytest.mark.requirement("R14")
 def test_sticky_is_complete_unique_and_balanced_for_any_subscriptions(seed: int) -> None:
     random = Random(seed)
     counts = {f"T{number}": random.randint(0, 9) for number in range(5)}
@@ -161,6 +168,7 @@ def test_sticky_is_complete_unique_and_balanced_for_any_subscriptions(seed: int)
 
 
 @pytest.mark.parametrize("name", sorted(ASSIGNORS))
+@pytest.mark.requirement("R14")
 def test_a_thousand_members_are_assigned_in_well_under_a_second(name: str) -> None:
     members = group(1_000, *(f"T{number}" for number in range(10)))
     counts = {f"T{number}": 1_000 for number in range(10)}
