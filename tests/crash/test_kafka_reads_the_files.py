@@ -1,10 +1,8 @@
 """Apache Kafka's own dump tool reads what the storage wrote, and finds nothing amiss.
 
-`KAFKA_LIBS` names the folder with the jars of a Kafka installation; without it, and without jars that
-the interop tests have fetched, the tests are skipped.
+`KAFKA_LIBS` may name the folder with the jars of a Kafka installation; without it Maven fetches them.
 """
 
-import importlib.util
 import os
 import shutil
 import subprocess
@@ -32,6 +30,7 @@ from kohort.protocol.records import (
     validate_produced,
 )
 from kohort.storage import DataDirectory, LogConfig, OsFileSystem, PartitionLog
+from tests.interop.kafka_tools import MissingTool, jars
 
 TOPIC_ID = UUID("0c0ffee0-0000-4000-8000-00000000beef")
 NOW_MS = 1_700_000_000_000
@@ -45,10 +44,10 @@ def class_path() -> str:
     libs = os.environ.get("KAFKA_LIBS")
     if libs:
         return f"{libs}/*"
-    if importlib.util.find_spec("tests.interop.kafka_tools") is None:
-        pytest.skip("KAFKA_LIBS does not name a folder with Kafka's jars, and nothing has fetched them")
-    kafka_tools = importlib.import_module("tests.interop.kafka_tools")
-    return os.pathsep.join(map(str, kafka_tools.jars()))
+    try:
+        return f"{jars('tools')}/*"
+    except MissingTool as missing:
+        pytest.skip(str(missing))
 
 
 def dump(*arguments: str) -> str:
