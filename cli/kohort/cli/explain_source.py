@@ -46,6 +46,7 @@ class EventReader:
         start = self._consumer.beginning_offsets(partition)[partition]
         end = self._consumer.end_offsets(partition)[partition]
         kept = wanted + EARLIER_KEPT
+        timeline = Timeline(kept)
         for count in (*LOOK_BACK, end - start):
             begin = max(start, end - count)
             timeline = Timeline(kept)
