@@ -6,7 +6,7 @@ import trio
 
 from kohort.broker.broker import Broker
 from kohort.broker.runtime.test_shard import Client
-from kohort.protocol.errors import ErrorCode
+from kohort.protocol.errors import ErrorCode, WireError
 from kohort.protocol.messages import (
     CreateTopicsRequest,
     CreateTopicsResponse,
@@ -99,8 +99,11 @@ class Workload:
             await trio.sleep(PAUSE_S / 4)
 
 
-async def fetched(client: Client) -> list[tuple[int, bytes]]:
-    """Return offset and value of every record; a partition that does not serve is asked again."""
+async def fetched(client: Client, *, until_damage: bool = False) -> list[tuple[int, bytes]]:
+    """Return offset and value of every record; a partition that does not serve is asked again.
+
+    Raises: WireError for a batch with a wrong CRC, unless that ends it.
+    """
     found: list[tuple[int, bytes]] = []
     with trio.fail_after(10):
         while True:
@@ -121,16 +124,21 @@ async def fetched(client: Client) -> list[tuple[int, bytes]]:
             assert isinstance(records, (bytes, memoryview))
             if not records:
                 return found
-            for batch in iterate_batches(records, check_crcs=True):
-                found += [(each.offset, each.value or b"") for each in iterate_records(batch)]
+            try:
+                for batch in iterate_batches(records, check_crcs=True):
+                    found += [(each.offset, each.value or b"") for each in iterate_records(batch)]
+            except WireError:
+                if until_damage:
+                    return found
+                raise
 
 
-async def fetched_anew(broker: Broker) -> list[tuple[int, bytes]]:
+async def fetched_anew(broker: Broker, *, until_damage: bool = False) -> list[tuple[int, bytes]]:
     """Return offset and value of every record, asked for again where the broker closed the connection."""
     with trio.fail_after(10):
         while True:
             try:
-                return await fetched(await Client.to(broker))
+                return await fetched(await Client.to(broker), until_damage=until_damage)
             except AssertionError as error:
                 if "closed the connection" not in str(error):
                     raise

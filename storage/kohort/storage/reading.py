@@ -114,7 +114,7 @@ def find_timestamp(
     for segment, size_bytes in _up_to_tail(segments, tail, start_offset):
         if segment.newest_timestamp()[0] < timestamp_ms:
             continue
-        position = segment.index.lookup(max(segment.time_index.lookup(timestamp_ms), start_offset))
+        position = segment.position_of(max(segment.time_index.lookup(timestamp_ms), start_offset), size_bytes)
         for place, header in iterate_headers(segment.file, position, size_bytes):
             if header.max_timestamp < timestamp_ms or header.last_offset < start_offset:
                 continue

@@ -7,6 +7,7 @@ from kohort.protocol.records import HEADER_BYTES, BatchHeader, batch_crc, read_h
 from kohort.storage.errors import StorageError
 from kohort.storage.filesystem import File
 
+MAX_RELATIVE_OFFSET = 2**31 - 1  # An index holds offsets in 32 bits, counted from the segment's first.
 _HEADER_CHUNK_BYTES = 16 * 1024
 _BATCH_CHUNK_BYTES = 1024 * 1024
 
@@ -58,10 +59,14 @@ def iterate_valid(file: File, end: int, expected_offset: int) -> Iterator[tuple[
     """Yield position and header of each batch of the longest valid prefix of a file.
 
     Valid is what is whole, has its CRC, and comes behind the batch before it. Gaps are valid: they are
-    what compaction leaves. Raises: OSError.
+    what compaction leaves, unless they are wider than an index can say: the offset has no checksum.
+    Raises: OSError.
     """
+    end_offset = expected_offset + MAX_RELATIVE_OFFSET
     for position, header, batch in iterate_batches(file, 0, end):
         if header.base_offset < expected_offset or header.last_offset_delta < 0:
+            return
+        if header.last_offset > end_offset:
             return
         if batch_crc(batch) != header.crc:
             return

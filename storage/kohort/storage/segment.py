@@ -17,13 +17,12 @@ from kohort.storage.errors import StorageError
 from kohort.storage.filesystem import Buffer, File, FileSystem
 from kohort.storage.index import OffsetIndex, TimeIndex
 from kohort.storage.open_files import OpenSegments
-from kohort.storage.scan import iterate_headers, iterate_valid
+from kohort.storage.scan import MAX_RELATIVE_OFFSET, iterate_headers, iterate_valid
 
 LOG_SUFFIX = ".log"
 INDEX_SUFFIX = ".index"
 TIME_INDEX_SUFFIX = ".timeindex"
 
-_MAX_RELATIVE_OFFSET = 2**31 - 1
 _MAX_POSITION = 2**31 - 1  # The offset index holds positions in 32 bits.
 _RECENT_BATCHES_MAX = 1024
 _REBUILT_INTERVAL_BYTES = 4096
@@ -193,6 +192,8 @@ class Segment:
         for position, header in iterate_headers(self.file, start, self.size_bytes):
             if position + header.size_bytes > self.size_bytes or header.base_offset < next_offset:
                 raise StorageError(f"{self._path(LOG_SUFFIX)} ends within a batch")
+            if header.last_offset - self.base_offset > MAX_RELATIVE_OFFSET:
+                raise StorageError(f"{self._path(LOG_SUFFIX)} has offset {header.last_offset}")
             self._note_batch(position, header)
             next_offset = header.next_offset
         self._bytes_since_index = self.size_bytes - start
@@ -246,11 +247,11 @@ class Segment:
         """Whether `batch` belongs into a new segment, `pending_bytes` being on their way into this one."""
         size = self.size_bytes + pending_bytes
         if not size:
-            return batch.last_offset - self.base_offset > _MAX_RELATIVE_OFFSET
+            return batch.last_offset - self.base_offset > MAX_RELATIVE_OFFSET
         return (
             size + len(batch.data) > min(config.segment_bytes, _MAX_POSITION)
             or batch.max_timestamp - self.first_timestamp > config.roll_ms
-            or batch.last_offset - self.base_offset > _MAX_RELATIVE_OFFSET
+            or batch.last_offset - self.base_offset > MAX_RELATIVE_OFFSET
             or self.index.size_bytes + 8 > config.segment_index_bytes
             or self.time_index.size_bytes + 12 > config.segment_index_bytes
         )

@@ -77,7 +77,7 @@ def decode(data: bytes) -> Stored:
         raise MetadataFormatError("its first line is not complete")
     try:
         seal = msgspec.json.decode(first, type=_Seal)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise MetadataFormatError(f"its first line can't be read ({error})") from error
     if seal.kohort_metadata != FORMAT_VERSION:
         raise MetadataFormatError(f"its format is {seal.kohort_metadata}, this kohort reads {FORMAT_VERSION}")
@@ -87,7 +87,7 @@ def decode(data: bytes) -> Stored:
         raise MetadataFormatError("its checksum does not match")
     try:
         return _decode_body(body)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise MetadataFormatError(f"a line can't be read ({error})") from error
 
 

@@ -9,7 +9,7 @@ since the last one that worked, and the shard is loaded again from its log.
 
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING
@@ -33,7 +33,7 @@ from kohort.broker.group import (
 )
 from kohort.broker.runtime.events import note_event
 from kohort.broker.runtime.request import Request
-from kohort.protocol.errors import ApiError, ErrorCode
+from kohort.protocol.errors import ApiError, ErrorCode, WireError
 from kohort.protocol.offsets_topic import (
     GroupMetadataKey,
     GroupMetadataValue,
@@ -45,7 +45,7 @@ from kohort.protocol.offsets_topic import (
     encode_key,
     encode_value,
 )
-from kohort.protocol.records import build_batch, iterate_records
+from kohort.protocol.records import build_batch, iterate_records, verify_crc
 from kohort.protocol.schema import Message
 from kohort.storage import StorageError
 
@@ -261,19 +261,35 @@ class Shard:
 
 
 def replay_log(core: GroupCoordinator, partition: "Partition") -> None:
-    """Replay every record of the partition's log. Raises: StorageError."""
+    """Replay every record of the partition's log; a damaged batch is left out, and said so.
+
+    After a clean stop no CRC has been looked at yet. What the other batches say is still worth having.
+    Raises: StorageError.
+    """
     for batch in partition.log.read_batches():
-        for record in iterate_records(batch):
-            if record.key is None:
-                continue
-            key = decode_key(record.key)
-            if isinstance(key, UnknownKey):
-                continue  # A newer Kafka's kind of record: kept in the log, of no meaning to us.
-            core.replay(Record(key, None if record.value is None else decoded(key, record.value)))
+        try:
+            verify_crc(batch)
+            records = tuple(understood(batch))
+        except WireError as error:
+            log.error("a batch of groups is lost", partition=partition.index, error=str(error))
+            continue
+        for record in records:
+            core.replay(record)
+
+
+def understood(batch: memoryview) -> Iterator[Record]:
+    """Yield the records of a batch that mean something to us. Raises: WireError."""
+    for record in iterate_records(batch):
+        if record.key is None:
+            continue
+        key = decode_key(record.key)
+        if isinstance(key, UnknownKey):
+            continue  # A newer Kafka's kind of record: kept in the log, of no meaning to us.
+        yield Record(key, None if record.value is None else decoded(key, record.value))
 
 
 def decoded(key: OffsetCommitKey | GroupMetadataKey, value: bytes) -> OffsetCommitValue | GroupMetadataValue:
-    """Return the value that belongs to this kind of key."""
+    """Return the value that belongs to this kind of key. Raises: WireError."""
     if isinstance(key, OffsetCommitKey):
         return decode_value(OffsetCommitValue, value)
     return decode_value(GroupMetadataValue, value)
