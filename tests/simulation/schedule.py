@@ -114,6 +114,22 @@ class VirtualWorker:
         """Drop what has not begun."""
 
 
+class VirtualEvent:
+    """Something that tasks wait for."""
+
+    def __init__(self) -> None:
+        self._is_set = False
+
+    def set(self) -> None:
+        """Let whoever waits go on."""
+        self._is_set = True
+
+    async def wait(self) -> None:
+        """Return once it is set."""
+        while not self._is_set:
+            await Pause(1)
+
+
 def virtual_trio(process: Callable[[], Process]) -> SimpleNamespace:
     """Return what stands for the module `trio` where the broker's code asks it to wait."""
 
@@ -126,4 +142,5 @@ def virtual_trio(process: Callable[[], Process]) -> SimpleNamespace:
         await Pause(0)
         return result
 
-    return SimpleNamespace(sleep=sleep, to_thread=SimpleNamespace(run_sync=run_sync))
+    to_thread = SimpleNamespace(run_sync=run_sync)
+    return SimpleNamespace(sleep=sleep, to_thread=to_thread, Event=VirtualEvent)

@@ -199,7 +199,11 @@ class Shard:
         """Replay the log into a new core, then serve. Raises: StorageError."""
         self.state = ShardState.LOADING
         began_ns = time.perf_counter_ns()
-        partition = await self._broker.partitions.opened(OFFSETS_TOPIC, self.index)
+        partitions = self._broker.partitions
+        partition = await partitions.opened(OFFSETS_TOPIC, self.index)
+        # A flush of what this shard staged before may be under way, or may have failed without anybody
+        # having said so yet: what it wrote would be replayed, and be gone with the next opening of the log.
+        await partitions.between_writes(partition, _look_on)
         core = GroupCoordinator(self._broker.group_config)
         if partition.log.size_bytes <= INLINE_LOAD_BYTES:
             replay_log(core, partition)
@@ -258,6 +262,10 @@ class Shard:
         waiting = self._waiting.pop(request_id, None)
         if waiting is not None:
             waiting[1](message)
+
+
+def _look_on() -> None:
+    """Change nothing."""
 
 
 def replay_log(core: GroupCoordinator, partition: "Partition") -> None:
