@@ -1,0 +1,244 @@
+"""`kohort groups explain` and `describe --lag` on groups of a real client, with a broker process."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import threading
+import urllib.request
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # Its home says otherwise.
+
+from tests.cli.conftest import COMMAND, Kohort
+from tests.interop.broker_process import BrokerProcess
+from tests.interop.waiting import wait_until
+
+TOPIC = "orders"
+PARTITIONS = 4
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    process = BrokerProcess(
+        tmp_path_factory.mktemp("explain"),
+        "group.initial.rebalance.delay.ms=0",
+        "group.min.session.timeout.ms=500",
+        "kohort.lag.interval.ms=100",
+    )
+    process.start()
+    admin = AdminClient({"bootstrap.servers": process.bootstrap})
+    admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(15)
+    yield process
+    process.stop()
+
+
+@pytest.fixture(scope="module")
+def bootstrap(broker: BrokerProcess) -> str:
+    return broker.bootstrap
+
+
+class Reader:
+    """A member that is polled by a thread of its own, until it is told to pause."""
+
+    def __init__(self, bootstrap: str, group: str, name: str) -> None:
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": group,
+                "client.id": name,
+                "session.timeout.ms": 6_000,
+                "heartbeat.interval.ms": 200,
+                "auto.offset.reset": "earliest",
+                "enable.auto.commit": False,
+            }
+        )
+        self._consumer.subscribe([TOPIC])
+        self._polls = threading.Event()
+        self._ends = threading.Event()
+        self.owned = 0
+        self.resume()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def pause(self) -> None:
+        """Poll no more: librdkafka goes on with its heartbeats, and cannot rejoin."""
+        self._polls.clear()
+
+    def resume(self) -> None:
+        self._polls.set()
+
+    def close(self) -> None:
+        self._ends.set()
+        self.resume()
+        self._thread.join(20)
+
+    def _run(self) -> None:
+        while not self._ends.is_set():
+            self._polls.wait()
+            self._consumer.poll(0.05)
+            self.owned = len(self._consumer.assignment())
+        self._consumer.close()
+
+
+@contextlib.contextmanager
+def members(bootstrap: str, group: str, *names: str) -> Iterator[list[Reader]]:
+    """Members that have joined one after the other, each when the former had its partitions."""
+    readers: list[Reader] = []
+    try:
+        for name in names:
+            readers.append(Reader(bootstrap, group, name))
+            wait_until(shared(readers), f"{len(readers)} members share the partitions")
+        yield readers
+    finally:
+        for reader in readers:
+            reader.close()
+
+
+def shared(readers: list[Reader]) -> Callable[[], bool]:
+    def condition() -> bool:
+        owned = [each.owned for each in readers]
+        return all(owned) and sum(owned) == PARTITIONS
+
+    return condition
+
+
+def explained(kohort: Kohort, *arguments: str) -> dict[str, Any]:
+    done = kohort("groups", "explain", *arguments, "--json")
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def test_without_any_event_it_says_why_there_is_none(kohort: Kohort) -> None:
+    done = kohort("groups", "explain", "nosuch")
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    assert "there is no topic __group_events" in done.stderr
+
+
+def test_members_that_came_one_by_one_are_told_of_with_their_names_and_what_to_change(
+    kohort: Kohort, broker: BrokerProcess
+) -> None:
+    with members(broker.bootstrap, "one-by-one", "w1", "w2", "w3"):
+        done = kohort("groups", "explain", "one-by-one")
+        assert done.returncode == 0
+        stories = done.stdout.strip().split("\n\n")
+        assert [("w1" in each, "w2" in each, "w3" in each) for each in stories] == [
+            (True, False, False),
+            (True, True, False),
+            (True, True, True),
+        ]
+        assert "  4 partitions found a reader:" in stories[0]
+        assert "Cause: w2-" in stories[1]
+        assert " joined.\n  Joining took " in stories[1]
+        assert "it waited for w1-" in stories[1]
+        assert "orders 2-3  w1-" in stories[1]
+        assert "group.initial.rebalance.delay.ms" in stories[2]
+        over_http = explained(kohort, "one-by-one", "--http", broker.http, "-n", "1")
+        assert over_http == explained(kohort, "one-by-one", "--last", "1")
+        assert over_http["rebalances"][0]["cause"]["client_id"] == "w3"
+
+
+def test_while_a_rebalance_is_under_way_it_says_who_is_missing(kohort: Kohort, broker: BrokerProcess) -> None:
+    with members(broker.bootstrap, "missing", "w1") as readers:
+        readers[0].pause()
+        readers.append(Reader(broker.bootstrap, "missing", "w2"))
+
+        def under_way() -> bool:
+            return explained(kohort, "missing")["under_way"] is not None
+
+        wait_until(under_way, "the second member has begun a rebalance")
+        lines = kohort("groups", "explain", "missing").stdout.splitlines()
+        assert lines[-3].endswith(" joined.")
+        assert lines[-2].endswith("it still waits for 1 member.")
+        assert lines[-1].startswith("    w1-")
+        over_http = kohort("groups", "explain", "missing", "--http", broker.http).stdout
+        assert "last heard of" in over_http.splitlines()[-1]
+        readers[0].resume()
+        wait_until(shared(readers), "both share the partitions")
+
+
+def test_follow_tells_each_rebalance_as_it_happens_until_it_is_interrupted(
+    environment: dict[str, str], broker: BrokerProcess
+) -> None:
+    with members(broker.bootstrap, "followed", "w1") as readers:
+        process = subprocess.Popen(
+            [*COMMAND, "groups", "explain", "followed", "--follow"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment,
+        )
+        assert process.stdout is not None
+        told = [process.stdout.readline()]
+        readers.append(Reader(broker.bootstrap, "followed", "w2"))
+        while not any("moved, read by nobody" in line for line in told):
+            told.append(process.stdout.readline())
+            assert told[-1], process.stderr and process.stderr.read()
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=20)
+        assert (process.returncode, errors) == (0, "")
+        assert "generation 1, stable" in told[0]
+        began = next(number for number, line in enumerate(told) if "a rebalance began: w2-" in line)
+        assert any("generation 2, stable" in line for line in told[began:])
+
+
+def test_a_group_that_does_not_read_is_behind_in_offsets_and_seconds_and_has_stopped(
+    kohort: Kohort, broker: BrokerProcess
+) -> None:
+    producer = Producer({"bootstrap.servers": broker.bootstrap})
+    for number in range(10):
+        producer.produce(TOPIC, str(number), partition=1)
+    producer.flush()
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "behind"})
+    consumer.commit(offsets=[TopicPartition(TOPIC, 1, 4), TopicPartition(TOPIC, 2, 0)], asynchronous=False)
+    consumer.close()
+
+    def rows() -> dict[int, dict[str, Any]]:
+        done = kohort("groups", "describe", "behind", "--lag", "--http", broker.http, "--json")
+        assert done.returncode == 0, done.stderr
+        return {each["partition"]: each for each in json.loads(done.stdout)[0]["offsets"]}
+
+    wait_until(lambda: rows()[1]["verdict"] == "STOP", "a silent group has stopped")
+    found = rows()
+    assert (found[1]["lag"], found[2]["lag"], found[2]["lag_seconds"]) == (6, 0, 0.0)
+    assert 0 < found[1]["lag_seconds"] < 60
+    assert found[2]["verdict"] == "OK"
+    table = kohort("groups", "describe", "behind", "--lag", "--http", broker.http).stdout.splitlines()
+    assert table[1].split()[5:9] == ["LAG", "LAG-SECONDS", "VERDICT", "CONSUMER-ID"]
+    assert "LAG-SECONDS" not in kohort("groups", "describe", "behind").stdout
+    with urllib.request.urlopen(f"http://{broker.http}/metrics", timeout=10) as answer:
+        lines = answer.read().decode().splitlines()
+    place = 'consumergroup="behind",partition="1",topic="orders"'
+    assert f"kafka_consumergroup_lag{{{place}}} 6.0" in lines
+    assert f"kafka_consumergroup_current_offset{{{place}}} 4.0" in lines
+    assert 'kohort_consumergroup_partitions{consumergroup="behind",verdict="stop"} 1.0' in lines
+    assert 'kafka_topic_partition_current_offset{partition="1",topic="orders"} 10.0' in lines
+
+
+def test_what_happened_before_a_restart_is_still_told(kohort: Kohort, broker: BrokerProcess) -> None:
+    with members(broker.bootstrap, "lasting", "w1"):
+        pass
+    before = explained(kohort, "lasting")
+    assert [each["outcome"] for each in before["rebalances"]] == ["stable", "empty"]
+    broker.restart(signal.SIGTERM)
+    assert explained(kohort, "lasting") == before
+    assert explained(kohort, "lasting", "--http", broker.http)["rebalances"] == []
+
+
+def test_what_cannot_be_asked_is_said_in_one_line(kohort: Kohort, broker: BrokerProcess) -> None:
+    for arguments in (["nosuch"], ["nosuch", "--http", broker.http]):
+        done = kohort("groups", "explain", *arguments)
+        assert (done.returncode, done.stdout, done.stderr) == (1, "", "kohort: Group nosuch not found.\n")
+    done = kohort("groups", "explain", "nosuch", "--http", "127.0.0.1:1")
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert "nothing serves HTTP at 127.0.0.1:1" in done.stderr
+    done = kohort("groups", "describe", "nosuch", "--lag", "--members")
+    assert done.returncode == 2
+    assert os.linesep + "Error: --lag is about offsets" in done.stderr
