@@ -12,6 +12,7 @@ from tests.simulation.server import Server
 
 MEAN_INTERVAL_MS = 4_000
 SESSION_MS = 45_000
+COMMIT_DELAY_MS_MAX = 18_000
 
 Fault = Callable[[], bool]
 
@@ -73,6 +74,7 @@ class Faults:
             ("member subscribes anew", 3, self._subscribe),
             ("second claimant of an instance id", 3, self._claim),
             ("network delays a host", 8, self._hold),
+            ("network delays a commit", 8, self._delay_commit),
             ("network loses connections", 8, self._lose),
             ("network partition", 3, self._partition),
             ("topic grows", 1, self._grow),
@@ -173,6 +175,10 @@ class Faults:
 
     def _hold(self) -> bool:
         self._cut(self._member(), self._span_ms(SESSION_MS))
+        return True
+
+    def _delay_commit(self) -> bool:
+        self._member().delay_commit(self._span_ms(COMMIT_DELAY_MS_MAX))
         return True
 
     def _lose(self) -> bool:

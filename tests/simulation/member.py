@@ -190,6 +190,13 @@ class Member:
         self._hand_over_soon()
         self._wake()
 
+    def delay_commit(self, duration_ms: int) -> None:
+        """Commit, and let that arrive when the group may have moved on."""
+        link = self._data_link()
+        if link is not None and self.membership.state is State.STABLE:
+            link.hold(duration_ms)
+            self._commit()
+
     def lose_connections(self) -> None:
         """Let the connections die, and nobody be told of it."""
         for link in (self._link, self._data):

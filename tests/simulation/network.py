@@ -112,6 +112,10 @@ class Link:
         self.closed = True
         self._server.links.pop(self, None)
 
+    def hold(self, duration_ms: int) -> None:
+        """Let what is sent from now on arrive that much later; other connections overtake it."""
+        self._last_in_ms = max(self._last_in_ms, self.network.schedule.time_ms + duration_ms)
+
     def die(self) -> None:
         """Carry nothing any more, and tell nobody."""
         self._dead = True

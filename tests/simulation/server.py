@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 from unittest import mock
 from uuid import UUID
 
-from kohort.broker.broker import close_files, group_config
+from kohort.broker.broker import group_config
 from kohort.broker.config import BrokerConfig
 from kohort.broker.group import Event, coordinator_partition
 from kohort.broker.group.group import Group
@@ -298,7 +298,7 @@ class Server:
         self.die()
         self.flusher.close()
         self.partitions.close()
-        close_files(self.data, self.journal)
+        self.data.close(when_sound=self.journal.close)
 
     # -- what its parts ask of the machine ------------------------------------------------------------------
 

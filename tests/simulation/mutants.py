@@ -1,0 +1,139 @@
+"""Breaks the broker on purpose, one change at a time: `python -m tests.simulation.mutants [NAME]...`.
+
+Each mutant is a copy of the source with one piece of text replaced. The scenarios and the simulation run
+against it in processes of their own; at least one of them has to fail, or it would not have seen the bug.
+"""
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.simulation.mutations import MUTANTS, Mutant
+
+REPOSITORY = Path(__file__).parents[2]
+ROOMS = ("broker", "storage", "protocol", "client")
+SEEDS = 40
+SIZES = ("--members", "60", "--groups", "6", "--seconds", "200")
+PATIENCE_SECONDS = 240
+FAILED_SCENARIO = re.compile(r"FAILED .*\[(\w+)\]")
+ERROR = re.compile(r"[\w.]+(Violation|Error)\b")
+FAILED_SEED = re.compile(r"SEED=(\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Who saw the mutant; None where nobody did."""
+
+    scenario: str | None
+    seed: str | None
+    rule: str | None
+    seconds: float
+
+    @property
+    def caught(self) -> bool:
+        """Whether anybody did."""
+        return self.scenario is not None or self.rule is not None
+
+
+class StalePatch(Exception):
+    """The text that a mutant replaces is not in the source any more, or more than once."""
+
+
+@contextmanager
+def mutated(mutant: Mutant | None) -> Iterator[dict[str, str]]:
+    """Yield the environment of a process that runs the mutant; with None an unchanged copy."""
+    with tempfile.TemporaryDirectory() as name:
+        for room in ROOMS:
+            ignored = shutil.ignore_patterns("__pycache__")
+            shutil.copytree(REPOSITORY / room, Path(name) / room, ignore=ignored)
+        if mutant is not None:
+            path = Path(name) / mutant.path
+            path.write_text(patched(mutant, path.read_text(encoding="utf-8")), encoding="utf-8")
+        folders = os.pathsep.join(str(Path(name) / room) for room in ROOMS)
+        yield os.environ | {"PYTHONPATH": folders, "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+def patched(mutant: Mutant, source: str) -> str:
+    """Return the source with the mutant's change. Raises: StalePatch."""
+    if source.count(mutant.before) != 1:
+        raise StalePatch(
+            f"{mutant.name}: {source.count(mutant.before)} places in {mutant.path} have its text"
+        )
+    return source.replace(mutant.before, mutant.after)
+
+
+def judge(mutant: Mutant | None, seeds: int = SEEDS) -> Verdict:
+    """Return who sees the mutant: a scenario, a seed of the simulation, both or none."""
+    began = time.perf_counter()
+    with mutated(mutant) as environment:
+        played = run(["pytest", "-q", "-p", "no:cacheprovider", "tests/scenarios"], environment)
+        simulated = run(["tests.simulation", "--seeds", str(seeds), *SIZES], environment)
+    scenario = FAILED_SCENARIO.search(played.stdout)
+    seed = FAILED_SEED.search(simulated.stderr)
+    told = None
+    if simulated.returncode:
+        lines = [each for each in simulated.stderr.splitlines() if ERROR.match(each)]
+        told = lines[-1].partition("Violation: ")[2].partition(":")[0] or lines[-1] if lines else "an error"
+    return Verdict(
+        scenario[1] if scenario else None,
+        seed[1] if seed else None,
+        told,
+        time.perf_counter() - began,
+    )
+
+
+def run(module: Sequence[str], environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """Return what came of running a module; one that never ends counts as failed."""
+    command = [sys.executable, "-m", *module]
+    try:
+        return subprocess.run(
+            command,
+            cwd=REPOSITORY,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=PATIENCE_SECONDS,
+        )
+    except subprocess.TimeoutExpired:
+        return subprocess.CompletedProcess(command, 1, "", "Violation: it comes to an end: it did not")
+
+
+def main() -> int:
+    """Return 0 where every mutant is caught, and the source as it is not."""
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation.mutants", description=__doc__)
+    parser.add_argument("names", nargs="*", help="only these")
+    names = parser.parse_args().names
+    chosen = [each for each in MUTANTS if not names or each.name in names]
+    healthy = judge(None)
+    if healthy.caught:
+        say(f"the source as it is fails: {healthy}")
+        return 1
+    say(f"{'mutant':<46}{'scenario':<42}simulation")
+    escaped = 0
+    for mutant in chosen:
+        verdict = judge(mutant)
+        escaped += not verdict.caught
+        by_seed = f"seed {verdict.seed}: {verdict.rule}" if verdict.rule else "-"
+        say(f"{mutant.name:<46}{verdict.scenario or '-':<42}{by_seed}")
+    say(f"\n{len(chosen) - escaped} of {len(chosen)} mutants caught")
+    return 1 if escaped else 0
+
+
+def say(text: str) -> None:
+    """Write a line to standard output."""
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,164 @@
+"""The mutants: which text of which file is replaced by what."""
+
+from dataclasses import dataclass
+
+GROUP = "broker/kohort/broker/group"
+RUNTIME = "broker/kohort/broker/runtime"
+STORAGE = "storage/kohort/storage"
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """One bug: `before`, which stands in `path` once, becomes `after`."""
+
+    name: str
+    path: str
+    before: str
+    after: str
+
+
+MUTANTS = (
+    # Dropped checks.
+    Mutant(
+        "an old generation may heartbeat",
+        f"{GROUP}/sessions.py",
+        "        or message.generation_id != group.generation_id\n",
+        "",
+    ),
+    Mutant(
+        "an old generation may commit",
+        f"{GROUP}/offset_commits.py",
+        "    if generation_id != group.generation_id:\n",
+        "    if generation_id > group.generation_id:\n",
+    ),
+    Mutant(
+        "commits count between join and sync",
+        f"{GROUP}/offset_commits.py",
+        "    if group.state is GroupState.COMPLETING_REBALANCE:\n",
+        "    if group.state is GroupState.DEAD:\n",
+    ),
+    Mutant(
+        "a fenced member is not told so",
+        f"{GROUP}/group.py",
+        "            if owner != member_id:\n                raise ApiError(ErrorCode.FENCED_INSTANCE_ID)\n",
+        "",
+    ),
+    Mutant(
+        "an old generation may sync",
+        f"{GROUP}/syncing.py",
+        "    if message.generation_id != group.generation_id:\n",
+        "    if message.generation_id > group.generation_id:\n",
+    ),
+    # Lost timers.
+    Mutant(
+        "the join timer is never set",
+        f"{GROUP}/rebalancing.py",
+        "    turn.set_timer(JoinTimer(group.group_id), deadline_ms)\n",
+        "",
+    ),
+    Mutant(
+        "the sync timer is never set",
+        f"{GROUP}/rebalancing.py",
+        "    turn.set_timer(SyncTimer(group.group_id), group.sync_deadline_ms)\n",
+        "",
+    ),
+    Mutant(
+        "a session timer that fires early is lost",
+        f"{GROUP}/sessions.py",
+        "        turn.set_timer(key, member.session_deadline_ms)\n",
+        "",
+    ),
+    Mutant(
+        "a loaded member has no session",
+        f"{GROUP}/coordinator.py",
+        "    for member in group.members.values():\n        turn.extend_session(group, member)\n",
+        "",
+    ),
+    # Wrong state.
+    Mutant(
+        "everybody gets the leader's assignment",
+        f"{GROUP}/syncing.py",
+        "        if answer_sync(turn, member, _assigned(group, assignments[member.member_id])):\n",
+        '        if answer_sync(turn, member, _assigned(group, assignments[group.leader or ""])):\n',
+    ),
+    Mutant(
+        "a static member's return is not logged",
+        f"{GROUP}/static_membership.py",
+        "    turn.log(group_record(group, assignments, group.state_since_ms))\n",
+        "",
+    ),
+    Mutant(
+        "the first commit of a partition stands",
+        f"{GROUP}/replaying.py",
+        "    offsets[key.partition] = value\n",
+        "    offsets.setdefault(key.partition, value)\n",
+    ),
+    Mutant(
+        "a request that is sent twice stays parked",
+        f"{GROUP}/parking.py",
+        "    answer_join(turn, group, member, parked_join_error(ErrorCode.REBALANCE_IN_PROGRESS, member))\n",
+        "    group.awaiting_joins -= member.awaiting_join is not None\n",
+    ),
+    # The shard's order.
+    Mutant(
+        "answers do not wait for the flush",
+        f"{RUNTIME}/shard.py",
+        "(decision.records)\n            self._owed.append((command, decision.effects))\n",
+        "(decision.records)\n            self._perform(decision.effects)\n",
+    ),
+    Mutant(
+        "a reader overtakes the flush before it",
+        f"{RUNTIME}/shard.py",
+        "        elif self._flushing:\n            self._flushing[-1].append((command, decision.effects))\n",
+        "",
+    ),
+    Mutant(
+        "a failed flush is answered as a good one",
+        f"{RUNTIME}/shard.py",
+        '        if error is not None:\n            log.error("a shard\'s log failed"',
+        '        if error is not None and not self._flushing:\n            log.error("a shard\'s log failed"',
+    ),
+    Mutant(
+        "a failed flush forgets to refuse",
+        f"{RUNTIME}/shard.py",
+        "        self._refuse_all()\n",
+        "",
+    ),
+    Mutant(
+        "a dropped core's flush answers in the new one",
+        f"{RUNTIME}/shard.py",
+        "        if core is not self.core:\n",
+        "        if not self._flushing:\n",
+    ),
+    Mutant(
+        "a shard loads while a flush of it may fail",
+        f"{RUNTIME}/shard.py",
+        "        await partitions.between_writes(partition, _look_on)\n",
+        "",
+    ),
+    # What the disk holds.
+    Mutant(
+        "the journal goes before the logs are closed",
+        f"{STORAGE}/data_directory.py",
+        "        if self._lock is None:\n            return\n",
+        "        if self._lock is None:\n            return\n        when_sound()\n",
+    ),
+    Mutant(
+        "an entry without batches ends the journal",
+        f"{STORAGE}/journal.py",
+        "[entry for entry in entries if entry.batches]",
+        "[entry for entry in entries]",
+    ),
+    Mutant(
+        "recovery believes the page cache",
+        f"{STORAGE}/segment.py",
+        "        self.file.reread()",
+        "        pass",
+    ),
+    Mutant(
+        "the journal is answered for before its sync",
+        f"{STORAGE}/journal.py",
+        "        file.sync()\n        self._position += size\n",
+        "        self._position += size\n",
+    ),
+)
