@@ -14,7 +14,7 @@ TRACE_LINES_TOLD = 30
 def main() -> int:
     """Return 0 where everything held in every seed."""
     options = _options()
-    shape = Shape(options.members, options.groups, options.seconds * 1_000)
+    shape = Shape(options.members, options.groups, options.seconds * 1_000, options.bad_disk)
     seeds = range(options.first, options.first + options.seeds) if options.seed is None else [options.seed]
     outcomes: list[Outcome] = []
     began = time.perf_counter()
@@ -39,6 +39,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--members", type=int, default=100)
     parser.add_argument("--groups", type=int, default=8)
     parser.add_argument("--seconds", type=int, default=300, help="of simulated time in which things go wrong")
+    parser.add_argument("--bad-disk", action="store_true", help="let disk and broker fail more often")
     parser.add_argument("--trace", help="write what happened, line by line, to this file")
     return parser.parse_args()
 
@@ -47,14 +48,14 @@ def _tell(seed: int, options: argparse.Namespace, world: World) -> None:
     """Say how to see a failure again."""
     sys.stderr.write("\n".join(world.trace[-TRACE_LINES_TOLD:]))
     defaults = Shape()
-    sizes = ""
-    if (options.members, options.groups, options.seconds * 1_000) != (
-        defaults.members,
-        defaults.groups,
-        defaults.faults_ms,
-    ):
-        sizes = f' ARGS="--members {options.members} --groups {options.groups} --seconds {options.seconds}"'
-    sys.stderr.write(f"\n\nto see it again: make sim SEED={seed}{sizes}\n\n")
+    chosen = (options.members, options.groups, options.seconds * 1_000)
+    sizes = [f"--members {options.members} --groups {options.groups} --seconds {options.seconds}"]
+    if chosen == (defaults.members, defaults.groups, defaults.faults_ms):
+        sizes = []
+    if options.bad_disk:
+        sizes.append("--bad-disk")
+    arguments = f' ARGS="{" ".join(sizes)}"' if sizes else ""
+    sys.stderr.write(f"\n\nto see it again: make sim SEED={seed}{arguments}\n\n")
 
 
 def _summarise(outcomes: list[Outcome], seconds: float) -> None:

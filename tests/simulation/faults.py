@@ -12,6 +12,8 @@ from tests.simulation.server import Server
 
 MEAN_INTERVAL_MS = 4_000
 SESSION_MS = 45_000
+BAD_DISK = 8  # How much oftener the disk and the broker fail where that is looked for.
+OF_THE_DISK = ("broker", "power", "sync", "disk")
 COMMIT_DELAY_MS_MAX = 18_000
 
 Fault = Callable[[], bool]
@@ -58,7 +60,7 @@ class Stage(Protocol):
 class Faults:
     """One fault after another, until told to stop."""
 
-    def __init__(self, stage: Stage) -> None:
+    def __init__(self, stage: Stage, *, has_bad_disk: bool) -> None:
         self.injected: Counter[str] = Counter()
         self._stage = stage
         self._random = stage.random
@@ -88,7 +90,10 @@ class Faults:
             ("disk is full", 2, self._fill_disk),
             ("disk is slow", 3, self._slow_disk),
         ]
-        self._weights = [weight for _, weight, _ in self._kinds]
+        worse = BAD_DISK if has_bad_disk else 1
+        self._weights = [
+            weight * (worse if name.startswith(OF_THE_DISK) else 1) for name, weight, _ in self._kinds
+        ]
         self._next()
 
     def stop(self) -> None:

@@ -54,6 +54,8 @@ HANDOVER_MS_MAX = 1_500
 REVOKE_PATIENCE_MS = 5_000
 DATA_PATIENCE_MS = 20_000
 RETRY_MS = 500
+HASTY = 0.1  # How many of those that wait for their assignment commit all the same.
+SPARE_TOPIC = "spare"  # Nobody reads it: what is committed there by mistake harms nobody.
 COMMIT_INTERVALS_MS = (15_000, 30_000, 60_000)
 
 
@@ -315,6 +317,8 @@ class Member:
             self.membership.answered(message, self._schedule.time_ms)
             if self.membership.handover is not None:
                 self._hand_over_soon()
+            if self.membership.state is State.SYNCING and self.world.random.random() < HASTY:
+                self._commit_too_early()
         self.serve()
 
     def _link_closed(self) -> None:
@@ -409,18 +413,37 @@ class Member:
                     committed_metadata=token,
                 )
             )
-        message = OffsetCommitRequest(
-            group_id=self.plan.group_id,
-            generation_id_or_member_epoch=membership.generation_id,
-            member_id=membership.member_id,
-            group_instance_id=membership.settings.group_instance_id,
-            topics=tuple(
+        message = self._commit_message(
+            tuple(
                 OffsetCommitRequestTopic(name=name, partitions=tuple(each)) for name, each in topics.items()
-            ),
+            )
         )
         link.send(COMMIT, 9, message, partial(self._data_answered, busy, self._commit_answered))
         self._later(DATA_PATIENCE_MS, partial(self._give_up_data, busy))
         return True
+
+    def _commit_too_early(self) -> None:
+        """Commit under a generation whose assignment is not there yet, as no client should."""
+        link = self._data_link()
+        if link is None or self._commit_busy is not None:
+            return
+        self._commit_busy = busy = object()
+        spare = OffsetCommitRequestPartition(
+            partition_index=0, committed_offset=0, committed_metadata=self.world.next_token()
+        )
+        message = self._commit_message((OffsetCommitRequestTopic(name=SPARE_TOPIC, partitions=(spare,)),))
+        link.send(COMMIT, 9, message, partial(self._data_answered, busy, lambda _: None))
+        self._later(DATA_PATIENCE_MS, partial(self._give_up_data, busy))
+
+    def _commit_message(self, topics: tuple[OffsetCommitRequestTopic, ...]) -> OffsetCommitRequest:
+        membership = self.membership
+        return OffsetCommitRequest(
+            group_id=self.plan.group_id,
+            generation_id_or_member_epoch=membership.generation_id,
+            member_id=membership.member_id,
+            group_instance_id=membership.settings.group_instance_id,
+            topics=topics,
+        )
 
     def _data_answered(self, busy: object, action: Callable[[Message], None], message: Message) -> None:
         if self.stopped or self._commit_busy is not busy:

@@ -77,6 +77,8 @@ def judge(mutant: Mutant | None, seeds: int = SEEDS) -> Verdict:
     with mutated(mutant) as environment:
         played = run(["pytest", "-q", "-p", "no:cacheprovider", "tests/scenarios"], environment)
         simulated = run(["tests.simulation", "--seeds", str(seeds), *SIZES], environment)
+        if not simulated.returncode:
+            simulated = run(["tests.simulation", "--seeds", str(seeds), *SIZES, "--bad-disk"], environment)
     scenario = FAILED_SCENARIO.search(played.stdout)
     seed = FAILED_SEED.search(simulated.stderr)
     told = None

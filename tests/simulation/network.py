@@ -52,7 +52,7 @@ class Network:
 class Sent(Request):
     """A request on its way, and who waits for its answer."""
 
-    __slots__ = ("allowed", "message", "on_answer", "order", "reply", "sent_ms")
+    __slots__ = ("allowed", "arrived_ms", "message", "on_answer", "order", "reply")
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class Sent(Request):
         self.message = message
         self.on_answer = on_answer
         self.reply: Message | None = None
-        self.sent_ms = link.network.schedule.time_ms
+        self.arrived_ms = 0
         self.order = 0
         self.allowed = False
 
@@ -122,6 +122,7 @@ class Link:
 
     def _arrive(self, sent: Sent) -> None:
         if not self._dead and not self._shut and self._server.alive:
+            sent.arrived_ms = self.network.schedule.time_ms
             self.pending.append(sent)
             self._server.receive(sent)
 
