@@ -25,7 +25,7 @@ TESTS ?=
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test check format interop differential crash bench fuzz sim scenarios mutants docs wheel constraints clean
+.PHONY: help venv demo test check format interop differential large crash bench fuzz sim scenarios mutants docs wheel constraints clean
 
 help:  ## Show the targets.
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -70,6 +70,9 @@ crash: $(STAMP)  ## Kill a broker 200 times while clients use it. ROUNDS=n, SEED
 
 differential: $(STAMP)  ## Compare group answers with Apache Kafka's, script by script; needs Java and Maven.
 	@$(PY) -m tests.differential.run --write $(ARGS)
+
+large: $(STAMP)  ## Run 1,000 groups of 10 members, on 10,000 connections.
+	@KOHORT_TEST_LARGE=1 $(PY) -m pytest tests/large $(ARGS)
 
 bench: $(STAMP)  ## Run every benchmark.
 	@set -e; for each in benchmarks/*.py; do echo "== $$each"; $(PY) "$$each"; done
