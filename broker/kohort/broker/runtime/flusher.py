@@ -32,6 +32,7 @@ JOURNALED_BYTES_MAX = 64 * 1024
 INLINE_BYTES_MAX = 128 * 1024
 INLINE_SYNC_SECONDS_MAX = 0.0006  # The mean time of a sync up to which the loop waits for it itself.
 MEAN_WEIGHT = 0.1
+SAMPLE_SECONDS_MAX = 0.002  # One sync that took long, as the journal's first does, says little of the next.
 WRITERS = 2
 
 log = structlog.get_logger("kohort.flush")
@@ -230,7 +231,7 @@ class Flusher:
         self._counters.flush_seconds.add(job.seconds)
         syncs = sum(job.syncs)
         if syncs and job.size_bytes <= INLINE_BYTES_MAX:  # A large write says little of a sync.
-            mean = job.seconds / syncs
+            mean = min(job.seconds / syncs, SAMPLE_SECONDS_MAX)
             self._mean_sync_seconds += MEAN_WEIGHT * (mean - self._mean_sync_seconds)
 
     def close(self) -> None:
