@@ -64,7 +64,7 @@ class Process(NamedTuple):
     def stop(self) -> None:
         """End it cleanly."""
         self.process.terminate()
-        self.process.wait(60)
+        self.process.wait(600)
 
     def metric(self, name: str) -> float:
         """Return the value of a metric without labels."""
