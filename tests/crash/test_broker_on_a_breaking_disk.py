@@ -34,9 +34,9 @@ from tests.crash.breaking_file_system import (
 from tests.crash.broker_client import TOPIC, Workload, committed_offset, fetched, fetched_anew
 
 SEED = int(os.environ.get("SEED") or random.randrange(2**32))
-SAMPLE = 10
+SAMPLE = 5
 ROUNDS = 9
-AT_A_TIME = 8
+AT_A_TIME = 16
 PLACES = Places(Address("127.0.0.1", 0), Path("/data"))
 CONFIG = load_config(None, (("offsets.topic.num.partitions", "1"),))
 
@@ -127,7 +127,7 @@ async def test_a_disk_that_cannot_be_read_for_a_while_is_no_reason_to_answer_wro
         await workload.run(broker, ROUNDS)
         whole = await fetched_anew(broker)
         for length in (1, 2):
-            for place in range(6):
+            for place in range(4):
                 disk.failed_reads = 0
                 disk.fail_reads = range(disk.reads + place, disk.reads + place + length)
                 with noted(f"reads {disk.fail_reads}"):
@@ -143,7 +143,7 @@ def test_a_start_on_a_disk_that_cannot_be_read_says_so_or_serves_all(reads: int)
     started = BreakingFileSystem.on(survivor)
     trio.run(check, started.after_crash(), workload)
     with capture_logs():
-        for place in range(0, 40, 5):
+        for place in range(0, 40, 10):
             broken = BreakingFileSystem.on(survivor)
             broken.fail_reads = range(place, place + reads)
             with noted(f"reads {broken.fail_reads}"):

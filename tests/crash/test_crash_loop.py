@@ -20,7 +20,7 @@ from kohort.storage.verify import verify_data
 from tests.interop.broker_process import BrokerProcess
 from tests.interop.waiting import wait_until
 
-ROUNDS = int(os.environ.get("ROUNDS", "5"))
+ROUNDS = int(os.environ.get("ROUNDS", "4"))
 SEED = int(os.environ.get("SEED") or random.randrange(2**32))
 TOPIC = "orders"
 GROUP = "readers"

@@ -28,7 +28,7 @@ from tests.crash.broker_client import TOPIC, Workload, committed_offset, fetched
 from tests.crash.test_broker_on_a_breaking_disk import CONFIG, PLACES
 
 SEED = int(os.environ.get("SEED") or random.randrange(2**32))
-FOLDERS = int(os.environ.get("FOLDERS", "120"))
+FOLDERS = int(os.environ.get("FOLDERS", "30"))
 AT_A_TIME = 8
 PATIENCE_S = 0.5
 ROUNDS = 24
