@@ -160,7 +160,7 @@ class Membership:
 
     def rejoin(self, reason: str) -> None:
         """Join again, for a reason that the broker's operator will see (KIP-800)."""
-        if self.state in {State.SYNCING, State.ASSIGNING, State.STABLE}:
+        if self.state in (State.SYNCING, State.ASSIGNING, State.STABLE):
             self._prepare_join(reason)
 
     def poll_begins(self) -> bool:
@@ -208,7 +208,7 @@ class Membership:
 
     def leave(self, reason: str) -> LeaveGroupRequest | None:
         """Return the request to send, None for who is no member, or static and to be missed in vain."""
-        is_member = self.member_id != "" and self.state not in {State.IDLE, State.LEFT, State.FAILED}
+        is_member = self.member_id != "" and self.state not in (State.IDLE, State.LEFT, State.FAILED)
         self.state = State.LEFT
         if not is_member or self.settings.group_instance_id is not None:
             return None
@@ -218,7 +218,7 @@ class Membership:
 
     def next_request(self, now_ms: int) -> Request:
         """Return what is to be sent, or how long there is nothing to do."""
-        if self.state in {State.LEFT, State.FAILED, State.IDLE} or not self._topics:
+        if self.state in (State.LEFT, State.FAILED, State.IDLE) or not self._topics:
             return Wait(None)
         if now_ms < self._not_before_ms:
             return Wait(self._not_before_ms)
