@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from confluent_kafka.admin import AdminClient  # type: ignore[attr-defined]  # Its home says otherwise.
+from confluent_kafka.admin import AdminClient
 
 from tests.interop.broker_process import BrokerProcess
 
