@@ -103,14 +103,16 @@ def _further(causes: Sequence[Cause]) -> list[str]:
 def _waits(report: RebalanceReport) -> str:
     if not report.waited_for:
         return ": a new group waits for more members" if report.is_initial and report.join_ms else ""
-    told = ", ".join(map(_wait, report.waited_for[:WAITS_TOLD]))
+    told = ", ".join(_wait(report, each) for each in report.waited_for[:WAITS_TOLD])
     more = len(report.waited_for) - WAITS_TOLD
     return f": it waited for {told}" + (f" and {more} more" if more > 0 else "")
 
 
-def _wait(waited: Waited) -> str:
-    vain = "" if waited.joined else ", in vain"
-    return f"{member_name(waited.member_id)} ({duration(waited.waited_ms)}{vain})"
+def _wait(report: RebalanceReport, waited: Waited) -> str:
+    end = ""
+    if not waited.joined:
+        end = ", in vain" if waited.member_id in report.removed_member_ids else ", then it left"
+    return f"{member_name(waited.member_id)} ({duration(waited.waited_ms)}{end})"
 
 
 def _members(count: int) -> str:

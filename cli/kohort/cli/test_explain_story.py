@@ -65,7 +65,8 @@ def test_whoever_else_came_or_went_and_who_did_not_come() -> None:
         a_report(
             cause=Cause(CauseKind.MEMBER_JOINED, 1_000, C, "worker-c", None, "need more hands."),
             further_causes=(Cause(CauseKind.MEMBER_LEFT, 1_000, B, "worker-b", "static-b"),) * 6,
-            waited_for=(Waited(B, "worker-b", 5_200, False),),
+            waited_for=(Waited(B, "worker-b", 5_200, False), Waited(A, "worker-a", 900, False)),
+            removed_member_ids=(B,),
             protocol_name="cooperative-sticky",
             moves=(),
         )
@@ -75,7 +76,8 @@ def test_whoever_else_came_or_went_and_who_did_not_come() -> None:
         '  Cause: worker-c-33333333 joined ("need more hands").',
         *["  Meanwhile: static-b left."] * 4,
         "  Meanwhile: 2 more of the kind.",
-        "  Joining took 5.2 s: it waited for worker-b-22222222 (5.2 s, in vain).",
+        "  Joining took 5.2 s: it waited for worker-b-22222222 (5.2 s, in vain), "
+        "worker-a-11111111 (0.9 s, then it left).",
         "  Assigning took 80 ms: worker-a-11111111 leads 2 members, cooperative-sticky.",
         "  No partition moved.",
     ]
