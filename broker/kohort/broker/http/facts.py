@@ -12,7 +12,7 @@ from kohort.broker.http.view import View
 from kohort.broker.lag import PartitionLag
 from kohort.broker.metadata import TopicState
 
-SLICE = 200
+SLICE = 50
 
 
 class LogFacts(NamedTuple):

@@ -114,3 +114,28 @@ async def test_windows_of_what_is_gone_are_forgotten_and_their_number_has_a_limi
         await broker.lag.look()
         row = await lag_of(broker)
         assert (row.lag, row.verdict) == (0, None)
+
+
+async def test_the_loop_has_its_turns_between_slices_of_many_partitions(tmp_path: Path) -> None:
+    async with running(tmp_path) as broker:
+        client = await prepared(broker)
+        assert await commit(client, 0) == 0
+        (group,) = broker.coordinators.groups()
+        offsets = group.offsets["air"]
+        offsets.update({index: offsets[1] for index in range(10, 10 + 20 * watch.SLICE)})
+        turns = 0
+
+        async def count_turns() -> None:
+            nonlocal turns
+            while True:
+                await trio.lowlevel.checkpoint()
+                turns += 1
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(count_turns)
+            await broker.lag.look()
+            assert turns >= 20
+            turns = 0
+            assert len(await broker.lag.of([group])) == 20 * watch.SLICE + 1
+            assert turns >= 20
+            nursery.cancel_scope.cancel()

@@ -19,7 +19,7 @@ from kohort.storage import PartitionLog, StorageError
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker
 
-SLICE = 200
+SLICE = 50
 PARTITIONS_WATCHED_MAX = 100_000
 """Of all groups together, about 500 bytes each; those beyond it have a lag and no verdict."""
 
