@@ -244,8 +244,6 @@ def _joins_at_the_end(run: list[RebalanceReport]) -> list[RebalanceReport]:
         if any(each.kind in gone for each in report.further_causes):
             break
         joins.insert(0, report)
-        if report.is_initial:
-            break
     return joins
 
 

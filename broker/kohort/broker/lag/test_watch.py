@@ -122,7 +122,7 @@ async def test_the_loop_has_its_turns_between_slices_of_many_partitions(tmp_path
         assert await commit(client, 0) == 0
         (group,) = broker.coordinators.groups()
         offsets = group.offsets["air"]
-        offsets.update({index: offsets[1] for index in range(10, 10 + 20 * watch.SLICE)})
+        offsets.update(dict.fromkeys(range(10, 10 + 20 * watch.SLICE), offsets[1]))
         turns = 0
 
         async def count_turns() -> None:
