@@ -38,7 +38,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--first", type=int, default=0, help="the first of them")
     parser.add_argument("--members", type=int, default=100)
     parser.add_argument("--groups", type=int, default=8)
-    parser.add_argument("--seconds", type=int, default=300, help="of simulated time in which things go wrong")
+    parser.add_argument("--seconds", type=int, default=450, help="of simulated time in which things go wrong")
     parser.add_argument("--bad-disk", action="store_true", help="let disk and broker fail more often")
     parser.add_argument("--trace", help="write what happened, line by line, to this file")
     return parser.parse_args()

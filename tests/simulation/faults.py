@@ -10,7 +10,7 @@ from tests.simulation.member import Member
 from tests.simulation.schedule import Schedule
 from tests.simulation.server import Server
 
-MEAN_INTERVAL_MS = 4_000
+MEAN_INTERVAL_MS = 6_000
 SESSION_MS = 45_000
 BAD_DISK = 8  # How much oftener the disk and the broker fail where that is looked for.
 OF_THE_DISK = ("broker", "power", "sync", "disk")

@@ -89,10 +89,6 @@ class Around(Protocol):
         """Return a text that no other commit has in its metadata."""
         ...
 
-    def note(self, text: str) -> None:
-        """Write a line into the trace."""
-        ...
-
 
 class Member:
     """One process. Its group's requests go over one connection, offsets over another."""
@@ -207,8 +203,10 @@ class Member:
 
     def calm(self) -> None:
         """Go on: the network is whole, the process runs, the user polls."""
-        self.host.cut_until_ms = min(self.host.cut_until_ms, self._schedule.time_ms)
         self._resting_until_ms = 0
+        for link in (self._link, self._data):
+            if link is not None:
+                link.reset()
         self._poll()
 
     # -- the network's side -------------------------------------------------------------------------------

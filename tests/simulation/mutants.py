@@ -22,7 +22,7 @@ from tests.simulation.mutations import MUTANTS, Mutant
 REPOSITORY = Path(__file__).parents[2]
 ROOMS = ("broker", "storage", "protocol", "client")
 SEEDS = 40
-SIZES = ("--members", "60", "--groups", "6", "--seconds", "200")
+SIZES = ("--members", "60", "--groups", "6", "--seconds", "300")
 PATIENCE_SECONDS = 240
 FAILED_SCENARIO = re.compile(r"FAILED .*\[(\w+)\]")
 ERROR = re.compile(r"[\w.]+(Violation|Error)\b")

@@ -116,6 +116,12 @@ class Link:
         """Let what is sent from now on arrive that much later; other connections overtake it."""
         self._last_in_ms = max(self._last_in_ms, self.network.schedule.time_ms + duration_ms)
 
+    def reset(self) -> None:
+        """Let the client hear that a connection that died is dead, now that the network is whole again."""
+        if self._dead and not self.closed:
+            self.closed = True
+            self._on_closed()
+
     def die(self) -> None:
         """Carry nothing any more, and tell nobody."""
         self._dead = True

@@ -4,7 +4,7 @@ from kohort.protocol.messages import OffsetFetchRequest, OffsetFetchRequestGroup
 from tests.simulation.member import FETCH, Around, Plan
 from tests.simulation.network import Host, Link
 
-INTERVAL_MS = 600
+INTERVAL_MS = 1_000
 
 
 class Onlooker:

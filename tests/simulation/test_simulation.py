@@ -11,7 +11,7 @@ from tests.simulation.books import Violation
 from tests.simulation.world import Shape, World
 
 REPOSITORY = Path(__file__).parents[2]
-SMALL = Shape(members=40, groups=5, faults_ms=150_000)
+SMALL = Shape(members=40, groups=5, faults_ms=200_000)
 
 
 @pytest.mark.parametrize("seed", range(6))

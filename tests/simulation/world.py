@@ -24,7 +24,7 @@ from kohort.protocol.schema import Message
 from kohort.storage import StorageError
 from tests.simulation.books import Books, GroupOf, Violation
 from tests.simulation.disk import VirtualDisk
-from tests.simulation.faults import Faults
+from tests.simulation.faults import SESSION_MS, Faults
 from tests.simulation.member import SPARE_TOPIC, Member, Plan
 from tests.simulation.network import Host, Link, Network, Sent
 from tests.simulation.onlooker import Onlooker
@@ -47,6 +47,7 @@ JOIN_VERSIONS = (2, 4, 6, 9)
 STATIC_JOIN_VERSIONS = (5, 8, 9)
 LOOK_INTERVAL_MS = 10_000
 QUIET_RESTART_MS = 90_000
+LATE_MS_MAX = 2 * SESSION_MS + 5_000
 ANSWER_MS_MAX = 8_000
 IMPOSSIBLE = "impossible state"
 
@@ -57,7 +58,7 @@ class Shape:
 
     members: int = 100
     groups: int = 8
-    faults_ms: int = 300_000
+    faults_ms: int = 450_000
     has_bad_disk: bool = False
 
 
@@ -324,6 +325,7 @@ class World:
         """Return how long it took until every group was stable. Raises: Violation if one never is."""
         for member in self.members:
             member.calm()
+        self.schedule.run_until(self.schedule.time_ms + LATE_MS_MAX)  # What was held up arrives.
         began_ms = self.schedule.time_ms
         deadlines = {plan.group_id: began_ms + _patience_ms(plan) for plan in self._plans}
         while True:
