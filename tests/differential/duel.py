@@ -28,7 +28,7 @@ INITIAL_DELAY_MS = 600
 MARGIN = 0.6
 """How much of a timer may pass before a script that races with it starts anew."""
 ATTEMPTS = 30
-WAIT_S = 10.0
+WAIT_S = 5.0
 WAIT_SLACK_S = 0.1  # How much earlier than it was seen a phase may have begun.
 DESCRIBE_S = 3.0
 
@@ -122,8 +122,8 @@ class Duel:
         for side in (self._ours, self._theirs):
             await side.send(number, step.name, step.version, step.build(side), step.client_id)
         return await _both(
-            lambda: self._ours.settled(number, may_wait=step.may_wait),
-            lambda: self._theirs.settled(number, may_wait=step.may_wait),
+            lambda: self._ours.settled(number, may_wait=step.may_wait, asked=step.group_id),
+            lambda: self._theirs.settled(number, may_wait=step.may_wait, asked=step.group_id),
         )
 
     async def _wait(self, step: Wait) -> tuple[dict[int, Rendered], dict[int, Rendered]]:

@@ -59,7 +59,8 @@ def summary(found: Seen, passed_s: float) -> str:
     """Return the counts in a few lines."""
     lines = [
         f"{found.scripts} scripts, {found.requests} steps, {found.answers} answers compared, "
-        f"{found.different} scripts with a difference that is not listed, {passed_s:.0f} s",
+        f"{found.different} scripts with a difference that is not listed, "
+        f"{found.attempts - found.scripts} played anew, {passed_s:.0f} s",
         *(f"{count:6} x {name}" for name, count in found.allowed.most_common()),
     ]
     if found.undecided:

@@ -135,7 +135,8 @@ def sync(version: int, words: Words, assigned: Sequence[str]) -> Ask:
             ),
         )
 
-    return Ask("SyncGroup", version, build, f"SyncGroup {version} {words} to {list(assigned)}")
+    text = f"SyncGroup {version} {words} to {list(assigned)}"
+    return Ask("SyncGroup", version, build, text, group_id=words.group_id)
 
 
 def heartbeat(version: int, words: Words) -> Ask:

@@ -26,7 +26,7 @@ from tests.differential.side import Broker
 from tests.interop.broker_process import BrokerProcess
 
 SCRIPTS = 500
-AT_ONCE = 12
+AT_ONCE = 20
 SETTINGS = (
     f"group.initial.rebalance.delay.ms={INITIAL_DELAY_MS}",
     "group.min.session.timeout.ms=500",

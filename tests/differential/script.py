@@ -7,7 +7,7 @@ at a clock. The same seed and the same answers make the same script.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from random import Random
 
 from tests.differential import requests
@@ -31,7 +31,6 @@ class View:
     members: frozenset[str] = frozenset()
     parked: frozenset[int] = frozenset()
     is_initial: bool = False
-    labels: list[str] = field(default_factory=list)
 
 
 class Script:
@@ -68,10 +67,6 @@ class Script:
             if step is not None:
                 return step
         return self._aside(view)
-
-    def sent(self, number: int, actor: Actor) -> None:
-        """Remember which request an actor waits for."""
-        actor.busy = number
 
     # On with the group.
 
@@ -156,6 +151,8 @@ class Script:
         name = self.random.choice(("JoinGroup", "SyncGroup", "Heartbeat", "OffsetCommit"))
         version = self._version(name, words)
         if name == "JoinGroup":
+            if words.group_id:
+                words.group_id = self.group_id  # Another group's timers would be nobody's to wait for.
             ask = requests.join(version, words, None)
             ask.client_id = STATIC_CLIENT if words.instance_id is not None else actor.client_id
             return ask

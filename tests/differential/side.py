@@ -132,7 +132,7 @@ class Side:
         connection.send(name, version, message, client_id)
         self.parked[number] = connection
 
-    async def settled(self, number: int, *, may_wait: bool) -> dict[int, Rendered]:
+    async def settled(self, number: int, *, may_wait: bool, asked: str = "") -> dict[int, Rendered]:
         """Return the answers that have come, once what was sent has been handled.
 
         A broker handles the requests of one group in the order of their arrival, and answers in that
@@ -145,13 +145,16 @@ class Side:
             found[number] = await connection.answer()
             self.broker.give_back(connection)
         if self.parked:
+            if may_wait and asked != self.group_id:
+                await self.barrier(asked)  # Another group's requests go their own way.
             await self.barrier()
             found.update(self._taken())
         return self.rendered(found)
 
-    async def barrier(self) -> None:
-        """Return when all that was sent has been handled, and its answers lie in their sockets."""
-        stranger = HeartbeatRequest(group_id=self.group_id, generation_id=0, member_id="nobody")
+    async def barrier(self, group_id: str | None = None) -> None:
+        """Return when what was sent to the group has been handled, and its answers lie in their sockets."""
+        asked = self.group_id if group_id is None else group_id
+        stranger = HeartbeatRequest(group_id=asked, generation_id=0, member_id="nobody")
         for _ in range(BARRIERS):
             await self._control.ask("Heartbeat", 3, stranger)
         await self._control.ask("ApiVersions", 0, ApiVersionsRequest())
