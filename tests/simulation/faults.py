@@ -14,6 +14,7 @@ MEAN_INTERVAL_MS = 6_000
 SESSION_MS = 45_000
 BAD_DISK = 8  # How much oftener the disk and the broker fail where that is looked for.
 OF_THE_DISK = ("broker", "power", "sync", "disk")
+KILL_AFTER_MS = 1_000
 COMMIT_DELAY_MS_MAX = 18_000
 
 Fault = Callable[[], bool]
@@ -87,6 +88,7 @@ class Faults:
             ("broker restarts cleanly", 1, self._restart_broker),
             ("power fails while the broker stops", 1, self._cut_while_stopping),
             ("sync fails and loses data", 3, self._fail_sync),
+            ("sync fails and broker is killed", 2, self._fail_sync_and_kill),
             ("disk is full", 2, self._fill_disk),
             ("disk is slow", 3, self._slow_disk),
         ]
@@ -255,6 +257,21 @@ class Faults:
     def _fail_sync(self) -> bool:
         self._stage.disk.fail_sync(self._random.randrange(4))
         return True
+
+    def _fail_sync_and_kill(self) -> bool:
+        """Let the broker die before it can cut off what the disk has lost."""
+        server = self._stage.server
+        if server is None:
+            return False
+        self._stage.disk.fail_sync(self._random.randrange(3))
+        self._stage.disk.latency_ms = KILL_AFTER_MS  # A worker writes, and the loop has not heard of it.
+        self._stage.schedule.after(KILL_AFTER_MS, lambda: self._kill_life(server))
+        return True
+
+    def _kill_life(self, server: Server) -> None:
+        self._stage.disk.heal()
+        if self._stage.server is server:
+            self._stage.kill_broker()
 
     def _fill_disk(self) -> bool:
         self._stage.disk.fill(self._random.randrange(2_000))

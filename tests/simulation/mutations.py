@@ -125,12 +125,6 @@ MUTANTS = (
         "",
     ),
     Mutant(
-        "a dropped core's flush answers in the new one",
-        f"{RUNTIME}/shard.py",
-        "        if core is not self.core:\n",
-        "        if not self._flushing:\n",
-    ),
-    Mutant(
         "a shard loads while a flush of it may fail",
         f"{RUNTIME}/shard.py",
         "        await partitions.between_writes(partition, _look_on)\n",
@@ -144,10 +138,10 @@ MUTANTS = (
         "        if self._lock is None:\n            return\n        when_sound()\n",
     ),
     Mutant(
-        "an entry without batches ends the journal",
-        f"{STORAGE}/journal.py",
-        "[entry for entry in entries if entry.batches]",
-        "[entry for entry in entries]",
+        "the journal begins again before the logs are synced",
+        f"{RUNTIME}/flusher.py",
+        "partition.log.write(sync=True)",
+        "partition.log.write(sync=False)",
     ),
     Mutant(
         "recovery believes the page cache",
