@@ -22,6 +22,8 @@ CHECKED := $(SOURCES) examples docs/tables.py docs/requirements.py
 SHIPPED := build/shipped
 
 TESTS ?=
+# Most tests wait for processes that they started: two files at a time take little more than half as long.
+WORKERS ?= 2
 ARGS ?=
 
 .DEFAULT_GOAL := help
@@ -46,7 +48,7 @@ demo: $(STAMP)  ## Count 336,776 flights while members and the broker are killed
 	@$(PY) examples/flights/demo.py $(ARGS)
 
 test: $(STAMP)  ## Run the tests. TESTS=path and ARGS="-k name" narrow them down.
-	@$(PY) -m pytest $(ARGS) $(TESTS)
+	@$(PY) -m pytest --numprocesses $(WORKERS) --dist loadfile $(ARGS) $(TESTS)
 
 check: $(STAMP)  ## Run ruff, mypy, pyright and the import contracts.
 	@$(BIN)/ruff check .
