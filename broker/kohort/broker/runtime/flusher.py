@@ -103,6 +103,7 @@ class Flusher:
         self._counters = counters
         self._waiting: dict[Partition, list[Done]] = {}
         self._under_way: dict[Partition, list[Done]] = {}
+        self._journaling = 0  # How many jobs under way have, or may have, entries in the journal.
         self._prepare: list[Callable[[], None]] = []
         self._jobs: SimpleQueue[Job | None] = SimpleQueue()
         self._writers: list[Thread] = []
@@ -138,6 +139,7 @@ class Flusher:
             if not ready:
                 return
             job = Job(ready, journaled=self._fits_journal(ready))
+            self._journaling += job.journaled
             if self._fits_inline(job):
                 job.run(self._journal)
                 self._finish(job)
@@ -172,7 +174,7 @@ class Flusher:
                 self._failed(partition, error)
             else:
                 del self._journaled[partition]
-        if not self._journaled:
+        if not self._journaled and not self._journaling:
             self._journal.restart()
 
     def _fits_inline(self, job: Job) -> bool:
@@ -195,6 +197,7 @@ class Flusher:
 
     def _finish(self, job: Job) -> None:
         self._note_time(job)
+        self._journaling -= job.journaled
         for partition, error, synced in zip(job.partitions, job.errors, job.syncs, strict=True):
             waiting = self._under_way.pop(partition)
             if error is not None:

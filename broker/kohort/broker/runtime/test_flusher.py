@@ -250,3 +250,23 @@ def test_a_log_that_fails_when_the_journal_is_full_finds_its_batches_there_again
     world.flusher.start_round()
     assert world.journal.recalled == [0]
     assert "bad failed" in world.said
+
+
+def test_the_journal_does_not_begin_again_under_a_round_that_a_worker_writes_to_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World()
+    world.journal.room = True
+    slow, other = Disk("slow", world.said), Disk("other", world.said)
+    slow.gate = threading.Event()
+    monkeypatch.setattr("kohort.broker.runtime.flusher.INLINE_SYNC_SECONDS_MAX", -1.0)
+    world.stage(slow, 10, "slow")
+    world.flusher.start_round()
+    world.journal.room = False  # The other round finds it full; what the worker writes needs its place.
+    world.stage(other, 10, "other")
+    world.flusher.start_round()
+    assert world.journal.restarts == 0
+    slow.gate.set()
+    while world.flusher.busy:
+        world.take_posted()
+    world.flusher.close()
