@@ -124,10 +124,10 @@ class SteadyCommitter:
 
 
 def committed_offset(bootstrap: str) -> int:
-    """Return what the group has committed, as a client that knows nothing is told."""
+    """Return what the group has committed, as a client that knows nothing is told; 0 for nothing yet."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": GROUP, **QUICK_TO_RETURN})
     try:
-        return consumer.committed([TopicPartition(TOPIC, 0)], DEADLINE_S)[0].offset
+        return max(0, consumer.committed([TopicPartition(TOPIC, 0)], DEADLINE_S)[0].offset)
     finally:
         consumer.close()
 

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 GROUPS_FROM = 8
 TOPIC_IDS_FROM = 10
-TOP_LEVEL_ERROR_FROM = 2
 
 
 def handle(broker: "Broker", message: OffsetFetchRequest, request: "Request") -> OffsetFetchResponse | None:
@@ -44,7 +43,7 @@ def handle(broker: "Broker", message: OffsetFetchRequest, request: "Request") ->
         for group in found:
             broker.counters.offset_fetches += sum(len(topic.partitions) for topic in group.topics)
         if version < GROUPS_FROM:
-            request.respond(old_form(found[0], groups[0], version))
+            request.respond(old_form(found[0], groups[0]))
         elif version < TOPIC_IDS_FROM:
             request.respond(OffsetFetchResponse(groups=found))
         else:
@@ -146,10 +145,13 @@ def unknown_topic(topic: OffsetFetchRequestTopics) -> OffsetFetchResponseTopics:
     )
 
 
-def old_form(
-    answer: OffsetFetchResponseGroup, asked: OffsetFetchRequestGroup, version: int
-) -> OffsetFetchResponse:
-    """Return a group's answer in the form before version 8; version 1 has errors by partition alone."""
+def old_form(answer: OffsetFetchResponseGroup, asked: OffsetFetchRequestGroup) -> OffsetFetchResponse:
+    """Return a group's answer in the form before version 8.
+
+    An error of the group stands at every partition as well. Version 1 has no other place, and aiokafka,
+    which asks in version 3, looks at the partitions alone: without them a coordinator that is loading
+    would seem to have no offsets.
+    """
     topics = tuple(
         OffsetFetchResponseTopic(
             name=topic.name,
@@ -166,7 +168,7 @@ def old_form(
         )
         for topic in answer.topics
     )
-    if answer.error_code and version < TOP_LEVEL_ERROR_FROM:
+    if answer.error_code:
         topics = tuple(failed(topic, answer.error_code) for topic in asked.topics or ())
     return OffsetFetchResponse(topics=topics, error_code=answer.error_code)
 

@@ -39,7 +39,7 @@ from kohort.protocol.messages import (
 from kohort.protocol.messages.create_topics import CreatableTopic
 from kohort.protocol.messages.join_group import JoinGroupRequestProtocol
 from kohort.protocol.messages.offset_commit import OffsetCommitRequestPartition, OffsetCommitRequestTopic
-from kohort.protocol.messages.offset_fetch import OffsetFetchRequestGroup
+from kohort.protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchRequestTopic
 from kohort.protocol.messages.sync_group import SyncGroupRequestAssignment
 from kohort.protocol.registry import BY_NAME
 from kohort.protocol.schema import Message
@@ -330,6 +330,13 @@ async def test_a_loading_shard_says_so(tmp_path: Path) -> None:
         shard.close()
         assert shard.state is ShardState.CLOSED
         assert await commit(client, 1) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        old = OffsetFetchRequest(
+            group_id=GROUP, topics=(OffsetFetchRequestTopic(name="air", partition_indexes=(1, 2)),)
+        )
+        answer = await client.ask(old, OffsetFetchResponse, 3)
+        assert answer.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        codes = [each.error_code for each in answer.topics[0].partitions]
+        assert codes == [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS] * 2, "where aiokafka looks"
         listed = await client.ask(ListGroupsRequest(states_filter=(), types_filter=()), ListGroupsResponse)
         assert listed.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         broker.coordinators._loading.discard(shard.index)
