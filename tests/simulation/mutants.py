@@ -22,6 +22,7 @@ from tests.simulation.mutations import MUTANTS, Mutant
 REPOSITORY = Path(__file__).parents[2]
 ROOMS = ("broker", "storage", "protocol", "client")
 SEEDS = 40
+SEEDS_TO_CONFIRM = 12  # Where a scenario has seen it already.
 SIZES = ("--members", "60", "--groups", "6", "--seconds", "300")
 PATIENCE_SECONDS = 240
 FAILED_SCENARIO = re.compile(r"FAILED .*\[(\w+)\]")
@@ -76,10 +77,12 @@ def judge(mutant: Mutant | None, seeds: int = SEEDS) -> Verdict:
     began = time.perf_counter()
     with mutated(mutant) as environment:
         played = run(["pytest", "-q", "-p", "no:cacheprovider", "tests/scenarios"], environment)
+        scenario = FAILED_SCENARIO.search(played.stdout)
+        if scenario is not None:
+            seeds = min(seeds, SEEDS_TO_CONFIRM)
         simulated = run(["tests.simulation", "--seeds", str(seeds), *SIZES], environment)
-        if not simulated.returncode:
+        if not simulated.returncode and scenario is None:
             simulated = run(["tests.simulation", "--seeds", str(seeds), *SIZES, "--bad-disk"], environment)
-    scenario = FAILED_SCENARIO.search(played.stdout)
     seed = FAILED_SEED.search(simulated.stderr)
     told = None
     if simulated.returncode:
