@@ -82,7 +82,9 @@ def judge(mutant: Mutant | None, seeds: int = SEEDS) -> Verdict:
             seeds = min(seeds, SEEDS_TO_CONFIRM)
         simulated = run(["tests.simulation", "--seeds", str(seeds), *SIZES], environment)
         if not simulated.returncode and scenario is None:
-            simulated = run(["tests.simulation", "--seeds", str(seeds), *SIZES, "--bad-disk"], environment)
+            first = 0 if mutant is None else mutant.first_seed
+            sizes = (*SIZES, "--bad-disk", "--first", str(first))
+            simulated = run(["tests.simulation", "--seeds", str(seeds), *sizes], environment)
     seed = FAILED_SEED.search(simulated.stderr)
     told = None
     if simulated.returncode:
