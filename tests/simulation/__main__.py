@@ -1,14 +1,29 @@
 """Runs seeds: `python -m tests.simulation --seed 7`, `python -m tests.simulation --seeds 200`."""
 
 import argparse
+import os
 import sys
 import time
+import traceback
 from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from tests.simulation.world import Outcome, Shape, World
 
 TRACE_LINES_TOLD = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A seed in which something did not hold: the end of its trace, and why."""
+
+    seed: int
+    trace: str
+    reason: str
 
 
 def main() -> int:
@@ -18,17 +33,40 @@ def main() -> int:
     seeds = range(options.first, options.first + options.seeds) if options.seed is None else [options.seed]
     outcomes: list[Outcome] = []
     began = time.perf_counter()
-    for seed in seeds:
-        world = World(seed, shape)
-        try:
-            outcomes.append(world.run())
-        except BaseException:
-            _tell(seed, options, world)
-            raise
-        if options.trace:
-            Path(options.trace).write_text("\n".join(world.trace) + "\n")
+    for result in _results(seeds, partial(run_seed, shape=shape, trace=options.trace), options.jobs):
+        if isinstance(result, Failure):
+            _tell(result, options)
+            return 1
+        outcomes.append(result)
     _summarise(outcomes, time.perf_counter() - began)
     return 0
+
+
+def run_seed(seed: int, *, shape: Shape, trace: str | None) -> Outcome | Failure:
+    """Return what came of one seed."""
+    world = World(seed, shape)
+    try:
+        outcome = world.run()
+    except Exception:  # noqa: BLE001 - Whatever it was: the seed is what shows it again.
+        return Failure(seed, "\n".join(world.trace[-TRACE_LINES_TOLD:]), traceback.format_exc())
+    finally:
+        if trace is not None:
+            Path(trace).write_text("\n".join(world.trace) + "\n", encoding="utf-8")
+    return outcome
+
+
+def _results(
+    seeds: Sequence[int], run: "partial[Outcome | Failure]", jobs: int
+) -> Iterator[Outcome | Failure]:
+    """Yield the results in the order of the seeds, which share nothing and so run side by side."""
+    if jobs == 1 or len(seeds) == 1:
+        yield from map(run, seeds)
+        return
+    with ProcessPoolExecutor(jobs) as pool:
+        try:
+            yield from pool.map(run, seeds)
+        finally:
+            pool.shutdown(cancel_futures=True)
 
 
 def _options() -> argparse.Namespace:
@@ -36,6 +74,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, help="run this seed alone")
     parser.add_argument("--seeds", type=int, default=20, help="run that many seeds")
     parser.add_argument("--first", type=int, default=0, help="the first of them")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="how many at once")
     parser.add_argument("--members", type=int, default=100)
     parser.add_argument("--groups", type=int, default=8)
     parser.add_argument("--seconds", type=int, default=450, help="of simulated time in which things go wrong")
@@ -44,9 +83,8 @@ def _options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _tell(seed: int, options: argparse.Namespace, world: World) -> None:
-    """Say how to see a failure again."""
-    sys.stderr.write("\n".join(world.trace[-TRACE_LINES_TOLD:]))
+def _tell(failure: Failure, options: argparse.Namespace) -> None:
+    """Say what happened, and how to see it again."""
     defaults = Shape()
     chosen = (options.members, options.groups, options.seconds * 1_000)
     sizes = [f"--members {options.members} --groups {options.groups} --seconds {options.seconds}"]
@@ -55,7 +93,8 @@ def _tell(seed: int, options: argparse.Namespace, world: World) -> None:
     if options.bad_disk:
         sizes.append("--bad-disk")
     arguments = f' ARGS="{" ".join(sizes)}"' if sizes else ""
-    sys.stderr.write(f"\n\nto see it again: make sim SEED={seed}{arguments}\n\n")
+    again = f"to see it again: make sim SEED={failure.seed}{arguments}"
+    sys.stderr.write(f"{failure.trace}\n\n{again}\n\n{failure.reason}")
 
 
 def _summarise(outcomes: list[Outcome], seconds: float) -> None:
