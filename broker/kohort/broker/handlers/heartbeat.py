@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from kohort.broker.group import Heartbeat
-from kohort.protocol.errors import ApiError
+from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.protocol.messages import HeartbeatRequest, HeartbeatResponse
 
 if TYPE_CHECKING:
@@ -16,6 +16,8 @@ def handle(broker: "Broker", message: HeartbeatRequest, request: "Request") -> H
     try:
         shard = broker.coordinators.shard_of(message.group_id)
     except ApiError as error:
-        return HeartbeatResponse(error_code=error.code)
+        # While its group loads a member lives on: Kafka tells it that all is well.
+        is_loading = error.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        return HeartbeatResponse(error_code=ErrorCode.NONE if is_loading else error.code)
     shard.submit(Heartbeat(shard.ask(request, request.respond), message))
     return None

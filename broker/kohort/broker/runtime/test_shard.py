@@ -330,6 +330,8 @@ async def test_a_loading_shard_says_so(tmp_path: Path) -> None:
         shard.close()
         assert shard.state is ShardState.CLOSED
         assert await commit(client, 1) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        beat = HeartbeatRequest(group_id=GROUP, generation_id=1, member_id="m")
+        assert (await client.ask(beat, HeartbeatResponse)).error_code == ErrorCode.NONE
         old = OffsetFetchRequest(
             group_id=GROUP, topics=(OffsetFetchRequestTopic(name="air", partition_indexes=(1, 2)),)
         )
