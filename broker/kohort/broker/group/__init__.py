@@ -4,6 +4,7 @@ No loop, clock, socket, randomness or log in here: time and fresh ids come with 
 """
 
 from kohort.broker.group.commands import (
+    NO_REQUEST,
     Command,
     DeleteGroup,
     DescribeGroup,
@@ -42,6 +43,7 @@ from kohort.broker.group.state import GroupState
 from kohort.broker.group.views import GroupView, MemberView, RebalanceView
 
 __all__ = [
+    "NO_REQUEST",
     "CancelTimer",
     "Command",
     "Decision",

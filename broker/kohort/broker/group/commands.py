@@ -17,6 +17,9 @@ from kohort.protocol.messages import (
     SyncGroupRequest,
 )
 
+NO_REQUEST = -1
+"""The request id of a command that is refused before it reaches the core."""
+
 
 class JoinGroup(msgspec.Struct, frozen=True, gc=False):
     """Become a member of the next generation: JoinGroupResponse, perhaps much later.

@@ -3,32 +3,27 @@
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from kohort.broker.group import JoinGroup
+from kohort.broker.group import NO_REQUEST, JoinGroup, refusal
 from kohort.protocol.errors import ApiError
-from kohort.protocol.messages import JoinGroupRequest, JoinGroupResponse
+from kohort.protocol.messages import JoinGroupRequest
+from kohort.protocol.schema import Message
 
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker
     from kohort.broker.runtime.request import Request
 
-NO_PROTOCOL_NULLABLE_FROM = 7  # Before it the protocol name of an error is the empty string.
 
-
-def handle(broker: "Broker", message: JoinGroupRequest, request: "Request") -> JoinGroupResponse | None:
+def handle(broker: "Broker", message: JoinGroupRequest, request: "Request") -> Message | None:
     """Pass the join on; the core answers it, perhaps only when the whole group has joined."""
+    client_id = request.client_id or ""
+    fresh_id = f"{message.group_instance_id or client_id}-{uuid4()}"
+
+    def command(request_id: int) -> JoinGroup:
+        return JoinGroup(request_id, message, request.version, fresh_id, client_id, request.client_host)
+
     try:
         shard = broker.coordinators.shard_of(message.group_id)
     except ApiError as error:
-        no_protocol = None if request.version >= NO_PROTOCOL_NULLABLE_FROM else ""
-        return JoinGroupResponse(
-            error_code=error.code,
-            member_id=message.member_id,
-            protocol_name=no_protocol,
-            leader="",
-            members=(),
-        )
-    client_id = request.client_id or ""
-    fresh_id = f"{message.group_instance_id or client_id}-{uuid4()}"
-    request_id = shard.ask(request, request.respond)
-    shard.submit(JoinGroup(request_id, message, request.version, fresh_id, client_id, request.client_host))
+        return refusal(command(NO_REQUEST), error.code)
+    shard.submit(command(shard.ask(request, request.respond)))
     return None

@@ -2,20 +2,21 @@
 
 from typing import TYPE_CHECKING
 
-from kohort.broker.group import SyncGroup
+from kohort.broker.group import NO_REQUEST, SyncGroup, refusal
 from kohort.protocol.errors import ApiError
-from kohort.protocol.messages import SyncGroupRequest, SyncGroupResponse
+from kohort.protocol.messages import SyncGroupRequest
+from kohort.protocol.schema import Message
 
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker
     from kohort.broker.runtime.request import Request
 
 
-def handle(broker: "Broker", message: SyncGroupRequest, request: "Request") -> SyncGroupResponse | None:
+def handle(broker: "Broker", message: SyncGroupRequest, request: "Request") -> Message | None:
     """Pass the sync on; it is answered when the leader's assignment is durable."""
     try:
         shard = broker.coordinators.shard_of(message.group_id)
     except ApiError as error:
-        return SyncGroupResponse(error_code=error.code, assignment=b"")
+        return refusal(SyncGroup(NO_REQUEST, message, request.version), error.code)
     shard.submit(SyncGroup(shard.ask(request, request.respond), message, request.version))
     return None

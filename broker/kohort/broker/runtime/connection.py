@@ -178,7 +178,6 @@ class Connection:
             return
         assert request.answer is None, f"{request.api.name} answered twice"
         body = message.encode_parts(request.version)
-        self._reactor.count_answer(request)
         size = sum(map(len, body))
         if request.api.response_header_version(request.version):
             head = _ANSWER_1.pack(size + 5, request.correlation_id, 0)

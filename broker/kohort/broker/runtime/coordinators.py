@@ -8,7 +8,8 @@ import trio
 
 from kohort.broker.group import ExpireOffsets, TopicsDeleted, coordinator_partition
 from kohort.broker.group.group import Group
-from kohort.broker.runtime.shard import OFFSETS_TOPIC, Shard, ShardState
+from kohort.broker.metadata import OFFSETS_TOPIC
+from kohort.broker.runtime.shard import Shard, ShardState
 from kohort.protocol.errors import ApiError
 from kohort.storage import StorageError
 
@@ -31,7 +32,6 @@ class Coordinators:
         self._shards: dict[int, Shard] = {}
         self._loading: set[int] = set()
         self._load_ended: dict[int, trio.Event] = {}  # Where somebody waits for the end, good or bad.
-        self._creating = False
         self._groups: dict[str, Shard] = {}  # The shard by group id: a hash over a string costs a walk.
 
     # -- shards -----------------------------------------------------------------------------------------

@@ -144,9 +144,6 @@ class Reactor:
         counts = self.broker.counters.requests
         counts[request.api.api_key] = counts.get(request.api.api_key, 0) + 1
 
-    def count_answer(self, request: Request) -> None:
-        """Note that a request has been answered."""
-
     def log_malformed(self, connection: Connection, error: WireError) -> None:
         """Log one line about bytes that were no request; the connection is closed."""
         self.broker.counters.malformed_requests += 1

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 class Request:
     """One request of one connection; its answer is sent when all before it have been."""
 
-    __slots__ = ("answer", "api", "client_id", "connection", "correlation_id", "received_ns", "version")
+    __slots__ = ("answer", "api", "client_id", "connection", "correlation_id", "version")
 
     def __init__(
         self, connection: "Connection", api: Api, version: int, correlation_id: int, client_id: str | None
@@ -22,7 +22,6 @@ class Request:
         self.version = version
         self.correlation_id = correlation_id
         self.client_id = client_id
-        self.received_ns = 0
         self.answer: Answer | None = None
 
     @property

@@ -18,6 +18,7 @@ import structlog
 import trio
 
 from kohort.broker.group import (
+    NO_REQUEST,
     CancelTimer,
     Command,
     Decision,
@@ -31,6 +32,7 @@ from kohort.broker.group import (
     TopicsDeleted,
     refusal,
 )
+from kohort.broker.metadata import OFFSETS_TOPIC
 from kohort.broker.runtime.events import note_event
 from kohort.broker.runtime.request import Request
 from kohort.protocol.errors import ApiError, ErrorCode, WireError
@@ -57,8 +59,6 @@ Respond = Callable[[Message], None]
 Owed = tuple[Command | None, tuple[Effect, ...]]
 """What is to be done after a flush, and the command that it answers: to refuse that if the flush fails."""
 
-OFFSETS_TOPIC = "__consumer_offsets"
-NO_REQUEST = -1
 RECORDS_PER_BATCH_MAX = 4_096
 INLINE_LOAD_BYTES = 64 * 1024  # A log of this size is replayed in the loop: quicker than a thread hop.
 
