@@ -4,11 +4,9 @@ from uuid import UUID
 
 import msgspec
 
-from kohort.client.retry import monotonic_ms
 from kohort.client.values import Node, PartitionInfo
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages import MetadataResponse, MetadataResponseTopic
-from kohort.protocol.schema import ZERO_UUID
 
 
 class TopicMetadata(msgspec.Struct, frozen=True):
@@ -29,8 +27,6 @@ class Metadata:
         self.topics: dict[str, TopicMetadata] = {}
         self.cluster_id: str | None = None
         self.controller_id = -1
-        self.updated_ms = 0
-        self._names_by_id: dict[UUID, str] = {}
         self._asked: tuple[frozenset[str] | None, int] = (frozenset(), 0)
 
     def covers(self, topics: tuple[str, ...] | None, *, since_ms: int) -> bool:
@@ -39,10 +35,6 @@ class Metadata:
         if asked_ms <= since_ms:
             return False
         return asked is None or (topics is not None and asked.issuperset(topics))
-
-    def name_of(self, topic_id: UUID) -> str | None:
-        """Return the topic with this id, if it is known."""
-        return self._names_by_id.get(topic_id)
 
     def partition_counts(self) -> dict[str, int]:
         """Return how many partitions each usable topic has."""
@@ -63,11 +55,7 @@ class Metadata:
         self.topics.update(
             (name, each) for name, each in told.items() if each.error != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         )
-        self._names_by_id = {
-            each.topic_id: each.name for each in self.topics.values() if each.topic_id != ZERO_UUID
-        }
         self._asked = (None if topics is None else frozenset(topics), asked_ms)
-        self.updated_ms = monotonic_ms()
 
 
 def _topic(told: MetadataResponseTopic) -> TopicMetadata:

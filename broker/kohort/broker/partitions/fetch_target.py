@@ -58,8 +58,3 @@ class FetchTarget:
             self.missing = table.why_missing(self.topic_id if by_id else self.topic, self.index)
         self.partition = partition
         return partition
-
-    @property
-    def is_behind(self) -> bool:
-        """Whether there is something to read that the reader has not been sent."""
-        return self.partition is not None and self.fetch_offset < self.partition.high_watermark
