@@ -1,0 +1,82 @@
+"""Which batches of a fetched record set a reader sees: no markers, and no transactions that were aborted."""
+
+import heapq
+from collections.abc import Iterator, Sequence
+
+from kohort.protocol.errors import WireError
+from kohort.protocol.messages import AbortedTransaction
+from kohort.protocol.records import (
+    HEADER_BYTES,
+    BatchHeader,
+    Buffer,
+    Compression,
+    ControlType,
+    batch_crc,
+    decompress,
+    iterate_records,
+    read_control_type,
+    read_header,
+)
+
+Aborted = Sequence[AbortedTransaction]
+
+
+def visible_batches(
+    records: Buffer, *, check_crcs: bool, aborted: Aborted | None
+) -> Iterator[tuple[BatchHeader, memoryview | None]]:
+    """Yield each whole batch's header with its records as they came, or None where they are not for the user.
+
+    What is cut short at the end, as fetches are, is left out. `aborted` are the aborted transactions that
+    a read_committed fetch was told of; None reads uncommitted. Raises: WireError for what is no batch v2,
+    and with `check_crcs` for one that is damaged.
+    Source: org.apache.kafka.clients.consumer.internals.CompletedFetch.
+    """
+    view = memoryview(records)
+    transactions = None if aborted is None else _AbortedTransactions(aborted)
+    position, end = 0, len(view)
+    while position + HEADER_BYTES <= end:
+        header = read_header(view, position)
+        stop = position + header.size_bytes
+        if stop > end:
+            break
+        if header.record_count < 0:
+            raise WireError(f"the batch at offset {header.base_offset} has {header.record_count} records")
+        if check_crcs and batch_crc(view[position:stop]) != header.crc:
+            raise WireError(f"the batch at offset {header.base_offset} does not have the CRC that it says")
+        is_hidden = transactions is not None and transactions.hide(header, view[position:stop])
+        is_hidden = is_hidden or header.is_control or not header.record_count
+        yield header, None if is_hidden else view[position + HEADER_BYTES : stop]
+        position = stop
+
+
+def plain_records(header: BatchHeader, payload: memoryview) -> bytes:
+    """Return a batch's records one behind the other, decompressed. Raises: WireError."""
+    compression = header.compression
+    return bytes(payload) if compression is Compression.NONE else decompress(compression, payload)
+
+
+class _AbortedTransactions:
+    """The producers whose transaction, open where a reader stands, will turn out to be aborted."""
+
+    def __init__(self, aborted: Aborted) -> None:
+        self._coming = [(each.first_offset, each.producer_id) for each in aborted]
+        heapq.heapify(self._coming)
+        self._producer_ids: set[int] = set()
+
+    def hide(self, header: BatchHeader, batch: memoryview) -> bool:
+        """Return whether the batch, which follows the one before, was aborted."""
+        producer_id = header.producer_id
+        if producer_id < 0:
+            return False
+        while self._coming and self._coming[0][0] <= header.last_offset:
+            self._producer_ids.add(heapq.heappop(self._coming)[1])
+        if producer_id not in self._producer_ids:
+            return False
+        if header.is_control and _is_abort(batch):
+            self._producer_ids.discard(producer_id)
+        return header.is_transactional
+
+
+def _is_abort(batch: memoryview) -> bool:
+    marker = next(iterate_records(batch), None)  # A compacted log keeps the batch without its marker.
+    return marker is not None and read_control_type(marker.key) is ControlType.ABORT
