@@ -9,7 +9,7 @@ since the last one that worked, and the shard is loaded again from its log.
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING
@@ -34,20 +34,11 @@ from kohort.broker.group import (
 )
 from kohort.broker.metadata import OFFSETS_TOPIC
 from kohort.broker.runtime.events import note_event
+from kohort.broker.runtime.loading import replay_log
 from kohort.broker.runtime.request import Request
-from kohort.protocol.errors import ApiError, ErrorCode, WireError
-from kohort.protocol.offsets_topic import (
-    GroupMetadataKey,
-    GroupMetadataValue,
-    OffsetCommitKey,
-    OffsetCommitValue,
-    UnknownKey,
-    decode_key,
-    decode_value,
-    encode_key,
-    encode_value,
-)
-from kohort.protocol.records import build_batch, iterate_records, verify_crc
+from kohort.protocol.errors import ApiError, ErrorCode
+from kohort.protocol.offsets_topic import encode_key, encode_value
+from kohort.protocol.records import build_batch
 from kohort.protocol.schema import Message
 from kohort.storage import StorageError
 
@@ -205,10 +196,11 @@ class Shard:
         # having said so yet: what it wrote would be replayed, and be gone with the next opening of the log.
         await partitions.between_writes(partition, _look_on)
         core = GroupCoordinator(self._broker.group_config)
+        batches = partition.log.read_batches()
         if partition.log.size_bytes <= INLINE_LOAD_BYTES:
-            replay_log(core, partition)
+            replay_log(core, batches, self.index)
         else:
-            await trio.to_thread.run_sync(replay_log, core, partition)
+            await trio.to_thread.run_sync(replay_log, core, batches, self.index)
         self._partition = partition
         self.core = core
         self.state = ShardState.ACTIVE
@@ -266,38 +258,3 @@ class Shard:
 
 def _look_on() -> None:
     """Change nothing."""
-
-
-def replay_log(core: GroupCoordinator, partition: "Partition") -> None:
-    """Replay every record of the partition's log; a damaged batch is left out, and said so.
-
-    After a clean stop no CRC has been looked at yet. What the other batches say is still worth having.
-    Raises: StorageError.
-    """
-    for batch in partition.log.read_batches():
-        try:
-            verify_crc(batch)
-            records = tuple(understood(batch))
-        except WireError as error:
-            log.error("a batch of groups is lost", partition=partition.index, error=str(error))
-            continue
-        for record in records:
-            core.replay(record)
-
-
-def understood(batch: memoryview) -> Iterator[Record]:
-    """Yield the records of a batch that mean something to us. Raises: WireError."""
-    for record in iterate_records(batch):
-        if record.key is None:
-            continue
-        key = decode_key(record.key)
-        if isinstance(key, UnknownKey):
-            continue  # A newer Kafka's kind of record: kept in the log, of no meaning to us.
-        yield Record(key, None if record.value is None else decoded(key, record.value))
-
-
-def decoded(key: OffsetCommitKey | GroupMetadataKey, value: bytes) -> OffsetCommitValue | GroupMetadataValue:
-    """Return the value that belongs to this kind of key. Raises: WireError."""
-    if isinstance(key, OffsetCommitKey):
-        return decode_value(OffsetCommitValue, value)
-    return decode_value(GroupMetadataValue, value)

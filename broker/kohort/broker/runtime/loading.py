@@ -1,0 +1,73 @@
+"""A shard's log, read back: the newest record of each key, since compaction would leave no more.
+
+What a record says of its key replaces all that was said of it before, and a log may be compacted at any
+time; so whoever loads decodes and replays only what stands in the end, in the order of the log.
+"""
+
+from collections.abc import Iterable
+
+import structlog
+
+from kohort.broker.group import GroupCoordinator, Record
+from kohort.protocol.errors import WireError
+from kohort.protocol.offsets_topic import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    OffsetCommitKey,
+    OffsetCommitValue,
+    UnknownKey,
+    decode_key,
+    decode_value,
+)
+from kohort.protocol.records import iterate_records, verify_crc
+
+log = structlog.get_logger("kohort.group")
+
+
+def replay_log(core: GroupCoordinator, batches: Iterable[memoryview], shard: int) -> None:
+    """Replay what the batches of a shard's log hold; damaged ones are left out, and said so.
+
+    Raises: StorageError.
+    """
+    for key, value in _newest(batches, shard).items():
+        try:
+            record = understood(key, value)
+        except WireError as error:
+            log.error("a record of groups is lost", shard=shard, error=str(error))
+            continue
+        if record is not None:
+            core.replay(record)
+
+
+def _newest(batches: Iterable[memoryview], shard: int) -> dict[bytes, bytes | None]:
+    """Return the newest value of each key, in the order in which these lie in the log.
+
+    After a clean stop no CRC has been looked at yet. What the other batches say is still worth having.
+    """
+    newest: dict[bytes, bytes | None] = {}
+    for batch in batches:
+        try:
+            verify_crc(batch)
+            records = tuple(iterate_records(batch))
+        except WireError as error:
+            log.error("a batch of groups is lost", shard=shard, error=str(error))
+            continue
+        for record in records:
+            if record.key is not None:
+                newest.pop(record.key, None)  # So that it goes behind the others.
+                newest[record.key] = record.value
+    return newest
+
+
+def understood(key: bytes, value: bytes | None) -> Record | None:
+    """Return the record that these bytes are, None for one that means nothing to us. Raises: WireError."""
+    decoded = decode_key(key)
+    if isinstance(decoded, UnknownKey):
+        return None  # A newer Kafka's kind of record: kept in the log, of no meaning to us.
+    return Record(decoded, None if value is None else _value(decoded, value))
+
+
+def _value(key: OffsetCommitKey | GroupMetadataKey, value: bytes) -> OffsetCommitValue | GroupMetadataValue:
+    if isinstance(key, OffsetCommitKey):
+        return decode_value(OffsetCommitValue, value)
+    return decode_value(GroupMetadataValue, value)
