@@ -40,7 +40,13 @@ def new_member(settings: MemberSettings = SETTINGS) -> Membership:
 
 
 def joined(
-    leader: str = "m1", member_id: str = "m1", generation: int = 1, others: tuple[str, ...] = ()
+    leader: str = "m1",
+    member_id: str = "m1",
+    generation: int = 1,
+    others: tuple[str, ...] = (),
+    protocol: str = "range",
+    *,
+    skip_assignment: bool = False,
 ) -> JoinGroupResponse:
     wishes = ConsumerProtocolSubscription(topics=("t",), owned_partitions=()).encode_versioned()
     members = tuple(JoinGroupResponseMember(member_id=each, metadata=wishes) for each in (member_id, *others))
@@ -49,8 +55,9 @@ def joined(
         error_code=0,
         generation_id=generation,
         protocol_type="consumer",
-        protocol_name="range",
+        protocol_name=protocol,
         leader=leader,
+        skip_assignment=skip_assignment,
         member_id=member_id,
         members=members if leader == member_id else (),
     )

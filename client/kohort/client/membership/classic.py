@@ -1,23 +1,29 @@
-"""A member's side of the classic group protocol: pure, no I/O, no clock.
+"""The classic group protocol, eager and cooperative, as one state machine.
 
-Two who serve it ask it what is owed. The network's side asks `next_request(now_ms)` and reports what
-came of it with `answered` or `failed`. The user's side asks for `begin_handover()` within a poll: there
-may be partitions to give up (`Revoke`, `Lose`) or to take (`Assign`), each ended with `end_handover`. No
-JoinGroup goes out before the user has given up what was owned, and heartbeats go on meanwhile.
+Eager: before each join the user gives up everything. Cooperative (KIP-429): the user keeps what it has,
+joins with it, gives up only what the new assignment takes away, and then joins once more so that it can be
+handed on. The protocol is cooperative only if every assignor that is listed is: so a group moves live from
+[range] over [cooperative-sticky, range], which is eager still, to [cooperative-sticky].
 
-Source: KIP-62, KIP-134, KIP-345, KIP-394, KIP-800; ConsumerCoordinator and AbstractCoordinator.
+Source: KIP-62, KIP-134, KIP-345, KIP-394, KIP-429, KIP-792, KIP-800, KIP-814; ConsumerCoordinator and
+AbstractCoordinator.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum, auto
 
 from kohort.client.assignors import Assignor, Owned, Subscription
 from kohort.client.errors import BrokerError, ConfigurationError, KohortError
-from kohort.protocol.consumer import (
-    ConsumerProtocolAssignment,
-    ConsumerProtocolSubscription,
-    TopicPartitions,
+from kohort.client.membership import wire
+from kohort.client.membership.ownership import Handover, Ownership, of_other_topics
+from kohort.client.membership.requests import (
+    FindCoordinator,
+    HandOut,
+    MemberSettings,
+    Request,
+    Send,
+    State,
+    Wait,
 )
 from kohort.protocol.errors import ErrorCode, WireError
 from kohort.protocol.messages import (
@@ -36,87 +42,25 @@ from kohort.protocol.messages import (
 PROTOCOL_TYPE = "consumer"
 JOIN_GRACE_MS = 5_000  # A join is answered when the rebalance timeout is over; Kafka waits this much longer.
 POLL_TIMEOUT_REASON = "consumer poll timeout has expired."
+REASON_LENGTH_MAX = 255  # What brokers take (KIP-800).
+
+_CODES = frozenset(ErrorCode)
+_THROWN_OUT = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION})
+_MISSED = frozenset({ErrorCode.ILLEGAL_GENERATION, ErrorCode.REBALANCE_IN_PROGRESS})
+_OUT = frozenset({State.IDLE, State.LEFT, State.FAILED})
+_IN_REBALANCE = frozenset({State.JOINING, State.ASSIGNING, State.SYNCING})
+_FOR_GOOD = frozenset({ErrorCode.FENCED_INSTANCE_ID, ErrorCode.INVALID_CONFIG, ErrorCode.UNSUPPORTED_VERSION})
 
 
 @dataclass(frozen=True, slots=True)
-class MemberSettings:
-    """The part of a consumer's settings that its membership follows."""
+class Departure:
+    """That the member left without the user's will, or was thrown out, and when."""
 
-    group_id: str
-    session_timeout_ms: int = 45_000
-    heartbeat_interval_ms: int = 3_000
-    max_poll_interval_ms: int = 300_000
-    retry_backoff_ms: int = 100
-    retry_backoff_max_ms: int = 1_000
-    request_timeout_ms: int = 30_000
-    group_instance_id: str | None = None
-
-
-class State(Enum):
-    """Where the member stands."""
-
-    OUTSIDE = auto()  # No member; joins as soon as there is a subscription.
-    JOINING = auto()
-    ASSIGNING = auto()  # Leads, and has to hand the partitions out.
-    SYNCING = auto()
-    STABLE = auto()
-    IDLE = auto()  # Left because the user did not poll; joins again at the next poll.
-    LEFT = auto()
-    FAILED = auto()  # Refused for good; `error` says why.
-
-
-@dataclass(frozen=True, slots=True)
-class FindCoordinator:
-    """Look the coordinator up; report with `coordinator_found` or `failed`."""
-
-
-@dataclass(frozen=True, slots=True)
-class Send:
-    """Send `request` to the coordinator; report its answer with `answered`, or `failed`."""
-
-    request: JoinGroupRequest | SyncGroupRequest | HeartbeatRequest | LeaveGroupRequest
-    timeout_ms: int
-
-
-@dataclass(frozen=True, slots=True)
-class HandOut:
-    """This member leads: call `hand_out` with the number of partitions of these topics."""
-
-    topics: frozenset[str]
-
-
-@dataclass(frozen=True, slots=True)
-class Wait:
-    """Nothing to do before `until_ms`, or with None until something else happens."""
-
-    until_ms: int | None
-
-
-Request = FindCoordinator | Send | HandOut | Wait
-
-
-@dataclass(frozen=True, slots=True)
-class Revoke:
-    """Partitions that the member must give up; commits for them still count."""
-
-    partitions: Owned
-
-
-@dataclass(frozen=True, slots=True)
-class Lose:
-    """Partitions that are gone already: commits for them don't count any more."""
-
-    partitions: Owned
-
-
-@dataclass(frozen=True, slots=True)
-class Assign:
-    """Partitions that the member may read from now on: all that it owns."""
-
-    partitions: Owned
-
-
-Handover = Revoke | Lose | Assign
+    reason: str
+    at_ms: int
+    silent_ms: int
+    """How long the coordinator had not been heard by then."""
+    by_poll_interval: bool = False
 
 
 class Membership:
@@ -129,24 +73,27 @@ class Membership:
         self.generation_id = -1
         self.protocol_name: str | None = None
         self.is_leader = False
+        self.is_cooperative = all(each.cooperative for each in assignors)
         self.error: KohortError | None = None
-        self.handover: Handover | None = None  # What the user's side has to do next ...
-        self._in_hand: Handover | None = None  # ... and what it is doing.
-        self.owned: Owned = {}
+        self.departure: Departure | None = None
+        self._ownership = Ownership()
         self._assignors = {each.name: each for each in assignors}
         self._topics: tuple[str, ...] = ()
         self._joined_topics: tuple[str, ...] = ()
         self._group_topics: frozenset[str] = frozenset()
-        self._shared_out: Mapping[str, int] = {}
-        self._last_owned: Owned = {}  # With its generation: what a sticky assignor is told.
-        self._last_generation_id = -1
+        self._partition_counts: Mapping[str, int] = {}
+        self._shared_out: Mapping[str, int] | None = None
+        self._assigned: Owned = {}  # The newest assignment and its generation, seen by the user or not.
+        self._assigned_generation_id = -1
         self._subscriptions: Mapping[str, Subscription] = {}
         self._assignments: Mapping[str, bytes] = {}
         self._reason: str | None = None
+        self._rejoin_afterwards: str | None = None
         self._coordinator_known = False
         self._not_before_ms = 0
         self._failures = 0
         self._heartbeat_due_ms = 0
+        self._heard_ms = 0
         self._last_poll_ms: int | None = None  # None while the user is inside a poll.
 
     # What the user does
@@ -159,9 +106,11 @@ class Membership:
             self.rejoin("the subscription has changed")
 
     def rejoin(self, reason: str) -> None:
-        """Join again, for a reason that the broker's operator will see (KIP-800)."""
-        if self.state in (State.SYNCING, State.ASSIGNING, State.STABLE):
+        """Join again, for a reason that the broker's operator will see; after a rebalance under way."""
+        if self.state is State.STABLE:
             self._prepare_join(reason)
+        elif self.state in _IN_REBALANCE:
+            self._rejoin_afterwards = reason
 
     def poll_begins(self) -> bool:
         """The user is back: return whether the member had left for want of polls, and joins again."""
@@ -175,61 +124,100 @@ class Membership:
         """The user has got records and works on them: the poll interval runs."""
         self._last_poll_ms = now_ms
 
+    def take_error(self) -> KohortError | None:
+        """Return what the coordinator refused, once; a fenced member's error stays for good.
+
+        Whoever polls on after any other joins again.
+        """
+        error = self.error
+        if error is not None and error.code not in _FOR_GOOD:
+            self.error = None
+            self.state = State.OUTSIDE
+        return error
+
+    def take_departure(self) -> Departure | None:
+        """Return, once, that the member has left or was thrown out."""
+        departure, self.departure = self.departure, None
+        return departure
+
+    @property
+    def owned(self) -> Owned:
+        """What the user believes to own."""
+        return self._ownership.owned
+
     @property
     def has_handover(self) -> bool:
-        """Whether the user's side has something to do."""
-        return self.handover is not None or self._in_hand is not None
+        """Whether the user's side has something to do; cheap, and from any thread."""
+        return not self._ownership.is_settled
+
+    @property
+    def handover(self) -> Handover | None:
+        """What the user's side has to do next."""
+        return self._ownership.next
 
     def begin_handover(self) -> Handover | None:
         """Return what the user's side has to do now; the same again if it did not get to its end."""
-        if self._in_hand is None:
-            self._in_hand, self.handover = self.handover, None
-            if isinstance(self._in_hand, Assign):
-                self.owned = self._in_hand.partitions
-        return self._in_hand
+        return self._ownership.begin()
 
     def end_handover(self) -> None:
         """The user's side has done what `begin_handover` returned."""
-        assert self._in_hand is not None
-        if not isinstance(self._in_hand, Assign):
-            self.owned = {}
-            if not isinstance(self.handover, Assign):
-                self.handover = None  # Whatever was to be taken away in the meantime is gone as well.
-        self._in_hand = None
+        self._ownership.end()
+
+    @property
+    def watched_topics(self) -> frozenset[str]:
+        """The topics whose partitions matter to this member: its own, and the whole group's if it leads."""
+        return self._group_topics.union(self._topics) if self.is_leader else frozenset(self._topics)
 
     def partitions_changed(self, partition_counts: Mapping[str, int]) -> None:
         """Join again if this member leads, and the topics are not as they were when it shared them out."""
-        if (
-            self.state is State.STABLE
-            and self.is_leader
-            and self._counts_of(partition_counts) != self._shared_out
-        ):
-            self.rejoin("the topics' partitions have changed")
+        self._partition_counts = partition_counts
+        if self.state is State.STABLE and self.is_leader:
+            counts = self._counts_of(partition_counts)
+            if self._shared_out is None:  # Came back as a static leader, and shared nothing out (KIP-814).
+                self._shared_out = counts
+            elif counts != self._shared_out:
+                self.rejoin("the topics' partitions have changed")
 
     def leave(self, reason: str) -> LeaveGroupRequest | None:
         """Return the request to send, None for who is no member, or static and to be missed in vain."""
-        is_member = self.member_id != "" and self.state not in (State.IDLE, State.LEFT, State.FAILED)
+        is_member = self.member_id != "" and self.state not in _OUT
         self.state = State.LEFT
         if not is_member or self.settings.group_instance_id is not None:
             return None
         return self._leave_request(reason)
 
+    def commit_refused(self, code: ErrorCode, generation_id: int, now_ms: int) -> bool:
+        """Take in why a commit was refused; return whether it may count once the rebalance is over.
+
+        What was sent under a generation that has passed says nothing about this member.
+        """
+        if self.state in _IN_REBALANCE or generation_id != self.generation_id:
+            return self.generation_id >= 0
+        if self.state is State.OUTSIDE and code in _MISSED:
+            return self.generation_id >= 0  # It joins again; what it still owns then can be committed.
+        if code is ErrorCode.FENCED_INSTANCE_ID or code in _THROWN_OUT:
+            self._refused(code, "", now_ms)
+        elif code is ErrorCode.REBALANCE_IN_PROGRESS:
+            self.rejoin("a commit met a rebalance")
+            return True
+        return False
+
     # What the network's side asks
 
     def next_request(self, now_ms: int) -> Request:
         """Return what is to be sent, or how long there is nothing to do."""
-        if self.state in (State.LEFT, State.FAILED, State.IDLE) or not self._topics:
+        if self.state in _OUT or not self._topics:
             return Wait(None)
         if now_ms < self._not_before_ms:
             return Wait(self._not_before_ms)
         if self.generation_id >= 0 and self._poll_interval_over(now_ms):
-            return self._go_idle()
+            return self._go_idle(now_ms)
         if not self._coordinator_known:
             return FindCoordinator()
         if self.state is State.OUTSIDE and not self.has_handover:
             return self._join()
         if self.state is State.ASSIGNING:
-            return HandOut(frozenset(topic for each in self._subscriptions.values() for topic in each.topics))
+            return HandOut(self._group_topics)
         if self.state is State.SYNCING:
             return self._sync()
         if self.member_id == "" or self.generation_id < 0:
@@ -246,11 +234,13 @@ class Membership:
         Raises: whatever a user's own assignor raises.
         """
         assert self.state is State.ASSIGNING
+        self._partition_counts = partition_counts
         self._shared_out = self._counts_of(partition_counts)
         assignor = self._assignors[self.protocol_name or ""]
         assignment = assignor.assign(self._subscriptions, partition_counts)
         self._assignments = {
-            member_id: _encode_assignment(assignment.get(member_id, {})) for member_id in self._subscriptions
+            member_id: wire.encode_assignment(assignment.get(member_id, {}))
+            for member_id in self._subscriptions
         }
         self.state = State.SYNCING
 
@@ -264,17 +254,16 @@ class Membership:
         self, response: JoinGroupResponse | SyncGroupResponse | HeartbeatResponse, now_ms: int
     ) -> None:
         """Take in the coordinator's answer to the last request."""
-        code = (
-            ErrorCode(response.error_code)
-            if response.error_code in _CODES
-            else ErrorCode.UNKNOWN_SERVER_ERROR
-        )
+        if self.state in _OUT:
+            return  # A commit's answer, or the user, was quicker.
+        known = response.error_code in _CODES
+        code = ErrorCode(response.error_code) if known else ErrorCode.UNKNOWN_SERVER_ERROR
         if code is not ErrorCode.NONE:
-            self._refused(
-                code, (isinstance(response, JoinGroupResponse) and response.member_id) or "", now_ms
-            )
+            member_id = response.member_id if isinstance(response, JoinGroupResponse) else ""
+            self._refused(code, member_id or "", now_ms)
             return
         self._failures = 0
+        self._heard_ms = now_ms
         if isinstance(response, JoinGroupResponse):
             self._joined(response, now_ms)
         elif isinstance(response, SyncGroupResponse):
@@ -282,6 +271,8 @@ class Membership:
 
     def failed(self, error: KohortError, now_ms: int) -> None:
         """The request could not be sent or got no answer: look for the coordinator, and try again."""
+        if self.state in _OUT:
+            return
         if not error.retriable:
             self._fail(error)
             return
@@ -294,43 +285,52 @@ class Membership:
         if code is ErrorCode.MEMBER_ID_REQUIRED:
             self.member_id = member_id
             self.state = State.OUTSIDE
-        elif code in {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION}:
+        elif code in _THROWN_OUT:
+            self._depart(f"the coordinator answered {code.name}", now_ms)
             self._thrown_out(keep_member_id=code is ErrorCode.ILLEGAL_GENERATION)
+            self._reason = f"thrown out with {code.name}"
         elif code is ErrorCode.REBALANCE_IN_PROGRESS:
+            if self.state is State.JOINING:
+                self._back_off(now_ms)
             self._prepare_join("the group rebalances")
-        elif code in {ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE}:
-            self.failed(BrokerError(code), now_ms)
         elif code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
             self._back_off(now_ms)
             if self.state is not State.STABLE:
                 self.state = State.OUTSIDE
         else:
-            self._fail(BrokerError(code))
+            self.failed(BrokerError(code), now_ms)
+
+    def _depart(self, reason: str, now_ms: int, *, by_poll_interval: bool = False) -> None:
+        if self.generation_id >= 0:
+            self.departure = Departure(reason, now_ms, now_ms - self._heard_ms, by_poll_interval)
 
     def _thrown_out(self, *, keep_member_id: bool) -> None:
         self.generation_id = -1
         if not keep_member_id:
             self.member_id = ""
-        self._lose()
+        self.is_leader = False
+        self._ownership.lose()
         self.state = State.OUTSIDE
 
     def _fail(self, error: KohortError) -> None:
         self.error = error
-        self._lose()
+        self.generation_id = -1
+        self._ownership.lose()
         self.state = State.FAILED
 
-    def _lose(self) -> None:
-        self.handover = Lose(self.owned) if self.owned else None
-
     def _prepare_join(self, reason: str) -> None:
-        """Rejoin, once the user has given up what is owned: the eager protocol."""
-        self._reason = reason
-        self.handover = Revoke(self.owned) if self.owned else None
+        """Rejoin, once the user has given up what it can't keep."""
+        self._reason = reason[:REASON_LENGTH_MAX]
         self.state = State.OUTSIDE
+        if not self.is_cooperative:
+            self._ownership.give_up(self.owned)
+        elif not self._ownership.must_revoke:
+            self._ownership.give_up(of_other_topics(self.owned, self._topics))
 
     def _join(self) -> Send:
         self.state = State.JOINING
         self._joined_topics = self._topics
+        self._rejoin_afterwards = None
         settings = self.settings
         request = JoinGroupRequest(
             group_id=settings.group_id,
@@ -345,18 +345,24 @@ class Membership:
             ),
             reason=self._reason,
         )
-        return Send(request, max(settings.max_poll_interval_ms + JOIN_GRACE_MS, settings.request_timeout_ms))
+        return Send(request, self._rebalance_patience_ms())
+
+    def _rebalance_patience_ms(self) -> int:
+        return max(self.settings.max_poll_interval_ms + JOIN_GRACE_MS, self.settings.request_timeout_ms)
 
     def _subscription(self, assignor: Assignor) -> bytes:
         user_data = None
         if assignor.user_data is not None:
-            user_data = assignor.user_data(self._last_owned, self._last_generation_id)
-        return ConsumerProtocolSubscription(
-            topics=self._topics,
-            user_data=user_data,
-            owned_partitions=_topic_partitions(self.owned),
-            generation_id=self.generation_id,
-        ).encode_versioned()
+            user_data = assignor.user_data(self._assigned, self._assigned_generation_id)
+        return wire.encode_subscription(
+            Subscription(
+                topics=self._topics,
+                owned=self.owned,
+                generation_id=self._assigned_generation_id if self.generation_id >= 0 else -1,
+                user_data=user_data,
+                rack_id=self.settings.rack_id,
+            )
+        )
 
     def _joined(self, response: JoinGroupResponse, now_ms: int) -> None:
         self.member_id = response.member_id
@@ -367,14 +373,20 @@ class Membership:
         self._assignments = {}
         self._reason = None
         self.state = State.SYNCING
-        if self.is_leader and not response.skip_assignment:
-            self._subscriptions = {
-                each.member_id: _decode_subscription(each.metadata, each.group_instance_id)
-                for each in response.members
-            }
-            self._group_topics = frozenset(
-                topic for each in self._subscriptions.values() for topic in each.topics
-            )
+        if self.is_leader:
+            self._lead(response)
+
+    def _lead(self, response: JoinGroupResponse) -> None:
+        self._subscriptions = {
+            each.member_id: wire.decode_subscription(each.metadata, each.group_instance_id)
+            for each in response.members
+        }
+        self._group_topics = frozenset(
+            topic for each in self._subscriptions.values() for topic in each.topics
+        )
+        if response.skip_assignment:  # A static leader is back; what it shared out before still holds.
+            self._shared_out = None
+        else:
             self.state = State.ASSIGNING
 
     def _counts_of(self, partition_counts: Mapping[str, int]) -> Mapping[str, int]:
@@ -393,23 +405,30 @@ class Membership:
                 for member_id, data in self._assignments.items()
             ),
         )
-        timeout_ms = max(self.settings.max_poll_interval_ms + JOIN_GRACE_MS, self.settings.request_timeout_ms)
-        return Send(request, timeout_ms)
+        return Send(request, self._rebalance_patience_ms())
 
     def _synced(self, response: SyncGroupResponse, now_ms: int) -> None:
         try:
-            partitions = _decode_assignment(response.assignment)
+            assigned = wire.decode_assignment(response.assignment)
         except WireError as error:
             self._fail(
                 BrokerError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"the assignment is unreadable: {error}")
             )
             return
-        self._last_owned, self._last_generation_id = partitions, self.generation_id
+        self._assigned, self._assigned_generation_id = assigned, self.generation_id
         self._heartbeat_due_ms = now_ms + self.settings.heartbeat_interval_ms
-        self.handover = Assign(partitions)
         self.state = State.STABLE
-        if self._topics != self._joined_topics:
-            self.rejoin("the subscription has changed")
+        given_up = self._ownership.take(assigned)
+        if self._rejoin_afterwards is None and self._topics != self._joined_topics:
+            self._rejoin_afterwards = "the subscription has changed"
+        if given_up:
+            # Not by _prepare_join: the user takes the new assignment first, and commits what it gives up.
+            self._reason = f"gives up {_names(given_up)}"[:REASON_LENGTH_MAX]
+            self.state = State.OUTSIDE
+        elif self._rejoin_afterwards is not None:
+            self._prepare_join(self._rejoin_afterwards)
+        elif self._partition_counts:  # They may have changed while the group was busy.
+            self.partitions_changed(self._partition_counts)
 
     def _heartbeat(self, now_ms: int) -> Request:
         if now_ms < self._heartbeat_due_ms:
@@ -430,9 +449,10 @@ class Membership:
     def _poll_interval_over(self, now_ms: int) -> bool:
         return self._last_poll_ms is not None and now_ms >= self._poll_due_ms()
 
-    def _go_idle(self) -> Request:
+    def _go_idle(self, now_ms: int) -> Request:
         """Leave because the user does not poll; a static member just falls silent."""
         request = self._leave_request(POLL_TIMEOUT_REASON)
+        self._depart(POLL_TIMEOUT_REASON, now_ms, by_poll_interval=True)
         self._thrown_out(keep_member_id=False)
         self.state = State.IDLE
         if self.settings.group_instance_id is not None:
@@ -441,7 +461,9 @@ class Membership:
 
     def _leave_request(self, reason: str) -> LeaveGroupRequest:
         member = MemberIdentity(
-            member_id=self.member_id, group_instance_id=self.settings.group_instance_id, reason=reason
+            member_id=self.member_id,
+            group_instance_id=self.settings.group_instance_id,
+            reason=reason[:REASON_LENGTH_MAX],
         )
         return LeaveGroupRequest(group_id=self.settings.group_id, member_id="", members=(member,))
 
@@ -453,35 +475,5 @@ class Membership:
         self._not_before_ms = now_ms + wait_ms
 
 
-_CODES = frozenset(ErrorCode)
-
-
-def _topic_partitions(owned: Owned) -> tuple[TopicPartitions, ...]:
-    return tuple(TopicPartitions(topic=topic, partitions=each) for topic, each in sorted(owned.items()))
-
-
-def _encode_assignment(partitions: Owned) -> bytes:
-    return ConsumerProtocolAssignment(assigned_partitions=_topic_partitions(partitions)).encode_versioned()
-
-
-def _decode_assignment(data: bytes) -> Owned:
-    if not data:  # A leader that forgot this member: Kafka hands out an empty assignment.
-        return {}
-    decoded = ConsumerProtocolAssignment.decode_versioned(data)
-    return {each.topic: each.partitions for each in decoded.assigned_partitions if each.partitions}
-
-
-def _decode_subscription(data: bytes, group_instance_id: str | None) -> Subscription:
-    """Return a member's wishes; one whose bytes can't be read wishes for nothing."""
-    try:
-        decoded = ConsumerProtocolSubscription.decode_versioned(data)
-    except WireError:
-        return Subscription((), group_instance_id=group_instance_id)
-    return Subscription(
-        topics=decoded.topics,
-        owned={each.topic: each.partitions for each in decoded.owned_partitions},
-        generation_id=decoded.generation_id,
-        user_data=decoded.user_data,
-        rack_id=decoded.rack_id,
-        group_instance_id=group_instance_id,
-    )
+def _names(owned: Owned) -> str:
+    return ", ".join(f"{topic}-{each}" for topic, partitions in sorted(owned.items()) for each in partitions)
