@@ -29,13 +29,16 @@ if TYPE_CHECKING:
         KohortError,
         NetworkError,
         NoOffsetError,
+        RebalanceInProgressError,
         RequestTimeoutError,
         UnsupportedVersionError,
+        WakeupError,
     )
     from kohort.client.listener import RebalanceListener
     from kohort.client.offsets import EARLIEST, LATEST
     from kohort.client.values import (
         ConsumerRecord,
+        GroupMetadata,
         Node,
         OffsetAndMetadata,
         OffsetAndTimestamp,
@@ -56,12 +59,12 @@ _HOME = {
     "blocking.producer": "Delivery Producer",
     "errors": (
         "BrokerError ClosedError CommitFailedError ConfigurationError KohortError NetworkError NoOffsetError"
-        " RequestTimeoutError UnsupportedVersionError"
+        " RebalanceInProgressError RequestTimeoutError UnsupportedVersionError WakeupError"
     ),
     "listener": "RebalanceListener",
     "offsets": "EARLIEST LATEST",
     "values": (
-        "ConsumerRecord Node OffsetAndMetadata OffsetAndTimestamp PartitionInfo RecordMetadata"
+        "ConsumerRecord GroupMetadata Node OffsetAndMetadata OffsetAndTimestamp PartitionInfo RecordMetadata"
         " TopicDescription TopicPartition"
     ),
 }
@@ -84,6 +87,7 @@ __all__ = [
     "Delivery",
     "GroupDescription",
     "GroupListing",
+    "GroupMetadata",
     "KohortError",
     "MemberDescription",
     "NetworkError",
@@ -94,6 +98,7 @@ __all__ = [
     "OffsetAndTimestamp",
     "PartitionInfo",
     "Producer",
+    "RebalanceInProgressError",
     "RebalanceListener",
     "RecordMetadata",
     "RequestTimeoutError",
@@ -102,6 +107,7 @@ __all__ = [
     "TopicDescription",
     "TopicPartition",
     "UnsupportedVersionError",
+    "WakeupError",
 ]
 
 

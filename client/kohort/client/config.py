@@ -43,6 +43,8 @@ class ConsumerOptions(ClientOptions, total=False):
 
     group_id: str | None
     group_instance_id: str | None
+    group_protocol: str
+    client_rack: str | None
     session_timeout_ms: int
     heartbeat_interval_ms: int
     max_poll_interval_ms: int
@@ -115,7 +117,10 @@ class ConsumerConfig(ClientConfig, frozen=True, kw_only=True, forbid_unknown_fie
     heartbeat_interval_ms: Positive = 3_000
     max_poll_interval_ms: Positive = 300_000
     max_poll_records: Positive = 500
-    partition_assignment_strategy: object = "range,roundrobin"  # msgspec can't check it: `assignors` does
+    group_protocol: str = "classic"
+    client_rack: str | None = None
+    # Kafka's defaults, and the one that every other client has. msgspec can't check it: `assignors` does.
+    partition_assignment_strategy: object = "range,cooperative-sticky,roundrobin"
     enable_auto_commit: bool = True
     auto_commit_interval_ms: Milliseconds = 5_000
     auto_offset_reset: str = "latest"
@@ -177,6 +182,15 @@ def consumer_config(options: Mapping[str, object]) -> ConsumerConfig:
     _require(
         config.isolation_level == "read_uncommitted",
         f"isolation_level is {config.isolation_level!r}: only 'read_uncommitted' is supported",
+    )
+    _require(
+        config.group_protocol == "classic",
+        f"group_protocol is {config.group_protocol!r}: "
+        + (
+            "the protocol of KIP-848 is not supported yet, give 'classic'"
+            if config.group_protocol == "consumer"
+            else "give 'classic'"
+        ),
     )
     _require(
         config.auto_offset_reset in {"earliest", "latest", "none"} or _is_duration(config.auto_offset_reset),
@@ -242,15 +256,11 @@ def duration_ms(text: str) -> int:
 
 def _assignor(given: object) -> Assignor:
     name = str(given).strip()
-    if name in ASSIGNORS and not ASSIGNORS[name].cooperative:
+    if name in ASSIGNORS:
         return ASSIGNORS[name]
-    eager = sorted(each.name for each in ASSIGNORS.values() if not each.cooperative)
-    why = (
-        "needs the cooperative protocol, which this consumer does not speak"
-        if name in ASSIGNORS
-        else "is unknown"
+    raise ConfigurationError(
+        f"partition_assignment_strategy: {name!r} is unknown; there are {', '.join(sorted(ASSIGNORS))}"
     )
-    raise ConfigurationError(f"partition_assignment_strategy: {name!r} {why}; there are {', '.join(eager)}")
 
 
 def _convert(options: Mapping[str, object], kind: type[Config]) -> Config:

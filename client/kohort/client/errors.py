@@ -58,16 +58,42 @@ class ClosedError(KohortError):
 
 
 class CommitFailedError(KohortError):
-    """A commit was refused because the group has moved on; its partitions may have another owner."""
+    """A commit was refused because the group has moved on; `partitions` may have another owner.
 
-    def __init__(self, code: ErrorCode, message: str) -> None:
+    They are (topic, partition) pairs, as many as are known not to be this consumer's any more.
+    """
+
+    def __init__(self, code: ErrorCode, message: str, partitions: tuple[tuple[str, int], ...] = ()) -> None:
         self.code = code
+        self.partitions = partitions
         super().__init__(message)
 
     @property
     def retriable(self) -> bool:
         """Never: the member has to join again first."""
         return False
+
+
+class RebalanceInProgressError(KohortError):
+    """A commit met a rebalance, in which its partitions may or may not be kept: poll, and try again."""
+
+    code = ErrorCode.REBALANCE_IN_PROGRESS
+
+    @property
+    def retriable(self) -> bool:
+        """Always: the rebalance comes to an end."""
+        return True
+
+
+class WakeupError(KohortError):
+    """Another thread has called `wakeup`: the poll ends here, and may be repeated."""
+
+    code = ErrorCode.NONE
+
+    @property
+    def retriable(self) -> bool:
+        """Always: nothing was lost."""
+        return True
 
 
 class NoOffsetError(KohortError):

@@ -54,9 +54,10 @@ def test_defaults_are_kafkas() -> None:
         ({"isolation_level": "read_committed"}, "only 'read_uncommitted' is supported"),
         (
             {"partition_assignment_strategy": "rnage"},
-            "'rnage' is unknown; there are range, roundrobin, sticky",
+            "'rnage' is unknown; there are cooperative-sticky, range",
         ),
-        ({"partition_assignment_strategy": ["cooperative-sticky"]}, "needs the cooperative protocol"),
+        ({"group_protocol": "consumer"}, "the protocol of KIP-848 is not supported yet"),
+        ({"group_protocol": "modern"}, "give 'classic'"),
         ({"partition_assignment_strategy": []}, "give names or Assignors"),
         ({"bootstrap_servers": ""}, "bootstrap_servers is empty"),
         ({"bootstrap_servers": "a b:1"}, "'a b:1' is not an address"),
@@ -88,7 +89,11 @@ def test_a_wrong_producer_setting_says_what_would_be_right(options: Mapping[str,
 
 def test_assignors_come_by_name_or_as_they_are() -> None:
     own = Assignor("own", assign_range)
-    assert [each.name for each in consumer_config({}).assignors] == ["range", "roundrobin"]
+    assert [each.name for each in consumer_config({}).assignors] == [
+        "range",
+        "cooperative-sticky",
+        "roundrobin",
+    ]
     assert consumer_config({"partition_assignment_strategy": own}).assignors == (own,)
     mixed = consumer_config({"partition_assignment_strategy": [own, "sticky"]}).assignors
     assert [each.name for each in mixed] == ["own", "sticky"]

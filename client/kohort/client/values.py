@@ -47,6 +47,15 @@ class OffsetAndMetadata(msgspec.Struct, frozen=True, gc=False):
     leader_epoch: int = -1
 
 
+class GroupMetadata(msgspec.Struct, frozen=True, gc=False):
+    """A consumer's place in its group, as a transaction commits offsets for it."""
+
+    group_id: str
+    generation_id: int = -1
+    member_id: str = ""
+    group_instance_id: str | None = None
+
+
 class OffsetAndTimestamp(msgspec.Struct, frozen=True, gc=False):
     """The offset that a lookup by time found, and the time of its record."""
 
