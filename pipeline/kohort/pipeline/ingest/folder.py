@@ -1,0 +1,185 @@
+"""A folder of small files, each whole or not there at all: on this machine, or wherever Spark writes."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from py4j.java_gateway import JavaObject
+    from pyspark.sql import SparkSession
+
+LOCAL_SCHEME = "file:"
+
+
+class Folder(Protocol):
+    """What the jobs ask of a file system."""
+
+    @property
+    def uri(self) -> str:
+        """The folder's name as Spark takes it."""
+
+    def child(self, name: str) -> Folder:
+        """Return a folder in this one, there or not."""
+
+    def names(self) -> set[str]:
+        """Return the names of the files and folders in it, none if it does not exist."""
+
+    def exists(self, name: str) -> bool:
+        """Return whether there is a file or a folder of that name."""
+
+    def read(self, name: str) -> str:
+        """Return a file's text. Raises: FileNotFoundError."""
+
+    def create(self, name: str, text: str) -> None:
+        """Make a file with this text in one step. Raises: FileExistsError if somebody was quicker."""
+
+    def delete(self, name: str) -> None:
+        """Delete a file or a whole folder; nothing happens if there is none."""
+
+
+class LocalFolder:
+    """A folder on this machine; a file is on the disk when `create` returns."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def uri(self) -> str:
+        """The folder's path."""
+        return str(self.path)
+
+    def child(self, name: str) -> LocalFolder:
+        """Return a folder in this one, there or not."""
+        return LocalFolder(self.path / name)
+
+    def names(self) -> set[str]:
+        """Return the names of the files and folders in it, none if it does not exist."""
+        try:
+            return set(os.listdir(self.path))
+        except FileNotFoundError:
+            return set()
+
+    def exists(self, name: str) -> bool:
+        """Return whether there is a file or a folder of that name."""
+        return (self.path / name).exists()
+
+    def read(self, name: str) -> str:
+        """Return a file's text. Raises: FileNotFoundError."""
+        return (self.path / name).read_text(encoding="utf-8")
+
+    def create(self, name: str, text: str) -> None:
+        """Make a file with this text in one step. Raises: FileExistsError if somebody was quicker."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        own = self.path / _own_name(name)
+        try:
+            with own.open("x", encoding="utf-8") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            os.link(own, self.path / name)  # Unlike a rename, a link never replaces what is there.
+        finally:
+            own.unlink(missing_ok=True)
+        _sync_folder(self.path)
+
+    def delete(self, name: str) -> None:
+        """Delete a file or a whole folder; nothing happens if there is none."""
+        path = self.path / name
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+
+
+class HadoopFolder:
+    """A folder in a file system that Spark's Hadoop libraries know: HDFS, an object store."""
+
+    def __init__(self, spark: SparkSession, uri: str) -> None:
+        self._spark = spark
+        self._uri = uri.rstrip("/")
+        self._jvm = spark.sparkContext._jvm
+        assert self._jvm is not None
+        self._configuration = spark.sparkContext._jsc.hadoopConfiguration()
+        self._system = self._path().getFileSystem(self._configuration)
+
+    @property
+    def uri(self) -> str:
+        """The folder's name as Spark takes it."""
+        return self._uri
+
+    def child(self, name: str) -> HadoopFolder:
+        """Return a folder in this one, there or not."""
+        return HadoopFolder(self._spark, f"{self._uri}/{name}")
+
+    def names(self) -> set[str]:
+        """Return the names of the files and folders in it, none if it does not exist."""
+        if not self._system.exists(self._path()):
+            return set()
+        return {each.getPath().getName() for each in self._system.listStatus(self._path())}
+
+    def exists(self, name: str) -> bool:
+        """Return whether there is a file or a folder of that name."""
+        return bool(self._system.exists(self._path(name)))
+
+    def read(self, name: str) -> str:
+        """Return a file's text. Raises: FileNotFoundError."""
+        if not self.exists(name):
+            raise FileNotFoundError(f"{self._uri}/{name}")
+        stream = self._system.open(self._path(name))
+        try:
+            return bytes(stream.readAllBytes()).decode()
+        finally:
+            stream.close()
+
+    def create(self, name: str, text: str) -> None:
+        """Make a file with this text in one step. Raises: FileExistsError if somebody was quicker."""
+        if self.exists(name):
+            raise FileExistsError(f"{self._uri}/{name}")
+        own = self._path(_own_name(name))
+        stream = self._system.create(own, False)
+        try:
+            stream.write(bytearray(text.encode()))
+        finally:
+            stream.close()
+        if not self._system.rename(own, self._path(name)):  # Refused where the name is taken.
+            self._system.delete(own, False)
+            raise FileExistsError(f"{self._uri}/{name}")
+
+    def delete(self, name: str) -> None:
+        """Delete a file or a whole folder; nothing happens if there is none."""
+        self._system.delete(self._path(name), True)
+
+    def _path(self, name: str = "") -> JavaObject:
+        assert self._jvm is not None
+        return self._jvm.org.apache.hadoop.fs.Path(f"{self._uri}/{name}" if name else self._uri)
+
+
+def open_folder(spark: SparkSession | None, uri: str) -> Folder:
+    """Return the folder: on this machine where `uri` is a path or begins with `file:`, else Hadoop's.
+
+    Raises: ValueError for another scheme without a Spark session.
+    """
+    if uri.startswith(LOCAL_SCHEME):
+        return LocalFolder(Path("/" + uri.removeprefix(LOCAL_SCHEME).lstrip("/")))
+    if "://" not in uri:
+        return LocalFolder(Path(uri).absolute())
+    if spark is None:
+        raise ValueError(f"{uri!r} is not on this machine: it takes a Spark session to read it")
+    return HadoopFolder(spark, uri)
+
+
+def _own_name(name: str) -> str:
+    """Return a name that nobody else writes to, and that no reader takes for a file of its own."""
+    return f".{name}.{uuid.uuid4().hex}"
+
+
+def _sync_folder(path: Path) -> None:
+    """Have the folder's names on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

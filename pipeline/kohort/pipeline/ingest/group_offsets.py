@@ -1,0 +1,82 @@
+"""A group's offsets as the mirror reads and commits them, over Kafka's protocol."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Protocol, Self
+
+from kohort.client import (
+    Admin,
+    BrokerError,
+    CommitFailedError,
+    OffsetAndMetadata,
+)
+from kohort.pipeline.ingest.checkpoint import Offsets
+from kohort.pipeline.ingest.comparison import (
+    Comparison,
+    GroupBusyError,
+    compare,
+    require_no_members,
+)
+from kohort.protocol.errors import ErrorCode
+
+ATTEMPT_MS = 5_000
+
+
+class GroupOffsets(Protocol):
+    """What the mirror asks of a group."""
+
+    group_id: str
+
+    def look(self, offsets: Offsets) -> Comparison:
+        """Return where the group stands beside these offsets. Raises: GroupBusyError, KohortError."""
+
+    def commit(self, offsets: Offsets, note: str) -> None:
+        """Commit for the group. Raises: GroupBusyError, KohortError."""
+
+
+class BrokerGroup:
+    """A group on a broker; a context manager. Each call tries for `attempt_ms` at most."""
+
+    def __init__(self, group_id: str, bootstrap: str, attempt_ms: int = ATTEMPT_MS) -> None:
+        self.group_id = group_id
+        self._admin = Admin(
+            bootstrap_servers=bootstrap,
+            client_id="kohort-spark",
+            default_api_timeout_ms=attempt_ms,
+            request_timeout_ms=attempt_ms,
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._admin.close()
+
+    def look(self, offsets: Offsets) -> Comparison:
+        """Return where the group stands beside these offsets. Raises: GroupBusyError, KohortError."""
+        require_no_members(self.group_id, self._members())
+        found = self._admin.list_group_offsets(self.group_id)
+        return compare(offsets, {partition: each.offset for partition, each in found.items()})
+
+    def commit(self, offsets: Offsets, note: str) -> None:
+        """Commit without being a member, as Kafka's own tools do. Raises: GroupBusyError, KohortError."""
+        values = {partition: OffsetAndMetadata(offset, note) for partition, offset in offsets.items()}
+        try:
+            self._admin.alter_group_offsets(self.group_id, values)
+        except CommitFailedError:  # Members have come between the look and the commit.
+            raise GroupBusyError(f"group {self.group_id!r} has live members, which commit for it") from None
+
+    def _members(self) -> int:
+        try:
+            return len(self._admin.describe_groups(self.group_id)[self.group_id].members)
+        except BrokerError as error:
+            if error.code is ErrorCode.GROUP_ID_NOT_FOUND:
+                return 0
+            raise

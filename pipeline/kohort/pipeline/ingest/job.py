@@ -1,0 +1,151 @@
+"""`ingest`: a topic to a table, exactly once for the table's readers, with the group's lag told truly."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from pyspark.sql.streaming.query import StreamingQuery
+
+from kohort.client import TopicPartition
+from kohort.pipeline.ingest.checkpoint import Checkpoint
+from kohort.pipeline.ingest.folder import open_folder
+from kohort.pipeline.ingest.group_offsets import BrokerGroup
+from kohort.pipeline.ingest.manifest import ManifestLog
+from kohort.pipeline.ingest.mirror import Mirror, MirrorState
+from kohort.pipeline.ingest.sink import Rules, TableSink
+from kohort.pipeline.ingest.table import clear_leftovers
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+GROUP_WITHIN_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What an ingest has come to; `offsets` has the next one to read per partition, of the checkpoint."""
+
+    rows: int
+    rows_in_table: int
+    batches_in_table: int
+    batch_id: int
+    offsets: dict[TopicPartition, int]
+    group: MirrorState
+
+
+class Ingest:
+    """An ingest that runs; a context manager that stops it."""
+
+    def __init__(
+        self,
+        query: StreamingQuery,
+        sink: TableSink,
+        mirror: Mirror,
+        group: BrokerGroup,
+        checkpoint: Checkpoint,
+    ) -> None:
+        self.query = query
+        self._sink = sink
+        self._mirror = mirror
+        self._group = group
+        self._checkpoint = checkpoint
+        self._summary: Summary | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @property
+    def rows(self) -> int:
+        """The rows written so far."""
+        return self._sink.rows
+
+    @property
+    def group(self) -> MirrorState:
+        """How far the group is told."""
+        return self._mirror.state
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Return whether the query has ended within the time. Raises: StreamingQueryException."""
+        if timeout_s is None:
+            self.query.awaitTermination()
+            return True
+        return bool(self.query.awaitTermination(timeout_s))  # type: ignore[arg-type]  # It takes fractions as well.
+
+    def stop(self, group_within_s: float = GROUP_WITHIN_S) -> Summary:
+        """Stop the query if it runs, bring the group to the checkpoint, and return what it came to.
+
+        A coordinator that stays away for longer than `group_within_s` is left to the next start: the
+        summary's `group.error` says so.
+        """
+        if self._summary is None:
+            self.query.stop()
+            state = self._mirror.finish(group_within_s)
+            self._group.close()
+            self._summary = self._summarize(state)
+        return self._summary
+
+    def _summarize(self, state: MirrorState) -> Summary:
+        progress = self._checkpoint.progress()
+        manifest = self._sink.manifest
+        return Summary(
+            rows=self._sink.rows,
+            rows_in_table=manifest.rows,
+            batches_in_table=len(manifest.entries),
+            batch_id=-1 if progress is None else progress.batch_id,
+            offsets={} if progress is None else dict(progress.offsets),
+            group=state,
+        )
+
+
+def ingest(
+    stream: DataFrame,
+    path: str,
+    checkpoint: str,
+    group: str,
+    bootstrap: str,
+    *,
+    every: str | None = None,
+    fail_on_data_loss: bool = True,
+    resume: bool = False,
+    backwards: bool = False,
+) -> Ingest:
+    """Start to write a stream over topics to a table of Parquet files, and return the running ingest.
+
+    `stream` comes from format("kohort") or format("kafka") and keeps the columns topic, partition and
+    offset. `every` is the time between batches, such as "10 seconds"; without it the ingest ends when it has
+    read what was there at the start. `group` is told how far Spark's checkpoint is; read the table with
+    `read_manifest`. `resume` lets a new checkpoint go on with a table whose own is lost, `backwards` lets
+    the group go back to the checkpoint, `fail_on_data_loss=False` takes gaps for granted.
+
+    Raises: GroupBusyError, GroupAheadError, CheckpointLostError, CheckpointError, ManifestError.
+    """
+    spark = stream.sparkSession
+    log = ManifestLog(open_folder(spark, path))
+    place = Checkpoint(open_folder(spark, checkpoint))
+    sink = TableSink(log, place, Rules(fail_on_data_loss=fail_on_data_loss, resume=resume))
+    sink.check_owner()
+    offsets = BrokerGroup(group, bootstrap)
+    mirror = Mirror(place, offsets, backwards=backwards)
+
+    def write(frame: DataFrame, batch_id: int) -> None:
+        sink.write(frame, batch_id)
+        mirror.expect(batch_id)
+
+    with ExitStack() as undo:
+        undo.callback(offsets.close)
+        mirror.start()
+        undo.callback(mirror.finish, 0)
+        clear_leftovers(log, sink.manifest)
+        writer = stream.writeStream.foreachBatch(write).option("checkpointLocation", place.uri)
+        writer = writer.trigger(processingTime=every) if every else writer.trigger(availableNow=True)
+        query = writer.start()
+        undo.pop_all()
+    return Ingest(query, sink, mirror, offsets, place)

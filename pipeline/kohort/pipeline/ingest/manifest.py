@@ -1,0 +1,209 @@
+"""Which files are in an ingested table: the list that makes them appear, all of a batch or none.
+
+A folder `_manifest` holds numbered changes, each a file that is made in one step and never replaced: an
+entry for one batch, and from which batch on entries of the same query are taken back. The list is what the
+changes come to. Two writers cannot make the same number, so that a driver that was thought dead and still
+writes is told so. Every fiftieth change is followed by the whole list, so that nobody reads all of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import msgspec
+
+from kohort.client import TopicPartition
+from kohort.pipeline.ingest.checkpoint import Offsets
+from kohort.pipeline.ingest.folder import Folder
+
+MANIFEST, DATA = "_manifest", "data"
+CHANGE, WHOLE = ".json", ".whole.json"
+DIGITS = 20
+CHANGES_PER_WHOLE = 50
+WHOLE_KEPT = 2  # A reader that has listed the folder a moment ago still finds what it saw.
+READ_ATTEMPTS = 5
+
+Kind = TypeVar("Kind", "Change", "Whole")
+
+
+class ManifestError(Exception):
+    """A manifest that is damaged, or that another writer has changed meanwhile."""
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """A batch that is in the table: its files, and the next offset to read of each topic's partitions."""
+
+    query_id: str
+    batch_id: int
+    files: tuple[str, ...]
+    rows: int
+    ends: dict[str, dict[int, int]]
+    columns: str
+    """The schema as Spark's JSON."""
+
+    @property
+    def offsets(self) -> dict[TopicPartition, int]:
+        """`ends` by partition."""
+        return {
+            TopicPartition(topic, partition): offset
+            for topic, partitions in self.ends.items()
+            for partition, offset in partitions.items()
+        }
+
+
+class Change(msgspec.Struct, frozen=True):
+    """One step of the list: the entries from batch `takes_back_from` on of the entry's query go, it comes."""
+
+    entry: Entry
+    takes_back_from: int | None = None
+
+
+class Whole(msgspec.Struct, frozen=True):
+    """The list after a change."""
+
+    entries: tuple[Entry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """The list as it stands; `version` is the number of the last change, -1 of none."""
+
+    entries: tuple[Entry, ...] = ()
+    version: int = -1
+
+    def positions(self) -> dict[TopicPartition, int]:
+        """Return the next offset of each partition that is not in the table."""
+        found: dict[TopicPartition, int] = {}
+        for entry in self.entries:
+            for partition, offset in entry.offsets.items():
+                found[partition] = max(offset, found.get(partition, offset))
+        return found
+
+    def of(self, query_id: str, batch_id: int) -> Entry | None:
+        """Return a batch's entry, None where it is not in the table."""
+        of_query = (each for each in reversed(self.entries) if each.query_id == query_id)
+        return next((each for each in of_query if each.batch_id == batch_id), None)
+
+    def change_for(self, entry: Entry) -> Change:
+        """Return the change that puts a batch into the table, in the place of its former self."""
+        is_new = all(
+            each.query_id != entry.query_id or each.batch_id < entry.batch_id for each in self.entries
+        )
+        return Change(entry, None if is_new else entry.batch_id)
+
+    def after(self, change: Change) -> Manifest:
+        """Return the list after the next change."""
+        kept = self.entries
+        if change.takes_back_from is not None:
+            kept = tuple(
+                each
+                for each in kept
+                if each.query_id != change.entry.query_id or each.batch_id < change.takes_back_from
+            )
+        return Manifest((*kept, change.entry), self.version + 1)
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files of all entries, relative to the table's folder."""
+        return tuple(file for entry in self.entries for file in entry.files)
+
+    @property
+    def rows(self) -> int:
+        """The rows of all entries."""
+        return sum(each.rows for each in self.entries)
+
+
+def nested(offsets: Offsets) -> dict[str, dict[int, int]]:
+    """Return offsets as an entry holds them."""
+    found: dict[str, dict[int, int]] = {}
+    for partition in sorted(offsets):
+        found.setdefault(partition.topic, {})[partition.partition] = offsets[partition]
+    return found
+
+
+@dataclass(slots=True)
+class ManifestLog:
+    """The manifest in its folder."""
+
+    table: Folder
+    folder: Folder = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.folder = self.table.child(MANIFEST)
+
+    def read(self) -> Manifest:
+        """Return the list as of now. Raises: ManifestError."""
+        for _ in range(READ_ATTEMPTS):
+            try:
+                return self._read()
+            except FileNotFoundError:  # What was listed has been cleared away meanwhile: there is newer.
+                continue
+        raise ManifestError(f"{self.folder.uri} changes faster than it can be read, or files are missing")
+
+    def _read(self) -> Manifest:
+        changes, wholes = _numbers(self.folder.names())
+        manifest = Manifest()
+        if wholes:
+            newest = max(wholes)
+            manifest = Manifest(self._decode(_name(newest, WHOLE), Whole).entries, newest)
+        later = sorted(each for each in changes if each > manifest.version)
+        if later and later != list(range(manifest.version + 1, later[-1] + 1)):
+            raise FileNotFoundError(self.folder.uri)
+        for number in later:
+            manifest = manifest.after(self._decode(_name(number, CHANGE), Change))
+        return manifest
+
+    def append(self, manifest: Manifest, entry: Entry) -> Manifest:
+        """Put a batch into the table; return the new list. Raises: ManifestError of two writers."""
+        change = manifest.change_for(entry)
+        after = manifest.after(change)
+        try:
+            self.folder.create(_name(after.version, CHANGE), msgspec.json.encode(change).decode())
+        except FileExistsError:
+            raise ManifestError(
+                f"another writer has put change {after.version} into {self.folder.uri}: two queries write to"
+                " one table, or a driver that was thought dead still runs"
+            ) from None
+        if after.version % CHANGES_PER_WHOLE == CHANGES_PER_WHOLE - 1:
+            self._write_whole(after)
+        return after
+
+    def _write_whole(self, manifest: Manifest) -> None:
+        try:
+            self.folder.create(
+                _name(manifest.version, WHOLE), msgspec.json.encode(Whole(manifest.entries)).decode()
+            )
+        except FileExistsError:
+            return
+        changes, wholes = _numbers(self.folder.names())
+        oldest = sorted(wholes)[-WHOLE_KEPT:][0]
+        for number in wholes:
+            if number < oldest:
+                self.folder.delete(_name(number, WHOLE))
+        if len(wholes) >= WHOLE_KEPT:
+            for number in changes:
+                if number <= oldest:
+                    self.folder.delete(_name(number, CHANGE))
+
+    def _decode(self, name: str, kind: type[Kind]) -> Kind:
+        text = self.folder.read(name)
+        try:
+            return msgspec.json.decode(text, type=kind)
+        except msgspec.DecodeError as error:
+            raise ManifestError(f"{self.folder.uri}/{name} is damaged: {error}") from None
+
+
+def _name(number: int, ending: str) -> str:
+    return f"{number:0{DIGITS}}{ending}"
+
+
+def _numbers(names: set[str]) -> tuple[set[int], set[int]]:
+    """Return the numbers of the changes, and of those after which there is the whole list."""
+    wholes = {int(name[:DIGITS]) for name in names if name.endswith(WHOLE) and name[:DIGITS].isdigit()}
+    changes = {
+        int(name[:DIGITS])
+        for name in names
+        if name.endswith(CHANGE) and not name.endswith(WHOLE) and name[:DIGITS].isdigit()
+    }
+    return changes, wholes

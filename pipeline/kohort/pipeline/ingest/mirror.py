@@ -1,0 +1,134 @@
+"""Keeps a group where Spark's checkpoint is, in a thread of its own: the data never waits for it.
+
+Spark commits a batch a moment after the sink has returned, and tells nobody: a Python source hears of it
+when the next batch is planned, which after an availableNow run never happens. So the mirror is told which
+batch has left the sink, waits for Spark's own file to appear, and commits then. While the coordinator is
+away it tries again and again; of several batches that were missed, only the last is committed.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass
+
+from kohort.client import KohortError
+from kohort.pipeline.ingest.checkpoint import Checkpoint, CheckpointError, Progress
+from kohort.pipeline.ingest.comparison import Comparison, GroupAheadError, GroupBusyError
+from kohort.pipeline.ingest.group_offsets import GroupOffsets
+
+LOOK_EVERY_S = 0.05
+RETRY_FIRST_S, RETRY_MAX_S = 0.2, 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorState:
+    """How far the group is told: the last batch of which it has the offsets, and what went wrong since."""
+
+    batch_id: int = -1
+    error: str | None = None
+
+    @property
+    def is_true(self) -> bool:
+        """Whether the group says what the checkpoint said when the mirror looked last."""
+        return self.error is None
+
+
+class Mirror:
+    """Commits to a group what Spark has committed."""
+
+    def __init__(self, checkpoint: Checkpoint, group: GroupOffsets, *, backwards: bool = False) -> None:
+        self._checkpoint = checkpoint
+        self._group = group
+        self._backwards = backwards
+        self._expected = -1
+        self._closing = threading.Event()
+        self._deadline_s = float("inf")
+        self._retry_s = RETRY_FIRST_S
+        self._state = MirrorState()
+        self._thread = threading.Thread(target=self._run, name="kohort-spark-mirror", daemon=True)
+
+    @property
+    def state(self) -> MirrorState:
+        """How far the group is told."""
+        return self._state
+
+    def start(self) -> None:
+        """Bring the group to the checkpoint, if its coordinator is there, and begin to follow.
+
+        Raises: GroupBusyError, GroupAheadError, CheckpointError; KohortError for what no retry mends.
+        """
+        try:
+            self._begin()
+        except KohortError as error:
+            if not error.retriable:
+                raise
+            self._state = MirrorState(error=str(error))
+            progress = self._checkpoint.progress()
+            self._expected = -1 if progress is None else progress.batch_id
+        self._thread.start()
+
+    def expect(self, batch_id: int) -> None:
+        """Take notice that a batch has left the sink: Spark commits it next."""
+        self._expected = max(self._expected, batch_id)
+
+    def finish(self, within_s: float) -> MirrorState:
+        """Bring the group to where the checkpoint is now, and end. Called when the query has ended."""
+        self._deadline_s = time.monotonic() + within_s
+        self._closing.set()
+        self._thread.join()
+        progress = self._checkpoint.progress()
+        if progress is not None and self._state.is_true and self._state.batch_id < progress.batch_id:
+            return MirrorState(self._state.batch_id, "the mirror has ended early: its thread said why")
+        return self._state
+
+    def _run(self) -> None:
+        pause_s = 0.0
+        while not self._closing.wait(pause_s):
+            pause_s = LOOK_EVERY_S
+            if self._expected > self._state.batch_id and self._checkpoint.is_committed(self._expected):
+                pause_s = LOOK_EVERY_S if self._attempt() else self._next_retry_s()
+        self._retry_s = RETRY_FIRST_S
+        while not self._attempt():
+            pause_s = self._next_retry_s()
+            if time.monotonic() + pause_s > self._deadline_s:
+                return
+            time.sleep(pause_s)
+
+    def _next_retry_s(self) -> float:
+        pause_s, self._retry_s = self._retry_s, min(2 * self._retry_s, RETRY_MAX_S)
+        return pause_s
+
+    def _attempt(self) -> bool:
+        """Return whether the group says now what the checkpoint says; if not, the state says why."""
+        try:
+            self._mirror()
+        except (KohortError, GroupBusyError, GroupAheadError, CheckpointError, OSError) as error:
+            self._state = MirrorState(self._state.batch_id, str(error))
+            return False
+        self._retry_s = RETRY_FIRST_S
+        return True
+
+    def _begin(self) -> None:
+        """Refuse a group that somebody else uses, then bring it to the checkpoint."""
+        progress = self._checkpoint.progress() or Progress(-1, {})
+        found = self._group.look(progress.offsets)
+        if not self._backwards:
+            found.require_not_ahead(self._group.group_id)
+        self._commit(progress, found)
+
+    def _mirror(self) -> None:
+        """Commit what the group lacks. Raises: GroupAheadError after that, if it is ahead elsewhere."""
+        progress = self._checkpoint.progress()
+        if progress is None:
+            return
+        found = self._group.look(progress.offsets)
+        self._commit(progress, found)
+        if not self._backwards:
+            found.require_not_ahead(self._group.group_id)
+
+    def _commit(self, progress: Progress, found: Comparison) -> None:
+        offsets = found.commit(backwards=self._backwards)
+        if offsets:
+            self._group.commit(offsets, f"spark batch {progress.batch_id}")
+        self._state = MirrorState(progress.batch_id)

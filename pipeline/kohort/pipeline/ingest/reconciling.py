@@ -1,0 +1,44 @@
+"""`reconcile`: what a checkpoint and a group say of each other, and the group brought to the checkpoint."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kohort.pipeline.ingest.checkpoint import Checkpoint, CheckpointError
+from kohort.pipeline.ingest.comparison import Comparison
+from kohort.pipeline.ingest.folder import open_folder
+from kohort.pipeline.ingest.group_offsets import BrokerGroup
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def reconcile(
+    checkpoint: str,
+    group: str,
+    bootstrap: str,
+    *,
+    execute: bool = False,
+    backwards: bool = False,
+    spark: SparkSession | None = None,
+) -> Comparison:
+    """Return where a group stands beside a checkpoint; with `execute`, bring it there.
+
+    Spark need not run: a session is needed only for a checkpoint that is not on this machine. Nothing is
+    changed without `execute`, and nothing goes backwards without `backwards`.
+
+    Raises: CheckpointError where the checkpoint has no batch yet, GroupBusyError where the group has live
+    members, GroupAheadError where it would have to go back, KohortError.
+    """
+    progress = Checkpoint(open_folder(spark, checkpoint)).progress()
+    if progress is None:
+        raise CheckpointError(f"{checkpoint} has no batch that Spark has committed")
+    with BrokerGroup(group, bootstrap) as offsets:
+        found = offsets.look(progress.offsets)
+        if execute:
+            if not backwards:
+                found.require_not_ahead(group)
+            wanted = found.commit(backwards=backwards)
+            if wanted:
+                offsets.commit(wanted, f"spark batch {progress.batch_id}, reconciled")
+    return found

@@ -1,0 +1,43 @@
+"""The ingested table: what a batch adds to it, and how it is read."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from pyspark.sql.types import StructType
+
+from kohort.pipeline.ingest.folder import open_folder
+from kohort.pipeline.ingest.manifest import DATA, Manifest, ManifestError, ManifestLog
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+FILE_ENDING = ".parquet"
+
+
+def read_manifest(spark: SparkSession, path: str) -> DataFrame:
+    """Return the table that `ingest` has written, as of now: every record once.
+
+    Files that a batch left behind when its driver was killed are not in it. Raises: ManifestError where
+    nothing has been ingested.
+    """
+    table = open_folder(spark, path)
+    manifest = ManifestLog(table).read()
+    if not manifest.entries:
+        raise ManifestError(f"{path} has no manifest with a batch in it: nothing has been ingested there")
+    columns = StructType.fromJson(json.loads(manifest.entries[-1].columns))
+    files = [f"{table.uri}/{file}" for file in manifest.files]
+    if not files:
+        return spark.createDataFrame([], columns)
+    return spark.read.schema(columns).parquet(*files)
+
+
+def clear_leftovers(log: ManifestLog, manifest: Manifest) -> int:
+    """Delete what batches have left behind that are not in the table; return how many there were."""
+    data = log.table.child(DATA)
+    wanted = {file.split("/")[1] for file in manifest.files}
+    leftovers = data.names() - wanted
+    for name in leftovers:
+        data.delete(name)
+    return len(leftovers)

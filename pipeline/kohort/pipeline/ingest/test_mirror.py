@@ -1,0 +1,201 @@
+"""The mirror over a checkpoint on the disk and a group in memory that can be away."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from kohort.client import NetworkError, TopicPartition
+from kohort.pipeline.ingest import mirror as module
+from kohort.pipeline.ingest.checkpoint import Checkpoint, Offsets
+from kohort.pipeline.ingest.comparison import (
+    Comparison,
+    GroupAheadError,
+    GroupBusyError,
+    compare,
+    require_no_members,
+)
+from kohort.pipeline.ingest.folder import LocalFolder
+from kohort.pipeline.ingest.mirror import Mirror
+
+AIR = TopicPartition("air", 0)
+PATIENCE_S = 10.0
+
+
+class Group:
+    """A group in memory."""
+
+    group_id = "g"
+
+    def __init__(self) -> None:
+        self.offsets: dict[TopicPartition, int] = {}
+        self.commits: list[int] = []
+        self.members = 0
+        self.is_away = False
+        self.attempts = 0
+
+    def look(self, offsets: Offsets) -> Comparison:
+        self.attempts += 1
+        if self.is_away:
+            raise NetworkError("nobody is there")
+        require_no_members(self.group_id, self.members)
+        return compare(offsets, self.offsets)
+
+    def commit(self, offsets: Offsets, note: str) -> None:
+        assert note.startswith("spark batch")
+        self.offsets.update(offsets)
+        self.commits.append(offsets[AIR])
+
+
+class Spark:
+    """Writes a checkpoint as Spark does."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        for name in ("offsets", "commits"):
+            (folder / name).mkdir()
+
+    def plan(self, batch_id: int, end: int) -> None:
+        (self.folder / "offsets" / str(batch_id)).write_text(f'v1\n{{}}\n{{"air":{{"0":{end}}}}}')
+
+    def commit(self, batch_id: int) -> None:
+        (self.folder / "commits" / str(batch_id)).write_text("v1\n{}")
+
+
+@pytest.fixture
+def group() -> Group:
+    return Group()
+
+
+@pytest.fixture
+def spark(tmp_path: Path) -> Spark:
+    return Spark(tmp_path)
+
+
+@pytest.fixture
+def mirror(group: Group, spark: Spark) -> Iterator[Mirror]:
+    mirror = Mirror(Checkpoint(LocalFolder(spark.folder)), group)
+    yield mirror
+    if any(each.name == "kohort-spark-mirror" for each in threading.enumerate()):
+        mirror.finish(0)
+
+
+def until(happened: Callable[[], bool]) -> None:
+    deadline_s = time.monotonic() + PATIENCE_S
+    while not happened():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.005)
+
+
+def test_the_group_is_told_when_spark_has_committed_and_not_before(
+    mirror: Mirror, group: Group, spark: Spark, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked = threading.Semaphore(0)
+    is_committed = Checkpoint.is_committed
+
+    def counted(checkpoint: Checkpoint, batch_id: int) -> bool:
+        looked.release()
+        return is_committed(checkpoint, batch_id)
+
+    monkeypatch.setattr(Checkpoint, "is_committed", counted)
+    mirror.start()
+    spark.plan(0, 5)
+    mirror.expect(0)
+    for _ in range(3):
+        assert looked.acquire(timeout=PATIENCE_S)
+    assert group.commits == []
+    spark.commit(0)
+    until(lambda: group.commits == [5])
+    assert mirror.state.batch_id == 0
+
+
+def test_a_group_that_a_kill_has_left_behind_is_brought_up_at_the_start(
+    mirror: Mirror, group: Group, spark: Spark
+) -> None:
+    spark.plan(0, 5)
+    spark.commit(0)
+    mirror.start()
+    assert group.commits == [5]
+
+
+def test_the_end_takes_the_last_commit_even_if_nobody_expected_it(
+    mirror: Mirror, group: Group, spark: Spark
+) -> None:
+    mirror.start()
+    spark.plan(0, 5)
+    spark.commit(0)
+    spark.plan(1, 9)
+    assert mirror.finish(1).batch_id == 0
+    assert group.commits == [5]
+
+
+def test_a_group_that_is_ahead_or_busy_is_refused_untouched(
+    group: Group, spark: Spark, mirror: Mirror
+) -> None:
+    spark.plan(0, 5)
+    spark.commit(0)
+    group.offsets[AIR] = 6
+    with pytest.raises(GroupAheadError):
+        mirror.start()
+    group.members = 1
+    with pytest.raises(GroupBusyError):
+        mirror.start()
+    assert group.commits == []
+
+
+def test_it_goes_back_when_told(group: Group, spark: Spark) -> None:
+    spark.plan(0, 5)
+    spark.commit(0)
+    group.offsets[AIR] = 6
+    mirror = Mirror(Checkpoint(LocalFolder(spark.folder)), group, backwards=True)
+    mirror.start()
+    assert group.offsets == {AIR: 5}
+    assert mirror.finish(1).is_true
+
+
+def test_while_the_coordinator_is_away_it_tries_again_and_the_last_batch_counts(
+    mirror: Mirror, group: Group, spark: Spark, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "RETRY_FIRST_S", 0.01)
+    monkeypatch.setattr(module, "RETRY_MAX_S", 0.02)
+    group.is_away = True
+    mirror.start()
+    for number, end in enumerate((5, 7, 9)):
+        spark.plan(number, end)
+        spark.commit(number)
+        mirror.expect(number)
+    tried = group.attempts
+    until(lambda: group.attempts > tried + 2)
+    assert not mirror.state.is_true
+    group.is_away = False
+    until(lambda: mirror.state.is_true)
+    assert group.commits == [9]
+
+
+def test_a_coordinator_that_stays_away_is_left_to_the_next_start(
+    mirror: Mirror, group: Group, spark: Spark
+) -> None:
+    mirror.start()
+    spark.plan(0, 5)
+    spark.commit(0)
+    group.is_away = True
+    state = mirror.finish(0)
+    assert state.error == "nobody is there"
+    assert group.commits == []
+
+
+def test_members_that_come_while_it_runs_are_told_of_and_do_not_stop_the_data(
+    mirror: Mirror, group: Group, spark: Spark
+) -> None:
+    mirror.start()
+    group.members = 1
+    spark.plan(0, 5)
+    spark.commit(0)
+    mirror.expect(0)
+    until(lambda: mirror.state.error is not None)
+    assert "live member" in str(mirror.state.error)
+    group.members = 0
+    assert mirror.finish(5).is_true
+    assert group.commits == [5]
