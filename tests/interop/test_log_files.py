@@ -16,10 +16,17 @@ from random import Random
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # Its home says otherwise.
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # Their home says otherwise.
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
+)
 
 from kohort.protocol.offsets_topic import OffsetCommitKey, OffsetCommitValue, decode_key, decode_value
-from kohort.protocol.records import iterate_records
+from kohort.protocol.records import iterate_records, read_header
 from kohort.storage import DataDirectory, LogConfig, OsFileSystem, PartitionLog
 from kohort.storage.dump import DumpOptions, dump
 from kohort.storage.verify import VerifyOptions, verify_data
@@ -28,12 +35,14 @@ from tests.interop.kafka_tools import QUICK_JVM, MissingTool, jars
 
 TOPIC = "orders"
 GROUP = "readers"
+TRANSACTIONAL_GROUP = "payers"
 PER_CODEC = 400
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 COMMITTED = 123
 SEGMENT_BYTES = 1024 * 1024
 KAFKA_START_S = 90.0
 DUMP_TIMEOUT_S = 120
+READ_TIMEOUT_S = 60.0
 # What the tool says, in any of its ways, when files do not agree with each other.
 COMPLAINTS = (
     "Mismatches in",
@@ -90,6 +99,32 @@ def use(bootstrap: str) -> None:
         assert producer.flush(30) == 0
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": GROUP})
     consumer.commit(offsets=[TopicPartition(TOPIC, 0, COMMITTED, metadata="far")], asynchronous=False)
+    consumer.close()
+
+
+def use_further(bootstrap: str) -> None:
+    """Change settings and partitions, delete a topic, commit offsets in transactions that end either way."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    for future in admin.create_topics([NewTopic(name, 1, 1) for name in ("payments", "gone")]).values():
+        future.result(30)
+    admin.create_partitions([NewPartitions("payments", 3)])["payments"].result(30)
+    change = ConfigEntry("retention.ms", "123456789", incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource("topic", "payments", incremental_configs=[change])
+    admin.incremental_alter_configs([resource])[resource].result(30)
+    admin.delete_topics(["gone"])["gone"].result(30)
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": "payer"})
+    producer.init_transactions(30)
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": TRANSACTIONAL_GROUP})
+    for offset, end in (
+        (COMMITTED, producer.commit_transaction),
+        (2 * COMMITTED, producer.abort_transaction),
+    ):
+        producer.begin_transaction()
+        producer.produce("payments", b"%d" % offset, partition=0)
+        places = [TopicPartition(TOPIC, 0, offset)]
+        producer.send_offsets_to_transaction(places, consumer.consumer_group_metadata(), 30)
+        assert producer.flush(30) == 0
+        end(30)
     consumer.close()
 
 
@@ -170,6 +205,9 @@ class KafkaProcess:
             "log.dirs": self.data,
             "offsets.topic.num.partitions": 1,
             "offsets.topic.replication.factor": 1,
+            "transaction.state.log.num.partitions": 1,
+            "transaction.state.log.replication.factor": 1,
+            "transaction.state.log.min.isr": 1,
             "group.initial.rebalance.delay.ms": 0,
         }
         config = folder / "server.properties"
@@ -221,6 +259,7 @@ def kafka_folders(libs: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[
     killed = tmp_path_factory.mktemp("killed") / "kafka-logs"
     try:
         use(kafka.bootstrap)
+        use_further(kafka.bootstrap)
         shutil.copytree(kafka.data, killed)
         kafka.stop()
     finally:
@@ -265,9 +304,73 @@ def test_a_folder_that_kafka_wrote_is_read_with_its_records_and_offsets(
     directory.close()
 
 
+@pytest.mark.parametrize("end", ["stopped", "killed"])
+def test_a_broker_takes_over_a_folder_that_kafka_wrote(
+    end: str, kafka_folders: dict[str, Path], tmp_path: Path
+) -> None:
+    """Topics, settings, records and committed offsets; it goes on from there, and over its own restart."""
+    broker = BrokerProcess(tmp_path)
+    shutil.copytree(kafka_folders[end], broker.data)
+    broker.start()
+    try:
+        check_taken_over(broker.bootstrap)
+        producer = Producer({"bootstrap.servers": broker.bootstrap, "enable.idempotence": True})
+        producer.produce(TOPIC, b"kohort 0")
+        assert producer.flush(30) == 0
+        broker.restart(signal.SIGTERM)
+        records = read_all(broker.bootstrap, TOPIC)
+        assert records[-1] == (PER_CODEC * len(CODECS), b"kohort 0")
+        assert committed(broker.bootstrap, GROUP) == COMMITTED
+        assert broker.stop() == 0
+    finally:
+        broker.kill()
+    assert not [line for line in broker.log_lines() if "error" in line]
+    assert verify_data(OsFileSystem(), broker.data, VerifyOptions(deep=True)).problems == []
+
+
+def check_taken_over(bootstrap: str) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    topics = admin.list_topics(timeout=30).topics
+    users = {name: len(topic.partitions) for name, topic in topics.items() if not name.startswith("__")}
+    assert users == {TOPIC: 1, "payments": 3}
+    (settings,) = admin.describe_configs([ConfigResource("topic", "payments")]).values()
+    assert settings.result(30)["retention.ms"].value == "123456789"
+    records = read_all(bootstrap, TOPIC)
+    assert [offset for offset, _ in records] == list(range(PER_CODEC * len(CODECS)))
+    assert [value.split(b" ")[0].decode() for _, value in records[::PER_CODEC]] == list(CODECS)
+    assert committed(bootstrap, GROUP) == COMMITTED
+    assert committed(bootstrap, TRANSACTIONAL_GROUP) == COMMITTED, "the commit of an aborted transaction"
+
+
+def read_all(bootstrap: str, topic: str) -> list[tuple[int, bytes]]:
+    """Return offset and value of every record in partition 0."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "proof"})
+    place = TopicPartition(topic, 0, 0)
+    consumer.assign([place])
+    end = consumer.get_watermark_offsets(place, 30)[1]
+    found: list[tuple[int, bytes]] = []
+    deadline_s = time.monotonic() + READ_TIMEOUT_S
+    while not found or found[-1][0] < end - 1:
+        assert time.monotonic() < deadline_s, "not all of it came"
+        for message in consumer.consume(500, 0.5):
+            assert message.error() is None, message.error()
+            found.append((message.offset() or 0, message.value() or b""))
+    consumer.close()
+    return found
+
+
+def committed(bootstrap: str, group: str) -> int:
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
+    (found,) = consumer.committed([TopicPartition(TOPIC, 0)], 30)
+    consumer.close()
+    return found.offset
+
+
 def committed_offsets(log: PartitionLog) -> dict[str, int]:
     found: dict[str, int] = {}
     for batch in log.read_batches():
+        if read_header(batch).is_transactional:
+            continue
         for record in iterate_records(batch):
             key = decode_key(record.key or b"")
             if isinstance(key, OffsetCommitKey) and record.value is not None:

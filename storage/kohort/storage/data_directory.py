@@ -18,6 +18,7 @@ from kohort.storage.errors import StorageError
 from kohort.storage.filesystem import FileSystem
 from kohort.storage.layout import (
     DELETED_SUFFIX,
+    METADATA_TOPIC,
     PARTITION_METADATA,
     MetaProperties,
     TopicPartition,
@@ -136,7 +137,8 @@ class DataDirectory:
 
     def _folder_names(self) -> list[TopicPartition]:
         names = self.file_system.list_directory(self.path) or []
-        return sorted(key for key in map(parse_partition_folder, names) if key is not None)
+        keys = (key for key in map(parse_partition_folder, names) if key is not None)
+        return sorted(key for key in keys if key[0] != METADATA_TOPIC)
 
     def write_meta(self, cluster_id: str, node_id: int) -> MetaProperties:
         """Return whose folder it is from now on. Raises: StorageError when it is another's already."""

@@ -13,6 +13,8 @@ from kohort.storage.filesystem import FileSystem
 PARTITION_METADATA = "partition.metadata"
 LEADER_EPOCH_CHECKPOINT = "leader-epoch-checkpoint"
 DELETED_SUFFIX = "-delete"
+METADATA_TOPIC = "__cluster_metadata"
+"""Where Apache Kafka's controllers keep topics and settings: no partition of a broker's."""
 
 TopicPartition = tuple[str, int]
 

@@ -7,8 +7,10 @@ import trio
 
 from kohort.broker.metadata.file import MetadataFile
 from kohort.broker.metadata.format import Stored
+from kohort.broker.metadata.kraft import has_kraft_metadata
 from kohort.broker.metadata.snapshot import BrokerState, Mutation, Snapshot, topics_by_id
 from kohort.broker.metadata.store import PRODUCER_ID_BLOCK, MetadataConflict, Watcher
+from kohort.broker.metadata.takeover import take_over
 from kohort.storage import FileSystem
 
 
@@ -40,9 +42,12 @@ class EmbeddedMetadataStore:
     ) -> "EmbeddedMetadataStore":
         """Return the store of the data folder; one without a metadata file begins with no topics.
 
+        In a folder that Apache Kafka wrote it begins with Kafka's.
         Raises: StorageError if the file is damaged or can't be read.
         """
         file = MetadataFile(filesystem, folder)
+        if file.is_missing() and has_kraft_metadata(filesystem, folder):
+            file.save(take_over(filesystem, folder, node_id))
         return cls(file, file.load(), cluster_id, node_id)
 
     def snapshot(self) -> Snapshot:

@@ -19,6 +19,13 @@ class MetadataFile:
         self.path = folder / FILE_NAME
         self._encoder = Encoder()
 
+    def is_missing(self) -> bool:
+        """Whether there is no file yet. Raises: StorageError if that can't be told."""
+        try:
+            return self._filesystem.read(self.path) is None
+        except OSError as error:
+            raise StorageError(f"metadata file {self.path} can't be read: {error.strerror}") from error
+
     def load(self) -> Stored:
         """Return what the file holds, or the empty metadata of a new data folder.
 

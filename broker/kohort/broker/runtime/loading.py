@@ -19,7 +19,15 @@ from kohort.protocol.offsets_topic import (
     decode_key,
     decode_value,
 )
-from kohort.protocol.records import iterate_records, verify_crc
+from kohort.protocol.records import (
+    BatchHeader,
+    ControlType,
+    plain_payload,
+    read_control_type,
+    read_header,
+    verify_crc,
+)
+from kohort.protocol.records.pairs import Pair, read_pairs
 
 log = structlog.get_logger("kohort.group")
 
@@ -43,20 +51,35 @@ def _newest(batches: Iterable[memoryview], shard: int) -> dict[bytes, bytes | No
     """Return the newest value of each key, in the order in which these lie in the log.
 
     After a clean stop no CRC has been looked at yet. What the other batches say is still worth having.
+    What a transaction of Apache Kafka's has committed counts from its marker on, which may not come.
     """
     newest: dict[bytes, bytes | None] = {}
+    pending: dict[int, list[Pair]] = {}
     for batch in batches:
         try:
             verify_crc(batch)
-            records = tuple(iterate_records(batch))
+            header = read_header(batch)
+            pairs = read_pairs(plain_payload(batch, header), header)
+            if header.is_transactional:
+                pairs = _settled(pending, header, pairs)
         except WireError as error:
             log.error("a batch of groups is lost", shard=shard, error=str(error))
             continue
-        for record in records:
-            if record.key is not None:
-                newest.pop(record.key, None)  # So that it goes behind the others.
-                newest[record.key] = record.value
+        for key, value in pairs:
+            if key is not None:
+                newest.pop(key, None)  # So that it goes behind the others.
+                newest[key] = value
     return newest
+
+
+def _settled(pending: dict[int, list[Pair]], header: BatchHeader, pairs: list[Pair]) -> list[Pair]:
+    """Return what counts from this batch of a transaction on. Raises: WireError."""
+    if not header.is_control:
+        pending.setdefault(header.producer_id, []).extend(pairs)
+        return []
+    is_committed = any(read_control_type(key) is ControlType.COMMIT for key, _ in pairs)
+    ended = pending.pop(header.producer_id, [])
+    return ended if is_committed else []
 
 
 def understood(key: bytes, value: bytes | None) -> Record | None:

@@ -10,9 +10,10 @@ from kohort.protocol.offsets_topic import (
     encode_key,
     encode_value,
 )
-from kohort.protocol.records import build_batch
+from kohort.protocol.records import Compression, ControlType, build_batch, build_transaction_marker
 
 Pair = tuple[bytes, bytes | None]
+COMMIT, ABORT = ControlType.COMMIT, ControlType.ABORT
 
 
 def commit(partition: int, offset: int | None) -> Pair:
@@ -69,3 +70,45 @@ def test_a_value_that_nobody_understands_is_left_out_alone() -> None:
 
 def test_keys_of_another_kind_are_passed_over() -> None:
     assert offsets(loaded(batch((b"\0\x09whatever", b"it says"), commit(1, 3)))) == {1: 3}
+
+
+def of_transaction(producer_id: int, *records: Pair) -> memoryview:
+    rows = [(1, key, value, ()) for key, value in records]
+    return memoryview(build_batch(rows, producer_id=producer_id, producer_epoch=0, is_transactional=True))
+
+
+def marker(kind: ControlType, producer_id: int) -> memoryview:
+    built = build_transaction_marker(
+        kind, timestamp_ms=1, producer_id=producer_id, producer_epoch=0, coordinator_epoch=0
+    )
+    return memoryview(built)
+
+
+def test_commits_of_a_transaction_count_from_its_marker_on() -> None:
+    core = loaded(
+        of_transaction(5, commit(0, 1), commit(1, 1)),
+        batch(commit(0, 2)),
+        of_transaction(6, commit(2, 1)),
+        of_transaction(5, commit(3, 1)),
+        marker(COMMIT, 5),
+    )
+    assert offsets(core) == {0: 1, 1: 1, 3: 1}, "the one that nobody has ended does not count yet"
+
+
+def test_commits_of_an_aborted_transaction_never_count() -> None:
+    core = loaded(
+        batch(commit(0, 1)),
+        of_transaction(5, commit(0, 2)),
+        of_transaction(6, commit(1, 2)),
+        marker(ABORT, 5),
+        marker(COMMIT, 6),
+        marker(COMMIT, 5),
+    )
+    assert offsets(core) == {0: 1, 1: 2}
+
+
+def test_compressed_batches_are_read_as_well() -> None:
+    key, value = commit(0, 7)
+    assert offsets(loaded(memoryview(build_batch([(1, key, value, ())], compression=Compression.LZ4)))) == {
+        0: 7
+    }

@@ -1,0 +1,108 @@
+"""A broker's first start on a folder that Apache Kafka wrote: its metadata becomes ours.
+
+Nothing of Kafka's is changed: the partitions are used as they are, and the metadata log stays for whoever
+wants to look at it. From then on the metadata file is what counts.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import structlog
+
+from kohort.broker.config import BrokerConfig, ConfigError, TopicConfig
+from kohort.broker.metadata.format import Stored
+from kohort.broker.metadata.kraft import KraftMetadata, KraftTopic, read_kraft_metadata
+from kohort.broker.metadata.snapshot import ConfigResource, PartitionState, ResourceType, TopicState
+from kohort.storage import FileSystem, StorageError
+
+LEFT_BEHIND = {
+    10: "delegation tokens",
+    11: "SCRAM credentials",
+    14: "client quotas",
+    18: "access control lists",
+}
+"""What has a meaning that is lost, by the api key of its records."""
+
+log = structlog.get_logger("kohort.metadata")
+
+
+def take_over(file_system: FileSystem, folder: Path, node_id: int) -> Stored:
+    """Return the metadata that Kafka's log has for this one broker.
+
+    Raises: StorageError where the log can't be read, or where partitions have replicas elsewhere.
+    """
+    kraft = read_kraft_metadata(file_system, folder)
+    stored = Stored(
+        version=1,
+        next_producer_id=kraft.next_producer_id,
+        configs=_configs(kraft),
+        topics=tuple(_topic(topic, kraft, folder, node_id) for topic in kraft.topics.values()),
+    )
+    left = [text for api_key, text in LEFT_BEHIND.items() if kraft.unread[api_key]]
+    if left:
+        log.warning("some of what Apache Kafka knew has no meaning here", left_behind=", ".join(left))
+    log.info(
+        "topics of Apache Kafka were taken over",
+        topics=len(stored.topics),
+        partitions=sum(len(topic.partitions) for topic in stored.topics),
+    )
+    return stored
+
+
+def _topic(topic: KraftTopic, kraft: KraftMetadata, folder: Path, node_id: int) -> TopicState:
+    """Return the topic with its one replica here, under a leader epoch of its own. Raises: StorageError."""
+    if sorted(topic.partitions) != list(range(len(topic.partitions))):
+        raise StorageError(f"{folder}: Kafka's metadata has not every partition of {topic.name}")
+    partitions = [topic.partitions[index] for index in range(len(topic.partitions))]
+    for each in partitions:
+        if each.replicas != (node_id,):
+            raise StorageError(
+                f"{folder}: {topic.name}-{each.index} has its replicas on {list(each.replicas)}, and this is"
+                f" node {node_id}: only a single Kafka broker's folder can be taken over (see node.id)"
+            )
+    configs = kraft.configs.get((ResourceType.TOPIC, topic.name), {})
+    return TopicState(
+        topic.name,
+        topic.topic_id,
+        tuple(_here(each, node_id) for each in partitions),
+        _understood(TopicConfig, configs, topic.name),
+    )
+
+
+def _here(before: PartitionState, node_id: int) -> PartitionState:
+    return PartitionState(
+        before.index,
+        node_id,
+        before.leader_epoch + 1,  # What is appended from now on can be told from what Kafka appended.
+        (node_id,),
+        (node_id,),
+        before.partition_epoch + 1,
+    )
+
+
+def _configs(kraft: KraftMetadata) -> dict[ConfigResource, Mapping[str, str]]:
+    """Return the settings of brokers; those of topics stand with the topics."""
+    configs: dict[ConfigResource, Mapping[str, str]] = {}
+    for (kind, name), values in kraft.configs.items():
+        if kind == ResourceType.BROKER:
+            kept = _understood(BrokerConfig, values, name or "every broker")
+            if kept:
+                configs[ConfigResource(ResourceType.BROKER, name)] = kept
+        elif kind != ResourceType.TOPIC:
+            log.warning("settings of Apache Kafka are left out", resource_type=kind, of=name)
+    return configs
+
+
+def _understood(
+    config: type[BrokerConfig | TopicConfig], values: Mapping[str, str], whose: str
+) -> Mapping[str, str]:
+    """Return the settings that this broker knows and would take; the others are named in the log."""
+    kept: dict[str, str] = {}
+    for name, value in values.items():
+        try:
+            config.parse_values({name: value})
+        except ConfigError as error:
+            log.warning("a setting of Apache Kafka is left out", of=whose, setting=name, reason=str(error))
+        else:
+            kept[name] = value
+    return kept

@@ -1,0 +1,161 @@
+"""The records of `__cluster_metadata`, in which Apache Kafka's controllers keep the cluster's metadata.
+
+A record's value: frame version (1), api key and version, each an unsigned varint, then the message. Those
+that say what topics there are and how they are set are read; of the others only the api key is.
+Source: org.apache.kafka.metadata.MetadataRecordSerde and the JSON schemas of Kafka's metadata module.
+"""
+
+from kohort.protocol.errors import WireError
+from kohort.protocol.schema import (
+    Array,
+    Int8,
+    Int32,
+    Int64,
+    Message,
+    NullableArray,
+    NullableString,
+    String,
+    Uuid,
+    field,
+    message,
+)
+from kohort.protocol.varint import read_uvarint_rest
+
+FRAME_VERSION = 1
+NO_CHANGE = -2
+"""What a `PartitionChangeRecord` says of a leader that stays."""
+
+
+@message(api_key=2, versions="0", flexible="0+")
+class TopicRecord(Message):
+    """A topic has been created. Kafka: TopicRecord.json."""
+
+    name: String
+    topic_id: Uuid
+
+
+@message(api_key=3, versions="0-2", flexible="0+")
+class PartitionRecord(Message):
+    """A partition as it stands. Kafka: PartitionRecord.json."""
+
+    partition_id: Int32
+    topic_id: Uuid
+    replicas: Array[Int32]
+    isr: Array[Int32]
+    removing_replicas: Array[Int32]
+    adding_replicas: Array[Int32]
+    leader: Int32
+    leader_epoch: Int32
+    partition_epoch: Int32
+    directories: Array[Uuid] = field(versions="1+", ignorable=True)
+
+
+@message(api_key=4, versions="0", flexible="0+")
+class ConfigRecord(Message):
+    """A setting has this value now, or with None its default. Kafka: ConfigRecord.json."""
+
+    resource_type: Int8
+    resource_name: String
+    name: String
+    value: NullableString
+
+
+@message(api_key=5, versions="0-2", flexible="0+")
+class PartitionChangeRecord(Message):
+    """What is otherwise with a partition; None and `NO_CHANGE` where it is as before.
+
+    Kafka: PartitionChangeRecord.json.
+    """
+
+    partition_id: Int32
+    topic_id: Uuid
+    isr: NullableArray[Int32] = field(default=None, tag=0, tagged="0+")
+    leader: Int32 = field(default=NO_CHANGE, tag=1, tagged="0+")
+    replicas: NullableArray[Int32] = field(default=None, tag=2, tagged="0+")
+
+
+@message(api_key=9, versions="0", flexible="0+")
+class RemoveTopicRecord(Message):
+    """A topic has been deleted. Kafka: RemoveTopicRecord.json."""
+
+    topic_id: Uuid
+
+
+@message(api_key=15, versions="0", flexible="0+")
+class ProducerIdsRecord(Message):
+    """Producer ids below `next_producer_id` have been given out. Kafka: ProducerIdsRecord.json."""
+
+    broker_id: Int32
+    broker_epoch: Int64
+    next_producer_id: Int64
+
+
+@message(api_key=23, versions="0", flexible="0+")
+class BeginTransactionRecord(Message):
+    """What follows holds together, or not at all. Kafka: BeginTransactionRecord.json."""
+
+
+@message(api_key=24, versions="0", flexible="0+")
+class EndTransactionRecord(Message):
+    """What has come since the transaction began holds. Kafka: EndTransactionRecord.json."""
+
+
+@message(api_key=25, versions="0", flexible="0+")
+class AbortTransactionRecord(Message):
+    """What has come since the transaction began does not hold. Kafka: AbortTransactionRecord.json."""
+
+
+class OtherRecord(Message):
+    """A record that is not read, by its api key."""
+
+    record_type: Int32
+
+
+_KINDS: tuple[type[Message], ...] = (
+    TopicRecord,
+    PartitionRecord,
+    ConfigRecord,
+    PartitionChangeRecord,
+    RemoveTopicRecord,
+    ProducerIdsRecord,
+    BeginTransactionRecord,
+    EndTransactionRecord,
+    AbortTransactionRecord,
+)
+_KINDS_BY_KEY = {kind.declaration().api_key: kind for kind in _KINDS}
+
+
+def decode_metadata_record(value: bytes) -> Message:
+    """Return the record that a value holds, an `OtherRecord` where it is of a kind that is not read.
+
+    Raises: WireError where it is damaged, or of a version that is not known.
+    """
+    frame_version, position = _read_unsigned_varint(value, 0)
+    if frame_version != FRAME_VERSION:
+        raise WireError(f"a metadata record in a frame of version {frame_version}")
+    api_key, position = _read_unsigned_varint(value, position)
+    version, position = _read_unsigned_varint(value, position)
+    kind = _KINDS_BY_KEY.get(api_key)
+    if kind is None:
+        return OtherRecord(record_type=api_key)
+    if version not in kind.declaration().versions:
+        raise WireError(f"{kind.__name__} has no version {version} that is known here")
+    return kind.decode(value[position:], version)
+
+
+def encode_metadata_record(record: Message) -> bytes:
+    """Return the value of a record, in its newest version."""
+    declaration = type(record).declaration()
+    version = declaration.versions.highest
+    return bytes((FRAME_VERSION, declaration.api_key, version)) + record.encode(version)
+
+
+def _read_unsigned_varint(data: bytes, position: int) -> tuple[int, int]:
+    """Return the number and the position behind it. Raises: WireError."""
+    try:
+        first = data[position]
+        if first < 128:
+            return first, position + 1
+        return read_uvarint_rest(data, position + 1, first)
+    except IndexError:
+        raise WireError("a metadata record that ends within its first bytes") from None
