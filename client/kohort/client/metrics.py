@@ -1,0 +1,141 @@
+"""What a client counts, under the names of Kafka's Java client.
+
+A sensor is told of batches, requests and rounds, never of single records. Rates, averages and maxima look
+back over two windows of 30 seconds, as Kafka's do. Source: org.apache.kafka.common.metrics.stats.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from kohort.client.retry import monotonic_ms
+
+WINDOW_MS = 30_000
+
+
+class MetricName(NamedTuple):
+    """What a metric is called: such as consumer-fetch-manager-metrics, records-lag-max."""
+
+    group: str
+    name: str
+    tags: tuple[tuple[str, str], ...] = ()
+
+    def __str__(self) -> str:
+        tags = "".join(f",{name}={value}" for name, value in self.tags)
+        return f"{self.group}:{self.name}{tags}"
+
+
+class _Window:
+    """Sum, count and maximum of the current 30 seconds and of those before."""
+
+    __slots__ = ("before", "began_ms", "count", "maximum", "total")
+
+    def __init__(self, now_ms: int) -> None:
+        self.began_ms = now_ms
+        self.before: tuple[float, int, float] = (0.0, 0, float("-inf"))
+        self.total, self.count, self.maximum = 0.0, 0, float("-inf")
+
+    def roll(self, now_ms: int) -> None:
+        """Begin a new window when the present one is over."""
+        passed = (now_ms - self.began_ms) // WINDOW_MS
+        if passed:
+            self.before = (self.total, self.count, self.maximum) if passed == 1 else (0.0, 0, float("-inf"))
+            self.total, self.count, self.maximum = 0.0, 0, float("-inf")
+            self.began_ms += passed * WINDOW_MS
+
+
+class Meter:
+    """Counts: `NAME-total` and `NAME-rate` a second."""
+
+    __slots__ = ("_made_ms", "_window", "total")
+
+    def __init__(self) -> None:
+        self._made_ms = monotonic_ms()
+        self._window = _Window(self._made_ms)
+        self.total = 0.0
+
+    def record(self, amount: float = 1) -> None:
+        """Count so much more."""
+        self.total += amount
+        self._window.roll(monotonic_ms())
+        self._window.total += amount
+
+    @property
+    def rate(self) -> float:
+        """How much a second, over the last 30 to 60 seconds."""
+        now_ms = monotonic_ms()
+        window = self._window
+        window.roll(now_ms)
+        covered_ms = min(now_ms - self._made_ms, now_ms - window.began_ms + WINDOW_MS)
+        return (window.total + window.before[0]) * 1_000 / max(covered_ms, 1_000)
+
+
+class Gauge:
+    """Observes values: `NAME-avg` and `NAME-max` of the last 30 to 60 seconds, NaN while there are none."""
+
+    __slots__ = ("_window",)
+
+    def __init__(self) -> None:
+        self._window = _Window(monotonic_ms())
+
+    def record(self, value: float, count: int = 1) -> None:
+        """Observe a value, or the sum of several whose mean counts as the largest."""
+        window = self._window
+        window.roll(monotonic_ms())
+        window.total += value
+        window.count += count
+        window.maximum = max(window.maximum, value / count)
+
+    @property
+    def average(self) -> float:
+        """The mean."""
+        self._window.roll(monotonic_ms())
+        total, count, _ = self._window.before
+        seen = self._window.count + count
+        return (self._window.total + total) / seen if seen else float("nan")
+
+    @property
+    def maximum(self) -> float:
+        """The largest."""
+        self._window.roll(monotonic_ms())
+        largest = max(self._window.maximum, self._window.before[2])
+        return largest if largest != float("-inf") else float("nan")
+
+
+class Metrics:
+    """All metrics of one client; `read` gives their present values."""
+
+    def __init__(self, client_id: str) -> None:
+        self._tags = (("client-id", client_id),)
+        self._readers: dict[MetricName, Callable[[], float]] = {}
+
+    def value(self, group: str, name: str, read: Callable[[], float], **tags: str) -> None:
+        """Show what `read` returns as a metric of its own."""
+        self._readers[self._name(group, name, tags)] = read
+
+    def meter(self, group: str, name: str, **tags: str) -> Meter:
+        """Return what counts for `NAME-total` and `NAME-rate`."""
+        meter = Meter()
+        self._readers[self._name(group, f"{name}-total", tags)] = lambda: meter.total
+        self._readers[self._name(group, f"{name}-rate", tags)] = lambda: meter.rate
+        return meter
+
+    def gauge(self, group: str, name: str, **tags: str) -> Gauge:
+        """Return what observes for `NAME-avg` and `NAME-max`."""
+        gauge = Gauge()
+        self._readers[self._name(group, f"{name}-avg", tags)] = lambda: gauge.average
+        self._readers[self._name(group, f"{name}-max", tags)] = lambda: gauge.maximum
+        return gauge
+
+    def forget(self, **tags: str) -> None:
+        """Drop the metrics that carry all of these tags, such as those of a partition that is gone."""
+        gone = {(name.replace("_", "-"), value) for name, value in tags.items()}
+        for each in [name for name in self._readers if gone <= set(name.tags)]:
+            del self._readers[each]
+
+    def read(self) -> Mapping[MetricName, float]:
+        """Return every metric with its present value."""
+        return {name: read() for name, read in tuple(self._readers.items())}
+
+    def _name(self, group: str, name: str, tags: Mapping[str, str]) -> MetricName:
+        own = ((each.replace("_", "-"), value) for each, value in tags.items())
+        return MetricName(group, name, (*self._tags, *own))
