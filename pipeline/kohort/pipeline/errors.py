@@ -1,0 +1,16 @@
+"""What the pipeline raises on purpose."""
+
+
+class PipelineError(Exception):
+    """The base of everything that the pipeline raises on purpose."""
+
+
+class OptionError(PipelineError, ValueError):
+    """An option that does not exist, is missing, or has a value that it can't have."""
+
+
+class DataLossError(PipelineError):
+    """Records that were to be read are not there any more.
+
+    `fail_on_data_loss=false` reads on behind them instead.
+    """

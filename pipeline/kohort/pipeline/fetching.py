@@ -1,0 +1,197 @@
+"""The record batches of one offset range, fetched by a Spark task: the next fetch is asked for before the
+present one is decoded, so that the broker reads while the task computes.
+"""
+
+import struct
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from kohort.client import TopicPartition
+from kohort.client.errors import BrokerError, KohortError, RequestTimeoutError
+from kohort.pipeline.brokers import FIRST_PAUSE_S, LONGEST_PAUSE_S, Brokers
+from kohort.pipeline.connection import BrokerConnection
+from kohort.pipeline.errors import DataLossError
+from kohort.pipeline.options import ReadOptions
+from kohort.pipeline.ranges import OffsetRange, log_ends
+from kohort.protocol.errors import ErrorCode, WireError
+from kohort.protocol.messages import (
+    AbortedTransaction,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    PartitionData,
+    ReplicaState,
+)
+from kohort.protocol.records import HEADER_BYTES
+from kohort.protocol.schema import ZERO_UUID
+
+NAMES_IN_FETCH = 12  # The newest version that names topics; later ones have their ids alone.
+MAX_WAIT_MS = 500
+LEAST_FETCH_BYTES = 64 << 10
+FIRST_ROW_BYTES = 4 << 10
+"""What a row is taken to need until the first fetch has told: a small range shall not fetch megabytes."""
+
+_PLACE = struct.Struct(">qi11xi")  # Base offset, length and last offset delta of a batch's header.
+_LEAST_LENGTH = HEADER_BYTES - 12
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """Whole batches; the bytes are valid until the next ones are asked for."""
+
+    records: memoryview
+    position: int
+    """What is wanted begins here: the first batch may begin before it."""
+    aborted: tuple[AbortedTransaction, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """How far a record set reaches: its bytes below the range's end, and the offset behind them."""
+
+    size_bytes: int
+    next_offset: int
+
+
+def extent(records: memoryview, position: int, end: int) -> Extent:
+    """Return how much of `records` belongs to the offsets from `position` up to `end`.
+
+    A batch that is cut short at the end, as fetches are, is left out. Raises: WireError.
+    """
+    at, size, next_offset = 0, len(records), position
+    while at + HEADER_BYTES <= size and next_offset < end:
+        base_offset, length, last_delta = _PLACE.unpack_from(records, at)
+        if length < _LEAST_LENGTH or last_delta < 0:
+            raise WireError(f"what was fetched at offset {next_offset} is no record batch")
+        if at + 12 + length > size or base_offset >= end:
+            next_offset = end if base_offset >= end else next_offset
+            break
+        at += 12 + length
+        next_offset = max(next_offset, base_offset + last_delta + 1)
+    return Extent(at, next_offset)
+
+
+def fetch_range(options: ReadOptions, wanted: OffsetRange) -> Iterator[Fetched]:
+    """Yield what a range holds. Raises: DataLossError, KohortError."""
+    with Brokers(options.bootstrap, options.timeout_ms) as brokers:
+        yield from _RangeFetch(brokers, options, wanted).run()
+
+
+class _RangeFetch:
+    """One range on its way."""
+
+    def __init__(self, brokers: Brokers, options: ReadOptions, wanted: OffsetRange) -> None:
+        self._brokers = brokers
+        self._options = options
+        self._partition = TopicPartition(wanted.topic, wanted.partition)
+        self._position = wanted.start
+        self._end = wanted.end
+        self._row_bytes = float(FIRST_ROW_BYTES)
+        self._progress_s = time.monotonic()
+
+    def run(self) -> Iterator[Fetched]:
+        pause = FIRST_PAUSE_S
+        while self._position < self._end:
+            before = self._position
+            try:
+                yield from self._fetch()
+            except BrokerError as error:
+                if error.code != ErrorCode.OFFSET_OUT_OF_RANGE:
+                    self._give_up_on(error)
+                else:
+                    self._find_again()
+            except KohortError as error:
+                self._give_up_on(error)
+            else:
+                return
+            pause = FIRST_PAUSE_S if self._position > before else min(2 * pause, LONGEST_PAUSE_S)
+            time.sleep(pause)
+
+    def _fetch(self) -> Iterator[Fetched]:
+        """Yield from one connection, as long as it goes well. Raises: KohortError, DataLossError."""
+        connection = self._brokers.leader(self._partition)
+        self._ask(connection, self._position)
+        while True:
+            position = self._position
+            data = _partition_data(connection.receive(FetchResponse))
+            assert isinstance(data.records, bytes | memoryview | None), "it was decoded from bytes"
+            records = memoryview(data.records or b"")
+            try:
+                found = extent(records, position, self._end)
+            except WireError as error:
+                raise BrokerError(ErrorCode.CORRUPT_MESSAGE, f"{self._partition}: {error}") from error
+            self._learn(found, position)
+            is_last = found.next_offset >= self._end
+            if not is_last:
+                self._ask(connection, found.next_offset)
+            if found.size_bytes:
+                yield Fetched(records[: found.size_bytes], position, data.aborted_transactions or ())
+            self._position = found.next_offset  # Now it has been read: a repetition begins behind it.
+            if is_last:
+                return
+
+    def _learn(self, found: Extent, position: int) -> None:
+        if found.next_offset > position:
+            self._progress_s = time.monotonic()
+            self._row_bytes = found.size_bytes / (found.next_offset - position)
+        elif time.monotonic() - self._progress_s > self._options.timeout_ms / 1000:
+            raise _Silent(
+                f"{self._partition} gave nothing at offset {position}, before {self._end},"
+                f" for {self._options.timeout_ms} ms"
+            )
+
+    def _ask(self, connection: BrokerConnection, position: int) -> None:
+        likely = int((self._end - position) * self._row_bytes * 1.05) + LEAST_FETCH_BYTES
+        most = min(self._options.fetch_bytes, likely)
+        wanted = FetchPartition(
+            partition=self._partition.partition,
+            fetch_offset=position,
+            partition_max_bytes=most,
+            replica_directory_id=ZERO_UUID,
+        )
+        request = FetchRequest(
+            replica_state=ReplicaState(),
+            max_wait_ms=min(MAX_WAIT_MS, self._options.timeout_ms),
+            min_bytes=1,
+            max_bytes=most,
+            isolation_level=int(self._options.read_committed),
+            topics=(FetchTopic(topic=self._partition.topic, topic_id=ZERO_UUID, partitions=(wanted,)),),
+            forgotten_topics_data=(),
+        )
+        connection.send(request, highest=NAMES_IN_FETCH)
+
+    def _give_up_on(self, error: KohortError) -> None:
+        """Raise `error` unless it may pass and there is time left."""
+        self._brokers.forget()
+        is_late = time.monotonic() - self._progress_s > self._options.timeout_ms / 1000
+        if not error.retriable or is_late or isinstance(error, _Silent):
+            raise error
+
+    def _find_again(self) -> None:
+        """Go on where the log begins now. Raises: DataLossError unless told not to."""
+        self._brokers.forget()
+        now = log_ends(self._brokers, [self._partition], read_committed=False)[self._partition]
+        if now.start <= self._position < now.end:
+            return  # It was a leader that knew less, or more has come meanwhile.
+        if self._options.fail_on_data_loss:
+            raise DataLossError(
+                f"{self._partition} holds offsets from {now.start} up to {now.end}: from {self._position} on"
+                " they were deleted. fail_on_data_loss=false reads what is left"
+            )
+        self._position = now.start if self._position < now.start else self._end
+
+
+class _Silent(RequestTimeoutError):
+    """A broker that answers, but with nothing."""
+
+
+def _partition_data(answer: FetchResponse) -> PartitionData:
+    """Return what came for the one partition that was asked for. Raises: BrokerError."""
+    if answer.error_code:
+        raise BrokerError(answer.error_code)
+    data = answer.responses[0].partitions[0]
+    if data.error_code:
+        raise BrokerError(data.error_code, f"{answer.responses[0].topic}-{data.partition_index}")
+    return data

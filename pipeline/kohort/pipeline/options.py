@@ -1,0 +1,268 @@
+"""The options of `format("kohort")` and `format("kohort-segments")`, checked when a query is planned.
+
+Reading from a broker (`kohort`):
+- bootstrap: HOST:PORT, or several with commas between them;
+- topics: names with commas between them; or pattern: a regular expression for whole names;
+- starting, ending: where to begin and to end. earliest, latest, group:NAME (what that group has committed,
+  earliest where it has nothing), timestamp:MILLISECONDS or timestamp:2026-01-31T12:00:00Z (the first record
+  that is not older), or {"topic": {"0": 42}} with -2 for earliest and -1 for latest. A batch begins at
+  earliest and ends at latest; a stream begins at latest, and has no end;
+- max_rows_per_trigger: how many offsets a micro-batch takes at most, shared among the partitions;
+- rows_per_partition: how many offsets one Spark task reads at most; without it, one task per partition;
+- fail_on_data_loss: true (records that are gone are an error) or false (it reads on behind them);
+- include_headers: false or true; isolation_level: read_committed or read_uncommitted;
+- check_crcs: true or false; fetch_bytes: how much a fetch asks for; timeout_ms: how long a task goes without
+  progress before it fails.
+
+Reading segments (`kohort-segments`): path (a data folder, or its partitions' folders), topics or pattern,
+starting, ending, include_headers, isolation_level, check_crcs.
+"""
+
+import difflib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from kohort.client.config import AdminConfig
+from kohort.client.errors import ConfigurationError
+from kohort.pipeline.errors import OptionError
+from kohort.pipeline.offsets import Offsets, decode_offsets
+
+EARLIEST, LATEST = -2, -1
+FETCH_BYTES = 8 << 20
+BATCH_BYTES = 512 << 10
+TIMEOUT_MS = 60_000
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where in its partitions a range begins or ends: one of four ways to say it."""
+
+    end: int | None = None
+    """EARLIEST or LATEST."""
+    group: str | None = None
+    timestamp_ms: int | None = None
+    offsets: Offsets | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TopicChoice:
+    """Which topics: by their names, or by a pattern for whole names."""
+
+    names: tuple[str, ...] = ()
+    pattern: str | None = None
+
+    def __contains__(self, topic: str) -> bool:
+        """Whether a topic is meant."""
+        if self.pattern is None:
+            return topic in self.names
+        return re.fullmatch(self.pattern, topic) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """What a reader of a broker was told."""
+
+    bootstrap: str
+    topics: TopicChoice
+    starting: Place
+    ending: Place
+    max_rows_per_trigger: int | None = None
+    rows_per_partition: int | None = None
+    fail_on_data_loss: bool = True
+    include_headers: bool = False
+    read_committed: bool = True
+    check_crcs: bool = True
+    fetch_bytes: int = FETCH_BYTES
+    timeout_ms: int = TIMEOUT_MS
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentOptions:
+    """What a reader of segments was told."""
+
+    path: str
+    topics: TopicChoice
+    starting: Place
+    ending: Place
+    include_headers: bool = False
+    read_committed: bool = True
+    check_crcs: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOptions:
+    """What a writer was told: a topic for all rows, or a column `topic` in each."""
+
+    bootstrap: str
+    topic: str | None = None
+    compression: str = "none"
+    batch_bytes: int = BATCH_BYTES
+    timeout_ms: int = TIMEOUT_MS
+    writer: str | None = None
+    """A name that stays the same when the same rows are written again; for streams it is the query's id."""
+    batch: int | None = None
+    """The batch's number under that name, for `foreachBatch`."""
+
+
+class _Reader:
+    """Takes options one by one, and knows at last which of them nobody took."""
+
+    def __init__(self, given: Mapping[str, str]) -> None:
+        self._given = {name.lower(): value for name, value in given.items()}
+        self._known: list[str] = []
+
+    def text(self, name: str) -> str | None:
+        self._known.append(name)
+        return self._given.get(name)
+
+    def required(self, name: str, what: str) -> str:
+        value = self.text(name)
+        if not value:
+            raise OptionError(f"the option {name!r} is missing: give {what}")
+        return value
+
+    def choice(self, name: str, choices: tuple[str, ...]) -> str:
+        value = (self.text(name) or choices[0]).lower()
+        if value not in choices:
+            raise OptionError(f"{name} is {value!r}: give {' or '.join(choices)}")
+        return value
+
+    def flag(self, name: str, *, otherwise: bool) -> bool:
+        return self.choice(name, ("true", "false") if otherwise else ("false", "true")) == "true"
+
+    def number(self, name: str, *, least: int = 1) -> int | None:
+        value = self.text(name)
+        if value is None:
+            return None
+        if not value.isdecimal() or int(value) < least:
+            raise OptionError(f"{name} is {value!r}: give a whole number from {least} on")
+        return int(value)
+
+    def topics(self) -> TopicChoice:
+        names, pattern = self.text("topics"), self.text("pattern")
+        if (names is None) == (pattern is None):
+            raise OptionError("give either topics, names with commas between them, or a pattern for them")
+        if names is not None:
+            found = tuple(dict.fromkeys(each.strip() for each in names.split(",") if each.strip()))
+            if not found:
+                raise OptionError("topics is empty")
+            return TopicChoice(names=found)
+        try:
+            re.compile(pattern or "")
+        except re.error as error:
+            raise OptionError(f"pattern is {pattern!r}: {error}") from None
+        return TopicChoice(pattern=pattern)
+
+    def bootstrap(self) -> str:
+        value = self.required("bootstrap", "HOST:PORT of a broker")
+        try:
+            assert AdminConfig(bootstrap_servers=value).bootstrap_addresses
+        except ConfigurationError as error:
+            raise OptionError(f"bootstrap: {error}") from None
+        return value
+
+    def finish(self, ignored: tuple[str, ...] = ()) -> None:
+        for name in self._given:
+            if name not in self._known and name not in ignored:
+                near = difflib.get_close_matches(name, self._known, n=1, cutoff=0.5)
+                raise OptionError(
+                    f"unknown option {name!r}" + (f"; did you mean {near[0]!r}?" if near else "")
+                )
+
+
+def read_options(given: Mapping[str, str], *, is_stream: bool = False) -> ReadOptions:
+    """Return a reader's options. Raises: OptionError."""
+    options = _Reader(given)
+    found = ReadOptions(
+        bootstrap=options.bootstrap(),
+        topics=options.topics(),
+        starting=parse_place("starting", options.text("starting") or ("latest" if is_stream else "earliest")),
+        ending=parse_place("ending", options.text("ending") or "latest"),
+        max_rows_per_trigger=options.number("max_rows_per_trigger"),
+        rows_per_partition=options.number("rows_per_partition"),
+        fail_on_data_loss=options.flag("fail_on_data_loss", otherwise=True),
+        include_headers=options.flag("include_headers", otherwise=False),
+        read_committed=_is_committed(options),
+        check_crcs=options.flag("check_crcs", otherwise=True),
+        fetch_bytes=options.number("fetch_bytes") or FETCH_BYTES,
+        timeout_ms=options.number("timeout_ms") or TIMEOUT_MS,
+    )
+    if is_stream and options.text("ending") is not None:
+        raise OptionError("a stream has no end: leave out 'ending', and use trigger(availableNow=True)")
+    options.finish()
+    return found
+
+
+def segment_options(given: Mapping[str, str]) -> SegmentOptions:
+    """Return the options of a reader of segments. Raises: OptionError."""
+    options = _Reader(given)
+    found = SegmentOptions(
+        path=options.required("path", "the broker's data folder"),
+        topics=options.topics(),
+        starting=parse_place("starting", options.text("starting") or "earliest"),
+        ending=parse_place("ending", options.text("ending") or "latest"),
+        include_headers=options.flag("include_headers", otherwise=False),
+        read_committed=_is_committed(options),
+        check_crcs=options.flag("check_crcs", otherwise=True),
+    )
+    if found.starting.group is not None or found.ending.group is not None:
+        raise OptionError("segments know no groups: give offsets or a timestamp")
+    options.finish()
+    return found
+
+
+def write_options(given: Mapping[str, str]) -> WriteOptions:
+    """Return a writer's options. Raises: OptionError."""
+    options = _Reader(given)
+    found = WriteOptions(
+        bootstrap=options.bootstrap(),
+        topic=options.text("topic"),
+        compression=options.choice("compression", ("none", "gzip", "snappy", "lz4", "zstd")),
+        batch_bytes=options.number("batch_bytes") or BATCH_BYTES,
+        timeout_ms=options.number("timeout_ms") or TIMEOUT_MS,
+        writer=options.text("writer"),
+        batch=options.number("batch", least=0),
+    )
+    if (found.batch is None) != (found.writer is None) and found.batch is not None:
+        raise OptionError("batch needs a writer: the name under which the batches are counted")
+    options.finish(ignored=("checkpointlocation", "path"))
+    return found
+
+
+def parse_place(name: str, given: str) -> Place:
+    """Return the place that an option says. Raises: OptionError."""
+    text = given.strip()
+    if text.lower() in {"earliest", "latest"}:
+        return Place(end=EARLIEST if text.lower() == "earliest" else LATEST)
+    kind, _, rest = text.partition(":")
+    if text.startswith("{"):
+        offsets = decode_offsets(text)
+        if any(offset < EARLIEST for offset in offsets.values()):
+            raise OptionError(f"{name} has an offset below -2, which is earliest")
+        return Place(offsets=offsets)
+    if kind == "group" and rest:
+        return Place(group=rest)
+    if kind == "timestamp" and rest:
+        return Place(timestamp_ms=_timestamp_ms(name, rest))
+    raise OptionError(
+        f"{name} is {given!r}: give earliest, latest, group:NAME, timestamp:MILLISECONDS or an ISO 8601 time"
+        ' behind timestamp:, or {"topic": {"0": 42}}'
+    )
+
+
+def _timestamp_ms(name: str, text: str) -> int:
+    if text.isdecimal():
+        return int(text)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise OptionError(f"{name}: {text!r} is neither milliseconds nor an ISO 8601 time") from None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return round(moment.timestamp() * 1000)
+
+
+def _is_committed(options: _Reader) -> bool:
+    return options.choice("isolation_level", ("read_committed", "read_uncommitted")) == "read_committed"

@@ -1,0 +1,123 @@
+"""Which offsets a query reads: planned on the driver, one `OffsetRange` for each Spark task."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from pyspark.sql.datasource import InputPartition
+
+from kohort.client import Admin, TopicPartition
+from kohort.pipeline.brokers import Brokers
+from kohort.pipeline.errors import DataLossError, OptionError
+from kohort.pipeline.offsets import Offsets
+from kohort.pipeline.options import EARLIEST, LATEST, Place, ReadOptions, TopicChoice
+
+
+@dataclass
+class OffsetRange(InputPartition):
+    """The offsets of a partition from `start` up to, not with, `end`."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+
+    def __init__(self, topic: str, partition: int, start: int, end: int) -> None:
+        super().__init__((topic, partition, start, end))
+        self.topic, self.partition, self.start, self.end = topic, partition, start, end
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition} [{self.start}, {self.end})"
+
+
+@dataclass(frozen=True, slots=True)
+class LogEnds:
+    """Where a partition's log begins, and where what may be read ends."""
+
+    start: int
+    end: int
+
+
+def chosen_partitions(brokers: Brokers, topics: TopicChoice) -> list[TopicPartition]:
+    """Return the partitions of the chosen topics as they are now.
+
+    Raises: OptionError when a topic that was named does not exist; KohortError.
+    """
+    if topics.pattern is not None:
+        found = brokers.retrying(lambda: brokers.partitions(None))
+        return [each for each in found if each.topic in topics]
+    found = brokers.retrying(lambda: brokers.partitions(topics.names))
+    missing = sorted(set(topics.names) - {each.topic for each in found})
+    if missing:
+        raise OptionError(f"there is no topic {', '.join(map(repr, missing))}")
+    return found
+
+
+def log_ends(
+    brokers: Brokers, partitions: Iterable[TopicPartition], *, read_committed: bool
+) -> dict[TopicPartition, LogEnds]:
+    """Return where each partition's log begins and ends. Raises: KohortError."""
+    wanted = list(partitions)
+
+    def ask(which: int) -> Offsets:
+        asked = dict.fromkeys(wanted, which)
+        return brokers.retrying(lambda: brokers.list_offsets(asked, read_committed=read_committed))
+
+    starts, ends = ask(EARLIEST), ask(LATEST)
+    return {each: LogEnds(starts[each], max(starts[each], ends[each])) for each in wanted}
+
+
+def offsets_at(
+    brokers: Brokers, options: ReadOptions, place: Place, ends: Mapping[TopicPartition, LogEnds]
+) -> Offsets:
+    """Return what a place means for each partition of `ends`. Raises: OptionError, KohortError."""
+    if place.end is not None:
+        return {each: _end(ends[each], place.end) for each in ends}
+    if place.offsets is not None:
+        missing = [str(each) for each in ends if each not in place.offsets]
+        if missing:
+            raise OptionError(f"offsets are given, but none for {', '.join(missing)}")
+        return {each: _end(ends[each], place.offsets[each]) for each in ends}
+    if place.timestamp_ms is not None:
+        asked = dict.fromkeys(ends, place.timestamp_ms)
+        found = brokers.retrying(lambda: brokers.list_offsets(asked, read_committed=options.read_committed))
+        return {
+            each: ends[each].end if found[each] < 0 else min(found[each], ends[each].end) for each in ends
+        }
+    assert place.group is not None, "a place says one of four things"
+    with Admin(bootstrap_servers=options.bootstrap, default_api_timeout_ms=options.timeout_ms) as admin:
+        committed = admin.list_group_offsets(place.group, list(ends))
+    return {each: committed[each].offset if each in committed else ends[each].start for each in ends}
+
+
+def _end(ends: LogEnds, offset: int) -> int:
+    return {EARLIEST: ends.start, LATEST: ends.end}.get(offset, offset)
+
+
+def check_range(
+    partition: TopicPartition, start: int, end: int, ends: LogEnds, *, fail_on_data_loss: bool
+) -> tuple[int, int]:
+    """Return `start` and `end` as far as the log still has them.
+
+    Raises: DataLossError when it does not, unless told not to.
+    """
+    lost = None
+    if start < ends.start and start < end:
+        lost = f"{partition} begins at {ends.start} now: offsets from {start} on were deleted"
+    elif end > ends.end:
+        lost = f"{partition} ends at {ends.end}, before {end}: its log was cut, or the topic made anew"
+    elif start > end:
+        lost = f"{partition} was read up to {start} and ends at {end} now: the topic was made anew"
+    if lost is None:
+        return start, end
+    if fail_on_data_loss:
+        raise DataLossError(f"{lost}. fail_on_data_loss=false reads what is left")
+    end = min(end, ends.end)
+    return min(max(start, ends.start), end), end
+
+
+def split(
+    partition: TopicPartition, start: int, end: int, rows_per_partition: int | None
+) -> list[OffsetRange]:
+    """Return the ranges that tasks read, none for an empty one: so many offsets each at most."""
+    step = rows_per_partition or max(1, end - start)
+    return [OffsetRange(*partition, begin, min(begin + step, end)) for begin in range(start, end, step)]

@@ -1,0 +1,118 @@
+"""Decoded columns as the Arrow batches that Spark takes, in the columns that a query asked for."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from kohort.client.columns import BinaryColumn, RecordColumns
+from kohort.pipeline.errors import OptionError
+
+_HEADERS = "headers"
+_HEADER = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
+TABLE = StructType(
+    [
+        StructField("key", BinaryType()),
+        StructField("value", BinaryType()),
+        StructField("topic", StringType()),
+        StructField("partition", IntegerType()),
+        StructField("offset", LongType()),
+        StructField("timestamp", TimestampType()),
+        StructField(_HEADERS, ArrayType(_HEADER)),
+    ]
+)
+"""The columns of a table of records."""
+
+
+def table_schema(*, include_headers: bool) -> StructType:
+    """Return the columns that a query gets which asks for none."""
+    return TABLE if include_headers else StructType([each for each in TABLE if each.name != _HEADERS])
+
+
+def check_schema(schema: StructType) -> StructType:
+    """Return the columns that the user wants. Raises: OptionError for one that there is not."""
+    known = {each.name: each.dataType for each in TABLE}
+    for each in schema:
+        if known.get(each.name) != each.dataType:
+            there_are = ", ".join(f"{column.name} {column.dataType.simpleString()}" for column in TABLE)
+            raise OptionError(
+                f"there is no column {each.name} {each.dataType.simpleString()}; there are {there_are}"
+            )
+    return schema
+
+
+class RowBuilder:
+    """Makes Arrow batches of one partition's records, in the columns of a schema."""
+
+    def __init__(self, schema: StructType, topic: str, partition: int) -> None:
+        self._schema = to_arrow_schema(schema, timezone="UTC")
+        self._topic = _Repeated(topic.encode())
+        self._partition = partition
+        self._makers: list[Callable[[RecordColumns], pa.Array]] = [
+            {
+                "key": lambda columns: _binary(columns.keys),
+                "value": lambda columns: _binary(columns.values),
+                "topic": lambda columns: self._topic.times(len(columns)),
+                "partition": lambda columns: pa.array(np.full(len(columns), self._partition, np.int32)),
+                "offset": lambda columns: pa.array(columns.offsets),
+                "timestamp": _timestamps,
+                _HEADERS: self._headers,
+            }[name]
+            for name in schema.names
+        ]
+
+    def build(self, columns: RecordColumns, end: int) -> pa.RecordBatch:
+        """Return the records below the offset `end`."""
+        batch = pa.RecordBatch.from_arrays([make(columns) for make in self._makers], schema=self._schema)
+        if len(columns) and columns.offsets[-1] >= end:
+            return batch.slice(0, int(np.searchsorted(columns.offsets, end)))
+        return batch
+
+    def _headers(self, columns: RecordColumns) -> pa.Array:
+        kind = self._schema.field(_HEADERS).type
+        names = _binary(columns.header_names).cast(pa.string())
+        pairs = pa.StructArray.from_arrays(
+            [names, _binary(columns.header_values)], fields=list(kind.value_type)
+        )
+        return pa.ListArray.from_arrays(pa.array(columns.header_offsets), pairs, type=kind)
+
+
+def _binary(column: BinaryColumn) -> pa.Array:
+    valid = None if column.valid is None else pa.py_buffer(np.packbits(column.valid, bitorder="little"))
+    buffers = [valid, pa.py_buffer(column.offsets), pa.py_buffer(column.data)]
+    return pa.Array.from_buffers(pa.binary(), len(column), buffers)
+
+
+def _timestamps(columns: RecordColumns) -> pa.Array:
+    times = columns.timestamps_ms
+    missing = times < 0  # -1 is Kafka's word for none.
+    mask = missing if missing.any() else None
+    return pa.array(times * 1000, type=pa.timestamp("us", tz="UTC"), mask=mask)
+
+
+class _Repeated:
+    """A text, as often as it is needed: the longest column so far is kept, and cut."""
+
+    def __init__(self, text: bytes) -> None:
+        self._text = text
+        self._column = pa.array([], pa.string())
+
+    def times(self, count: int) -> pa.Array:
+        if count > len(self._column):
+            offsets = np.arange(0, (count + 1) * len(self._text), len(self._text), dtype=np.int32)[
+                : count + 1
+            ]
+            buffers = [None, pa.py_buffer(offsets), pa.py_buffer(self._text * count)]
+            self._column = pa.Array.from_buffers(pa.string(), count, buffers)
+        return self._column.slice(0, count)

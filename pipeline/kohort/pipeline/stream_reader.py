@@ -1,0 +1,160 @@
+"""A stream of topics: micro-batches of offset ranges, new partitions taken in as they appear."""
+
+from collections.abc import Iterator, Mapping
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from kohort.client import TopicPartition
+from kohort.pipeline.batch_reader import read_range
+from kohort.pipeline.brokers import Brokers
+from kohort.pipeline.errors import DataLossError
+from kohort.pipeline.offsets import Offsets, SparkOffsets, decode_offsets, encode_offsets
+from kohort.pipeline.options import ReadOptions
+from kohort.pipeline.ranges import LogEnds, check_range, chosen_partitions, log_ends, offsets_at, split
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Says how far the topics reach, plans each micro-batch, and reads its ranges.
+
+    Spark pickles it for the tasks: what belongs to the driver alone, its connections, stays behind.
+    """
+
+    def __init__(self, options: ReadOptions, schema: StructType) -> None:
+        self._options = options
+        self._schema = schema
+        self._brokers: Brokers | None = None
+        self._stop_at: Offsets | None = None
+        """With availableNow: where the topics ended when the query began."""
+        self._latest: Offsets = {}
+
+    def __getstate__(self) -> dict[str, object]:
+        """Return what a task needs."""
+        return {"_options": self._options, "_schema": self._schema}
+
+    # The driver
+
+    def initialOffset(self) -> SparkOffsets:
+        """Return where a query without a checkpoint begins. Raises: OptionError, KohortError."""
+        ends = self._ends()
+        return encode_offsets(offsets_at(self._driver(), self._options, self._options.starting, ends))
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Note where the topics end: what comes later is another run's."""
+        self._stop_at = {each: ends.end for each, ends in self._ends().items()}
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """Return what the option says."""
+        most = self._options.max_rows_per_trigger
+        return ReadAllAvailable() if most is None else ReadMaxRows(most)
+
+    def latestOffset(self, start: Mapping[str, Mapping[str, int]], limit: ReadLimit) -> SparkOffsets:
+        """Return where the next micro-batch ends. Raises: DataLossError, KohortError."""
+        begun = decode_offsets(start)
+        if self._stop_at is None:
+            ends = self._ends()
+            self._latest = {each: found.end for each, found in ends.items()}
+        else:
+            self._latest = dict(self._stop_at)
+            fresh = [each for each in self._latest if each not in begun]
+            ends = log_ends(self._driver(), fresh, read_committed=self._options.read_committed)
+        begins = begun | {each: ends[each].start for each in self._latest if each not in begun}
+        self._check_gone(begun)
+        # Where a log was cut, the batch's planning says so; a stream's offsets never go back by themselves.
+        target = {each: max(offset, begins[each]) for each, offset in self._latest.items()}
+        if isinstance(limit, ReadMaxRows):
+            target = limited(begins, target, limit.max_rows)
+        if self._options.fail_on_data_loss:
+            self._check_cut(begun)
+        return encode_offsets(begun | target)
+
+    def reportLatestOffset(self) -> SparkOffsets | None:
+        """Return where the topics ended when it was last looked up, for the query's progress."""
+        return encode_offsets(self._latest) if self._latest else None
+
+    def partitions(
+        self, start: Mapping[str, Mapping[str, int]], end: Mapping[str, Mapping[str, int]]
+    ) -> list[InputPartition]:
+        """Return the ranges of a micro-batch. Raises: DataLossError, KohortError."""
+        options, begins, stops = self._options, decode_offsets(start), decode_offsets(end)
+        wanted = [each for each in sorted(stops) if stops[each] != begins.get(each)]
+        ends = self._ends()
+        planned: list[InputPartition] = []
+        for each in wanted:
+            found = ends.get(each)
+            if found is None:
+                self._lose(f"{each} is gone")
+                continue
+            first = begins.get(each, found.start)
+            if each not in begins and found.start > 0:
+                self._lose(f"{each} is new, and begins at {found.start} already")
+            first, last = check_range(
+                each, first, stops[each], found, fail_on_data_loss=options.fail_on_data_loss
+            )
+            planned += split(each, first, last, options.rows_per_partition)
+        return planned
+
+    def commit(self, end: Mapping[str, Mapping[str, int]]) -> None:
+        """Do nothing: Spark calls it when the next batch is planned, which may never be.
+
+        `kohort.pipeline.ingest` gives the offsets to a group once Spark has committed a batch.
+        """
+
+    def stop(self) -> None:
+        """Close the connections."""
+        if self._brokers is not None:
+            self._brokers.close()
+            self._brokers = None
+
+    def _driver(self) -> Brokers:
+        if self._brokers is None:
+            self._brokers = Brokers(self._options.bootstrap, self._options.timeout_ms)
+        return self._brokers
+
+    def _ends(self) -> dict[TopicPartition, LogEnds]:
+        brokers = self._driver()
+        chosen = chosen_partitions(brokers, self._options.topics)
+        return log_ends(brokers, chosen, read_committed=self._options.read_committed)
+
+    def _check_gone(self, begun: Offsets) -> None:
+        gone = [str(each) for each in begun if each not in self._latest]
+        if gone and self._stop_at is None:
+            self._lose(f"{', '.join(gone)} gone")
+
+    def _check_cut(self, begun: Offsets) -> None:
+        for each, end in self._latest.items():
+            if self._stop_at is None and end < begun.get(each, 0):
+                raise DataLossError(
+                    f"{each} was read up to {begun[each]} and ends at {end} now: the topic was made anew,"
+                    " or its log cut. fail_on_data_loss=false goes on when it is longer again"
+                )
+
+    def _lose(self, what: str) -> None:
+        if self._options.fail_on_data_loss:
+            raise DataLossError(f"{what}. fail_on_data_loss=false reads what is left")
+
+    # The tasks
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the records of one range. Raises: DataLossError, KohortError."""
+        return read_range(self._options, self._schema, partition)
+
+
+def limited(begins: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int], most: int) -> Offsets:
+    """Return ends that are `most` offsets away in all, shared in proportion to what each partition has.
+
+    Every partition with something to read moves on by one at least, so none waits for ever.
+    """
+    waiting = {each: end - begins[each] for each, end in ends.items() if end > begins[each]}
+    total = sum(waiting.values())
+    if total <= most:
+        return dict(ends)
+    taken = {each: max(1, count * most // total) for each, count in waiting.items()}
+    return {each: begins[each] + taken.get(each, 0) for each in ends}
