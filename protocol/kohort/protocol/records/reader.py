@@ -78,12 +78,12 @@ def iterate_records(
     else:
         data = decompress(compression, payload, max_decompressed_bytes)
     try:
-        yield from _iterate_payload(data, header)
+        yield from iterate_payload(data, header)
     except IndexError:
         raise WireError(f"the records of the batch at {header.base_offset} end early") from None
 
 
-def _iterate_payload(data: bytes, header: BatchHeader) -> Iterator[Record]:
+def iterate_payload(data: bytes, header: BatchHeader) -> Iterator[Record]:
     """Yield each record. One byte variable length integers, the usual ones, are read in place.
 
     Raises: WireError, and IndexError where the data ends.
@@ -127,7 +127,7 @@ def _iterate_payload(data: bytes, header: BatchHeader) -> Iterator[Record]:
         if data[position] == 0:
             position += 1
         else:
-            headers, position = _read_headers(data, position)
+            headers, position = read_headers(data, position)
         if position != stop:
             raise WireError(f"a record is {position - stop} bytes longer than it says")
         timestamp = base_timestamp + timestamp_delta if append_timestamp is None else append_timestamp
@@ -136,7 +136,7 @@ def _iterate_payload(data: bytes, header: BatchHeader) -> Iterator[Record]:
         raise WireError(f"{end - position} bytes are left behind the last record of a batch")
 
 
-def _read_headers(data: bytes, position: int) -> tuple[Headers, int]:
+def read_headers(data: bytes, position: int) -> tuple[Headers, int]:
     """Return a record's headers and the position behind them. Raises: WireError, IndexError."""
     count, position = read_varint(data, position)
     if count < 0 or count > len(data) - position:

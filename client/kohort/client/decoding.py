@@ -1,0 +1,241 @@
+"""A batch's records as a list: a consumer's speed hangs on this, so it is written out, not split up.
+
+Nearly all batches have two things in common. Their offsets follow one another, so that the header has told
+them all. And long stretches of records are alike in every length, so that `struct` cuts them out together.
+"""
+
+from collections.abc import Iterable
+from functools import lru_cache
+from itertools import chain, repeat
+from struct import Struct
+from typing import NamedTuple
+
+from kohort.client.values import ConsumerRecord, TopicPartition
+from kohort.protocol.errors import WireError
+from kohort.protocol.records import BatchHeader
+from kohort.protocol.records.reader import iterate_payload, read_headers
+from kohort.protocol.records.varint import read_varint, read_varint_rest
+
+_OFFSET_WIDTHS = ((1, 1 << 6), (2, 1 << 13), (3, 1 << 20), (4, 1 << 27), (5, 1 << 31))
+_RUN_LEAST = 24  # Looking for records that are alike pays from so many on.
+_PATIENCE_MOST = 1 << 12
+_NULL = 1  # The byte of -1.
+_ZIGZAG = tuple((byte >> 1) ^ -(byte & 1) for byte in range(128))
+_BELOW_128 = bytes(range(128))
+
+
+def decode_records(partition: TopicPartition, header: BatchHeader, data: bytes) -> list[ConsumerRecord]:
+    """Return the records of a batch, of which `data` is the plain payload. Raises: WireError.
+
+    A record's own length is passed over: its fields say as much, and together they have to fill the batch.
+    """
+    try:
+        if header.last_offset_delta + 1 == header.record_count and not header.has_log_append_time:
+            return _decode_dense(partition, header, data)
+        topic, number = partition
+        return [
+            ConsumerRecord(topic, number, each.offset, each.timestamp, each.key, each.value, each.headers)
+            for each in iterate_payload(data, header)
+        ]
+    except IndexError:
+        raise WireError(f"the records of the batch at {header.base_offset} end early") from None
+
+
+def _decode_dense(partition: TopicPartition, header: BatchHeader, data: bytes) -> list[ConsumerRecord]:
+    """Return the records, whose offsets follow one another. Raises: WireError, IndexError."""
+    cursor = _Cursor(partition, data, header.base_timestamp)
+    base_offset, lowest, patience = header.base_offset, 0, _RUN_LEAST
+    for width, above in _OFFSET_WIDTHS:
+        highest = min(above, header.record_count)
+        while lowest < highest:
+            if highest - lowest >= _RUN_LEAST:
+                run = _find_run(data, cursor.position, width, highest - lowest)
+                if run is not None:
+                    cursor.cut_out(run, base_offset + lowest)
+                    lowest += run.length
+                    patience = _RUN_LEAST
+                    continue
+                patience = min(2 * patience, _PATIENCE_MOST)
+            offsets = range(base_offset + lowest, base_offset + min(highest, lowest + patience))
+            cursor.read_each(offsets, width)
+            lowest += len(offsets)
+    if cursor.position != len(data):
+        raise WireError(f"the batch at {base_offset} is not as long as its records")
+    return cursor.records
+
+
+class _Shape(NamedTuple):
+    """Where the parts of a record lie, counted from its first byte; sizes below zero are null."""
+
+    step: int
+    timestamp_at: int
+    timestamp_width: int
+    key_at: int
+    key_size: int
+    value_at: int
+    value_size: int
+    same: tuple[int, ...]  # The bytes that have to be alike: lengths, and no headers.
+
+
+class _Run(NamedTuple):
+    """So many records of one shape."""
+
+    shape: _Shape
+    length: int
+
+
+class _Cursor:
+    """The records of a batch so far, and the position behind the last."""
+
+    __slots__ = ("_base_timestamp", "_data", "_number", "_topic", "position", "records")
+
+    def __init__(self, partition: TopicPartition, data: bytes, base_timestamp: int) -> None:
+        self.records: list[ConsumerRecord] = []
+        self.position = 0
+        self._topic, self._number = partition
+        self._data = data
+        self._base_timestamp = base_timestamp
+
+    def read_each(self, offsets: Iterable[int], offset_width: int) -> None:
+        """Add a record for each offset, which takes so many bytes. Raises: WireError, IndexError.
+
+        Numbers of one byte are read in place, and where they are likely of two bytes as well.
+        """
+        topic, number, data = self._topic, self._number, self._data
+        position, base_timestamp = self.position, self._base_timestamp
+        append, record_type = self.records.append, ConsumerRecord
+        for offset in offsets:
+            if data[position] < 128:  # The length, and behind it the attributes, which are unused.
+                position += 2
+            elif data[position + 1] < 128:
+                position += 3
+            else:
+                position = read_varint(data, position)[1] + 1
+            timestamp, byte = base_timestamp, data[position]
+            position += 1
+            if byte >= 128:
+                delta, position = read_varint_rest(data, position, byte)
+                timestamp += delta
+            elif byte:
+                timestamp += byte >> 1 ^ -(byte & 1)
+            position += offset_width
+            key, byte = None, data[position]
+            position += 1
+            if byte != _NULL:
+                if byte < 128:
+                    size = byte >> 1
+                else:
+                    size, position = read_varint_rest(data, position, byte)
+                key = data[position : position + size]
+                position += size
+            value, byte = None, data[position]
+            position += 1
+            if byte != _NULL:
+                if byte < 128:
+                    size = byte >> 1
+                elif (second := data[position]) < 128:
+                    size = (byte & 127 | second << 7) >> 1
+                    position += 1
+                else:
+                    size, position = read_varint_rest(data, position, byte)
+                value = data[position : position + size]
+                position += size
+            if data[position]:
+                headers, position = read_headers(data, position)
+                append(record_type(topic, number, offset, timestamp, key, value, headers))
+            else:
+                position += 1
+                append(record_type(topic, number, offset, timestamp, key, value))
+        self.position = position
+
+    def cut_out(self, run: _Run, offset: int) -> None:
+        """Add the records of a run, the first with this offset."""
+        shape = run.shape
+        stop = self.position + shape.step * run.length
+        part = memoryview(self._data)[self.position : stop]
+        self.records += map(
+            ConsumerRecord,
+            repeat(self._topic),
+            repeat(self._number),
+            range(offset, offset + run.length),
+            self._timestamps(shape, stop),
+            _column(part, shape.step, shape.key_at, shape.key_size),
+            _column(part, shape.step, shape.value_at, shape.value_size),
+        )
+        self.position = stop
+
+    def _timestamps(self, shape: _Shape, stop: int) -> Iterable[int]:
+        data, at, base = self._data, self.position + shape.timestamp_at, self._base_timestamp
+        low = data[at : stop : shape.step]
+        if shape.timestamp_width == 2:
+            high = data[at + 1 : stop : shape.step]
+            zigzags = (first & 127 | second << 7 for first, second in zip(low, high, strict=True))
+            return [base + (each >> 1 ^ -(each & 1)) for each in zigzags]
+        if low.count(0) == len(low):
+            return repeat(base)
+        return [base + _ZIGZAG[each] for each in low]
+
+
+def _column(part: memoryview, step: int, at: int, size: int) -> Iterable[bytes | None]:
+    if size < 0:
+        return repeat(None)
+    return chain.from_iterable(_cutter(step, at, size).iter_unpack(part))
+
+
+@lru_cache(maxsize=1024)
+def _cutter(step: int, at: int, size: int) -> Struct:
+    return Struct(f"{at}x{size}s{step - at - size}x")
+
+
+def _find_run(data: bytes, position: int, offset_width: int, most: int) -> _Run | None:
+    """Return the shape of the record at `position` and how many from there on have it; None for few.
+
+    A record begins where the one before ends, so as long as all lengths are the same bytes in the same
+    places, the next record lies as far on again. Raises: WireError, IndexError.
+    """
+    shape = _shape(data, position, offset_width)
+    if shape is None:
+        return None
+    step = shape.step
+    count = min(most, (len(data) - position) // step)
+    for place in shape.same:
+        if count < _RUN_LEAST:
+            return None
+        column = data[position + place : position + step * count : step]
+        count -= len(column.lstrip(column[:1]))
+    at = position + shape.timestamp_at
+    column = data[at : position + step * count : step]
+    if shape.timestamp_width == 1:
+        if not column.isascii():
+            count -= len(column.lstrip(_BELOW_128))
+    elif min(column, default=0) < 128 or not data[at + 1 : position + step * count : step].isascii():
+        return None
+    return _Run(shape, count) if count >= _RUN_LEAST else None
+
+
+def _shape(data: bytes, position: int, offset_width: int) -> _Shape | None:
+    """Return the shape of the record at `position`, None for one that is not common."""
+    size, begin = read_varint(data, position)
+    step = begin + size - position
+    at = begin + 1 - position
+    width = 1 if data[begin + 1] < 128 else 2
+    if width == 2 and data[begin + 2] >= 128:
+        return None
+    key_size, key_at = read_varint(data, begin + 1 + width + offset_width)
+    key_length_at = begin + 1 + width + offset_width
+    value_length_at = key_at + max(key_size, 0)
+    value_size, value_at = read_varint(data, value_length_at)
+    end = value_at + max(value_size, 0)
+    if size < 0 or end + 1 - position != step or data[end]:
+        return None
+    same = (*range(position, begin), *range(key_length_at, key_at), *range(value_length_at, value_at), end)
+    return _Shape(
+        step,
+        at,
+        width,
+        key_at - position,
+        key_size,
+        value_at - position,
+        value_size,
+        tuple(place - position for place in same),
+    )

@@ -1,0 +1,124 @@
+"""Lists of records beside what the plain decoder reads of the same bytes."""
+
+from contextlib import suppress
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kohort.client.decoding import decode_records
+from kohort.client.values import ConsumerRecord, TopicPartition
+from kohort.protocol.errors import WireError
+from kohort.protocol.records import (
+    HEADER_BYTES,
+    RecordFields,
+    batch_crc,
+    build_batch,
+    iterate_records,
+    plain_payload,
+    read_header,
+    rewrite_batch,
+    scan_records,
+)
+
+PARTITION = TopicPartition("t", 3)
+
+names = st.text(max_size=8)
+headers = st.lists(st.tuples(names, st.none() | st.binary(max_size=20)), max_size=3).map(tuple)
+sizes = st.sampled_from([0, 1, 5, 63, 64, 200, 9000])
+contents = st.none() | st.binary(max_size=70) | sizes.map(lambda size: b"x" * size)
+times = st.integers(0, 2**45) | st.integers(1000, 1100)
+fields = st.tuples(times, contents, contents, st.just(()) | headers)
+
+
+def listed(batch: bytes) -> list[ConsumerRecord]:
+    return decode_records(PARTITION, read_header(batch), batch[HEADER_BYTES:])
+
+
+def plain(batch: bytes) -> list[ConsumerRecord]:
+    return [
+        ConsumerRecord("t", 3, each.offset, each.timestamp, each.key, each.value, each.headers)
+        for each in iterate_records(batch)
+    ]
+
+
+@given(st.lists(fields, min_size=1, max_size=30), st.integers(0, 2**62))
+@settings(max_examples=200, deadline=None)
+def test_a_list_holds_what_the_plain_decoder_reads(records: list[RecordFields], base_offset: int) -> None:
+    batch = build_batch(records, base_offset=base_offset)
+    assert listed(batch) == plain(batch)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(1, 300),
+            st.none() | st.integers(0, 70),
+            st.none() | st.integers(0, 130),
+            st.sampled_from([0, 1, 3, 40, 200, 9000]),
+            st.booleans(),
+        ),
+        min_size=1,
+        max_size=6,
+    ),
+    st.sampled_from([0, 500, 9000, 2**40]),
+)
+@settings(max_examples=300, deadline=None)
+def test_runs_of_records_that_are_alike_begin_and_end_anywhere(
+    runs: list[tuple[int, int | None, int | None, int, bool]], first_ms: int
+) -> None:
+    records: list[RecordFields] = [(first_ms, None, None, ())]
+    for count, key_size, value_size, step_ms, has_headers in runs:
+        key = None if key_size is None else b"k" * key_size
+        value = None if value_size is None else b"v" * value_size
+        headers = (("h", b"1"),) if has_headers else ()
+        records += [(first_ms + place * step_ms, key, value, headers) for place in range(count)]
+    batch = build_batch(records, base_offset=5)
+    assert listed(batch) == plain(batch)
+
+
+def test_a_timestamp_before_the_first_one_is_read_within_a_run() -> None:
+    batch = build_batch([(1000 - place % 3, b"key", b"value", ()) for place in range(200)])
+    assert [each.timestamp_ms for each in listed(batch)] == [1000 - place % 3 for place in range(200)]
+
+
+def test_a_long_batch_of_records_of_all_sizes() -> None:
+    records = [(place * 7, b"%d" % place, b"v" * (place * 37 % 211), ()) for place in range(10_000)]
+    batch = build_batch(records)
+    assert listed(batch) == plain(batch)
+
+
+@given(st.lists(fields, min_size=1, max_size=12), st.data())
+@settings(max_examples=100, deadline=None)
+def test_compaction_leaves_gaps(records: list[RecordFields], data: st.DataObject) -> None:
+    batch = build_batch(records, base_offset=10)
+    header, payload = read_header(batch), plain_payload(batch, read_header(batch))
+    kept = [each for each in scan_records(payload, header) if data.draw(st.booleans())]
+    if kept:
+        compacted = rewrite_batch(header, payload, kept, None)
+        assert listed(compacted) == plain(compacted)
+
+
+def test_log_append_time_is_every_records_time() -> None:
+    batch = bytearray(build_batch([(1000 + place, None, b"v", ()) for place in range(50)]))
+    batch[22] |= 8
+    batch[17:21] = batch_crc(batch).to_bytes(4, "big")
+    assert {each.timestamp_ms for each in listed(bytes(batch))} == {1049}
+
+
+@given(
+    st.lists(fields, min_size=1, max_size=4) | st.just([(5, b"key", b"value", ())] * 100),
+    st.lists(st.tuples(st.integers(0, 3000), st.integers(0, 255)), max_size=6),
+    st.integers(0, 3000),
+    st.booleans(),
+)
+@settings(max_examples=500, deadline=None)
+def test_damaged_bytes_raise_wire_errors_alone(
+    records: list[RecordFields], changes: list[tuple[int, int]], cut: int, cuts: bool
+) -> None:
+    batch = bytearray(build_batch(records))
+    payload = batch[HEADER_BYTES:]
+    for place, byte in changes:
+        payload[place % len(payload)] = byte
+    data = bytes(payload[: cut % len(payload)] if cuts else payload)
+    with suppress(WireError):
+        assert len(decode_records(PARTITION, read_header(batch), data)) == len(records)
