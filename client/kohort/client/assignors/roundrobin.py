@@ -1,9 +1,16 @@
 """Round robin: all partitions of all topics dealt out one by one."""
 
+from bisect import bisect_left
 from collections.abc import Mapping
-from itertools import cycle
 
-from kohort.client.assignors.subscription import Assignment, Subscription, collect, member_order
+from kohort.client.assignors.subscription import (
+    Assignment,
+    Partition,
+    Subscription,
+    collect,
+    member_order,
+    subscribed_topics,
+)
 
 
 def assign_roundrobin(
@@ -13,11 +20,18 @@ def assign_roundrobin(
 
     Source: RoundRobinAssignor.
     """
-    dealt: dict[str, list[tuple[str, int]]] = {member_id: [] for member_id in subscriptions}
-    wanted = {member_id: frozenset(each.topics) for member_id, each in subscriptions.items()}
-    turn = cycle(member_order(subscriptions))
-    for topic in sorted(frozenset().union(*wanted.values())):
-        for partition in range(partition_counts.get(topic, 0)):
-            member_id = next(each for each in turn if topic in wanted[each])
-            dealt[member_id].append((topic, partition))
+    order = member_order(subscriptions)
+    seats: dict[str, list[int]] = {}
+    for seat, member_id in enumerate(order):
+        for topic in subscriptions[member_id].topics:
+            seats.setdefault(topic, []).append(seat)
+    dealt: dict[str, list[Partition]] = {member_id: [] for member_id in subscriptions}
+    turn = 0
+    for topic, count in subscribed_topics(subscriptions, partition_counts).items():
+        taking = seats[topic]
+        first = bisect_left(taking, turn)
+        for partition in range(count):
+            seat = taking[(first + partition) % len(taking)]
+            dealt[order[seat]].append((topic, partition))
+            turn = seat + 1
     return collect(dealt)

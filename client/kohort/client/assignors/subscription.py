@@ -1,15 +1,23 @@
 """What an assignor is given and what it returns."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
 
 import msgspec
+
+from kohort.client.assignors.java_order import java_string_order
 
 Owned = Mapping[str, tuple[int, ...]]
 """Partitions by topic."""
 
 Assignment = dict[str, dict[str, tuple[int, ...]]]
 """Partitions by topic, by member id; every member is there, also those with nothing."""
+
+Partition = tuple[str, int]
+"""A topic and the number of one of its partitions."""
+
+Racks = Mapping[str, tuple[frozenset[str], ...]]
+"""By topic and partition, the racks that hold a replica."""
 
 
 class Subscription(msgspec.Struct, frozen=True):
@@ -42,6 +50,35 @@ class Assignor:
     user_data: Callable[[Owned, int], bytes | None] | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class TopicCounts(Mapping[str, int]):
+    """How many partitions each topic has, and, for assignors that ask, where their replicas are."""
+
+    counts: Mapping[str, int]
+    racks: Racks = field(default_factory=dict)
+
+    def __getitem__(self, topic: str) -> int:
+        return self.counts[topic]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.counts)
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+
+def only_topics(partition_counts: Mapping[str, int], topics: Collection[str]) -> Mapping[str, int]:
+    """Return the counts, and the racks if they are known, of these topics."""
+    counts = {topic: partition_counts[topic] for topic in topics if topic in partition_counts}
+    racks = racks_of(partition_counts)
+    return TopicCounts(counts, {topic: racks[topic] for topic in counts if topic in racks})
+
+
+def racks_of(partition_counts: Mapping[str, int]) -> Racks:
+    """Return the racks of each partition's replicas, nothing where only counts were given."""
+    return partition_counts.racks if isinstance(partition_counts, TopicCounts) else {}
+
+
 def member_order(subscriptions: Mapping[str, Subscription]) -> list[str]:
     """Return the member ids in Kafka's order: static members by instance id, then the rest by id.
 
@@ -49,14 +86,22 @@ def member_order(subscriptions: Mapping[str, Subscription]) -> list[str]:
     Source: AbstractPartitionAssignor.MemberInfo.
     """
 
-    def rank(member_id: str) -> tuple[bool, str]:
+    def rank(member_id: str) -> tuple[bool, bytes]:
         instance_id = subscriptions[member_id].group_instance_id
-        return (instance_id is None, member_id if instance_id is None else instance_id)
+        return (instance_id is None, java_string_order(member_id if instance_id is None else instance_id))
 
     return sorted(subscriptions, key=rank)
 
 
-def collect(members: Mapping[str, list[tuple[str, int]]]) -> Assignment:
+def subscribed_topics(
+    subscriptions: Mapping[str, Subscription], partition_counts: Mapping[str, int]
+) -> dict[str, int]:
+    """Return the number of partitions of each topic that exists and that somebody wants, by name."""
+    wanted = frozenset(topic for each in subscriptions.values() for topic in each.topics)
+    return {topic: partition_counts[topic] for topic in sorted(wanted) if partition_counts.get(topic)}
+
+
+def collect(members: Mapping[str, Collection[Partition]]) -> Assignment:
     """Return the assignment with each member's partitions by topic, in order."""
     assignment: Assignment = {}
     for member_id, partitions in members.items():
