@@ -4,6 +4,7 @@ from uuid import UUID
 
 import msgspec
 
+from kohort.client.assignors import TopicCounts
 from kohort.client.values import Node, PartitionInfo
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages import MetadataResponse, MetadataResponseTopic
@@ -36,9 +37,18 @@ class Metadata:
             return False
         return asked is None or (topics is not None and asked.issuperset(topics))
 
-    def partition_counts(self) -> dict[str, int]:
-        """Return how many partitions each usable topic has."""
-        return {name: len(each.partitions) for name, each in self.topics.items() if not each.error}
+    def partition_counts(self) -> TopicCounts:
+        """Return how many partitions each usable topic has, and in which racks their replicas stand."""
+        usable = {name: each.partitions.values() for name, each in self.topics.items() if not each.error}
+        counts = {name: len(partitions) for name, partitions in usable.items()}
+        if not any(each.rack for each in self.nodes.values()):
+            return TopicCounts(counts)
+        racks = {name: tuple(map(self._racks, partitions)) for name, partitions in usable.items()}
+        return TopicCounts(counts, racks)
+
+    def _racks(self, partition: PartitionInfo) -> frozenset[str]:
+        nodes = (self.nodes.get(node_id) for node_id in partition.replicas)
+        return frozenset(node.rack for node in nodes if node is not None and node.rack)
 
     def update(self, response: MetadataResponse, topics: tuple[str, ...] | None, asked_ms: int) -> None:
         """Take in an answer about `topics`, which was asked for at `asked_ms`."""

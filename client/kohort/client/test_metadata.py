@@ -1,0 +1,39 @@
+from kohort.client.assignors import TopicCounts
+from kohort.client.metadata import Metadata
+from kohort.protocol.messages import (
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+
+
+def known(*racks: str | None) -> Metadata:
+    """What a client knows of a topic whose partitions have two neighbouring brokers as replicas."""
+    brokers = tuple(
+        MetadataResponseBroker(node_id=each, host="h", port=9092, rack=rack)
+        for each, rack in enumerate(racks)
+    )
+    partitions = tuple(
+        MetadataResponsePartition(partition_index=each, replica_nodes=(each, each + 1))
+        for each in range(len(racks))
+    )
+    topic = MetadataResponseTopic(name="t", partitions=partitions)
+    metadata = Metadata()
+    metadata.update(MetadataResponse(brokers=brokers, topics=(topic,)), ("t",), asked_ms=1)
+    return metadata
+
+
+def test_partitions_know_the_racks_of_their_replicas() -> None:
+    racks = (frozenset({"a", "b"}), frozenset("b"))
+    assert known("a", "b").partition_counts() == TopicCounts({"t": 2}, {"t": racks}), (
+        "there is no third broker"
+    )
+
+
+def test_brokers_without_racks_give_counts_alone() -> None:
+    assert known(None, None, None).partition_counts() == TopicCounts({"t": 3})
+
+
+def test_a_broker_without_a_rack_among_others_adds_none() -> None:
+    assert known("a", None).partition_counts().racks == {"t": (frozenset("a"), frozenset())}
