@@ -15,10 +15,16 @@ def known(*racks: str | None) -> Metadata:
         for each, rack in enumerate(racks)
     )
     partitions = tuple(
-        MetadataResponsePartition(partition_index=each, replica_nodes=(each, each + 1))
+        MetadataResponsePartition(
+            error_code=0,
+            partition_index=each,
+            leader_id=each,
+            replica_nodes=(each, each + 1),
+            isr_nodes=(each,),
+        )
         for each in range(len(racks))
     )
-    topic = MetadataResponseTopic(name="t", partitions=partitions)
+    topic = MetadataResponseTopic(error_code=0, name="t", partitions=partitions)
     metadata = Metadata()
     metadata.update(MetadataResponse(brokers=brokers, topics=(topic,)), ("t",), asked_ms=1)
     return metadata

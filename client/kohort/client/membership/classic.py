@@ -12,7 +12,7 @@ AbstractCoordinator.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from kohort.client.assignors import Assignor, Owned, Subscription
+from kohort.client.assignors import Assignor, Owned, Subscription, only_topics
 from kohort.client.errors import BrokerError, ConfigurationError, KohortError
 from kohort.client.membership import wire
 from kohort.client.membership.ownership import Handover, Ownership, of_other_topics
@@ -390,7 +390,7 @@ class Membership:
             self.state = State.ASSIGNING
 
     def _counts_of(self, partition_counts: Mapping[str, int]) -> Mapping[str, int]:
-        return {topic: partition_counts[topic] for topic in self._group_topics if topic in partition_counts}
+        return only_topics(partition_counts, self._group_topics)
 
     def _sync(self) -> Send:
         request = SyncGroupRequest(
