@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from kohort.pipeline.ingest.job import Ingest, Summary, ingest
     from kohort.pipeline.ingest.manifest import ManifestError
     from kohort.pipeline.ingest.reconciling import reconcile
-    from kohort.pipeline.ingest.sink import CheckpointLostError, DataLossError
+    from kohort.pipeline.ingest.sink import CheckpointLostError
     from kohort.pipeline.ingest.table import read_manifest
 
 _HOME = {
@@ -17,7 +17,7 @@ _HOME = {
     "job": "Ingest Summary ingest",
     "manifest": "ManifestError",
     "reconciling": "reconcile",
-    "sink": "CheckpointLostError DataLossError",
+    "sink": "CheckpointLostError",
     "table": "read_manifest",
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names.split()}
@@ -26,7 +26,6 @@ __all__ = [
     "CheckpointError",
     "CheckpointLostError",
     "Comparison",
-    "DataLossError",
     "GroupAheadError",
     "GroupBusyError",
     "Ingest",

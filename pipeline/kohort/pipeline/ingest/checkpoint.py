@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kohort.client import TopicPartition
+from kohort.pipeline.errors import PipelineError
 from kohort.pipeline.ingest.folder import Folder
 
 Offsets = Mapping[TopicPartition, int]
@@ -24,7 +25,7 @@ VERSIONS = ("v1", "v2")
 COMMIT_VERSIONS = ("v1", "v2", "v3")
 
 
-class CheckpointError(Exception):
+class CheckpointError(PipelineError):
     """A checkpoint that cannot be read: damaged, of another Spark, or not of a topic."""
 
 

@@ -10,14 +10,15 @@ from dataclasses import dataclass
 from enum import Enum
 
 from kohort.client import TopicPartition
+from kohort.pipeline.errors import PipelineError
 from kohort.pipeline.ingest.checkpoint import Offsets
 
 
-class GroupBusyError(Exception):
+class GroupBusyError(PipelineError):
     """The group has live members: they commit for it, and nobody else may."""
 
 
-class GroupAheadError(Exception):
+class GroupAheadError(PipelineError):
     """The group has committed more than Spark has: somebody else has, or the checkpoint is an older one."""
 
 

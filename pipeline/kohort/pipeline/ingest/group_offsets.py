@@ -36,15 +36,15 @@ class GroupOffsets(Protocol):
 
 
 class BrokerGroup:
-    """A group on a broker; a context manager. Each call tries for `attempt_ms` at most."""
+    """A group on a broker; a context manager. Each call tries for ATTEMPT_MS at most."""
 
-    def __init__(self, group_id: str, bootstrap: str, attempt_ms: int = ATTEMPT_MS) -> None:
+    def __init__(self, group_id: str, bootstrap: str) -> None:
         self.group_id = group_id
         self._admin = Admin(
             bootstrap_servers=bootstrap,
             client_id="kohort-spark",
-            default_api_timeout_ms=attempt_ms,
-            request_timeout_ms=attempt_ms,
+            default_api_timeout_ms=ATTEMPT_MS,
+            request_timeout_ms=ATTEMPT_MS,
         )
 
     def __enter__(self) -> Self:

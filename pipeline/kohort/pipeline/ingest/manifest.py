@@ -14,6 +14,7 @@ from typing import TypeVar
 import msgspec
 
 from kohort.client import TopicPartition
+from kohort.pipeline.errors import PipelineError
 from kohort.pipeline.ingest.checkpoint import Offsets
 from kohort.pipeline.ingest.folder import Folder
 
@@ -27,7 +28,7 @@ READ_ATTEMPTS = 5
 Kind = TypeVar("Kind", "Change", "Whole")
 
 
-class ManifestError(Exception):
+class ManifestError(PipelineError):
     """A manifest that is damaged, or that another writer has changed meanwhile."""
 
 

@@ -13,6 +13,7 @@ from pyspark.sql import Observation
 from pyspark.sql import functions as F
 
 from kohort.client import TopicPartition
+from kohort.pipeline.errors import DataLossError, PipelineError
 from kohort.pipeline.ingest.checkpoint import Checkpoint, Offsets
 from kohort.pipeline.ingest.manifest import DATA, Entry, Manifest, ManifestLog, nested
 from kohort.pipeline.ingest.table import FILE_ENDING
@@ -23,11 +24,7 @@ if TYPE_CHECKING:
 PLACE = ("topic", "partition", "offset")
 
 
-class DataLossError(Exception):
-    """Records between what is in the table and where the stream goes on are not to be had."""
-
-
-class CheckpointLostError(Exception):
+class CheckpointLostError(PipelineError):
     """The table has batches of another query: the checkpoint that belongs to it is lost, or not this one."""
 
 
