@@ -26,6 +26,7 @@ from kohort.protocol.schema import Message
 from tests.simulation.network import Sent
 
 NOBODY = -1
+LIVES = (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS)
 OUT = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID)
 
 Key = tuple[str, str, int]
@@ -68,6 +69,19 @@ class Books:
         self._synced: dict[str, int] = {}  # The newest generation that was handed out, by group.
         self._owners: dict[tuple[str, int], dict[tuple[str, int], str]] = {}
         self._parts: dict[tuple[str, int, str], bytes] = {}
+        self._places: dict[str, int] = {}  # The shard by group id.
+        self._askers: dict[type[Message], Callable[..., None]] = {
+            HeartbeatRequest: self._heartbeat_asked,
+            OffsetCommitRequest: self._commit_asked,
+            OffsetFetchRequest: self._fetch_asked,
+        }
+        self._checks: dict[type[Message], Callable[..., None]] = {
+            HeartbeatResponse: self._beaten,
+            JoinGroupResponse: self._joined,
+            SyncGroupResponse: self._synced_answer,
+            OffsetCommitResponse: self._committed,
+            OffsetFetchResponse: self._fetched,
+        }
 
     def expect(self, rule: str, holds: bool, detail: Callable[[], str]) -> None:
         """Count that `rule` was looked at. Raises: Violation where it does not hold."""
@@ -79,20 +93,26 @@ class Books:
 
     def asked(self, sent: Sent, groups: GroupOf) -> None:
         """A request reaches its handler: note what its answer may be."""
-        message = sent.message
         self._order += 1
         sent.order = self._order
-        if isinstance(message, HeartbeatRequest):
-            group = groups(message.group_id)
-            sent.allowed = group is None or _is_current(group, message.member_id, message.generation_id)
-        elif isinstance(message, OffsetCommitRequest):
-            sent.allowed = self._may_commit(message, groups(message.group_id))
-            for key, token, _ in _writes(message):
-                self._kept.setdefault(key, Kept()).orders[token] = sent.order
-        elif isinstance(message, OffsetFetchRequest):
-            self._floors[sent] = {
-                key: self._kept[key].promised for key in _wanted(message) if key in self._kept
-            }
+        take = self._askers.get(type(sent.message))
+        if take is not None:
+            take(sent, sent.message, groups)
+
+    def _heartbeat_asked(self, sent: Sent, message: HeartbeatRequest, groups: GroupOf) -> None:
+        group = groups(message.group_id)
+        sent.allowed = group is None or _is_current(group, message.member_id, message.generation_id)
+
+    def _commit_asked(self, sent: Sent, message: OffsetCommitRequest, groups: GroupOf) -> None:
+        sent.allowed = self._may_commit(message, groups(message.group_id))
+        for key, token, _ in _writes(message):
+            kept = self._kept.get(key)
+            if kept is None:
+                kept = self._kept[key] = Kept()
+            kept.orders[token] = sent.order
+
+    def _fetch_asked(self, sent: Sent, message: OffsetFetchRequest, _groups: GroupOf) -> None:
+        self._floors[sent] = {key: self._kept[key].promised for key in _wanted(message) if key in self._kept}
 
     def _may_commit(self, message: OffsetCommitRequest, group: Group | None) -> bool:
         generation_id = message.generation_id_or_member_epoch
@@ -110,24 +130,24 @@ class Books:
 
     def answered(self, sent: Sent, message: Message) -> None:
         """An answer goes out: check it against what was asked, and note what it promises."""
+        self._note(f"{sent.client_id} {sent.api.name} {sent.correlation_id} {_code(message)}")
         self.expect("every request is answered at most once", sent.reply is None, lambda: f"{sent.message}")
-        match message:
-            case HeartbeatResponse():
-                asked = sent.message
-                assert isinstance(asked, HeartbeatRequest)
-                alive = message.error_code in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS)
-                rule = "only members of this generation live"
-                self.expect(rule, sent.allowed or not alive, lambda: f"{asked}")
-                self._note_gone(asked.group_id, asked.member_id, message.error_code)
-            case JoinGroupResponse() if message.members:
-                rule = "only the leader is told who else is in"
-                self.expect(rule, message.leader == message.member_id, lambda: f"{message}")
-            case SyncGroupResponse():
-                self._synced_answer(sent, message)
-            case OffsetCommitResponse():
-                self._committed(sent, message)
-            case OffsetFetchResponse():
-                self._fetched(sent, message)
+        check = self._checks.get(type(message))
+        if check is not None:
+            check(sent, message)
+
+    def _beaten(self, sent: Sent, message: HeartbeatResponse) -> None:
+        asked = sent.message
+        assert isinstance(asked, HeartbeatRequest)
+        code = message.error_code
+        alive = code in LIVES
+        self.expect("only members of this generation live", sent.allowed or not alive, lambda: f"{asked}")
+        self._note_gone(asked.group_id, asked.member_id, code)
+
+    def _joined(self, sent: Sent, message: JoinGroupResponse) -> None:
+        if message.members:
+            rule = "only the leader is told who else is in"
+            self.expect(rule, message.leader == message.member_id, lambda: f"{message}")
 
     def _note_gone(self, group_id: str, member_id: str, code: int) -> None:
         if code in OUT:
@@ -211,7 +231,15 @@ class Books:
         self.expect(rule, order >= floor, lambda: f"{key}: found {token!r} ({order}), promised {floor}")
 
     def _shard_of(self, group_id: str) -> int:
-        return coordinator_partition(group_id, self._shards)
+        place = self._places.get(group_id)
+        if place is None:
+            place = self._places[group_id] = coordinator_partition(group_id, self._shards)
+        return place
+
+
+def _code(message: Message) -> int | None:
+    """Return the error code of an answer that has one as a whole."""
+    return getattr(message, "error_code", None)
 
 
 def _is_current(group: Group, member_id: str, generation_id: int) -> bool:

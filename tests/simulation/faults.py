@@ -85,6 +85,8 @@ class Faults:
             ("broker is killed inside a flush", 2, self._kill_inside_flush),
             ("power fails", 2, self._cut_power),
             ("power fails inside a flush", 2, self._cut_inside_flush),
+            ("broker is killed while a thread writes", 1, self._kill_inside_work),
+            ("power fails while a thread writes", 2, self._cut_inside_work),
             ("broker restarts cleanly", 1, self._restart_broker),
             ("power fails while the broker stops", 1, self._cut_while_stopping),
             ("sync fails and loses data", 3, self._fail_sync),
@@ -106,6 +108,7 @@ class Faults:
             stray.kill()
         if self._stage.server is not None:
             self._stage.server.dies_inside_flush = None
+            self._stage.server.dies_inside_work = None
 
     def _next(self) -> None:
         delay_ms = 1 + int(self._random.expovariate(1 / MEAN_INTERVAL_MS))
@@ -248,6 +251,22 @@ class Faults:
         if server is None or server.dies_inside_flush is not None:
             return False
         server.dies_inside_flush = lambda before: end(
+            self._random.randint(before, self._stage.disk.operations)
+        )
+        return True
+
+    def _kill_inside_work(self) -> bool:
+        return self._inside_work(self._stage.kill_broker)
+
+    def _cut_inside_work(self) -> bool:
+        return self._inside_work(self._stage.cut_power)
+
+    def _inside_work(self, end: Callable[[int], None]) -> bool:
+        """Let the broker die inside its next compaction, checkpoint, opening or removal of files."""
+        server = self._stage.server
+        if server is None or server.dies_inside_work is not None:
+            return False
+        server.dies_inside_work = lambda before: end(
             self._random.randint(before, self._stage.disk.operations)
         )
         return True

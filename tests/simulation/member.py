@@ -37,7 +37,7 @@ from kohort.protocol.messages import (
     SyncGroupRequest,
     SyncGroupResponse,
 )
-from kohort.protocol.registry import BY_NAME
+from kohort.protocol.registry import BY_NAME, Api
 from kohort.protocol.schema import Message
 from tests.simulation.network import Host, Link
 from tests.simulation.schedule import Action, Schedule
@@ -94,6 +94,7 @@ class Member:
     """One process. Its group's requests go over one connection, offsets over another."""
 
     def __init__(self, world: Around, name: str, plan: Plan, instance: str | None, version: int) -> None:
+        """Begin a process whose JoinGroup is of that version."""
         self.world = world
         self.name = name
         self.plan = plan
@@ -102,7 +103,12 @@ class Member:
         self.positions: dict[tuple[str, int], int] = {}
         self.committed = 0
         self._schedule = world.schedule
-        self._version = version  # Of JoinGroup: a client of its time.
+        self._versions: dict[type[Message], tuple[Api, int]] = {  # Those of a client of its time.
+            HeartbeatRequest: (HEARTBEAT, 4 if version >= 5 else 2),
+            JoinGroupRequest: (JOIN, version),
+            SyncGroupRequest: (SYNC, 5 if version >= 7 else 3),
+            LeaveGroupRequest: (LEAVE, 5),
+        }
         self._link: Link | None = None
         self._data: Link | None = None
         self._busy: object | None = None  # What is awaited; a token, so that a late one is known as late.
@@ -275,16 +281,7 @@ class Member:
             self._failed(NetworkError("the connection is gone"))
             return
         request = send.request
-        api, version = HEARTBEAT, 4
-        if isinstance(request, JoinGroupRequest):
-            api, version = JOIN, self._version
-        elif isinstance(request, SyncGroupRequest):
-            api, version = SYNC, 5 if self._version >= 7 else 3
-        elif isinstance(request, LeaveGroupRequest):
-            api, version = LEAVE, 5
-        elif self._version < 5:
-            version = 2
-        assert isinstance(request, HeartbeatRequest) or api is not HEARTBEAT
+        api, version = self._versions[type(request)]
         self._busy = busy = object()
         self._timeout_ms = self._schedule.time_ms + send.timeout_ms
         self._watch_timeout()

@@ -146,6 +146,8 @@ class Link:
     def complete(self, request: Request, message: Message) -> None:
         """Take an answer, and send it when all before it have been."""
         assert isinstance(request, Sent)
+        if not self._server.alive:
+            return  # It has died in the middle of this round.
         self._server.answered(request, message)
         request.reply = message
         pending = self.pending

@@ -5,6 +5,7 @@ Nothing in here waits. The next entry of the heap is taken, the clock jumps to i
 
 import heapq
 from collections.abc import Callable, Coroutine, Generator
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, Protocol, TypeVar
 
@@ -96,6 +97,10 @@ class Process(Protocol):
         """Run `action` later, unless the process has died by then."""
         ...
 
+    def working(self, function: Callable[[], T]) -> T:
+        """Return what the function does; the process may die in the middle of its writes."""
+        ...
+
 
 class VirtualWorker:
     """A pool of one thread: work is done later, one after another."""
@@ -108,7 +113,8 @@ class VirtualWorker:
         """Do it once what was submitted before is done."""
         schedule = self._process.schedule
         self._free_at_ms = max(self._free_at_ms, schedule.time_ms) + self._process.work_ms()
-        self._process.when_alive(self._free_at_ms - schedule.time_ms, lambda: function(*arguments))
+        step = partial(self._process.working, partial(function, *arguments))
+        self._process.when_alive(self._free_at_ms - schedule.time_ms, step)
 
     def shutdown(self, **_options: bool) -> None:
         """Drop what has not begun."""
@@ -136,11 +142,16 @@ def virtual_trio(process: Callable[[], Process]) -> SimpleNamespace:
     async def sleep(seconds: float) -> None:
         await Pause(round(seconds * 1000))
 
-    async def run_sync(function: Callable[..., T], *arguments: object) -> T:
+    async def run_sync(function: Callable[..., T], *arguments: object, limiter: object = None) -> T:
         await Pause(process().work_ms())
-        result = function(*arguments)
+        result = process().working(partial(function, *arguments))
         await Pause(0)
         return result
 
-    to_thread = SimpleNamespace(run_sync=run_sync)
-    return SimpleNamespace(sleep=sleep, to_thread=to_thread, Event=VirtualEvent)
+    return SimpleNamespace(
+        sleep=sleep,
+        to_thread=SimpleNamespace(run_sync=run_sync),
+        from_thread=SimpleNamespace(check_cancelled=lambda: None),
+        CapacityLimiter=lambda tokens: tokens,  # Whoever asks for a worker waits for it anyway.
+        Event=VirtualEvent,
+    )

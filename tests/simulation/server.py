@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Protocol, TypeVar, cast
 from unittest import mock
 from uuid import UUID
 
@@ -30,7 +30,11 @@ from kohort.broker.handlers import (
 )
 from kohort.broker.metadata import Mutation, Snapshot
 from kohort.broker.partitions import PartitionTable
+from kohort.broker.partitions import cleaner as cleaner_module
+from kohort.broker.partitions import retention as retention_module
 from kohort.broker.partitions import table as table_module
+from kohort.broker.partitions.cleaner import LogCleaner
+from kohort.broker.partitions.retention import LogRetention
 from kohort.broker.runtime import coordinators as coordinators_module
 from kohort.broker.runtime import shard as shard_module
 from kohort.broker.runtime.coordinators import Coordinators
@@ -49,7 +53,8 @@ from kohort.protocol.messages import (
     SyncGroupRequest,
 )
 from kohort.protocol.schema import Message
-from kohort.storage import DataDirectory, StorageError
+from kohort.storage import DataDirectory, PartitionLog, StorageError
+from kohort.storage.cleaning import Replacement
 from kohort.storage.journal import Journal
 from tests.simulation.disk import VirtualDisk
 from tests.simulation.network import Link, Sent
@@ -69,6 +74,7 @@ CHECKPOINT_INTERVAL_MS = 60_000
 ROUND_DELAYS_MS = (0, 0, 0, 1, 2)
 NEVER_MS = 1 << 62
 
+T = TypeVar("T")
 Handler = Callable[..., Message | None]
 HANDLERS: dict[type[Message], Handler] = {
     HeartbeatRequest: heartbeat.handle,
@@ -193,14 +199,21 @@ class Lives:
     def patched(self) -> Iterator[None]:
         """Give the broker's code virtual threads, and ids from the seed."""
         virtual = virtual_trio(self.server)
-        original = Shard.load
+        load_shard, put_in_place = Shard.load, PartitionLog.replace_segments
 
         async def load(shard: Shard) -> None:
-            await original(shard)
+            await load_shard(shard)
             self.server().witness.loaded(shard)
+
+        def replace_segments(log: PartitionLog, replacement: Replacement, now_ms: int) -> bool:
+            return self.server().working(partial(put_in_place, log, replacement, now_ms))
 
         with (
             mock.patch.object(Shard, "load", load),
+            mock.patch.object(PartitionLog, "replace_segments", replace_segments),
+            mock.patch.object(cleaner_module, "trio", virtual),
+            mock.patch.object(cleaner_module, "Pace", _unhurried),
+            mock.patch.object(retention_module, "trio", virtual),
             mock.patch.object(shard_module, "trio", virtual),
             mock.patch.object(shard_module, "INLINE_LOAD_BYTES", INLINE_LOAD_BYTES),
             mock.patch.object(coordinators_module, "trio", virtual),
@@ -209,6 +222,11 @@ class Lives:
             mock.patch.object(join_group, "uuid4", self._fresh_id),
         ):
             yield
+
+
+def _unhurried(_bytes_per_second: float, check: Action) -> Callable[[int], None]:
+    """Return what the cleaner tells of bytes: here nobody waits for the interpreter's lock."""
+    return lambda _bytes: check()
 
 
 class Server:
@@ -233,6 +251,7 @@ class Server:
         self.alive = True
         self.serving = False
         self.dies_inside_flush: Callable[[int], None] | None = None
+        self.dies_inside_work: Callable[[int], None] | None = None
         self.links: dict[Link, None] = {}
         self.witness = witness
         self._inbox: list[Sent] = []
@@ -258,6 +277,8 @@ class Server:
         self.flusher = VirtualFlusher(self, self.journal)
         self.partitions = PartitionTable(cast("Broker", self))
         self.coordinators = Coordinators(cast("Broker", self), cast("trio.Nursery", self.tasks))
+        self.cleaner = LogCleaner(cast("Broker", self))
+        self.retention = LogRetention(cast("Broker", self))
         self.tasks.start_soon(self._boot)
 
     def fresh_id(self) -> UUID:
@@ -274,6 +295,8 @@ class Server:
         offline = {(each.topic_id, each.index) for each in self.partitions if each.offline is not None}
         self.journal.forget(but=offline)
         self.coordinators.start()
+        self.tasks.start_soon(self.cleaner.run)
+        self.tasks.start_soon(self.retention._remove_files_regularly)
         self.serving = True
         while True:
             await Pause(CHECKPOINT_INTERVAL_MS)
@@ -305,6 +328,15 @@ class Server:
     def work_ms(self) -> int:
         """Return how long the disk keeps a worker busy."""
         return 1 + int(self.random.random() * self.disk.latency_ms)
+
+    def working(self, function: Callable[[], T]) -> T:
+        """Return what the function does; where it was ordered, life ends behind some write of it."""
+        before = self.disk.operations
+        try:
+            return function()
+        finally:
+            if self.alive and self.dies_inside_work is not None and self.disk.operations > before:
+                self.dies_inside_work(before)
 
     def when_alive(self, delay_ms: int, action: Action) -> None:
         """Run `action` later, unless this life is over by then."""

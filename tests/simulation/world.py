@@ -22,13 +22,12 @@ from kohort.client.membership import State
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages import JoinGroupRequest, SyncGroupRequest
 from kohort.protocol.records import iterate_records
-from kohort.protocol.schema import Message
 from kohort.storage import PartitionLog, StorageError
-from tests.simulation.books import Books, GroupOf, Violation
+from tests.simulation.books import Books, Violation
 from tests.simulation.disk import VirtualDisk
 from tests.simulation.faults import SESSION_MS, Faults
 from tests.simulation.member import SPARE_TOPIC, Member, Plan
-from tests.simulation.network import Host, Link, Network, Sent
+from tests.simulation.network import Host, Link, Network
 from tests.simulation.onlooker import Onlooker
 from tests.simulation.schedule import START_MS, Action, Schedule
 from tests.simulation.server import NODE_ID, Lives, Metadata, Server
@@ -47,6 +46,14 @@ ASSIGNORS = (
 )
 JOIN_VERSIONS = (2, 4, 6, 9)
 STATIC_JOIN_VERSIONS = (5, 8, 9)
+OFFSETS_CONFIG = {
+    "cleanup.policy": "compact",
+    "internal.segment.bytes": "8192",
+    "min.cleanable.dirty.ratio": "0.2",
+    "delete.retention.ms": "30000",  # Tombstones go while somebody may still remember what they took.
+    "file.delete.delay.ms": "20000",
+}
+COMPACTED = "a log was compacted"
 LOOK_INTERVAL_MS = 10_000
 QUIET_RESTART_MS = 90_000
 LATE_MS_MAX = 2 * SESSION_MS + 5_000
@@ -91,6 +98,7 @@ class World:
         self.lives = Lives()
         self.server: Server | None = None
         self.members: list[Member] = []
+        self.compactions = 0
         self._tokens = 0
         self._names = 0
         self._plans = [self._plan(number) for number in range(shape.groups)]
@@ -102,7 +110,7 @@ class World:
             OFFSETS_TOPIC,
             UUID(int=99),
             tuple(PartitionState(index, NODE_ID, 0, (NODE_ID,), (NODE_ID,)) for index in range(SHARDS)),
-            {"cleanup.policy": "compact", "internal.segment.bytes": "16384"},
+            OFFSETS_CONFIG,
         )
         return Snapshot(0, "cluster", NODE_ID).after(Mutation(put=(*topics, spare, offsets)))
 
@@ -140,7 +148,7 @@ class World:
             simulated_ms=self.schedule.time_ms - START_MS,
             entries=self.schedule.entries_run,
             settled_ms=settled_ms,
-            injected=dict(faults.injected),
+            injected=faults.injected | {"log is compacted": self.compactions},
             checked=dict(self.books.checked),
             trace_digest=sha256("\n".join(self.trace).encode()).hexdigest(),
         )
@@ -169,6 +177,7 @@ class World:
     ) -> structlog.typing.ProcessorReturnValue:
         if IMPOSSIBLE in str(event["event"]):
             raise Violation(f"the core does not meet an {IMPOSSIBLE}: {event}")
+        self.compactions += event["event"] == COMPACTED
         fields = " ".join(
             f"{name}={value}" for name, value in event.items() if name not in ("event", "exc_info")
         )
@@ -228,7 +237,7 @@ class World:
                 random=self.random,
                 disk=self.disk,
                 metadata=self.metadata,
-                witness=self,
+                witness=self.books,
             )
         except StorageError as error:
             self.note(f"the broker cannot start: {error}")
@@ -292,22 +301,6 @@ class World:
 
     def _start_later(self) -> None:
         self.schedule.after(100 + self.random.randrange(3_000), self.start_broker)
-
-    # -- the broker's witness -------------------------------------------------------------------------------
-
-    def asked(self, sent: Sent, groups: GroupOf) -> None:
-        """A request reaches its handler."""
-        self.books.asked(sent, groups)
-
-    def answered(self, sent: Sent, message: Message) -> None:
-        """A request is answered."""
-        self.books.answered(sent, message)
-        code = getattr(message, "error_code", None)
-        self.note(f"{sent.client_id} {sent.api.name} {sent.correlation_id} {code}")
-
-    def loaded(self, shard: Shard) -> None:
-        """A shard serves, from what its log held."""
-        self.books.loaded(shard)
 
     # -- what must hold -------------------------------------------------------------------------------------
 

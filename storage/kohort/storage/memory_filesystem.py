@@ -161,6 +161,10 @@ class MemoryFileSystem:
                 self._files[operation.file].apply(operation)
 
     def _rename(self, source: str, target: str) -> None:
+        moved = self._names.get(source)
+        if moved is not None:  # A file, which most are: nothing lies inside.
+            self._names[target] = self._names.pop(source)
+            return
         inside = f"{source}/"
         for name in [name for name in self._names if name == source or name.startswith(inside)]:
             self._names[target + name[len(source) :]] = self._names.pop(name)

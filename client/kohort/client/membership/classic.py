@@ -47,8 +47,8 @@ REASON_LENGTH_MAX = 255  # What brokers take (KIP-800).
 _CODES = frozenset(ErrorCode)
 _THROWN_OUT = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION})
 _MISSED = frozenset({ErrorCode.ILLEGAL_GENERATION, ErrorCode.REBALANCE_IN_PROGRESS})
-_OUT = frozenset({State.IDLE, State.LEFT, State.FAILED})
-_IN_REBALANCE = frozenset({State.JOINING, State.ASSIGNING, State.SYNCING})
+_OUT = (State.IDLE, State.LEFT, State.FAILED)  # A tuple: whether one of three is meant needs no hash.
+_IN_REBALANCE = (State.JOINING, State.ASSIGNING, State.SYNCING)
 _FOR_GOOD = frozenset({ErrorCode.FENCED_INSTANCE_ID, ErrorCode.INVALID_CONFIG, ErrorCode.UNSUPPORTED_VERSION})
 
 
@@ -256,9 +256,9 @@ class Membership:
         """Take in the coordinator's answer to the last request."""
         if self.state in _OUT:
             return  # A commit's answer, or the user, was quicker.
-        known = response.error_code in _CODES
-        code = ErrorCode(response.error_code) if known else ErrorCode.UNKNOWN_SERVER_ERROR
-        if code is not ErrorCode.NONE:
+        if response.error_code:
+            known = response.error_code in _CODES
+            code = ErrorCode(response.error_code) if known else ErrorCode.UNKNOWN_SERVER_ERROR
             member_id = response.member_id if isinstance(response, JoinGroupResponse) else ""
             self._refused(code, member_id or "", now_ms)
             return
