@@ -9,12 +9,14 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic, TopicMetadata  # type: ignore[attr-defined]  # Its home says otherwise.
 
 from tests.interop.broker_process import BrokerProcess
 from tests.interop.clients import CLIENTS, Client, ConsumerOptions, Place
+from tests.interop.kafka_tools import MissingTool, jars
 from tests.interop.members import Member
 from tests.interop.waiting import wait_until
 
@@ -98,3 +100,12 @@ def join(bootstrap: str, group: str) -> Iterator[Join]:
     yield join
     for member in members:
         member.close()
+
+
+@pytest.fixture(scope="module")
+def libs() -> Path:
+    """The folder with Kafka's jars."""
+    try:
+        return jars("tools")
+    except MissingTool as missing:
+        pytest.skip(str(missing))

@@ -31,7 +31,7 @@ from kohort.storage import DataDirectory, LogConfig, OsFileSystem, PartitionLog
 from kohort.storage.dump import DumpOptions, dump
 from kohort.storage.verify import VerifyOptions, verify_data
 from tests.interop.broker_process import BrokerProcess
-from tests.interop.kafka_tools import QUICK_JVM, MissingTool, jars
+from tests.interop.dump_tool import complaints, java, kafka_dump
 
 TOPIC = "orders"
 GROUP = "readers"
@@ -41,40 +41,7 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 COMMITTED = 123
 SEGMENT_BYTES = 1024 * 1024
 KAFKA_START_S = 90.0
-DUMP_TIMEOUT_S = 120
 READ_TIMEOUT_S = 60.0
-# What the tool says, in any of its ways, when files do not agree with each other.
-COMPLAINTS = (
-    "Mismatches in",
-    "timestamp mismatch",
-    "out of order",
-    "not found",
-    "isvalid: false",
-    "invalid bytes",
-)
-
-
-@pytest.fixture(scope="module")
-def libs() -> Path:
-    """The folder with Kafka's jars."""
-    try:
-        return jars("tools")
-    except MissingTool as missing:
-        pytest.skip(str(missing))
-
-
-def java(libs: Path, *arguments: str) -> list[str]:
-    return [shutil.which("java") or "java", *QUICK_JVM, "-cp", f"{libs}/*", *arguments]
-
-
-def kafka_dump(libs: Path, *arguments: str) -> list[str]:
-    """Return the lines that kafka-dump-log prints, its complaints included."""
-    command = java(libs, "org.apache.kafka.tools.DumpLogSegments", *arguments)
-    done = subprocess.run(
-        command, capture_output=True, encoding="utf-8", errors="replace", timeout=DUMP_TIMEOUT_S, check=False
-    )
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr
-    return (done.stdout + done.stderr).splitlines()
 
 
 def use(bootstrap: str) -> None:
@@ -149,7 +116,7 @@ def test_kafka_reads_every_file_that_a_kohort_broker_wrote(libs: Path, kohort_fo
     for folder in (kohort_folder / f"{TOPIC}-0", kohort_folder / "__consumer_offsets-0"):
         files = logs(folder, ".log", ".index", ".timeindex", ".snapshot")
         lines = kafka_dump(libs, "--deep-iteration", "--files", ",".join(files))
-        assert not [line for line in lines if any(each in line for each in COMPLAINTS)]
+        assert not complaints(lines)
         assert {line for line in lines if line.startswith("Dumping ")} == {
             f"Dumping {each}" for each in files
         }
