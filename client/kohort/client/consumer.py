@@ -1,20 +1,30 @@
 """The asynchronous consumer, under trio and asyncio."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Self, Unpack
 
 import anyio
 
+from kohort.client.any_thread import from_any_thread
+from kohort.client.commits import CommitCallback, CommitOutcome, Offsets
 from kohort.client.config import ConsumerOptions, consumer_config
-from kohort.client.consumer_session import CLOSE_TIMEOUT_MS, NO_GROUP, ConsumerSession
-from kohort.client.errors import ConfigurationError
-from kohort.client.listener import AsyncRebalanceListener
-from kohort.client.membership import Assign, Handover, Revoke
+from kohort.client.consumer_session import CLOSE_TIMEOUT_MS, NO_GROUP, ConsumerSession, Due
+from kohort.client.errors import ClosedError, ConfigurationError
+from kohort.client.listener import AsyncRebalanceListener, RebalanceListener
+from kohort.client.membership import Assign, Lose, Revoke
 from kohort.client.offsets import EARLIEST, LATEST
 from kohort.client.retry import Deadline
-from kohort.client.values import ConsumerRecord, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from kohort.client.values import (
+    ConsumerRecord,
+    GroupMetadata,
+    OffsetAndMetadata,
+    OffsetAndTimestamp,
+    TopicPartition,
+)
+
+Listener = AsyncRebalanceListener | RebalanceListener
 
 
 class Consumer:
@@ -29,20 +39,20 @@ class Consumer:
     """
 
     def __init__(
-        self,
-        *topics: str,
-        listener: AsyncRebalanceListener | None = None,
-        **options: Unpack[ConsumerOptions],
+        self, *topics: str, listener: Listener | None = None, **options: Unpack[ConsumerOptions]
     ) -> None:
         config = consumer_config(options)
         if topics and config.group_id is None:
             raise ConfigurationError(NO_GROUP)
         self._session = ConsumerSession(config)
-        self._listener = listener or AsyncRebalanceListener()
+        self._listener: Listener = listener or AsyncRebalanceListener()
         self._first_topics = topics
+        self._is_closed = False
+        self._from_any_thread: Callable[[Callable[[], None]], None] | None = None
 
     async def __aenter__(self) -> Self:
         await self._session.__aenter__()
+        self._from_any_thread = from_any_thread()
         if self._first_topics:
             self._session.subscribe(self._first_topics, None)
         return self
@@ -51,21 +61,46 @@ class Consumer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            with anyio.move_on_after(CLOSE_TIMEOUT_MS / 1000, shield=True):
-                partitions = self._session.revoke_at_close()
-                if partitions:
-                    await self._listener.on_revoked(partitions)
-                await self._session.leave(CLOSE_TIMEOUT_MS)
+            await self.close()
         finally:
             await self._session.__aexit__(kind, error, trace)
 
-    def subscribe(self, *topics: str, pattern: str | None = None) -> None:
-        """Read these topics, or those whose whole name matches `pattern`, with the group's other members."""
-        self._session.subscribe(topics, None if pattern is None else re.compile(pattern))
+    async def close(self, timeout_ms: float = CLOSE_TIMEOUT_MS) -> None:
+        """Commit if that is automatic and leave the group, within the time, even if cancelled.
+
+        The listener hears of what is given up; callbacks of commits that are under way are called.
+        The end of the `async with` block does the same.
+        """
+        if self._is_closed:
+            return
+        self._is_closed = True
+        with anyio.move_on_after(timeout_ms / 1000, shield=True):
+            try:
+                await self._say_farewell()
+            finally:
+                await self._session.leave(timeout_ms)
+            while self._session.commits.outcomes:
+                await self._attend_to(self._session.commits.outcomes.popleft())
+
+    def subscribe(self, *topics: str, pattern: str | None = None, listener: Listener | None = None) -> None:
+        """Read these topics, or those whose whole name matches `pattern`, with the group's other members.
+
+        A `listener`, with plain or with async methods, takes the place of the one that there was.
+        Raises: ConfigurationError.
+        """
+        compiled = None if pattern is None else re.compile(pattern)
+        self._listener = listener or self._listener
+        self._session.subscribe(topics, compiled)
 
     async def unsubscribe(self) -> None:
-        """Leave the group, and read nothing."""
+        """Commit if that is automatic, leave the group, and read nothing; the listener hears of it."""
+        await self._say_farewell()
         await self._session.unsubscribe()
+
+    async def _say_farewell(self) -> None:
+        farewell = self._session.farewell()
+        if farewell is not None:
+            await self._tell(farewell, self._session.positions.partitions())
 
     def assign(self, *partitions: TopicPartition) -> None:
         """Read these partitions without a group's say."""
@@ -84,15 +119,21 @@ class Consumer:
     ) -> list[ConsumerRecord]:
         """Return records as soon as there are any; none when the time is over.
 
-        Rebalances are carried out within. Raises: KohortError.
+        Rebalances are carried out within. Raises: KohortError; WakeupError after `wakeup`.
         """
         deadline = None if timeout_ms is None else Deadline(timeout_ms)
         most = max_records or self._session.config.max_poll_records
         while True:
-            found = await self._session.advance(deadline, most)
+            found = await self._advance(deadline, most)
             if isinstance(found, list):
                 return found
-            await self._hand_over(found)
+            await self._attend_to(found)
+
+    def wakeup(self) -> None:
+        """End the poll that another task is in, or its next one, with a WakeupError; from any thread."""
+        self._session.wakeup()
+        if self._from_any_thread is not None:
+            self._from_any_thread(self._session.notice)
 
     def __aiter__(self) -> Self:
         return self
@@ -100,33 +141,65 @@ class Consumer:
     async def __anext__(self) -> ConsumerRecord:
         session = self._session
         while True:
-            if not session.needs_attention:
+            if not session.needs_attention and not self._is_closed:
                 record = session.fetcher.next_record()
                 if record is not None:
-                    session.poll_ends()  # Every step of the loop counts as a poll.
+                    session.record_taken(record)
                     return record
                 if session.fetcher.is_hungry:
                     session.fetcher.wake()
-            found = await session.advance(None, 0)
+            found = await self._advance(None, 0)
             if not isinstance(found, list):
-                await self._hand_over(found)
+                await self._attend_to(found)
 
-    async def _hand_over(self, handover: Handover) -> None:
-        partitions = await self._session.begin(handover)
+    async def _advance(self, deadline: Deadline | None, most: int) -> list[ConsumerRecord] | Due:
+        if self._is_closed:
+            raise ClosedError("this client is closed")
+        return await self._session.advance(deadline, most)
+
+    async def _attend_to(self, due: Due) -> None:
+        if isinstance(due, CommitOutcome):
+            called = due.callback(due.offsets, due.error)
+            if called is not None:
+                await called
+            return
+        await self._tell(due, await self._session.begin(due))
+        self._session.end(due)
+
+    async def _tell(self, handover: Revoke | Lose | Assign, partitions: tuple[TopicPartition, ...]) -> None:
         if isinstance(handover, Assign):
-            await self._listener.on_assigned(partitions)
+            told = self._listener.on_assigned(partitions)
         elif isinstance(handover, Revoke):
-            await self._listener.on_revoked(partitions)
+            told = self._listener.on_revoked(partitions)
         else:
-            await self._listener.on_lost(partitions)
-        self._session.end(handover)
+            told = self._listener.on_lost(partitions)
+        if told is not None:
+            await told
 
-    async def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata] | None = None) -> None:
+    def enforce_rebalance(self, reason: str | None = None) -> None:
+        """Let the group rebalance, for a reason that the broker keeps."""
+        self._session.enforce_rebalance(reason)
+
+    def group_metadata(self) -> GroupMetadata:
+        """Return this consumer's place in its group, as a transaction needs it."""
+        return self._session.group_metadata()
+
+    async def commit(self, offsets: Offsets | None = None) -> None:
         """Commit these offsets, or everything that was consumed, and return when it is kept.
 
-        Raises: CommitFailedError when the group has moved on.
+        One that meets a rebalance is repeated when that is over, if its partitions are kept.
+        Raises: CommitFailedError, with the partitions, when the group has moved on;
+        RebalanceInProgressError when the rebalance takes longer than default_api_timeout_ms.
         """
         await self._session.commit(offsets)
+
+    def commit_async(self, offsets: Offsets | None = None, callback: CommitCallback | None = None) -> None:
+        """Commit these offsets, or everything that was consumed, in the background, without a retry.
+
+        A later poll or close calls, and awaits, `callback(offsets, error)`; without one, a failure is logged.
+        Raises: CommitFailedError if a partition is not this consumer's.
+        """
+        self._session.commit_soon(offsets, callback)
 
     async def committed(self, *partitions: TopicPartition) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """Return what the group has committed for these partitions."""
@@ -149,12 +222,16 @@ class Consumer:
         self._session.seek_to_ends(partitions, beginning=False)
 
     def pause(self, *partitions: TopicPartition) -> None:
-        """Hold these partitions' records back; the membership goes on."""
+        """Hold these partitions' records back, or all; the membership goes on."""
         self._session.pause(partitions, paused=True)
 
     def resume(self, *partitions: TopicPartition) -> None:
-        """Let these partitions' records through again."""
+        """Let these partitions' records through again, or all."""
         self._session.pause(partitions, paused=False)
+
+    def paused(self) -> tuple[TopicPartition, ...]:
+        """Return the partitions whose records are held back."""
+        return self._session.paused()
 
     async def partitions_for(self, topic: str) -> tuple[TopicPartition, ...]:
         """Return a topic's partitions."""

@@ -1,7 +1,7 @@
 """What the two consumers share: subscription, membership, positions and fetching, on one event loop.
 
-A poll is `advance`, which returns records, or a handover of partitions that has to be done first:
-`begin` it, run the user's listener, `end` it. So the listener runs where the user's code runs.
+A poll is `advance`, which returns records, or something that has to be done first, where the user's code
+runs: a handover of partitions (`begin` it, run the user's listener, `end` it), or a callback to call.
 """
 
 import logging
@@ -11,32 +11,46 @@ from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Self
 
+import anyio
+
 from kohort.client.cluster import Cluster
+from kohort.client.commits import CommitCallback, CommitOutcome, Commits, Offsets
 from kohort.client.config import ConsumerConfig
 from kohort.client.errors import (
     BrokerError,
-    CommitFailedError,
     ConfigurationError,
     KohortError,
     RequestTimeoutError,
+    WakeupError,
     check,
 )
 from kohort.client.fetcher import Fetcher
 from kohort.client.group import GroupTask
 from kohort.client.membership import Assign, Handover, Lose, MemberSettings, Membership, Revoke
-from kohort.client.offsets import EARLIEST, LATEST, commit_offsets, fetch_committed, list_offsets
+from kohort.client.offsets import EARLIEST, LATEST, fetch_committed, list_offsets
+from kohort.client.poll_diary import PollDiary
 from kohort.client.positions import Positions
 from kohort.client.retry import Deadline, monotonic_ms
 from kohort.client.signal import Signal
-from kohort.client.values import ConsumerRecord, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from kohort.client.topic_watch import TopicWatch
+from kohort.client.values import (
+    ConsumerRecord,
+    GroupMetadata,
+    OffsetAndMetadata,
+    OffsetAndTimestamp,
+    TopicPartition,
+)
 from kohort.protocol.errors import ErrorCode
 
 logger = logging.getLogger(__name__)
 
-MISSING_TOPIC_CHECK_MS = 1_000
 CLOSE_TIMEOUT_MS = 5_000
 NO_GROUP = "topics are shared out by a group: give a group_id, or read partitions of your choice with assign"
 CLOSE_REASON = "the consumer is being closed"
+UNSUBSCRIBE_REASON = "the consumer unsubscribed from all topics"
+ENFORCED = "rebalance enforced by user"
+
+Due = Handover | CommitOutcome
 
 
 class ConsumerSession:
@@ -50,22 +64,20 @@ class ConsumerSession:
         self.fetcher = Fetcher(self._cluster, config, self.positions, self._news.set)
         self.membership: Membership | None = None
         self._group: GroupTask | None = None
-        self._topics: tuple[str, ...] = ()
-        self._pattern: re.Pattern[str] | None = None
-        self._subscription_changed = Signal()
-        self._next_auto_commit_ms = 0
-        self._auto_commit_running = False
+        self._watch = TopicWatch(self._cluster, config, lambda: self.membership, self._changed)
+        self.commits = Commits(self._cluster, config, self.positions, self._bound_to, self._news.set)
+        self.diary = PollDiary()
+        self._woken = False
+        self._begun: tuple[Handover, tuple[TopicPartition, ...], int] | None = None
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
         await self._stack.enter_async_context(self._cluster)
         tasks = self._cluster.tasks
         tasks.start_soon(self.fetcher.run)
-        tasks.start_soon(self._watch_metadata)
+        tasks.start_soon(self._watch.run)
         if self.config.group_id is not None:
-            self.membership = Membership(
-                _member_settings(self.config, self.config.group_id), self.config.assignors
-            )
+            self.membership = new_membership(self.config, self.config.group_id)
             self._group = GroupTask(self._cluster, self.membership, self._news.set)
             tasks.start_soon(self._group.run)
         return self
@@ -80,129 +92,199 @@ class ConsumerSession:
     @property
     def is_subscribed(self) -> bool:
         """Whether the group assigns the partitions."""
-        return bool(self._topics) or self._pattern is not None
+        return self._watch.is_subscribed
 
     @property
     def topics(self) -> tuple[str, ...]:
         """The topics that are subscribed to."""
-        return self._topics
+        return self._watch.topics
 
     def subscribe(self, topics: Iterable[str], pattern: re.Pattern[str] | None) -> None:
-        """Let the group assign partitions of these topics, or of those whose whole name matches."""
+        """Let the group assign partitions of these topics, or of those whose whole name matches.
+
+        Raises: ConfigurationError for a consumer that has no group, or reads partitions of its choice.
+        """
         if self.membership is None:
             raise ConfigurationError(NO_GROUP)
-        self._topics = tuple(sorted(set(topics)))
-        self._pattern = pattern
-        self._next_auto_commit_ms = monotonic_ms() + self.config.auto_commit_interval_ms
-        if self._topics:
-            self.membership.subscribe(self._topics)
-            self._changed()
-        self._subscription_changed.set()
+        if self.positions.partitions() and not self.is_subscribed:
+            raise ConfigurationError("partitions are assigned by hand: unsubscribe before you subscribe")
+        self.commits.start_interval()
+        self._watch.subscribe(topics, pattern)
+
+    def farewell(self) -> Revoke | Lose | None:
+        """Return what a listener is to be told before the consumer leaves its group."""
+        membership, owned = self.membership, self._owned()
+        if membership is None or not self.is_subscribed or not owned:
+            return None
+        return Lose(owned) if membership.generation_id < 0 else Revoke(owned)
 
     async def unsubscribe(self) -> None:
         """Commit if that is automatic, leave the group, and read nothing."""
         if self.is_subscribed and self._group is not None and self.config.group_id is not None:
-            await self._auto_commit_now(Deadline(self.config.default_api_timeout_ms))
-            await self._group.leave("the consumer unsubscribed", self.config.request_timeout_ms)
-            self.membership = Membership(
-                _member_settings(self.config, self.config.group_id), self.config.assignors
-            )
+            await self.commits.auto_now(Deadline(self._timeout_ms))
+            await self._group.leave(UNSUBSCRIBE_REASON, self.config.request_timeout_ms)
+            self.membership = new_membership(self.config, self.config.group_id)
             self._group.serve(self.membership)
-        self._topics, self._pattern = (), None
+        self._watch.subscribe((), None)
+        self._begun = None
         self.assign(())
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read these partitions, whatever a group would say."""
+        """Read these partitions, whatever a group would say. Raises: ConfigurationError if subscribed."""
+        if self.is_subscribed:
+            raise ConfigurationError("the group assigns the partitions: unsubscribe before you assign")
         self.positions.assign(TopicPartition(*each) for each in partitions)
-        self._next_auto_commit_ms = monotonic_ms() + self.config.auto_commit_interval_ms
+        self.commits.start_interval()
         self.fetcher.wake()
+
+    def enforce_rebalance(self, reason: str | None) -> None:
+        """Let the group rebalance. Raises: ConfigurationError without a subscription."""
+        if self.membership is None or not self.is_subscribed:
+            raise ConfigurationError("there is nothing to rebalance without a subscription")
+        self.membership.rejoin(reason or ENFORCED)
+        self._changed()
+
+    def group_metadata(self) -> GroupMetadata:
+        """Return this consumer's place in its group. Raises: ConfigurationError without a group_id."""
+        group_id = self._require_group("group_metadata")
+        membership = self._bound_to()
+        if membership is None:
+            return GroupMetadata(group_id, group_instance_id=self.config.group_instance_id)
+        return GroupMetadata(
+            group_id, membership.generation_id, membership.member_id, self.config.group_instance_id
+        )
 
     # Polling
 
     @property
     def needs_attention(self) -> bool:
         """Whether there is more to do than to take the next record; cheap, and from any thread."""
-        if self.fetcher.error is not None:
+        if self.fetcher.error is not None or self._woken or self.commits.outcomes:
             return True
         membership = self.membership
         if membership is not None and (membership.has_handover or membership.error is not None):
             return True
-        return self.config.enable_auto_commit and monotonic_ms() >= self._next_auto_commit_ms
+        return self.config.enable_auto_commit and monotonic_ms() >= self.commits.next_auto_ms
 
-    def poll_begins(self) -> None:
-        """The user asks for records."""
+    def wakeup(self) -> None:
+        """End the poll that goes on, or the next one, with a WakeupError; from any thread.
+
+        A poll that waits notices it at its next `notice`.
+        """
+        self._woken = True
+
+    def notice(self) -> None:
+        """Let a poll that waits look around."""
+        self._news.set()
+
+    def record_taken(self, record: ConsumerRecord) -> None:
+        """The user got a record, and works on it: every step of a loop counts as a poll."""
+        now_ms = monotonic_ms()
         if self.membership is not None:
-            was_idle = self.membership.poll_begins()
-            if was_idle:
-                self._changed()
+            self.membership.poll_ends(now_ms)
+        self.diary.poll_ended(now_ms, record)
 
-    def poll_ends(self) -> None:
-        """The user got an answer, and works on it."""
-        if self.membership is not None:
-            self.membership.poll_ends(monotonic_ms())
-
-    async def advance(self, deadline: Deadline | None, most: int) -> list[ConsumerRecord] | Handover:
-        """Return a handover that is due, or up to `most` records, or none when the time is over.
+    async def advance(self, deadline: Deadline | None, most: int) -> list[ConsumerRecord] | Due:
+        """Return what is due, or up to `most` records, or none when the time is over.
 
         With `most` 0 it returns an empty list as soon as a record is there, and takes none.
+        Raises: KohortError; WakeupError.
         """
-        self.poll_begins()
+        self._poll_begins()
+        answer: list[ConsumerRecord] | Due = []
         try:
-            while True:
-                self._raise_errors()
-                handover = None if self.membership is None else self.membership.begin_handover()
-                if handover is not None:
-                    return handover
-                self._auto_commit_if_due()
-                records = self.fetcher.take(most)
-                if records or (most == 0 and self.fetcher.has_records):
-                    return records
-                if deadline is not None and deadline.passed:
-                    return []
-                await self._news.wait(self._wait_ms(deadline))
+            answer = await self._next_due(deadline, most)
+            return answer
         finally:
-            self.poll_ends()
+            now_ms = monotonic_ms()
+            if self.membership is not None:
+                self.membership.poll_ends(now_ms)
+            if isinstance(answer, list):
+                self.diary.poll_ended(now_ms, answer)
+
+    async def _next_due(self, deadline: Deadline | None, most: int) -> list[ConsumerRecord] | Due:
+        while True:
+            self._raise_errors()
+            if self.commits.outcomes:
+                return self.commits.outcomes.popleft()
+            handover = None if self.membership is None else self.membership.begin_handover()
+            if handover is not None:
+                return handover
+            self.commits.auto_if_due()
+            records = self.fetcher.take(most)
+            if records or (most == 0 and self.fetcher.has_records):
+                return records
+            if deadline is not None and deadline.passed:
+                return []
+            await self._news.wait(self._wait_ms(deadline))
+
+    def _poll_begins(self) -> None:
+        now_ms = monotonic_ms()
+        membership = self.membership
+        if membership is not None:
+            departure = membership.take_departure()
+            if departure is not None:
+                config = self.config
+                logger.warning(
+                    "%s",
+                    self.diary.explain(
+                        departure,
+                        now_ms,
+                        group_id=membership.settings.group_id,
+                        limit_ms=config.max_poll_interval_ms,
+                        session_ms=config.session_timeout_ms,
+                        most=config.max_poll_records,
+                    ),
+                )
+            if membership.poll_begins():
+                self._changed()
+        self.diary.poll_began(now_ms)
 
     async def begin(self, handover: Handover) -> tuple[TopicPartition, ...]:
         """Return the partitions that a listener is to be told of; do what comes before it."""
-        partitions = tuple(
-            TopicPartition(topic, each)
-            for topic, owned in sorted(handover.partitions.items())
-            for each in owned
-        )
-        if isinstance(handover, Assign):
-            self.positions.assign(partitions)
-        elif isinstance(handover, Revoke):
-            await self._auto_commit_now(Deadline(self.config.default_api_timeout_ms))
-        return partitions
+        if self._begun is None or self._begun[0] is not handover:
+            partitions = _flat(handover)
+            if isinstance(handover, Assign):
+                fresh = tuple(each for each in partitions if each not in self.positions)
+                self.positions.assign(partitions)
+                self.fetcher.wake()
+                partitions = fresh
+            elif isinstance(handover, Revoke):
+                await self.commits.auto_now(Deadline(self._timeout_ms))
+            self._begun = (handover, partitions, monotonic_ms())
+        return self._begun[1]
 
     def end(self, handover: Handover) -> None:
         """The listener has been told."""
         assert self.membership is not None
+        if self._begun is not None:
+            self.diary.listener_ran(monotonic_ms() - self._begun[2])
+            self._begun = None
         if isinstance(handover, Revoke | Lose):
-            self.positions.assign(())
+            gone = frozenset(_flat(handover))
+            self.positions.assign(each for each in self.positions.partitions() if each not in gone)
         self.membership.end_handover()
         self.fetcher.wake()
         self._changed()
 
-    def revoke_at_close(self) -> tuple[TopicPartition, ...]:
-        """Return the partitions that a listener is to be told of before the consumer leaves."""
-        return self.positions.partitions() if self.is_subscribed else ()
-
     async def leave(self, timeout_ms: float) -> None:
         """Commit if that is automatic, and leave the group, both within the time."""
         deadline = Deadline(timeout_ms)
-        await self._auto_commit_now(deadline)
+        await self.commits.auto_now(deadline)
+        with anyio.move_on_after(deadline.remaining_ms / 1000):
+            await self.commits.settle()
         if self._group is not None:
             await self._group.leave(CLOSE_REASON, max(1, deadline.remaining_ms))
 
     # Offsets
 
-    async def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata] | None) -> None:
+    async def commit(self, offsets: Offsets | None) -> None:
         """Commit these offsets, or what was consumed. Raises: CommitFailedError, KohortError."""
-        await self._commit(
-            self.positions.consumed() if offsets is None else offsets, Deadline(self._timeout_ms)
-        )
+        await self.commits.commit(offsets, Deadline(self._timeout_ms))
+
+    def commit_soon(self, offsets: Offsets | None, callback: CommitCallback | None) -> None:
+        """Commit in the background; a later poll calls the callback."""
+        self.commits.commit_soon(offsets, callback)
 
     async def committed(
         self, partitions: Iterable[TopicPartition]
@@ -210,7 +292,9 @@ class ConsumerSession:
         """Return what the group has committed for each partition."""
         wanted = [TopicPartition(*each) for each in partitions]
         group_id = self._require_group("committed")
-        found = await self._cluster.retrying(lambda: fetch_committed(self._cluster, group_id, wanted))
+        found = await self._cluster.retrying(
+            lambda: fetch_committed(self._cluster, group_id, wanted, require_stable=self._reads_committed)
+        )
         return {each: found.get(each) for each in wanted}
 
     async def position(self, partition: TopicPartition) -> int:
@@ -240,17 +324,23 @@ class ConsumerSession:
         self.fetcher.wake()
 
     def pause(self, partitions: Iterable[TopicPartition], *, paused: bool) -> None:
-        """Hold back, or let through again, the records of these partitions."""
-        for each in partitions:
+        """Hold back, or let through again, the records of these partitions; with none, of all."""
+        for each in tuple(partitions) or self.positions.partitions():
             self.positions.get(each).paused = paused
         self.fetcher.wake()
         self._news.set()
+
+    def paused(self) -> tuple[TopicPartition, ...]:
+        """Return the partitions whose records are held back."""
+        return tuple(each.partition for each in self.positions if each.paused)
 
     async def offsets_at(
         self, timestamps: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
         """Return the offsets for timestamps, or for LATEST or EARLIEST."""
-        return await self._cluster.retrying(lambda: list_offsets(self._cluster, timestamps))
+        return await self._cluster.retrying(
+            lambda: list_offsets(self._cluster, timestamps, committed_only=self._reads_committed)
+        )
 
     async def partitions_for(self, topic: str) -> tuple[TopicPartition, ...]:
         """Return the topic's partitions. Raises: BrokerError if it does not exist."""
@@ -267,123 +357,55 @@ class ConsumerSession:
     def _timeout_ms(self) -> int:
         return self.config.default_api_timeout_ms
 
+    @property
+    def _reads_committed(self) -> bool:
+        return self.config.isolation_level == "read_committed"
+
     def _changed(self) -> None:
         if self._group is not None:
             self._group.changed()
 
+    def _bound_to(self) -> Membership | None:
+        return self.membership if self.is_subscribed else None
+
+    def _owned(self) -> dict[str, tuple[int, ...]]:
+        owned: dict[str, tuple[int, ...]] = {}
+        for topic, partition in self.positions.partitions():
+            owned[topic] = (*owned.get(topic, ()), partition)
+        return owned
+
     def _raise_errors(self) -> None:
+        if self._woken:
+            self._woken = False
+            raise WakeupError("another thread has woken this consumer up")
         try:
             self.fetcher.raise_error()
         except KohortError:
             self.fetcher.wake()  # It is tried again, should the user poll on.
             raise
-        if self.membership is not None and self.membership.error is not None:
-            raise self.membership.error
+        error = None if self.membership is None else self.membership.take_error()
+        if error is not None:
+            self._changed()
+            raise error
         if not self.is_subscribed and not self.positions.partitions():
             raise ConfigurationError("nothing to read: subscribe to topics or assign partitions first")
 
     def _wait_ms(self, deadline: Deadline | None) -> float | None:
         waits = [] if deadline is None else [deadline.remaining_ms]
-        if self._commits_automatically:
-            waits.append(max(0, self._next_auto_commit_ms - monotonic_ms()))
+        if self.commits.is_automatic:
+            waits.append(max(0, self.commits.next_auto_ms - monotonic_ms()))
         return min(waits, default=None)
-
-    @property
-    def _commits_automatically(self) -> bool:
-        return self.config.enable_auto_commit and self.config.group_id is not None
-
-    def _auto_commit_if_due(self) -> None:
-        if not self.config.enable_auto_commit or monotonic_ms() < self._next_auto_commit_ms:
-            return
-        self._next_auto_commit_ms = monotonic_ms() + max(1, self.config.auto_commit_interval_ms)
-        offsets = self.positions.consumed()
-        if offsets and self._commits_automatically and not self._auto_commit_running:
-            self._auto_commit_running = True
-            self._cluster.tasks.start_soon(self._auto_commit, offsets)
-
-    async def _auto_commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        try:
-            await self._commit_once(offsets)
-        except KohortError as error:
-            logger.warning("an automatic commit failed, the next one will make up for it: %s", error)
-        finally:
-            self._auto_commit_running = False
-
-    async def _auto_commit_now(self, deadline: Deadline) -> None:
-        offsets = self.positions.consumed()
-        if not self._commits_automatically or not offsets:
-            return
-        try:
-            await self._commit(offsets, deadline)
-        except KohortError as error:
-            logger.warning("the last automatic commit failed: %s", error)
-
-    async def _commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], deadline: Deadline) -> None:
-        if offsets:
-            await self._cluster.retrying(lambda: self._commit_once(offsets), deadline=deadline)
-
-    async def _commit_once(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        group_id = self._require_group("commit")
-        membership = self.membership
-        if membership is None or not self.is_subscribed:
-            await commit_offsets(self._cluster, group_id, offsets)
-            return
-        if membership.generation_id < 0:
-            raise CommitFailedError(
-                ErrorCode.UNKNOWN_MEMBER_ID,
-                f"nothing was committed: this consumer is no member of group {group_id!r} at the moment",
-            )
-        await commit_offsets(
-            self._cluster,
-            group_id,
-            offsets,
-            generation_id=membership.generation_id,
-            member_id=membership.member_id,
-            group_instance_id=self.config.group_instance_id,
-        )
 
     def _require_group(self, what: str) -> str:
         if self.config.group_id is None:
             raise ConfigurationError(f"{what} needs a group_id")
         return self.config.group_id
 
-    async def _watch_metadata(self) -> None:
-        """Keep the metadata fresh; follow topics that appear, match the pattern, or get partitions."""
-        while True:
-            wait_ms: float = self.config.metadata_max_age_ms
-            if self.is_subscribed:
-                try:
-                    await self._follow_topics()
-                except KohortError as error:
-                    logger.debug("metadata: %s", error)
-                    wait_ms = self.config.retry_backoff_max_ms
-                known = self._cluster.metadata.topics
-                if any(each not in known for each in self._topics) or (self._pattern and not self._topics):
-                    wait_ms = min(wait_ms, MISSING_TOPIC_CHECK_MS)
-            await self._subscription_changed.wait(wait_ms)
 
-    async def _follow_topics(self) -> None:
-        assert self.membership is not None
-        if self._pattern is None:
-            await self._cluster.refresh_metadata(self._topics, create=self.config.allow_auto_create_topics)
-        else:
-            await self._cluster.refresh_metadata(None)
-            self._topics = tuple(
-                sorted(
-                    each.name
-                    for each in self._cluster.metadata.topics.values()
-                    if self._pattern is not None
-                    and self._pattern.fullmatch(each.name)
-                    and not (each.is_internal and self.config.exclude_internal_topics)
-                )
-            )
-            self.membership.subscribe(self._topics)
-        self.membership.partitions_changed(self._cluster.metadata.partition_counts())
-        self._changed()
-
-
-def _member_settings(config: ConsumerConfig, group_id: str) -> MemberSettings:
-    return MemberSettings(
+def new_membership(config: ConsumerConfig, group_id: str) -> Membership:
+    """Return a membership in the group protocol that is set: the classic one is all there is."""
+    assert config.group_protocol == "classic"
+    settings = MemberSettings(
         group_id=group_id,
         session_timeout_ms=config.session_timeout_ms,
         heartbeat_interval_ms=config.heartbeat_interval_ms,
@@ -392,4 +414,12 @@ def _member_settings(config: ConsumerConfig, group_id: str) -> MemberSettings:
         retry_backoff_max_ms=config.retry_backoff_max_ms,
         request_timeout_ms=config.request_timeout_ms,
         group_instance_id=config.group_instance_id,
+        rack_id=config.client_rack,
+    )
+    return Membership(settings, config.assignors)
+
+
+def _flat(handover: Handover) -> tuple[TopicPartition, ...]:
+    return tuple(
+        TopicPartition(topic, each) for topic, owned in sorted(handover.partitions.items()) for each in owned
     )

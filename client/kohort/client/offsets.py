@@ -94,39 +94,52 @@ async def commit_offsets(
     response = await cluster.request_coordinator(
         group_id, request, OffsetCommitResponse, highest=NAMES_IN_OFFSET_COMMIT
     )
-    for topic in response.topics:
-        for each in topic.partitions:
-            if each.error_code:
-                _refuse_commit(
-                    cluster, group_id, TopicPartition(topic.name, each.partition_index), each.error_code
-                )
+    refused = {
+        TopicPartition(topic.name, each.partition_index): each.error_code
+        for topic in response.topics
+        for each in topic.partitions
+        if each.error_code
+    }
+    if refused:
+        _refuse_commit(cluster, group_id, refused)
 
 
-def _refuse_commit(cluster: Cluster, group_id: str, partition: TopicPartition, code: int) -> None:
-    if code in _LOOK_AGAIN:
+def _refuse_commit(cluster: Cluster, group_id: str, refused: Mapping[TopicPartition, int]) -> None:
+    codes = set(refused.values())
+    names = ", ".join(map(str, refused))
+    if codes & _LOOK_AGAIN:
         cluster.forget_coordinator(group_id)
-    if code in _MOVED_ON:
+    moved_on = codes & _MOVED_ON
+    if moved_on:
+        code = ErrorCode(min(moved_on))
         raise CommitFailedError(
-            ErrorCode(code),
-            f"the offset of {partition} was not committed ({ErrorCode(code).name}): group {group_id!r} has"
-            " rebalanced, and the partition may have another owner now. Poll again to rejoin; if records"
+            code,
+            f"the offsets of {names} were not committed ({code.name}): group {group_id!r} has"
+            " rebalanced, and the partitions may have other owners now. Poll again to rejoin; if records"
             " take long to process, raise max_poll_interval_ms or lower max_poll_records",
+            tuple(refused),
         )
-    raise BrokerError(code, f"the offset of {partition} was not committed")
+    raise BrokerError(min(codes), f"the offsets of {names} were not committed")
 
 
 async def fetch_committed(
-    cluster: Cluster, group_id: str, partitions: Iterable[TopicPartition] | None
+    cluster: Cluster,
+    group_id: str,
+    partitions: Iterable[TopicPartition] | None,
+    *,
+    require_stable: bool = False,
 ) -> dict[TopicPartition, OffsetAndMetadata]:
     """Return the committed offsets of these partitions, or with None of all; absent where there is none.
 
+    With `require_stable`, offsets that a transaction is still to settle are a retriable error (KIP-447).
     Raises: BrokerError, which may be retriable.
     """
     node = await cluster.coordinator(group_id)
     connection = await cluster.connection_to(node)
     version = connection.version_of(OffsetFetchRequest, NAMES_IN_OFFSET_FETCH)
     wanted = None if partitions is None else by_topic(partitions, lambda each: each.partition)
-    request = _offset_fetch(group_id, wanted) if version >= 8 else _old_offset_fetch(group_id, wanted)
+    build = _offset_fetch if version >= 8 else _old_offset_fetch
+    request = build(group_id, wanted, require_stable and version >= 7)
     response = await cluster.request_coordinator(
         group_id, request, OffsetFetchResponse, highest=NAMES_IN_OFFSET_FETCH
     )
@@ -141,7 +154,9 @@ async def fetch_committed(
     return found
 
 
-def _offset_fetch(group_id: str, wanted: Mapping[str, tuple[int, ...]] | None) -> OffsetFetchRequest:
+def _offset_fetch(
+    group_id: str, wanted: Mapping[str, tuple[int, ...]] | None, require_stable: bool
+) -> OffsetFetchRequest:
     topics = None
     if wanted is not None:
         topics = tuple(
@@ -149,17 +164,22 @@ def _offset_fetch(group_id: str, wanted: Mapping[str, tuple[int, ...]] | None) -
             for topic, items in wanted.items()
         )
     return OffsetFetchRequest(
-        group_id="", topics=(), groups=(OffsetFetchRequestGroup(group_id=group_id, topics=topics),)
+        group_id="",
+        topics=(),
+        groups=(OffsetFetchRequestGroup(group_id=group_id, topics=topics),),
+        require_stable=require_stable,
     )
 
 
-def _old_offset_fetch(group_id: str, wanted: Mapping[str, tuple[int, ...]] | None) -> OffsetFetchRequest:
+def _old_offset_fetch(
+    group_id: str, wanted: Mapping[str, tuple[int, ...]] | None, require_stable: bool
+) -> OffsetFetchRequest:
     topics = None
     if wanted is not None:
         topics = tuple(
             OffsetFetchRequestTopic(name=topic, partition_indexes=items) for topic, items in wanted.items()
         )
-    return OffsetFetchRequest(group_id=group_id, topics=topics, groups=())
+    return OffsetFetchRequest(group_id=group_id, topics=topics, groups=(), require_stable=require_stable)
 
 
 def _check_group(cluster: Cluster, group_id: str, code: int) -> None:
@@ -182,9 +202,11 @@ def _read_committed(
 
 
 async def list_offsets(
-    cluster: Cluster, timestamps: Mapping[TopicPartition, int]
+    cluster: Cluster, timestamps: Mapping[TopicPartition, int], *, committed_only: bool = False
 ) -> dict[TopicPartition, OffsetAndTimestamp]:
     """Return the first offset at or after each timestamp (or LATEST, EARLIEST); -1 where there is none.
+
+    With `committed_only`, LATEST is the last stable offset: what a read_committed consumer can reach.
 
     Raises: BrokerError, which is retriable where the leader has moved: the metadata is then renewed.
     """
@@ -197,7 +219,9 @@ async def list_offsets(
         for each in timestamps:
             nodes.setdefault(cluster.leader(each).leader, []).append(each)
         for node_id, partitions in nodes.items():
-            request = _list_offsets_request(cluster, {each: timestamps[each] for each in partitions})
+            request = _list_offsets_request(
+                cluster, {each: timestamps[each] for each in partitions}, committed_only
+            )
             response = await cluster.request(node_id, request, ListOffsetsResponse)
             for topic in response.topics:
                 for answer in topic.partitions:
@@ -209,7 +233,9 @@ async def list_offsets(
     return found
 
 
-def _list_offsets_request(cluster: Cluster, timestamps: Mapping[TopicPartition, int]) -> ListOffsetsRequest:
+def _list_offsets_request(
+    cluster: Cluster, timestamps: Mapping[TopicPartition, int], committed_only: bool
+) -> ListOffsetsRequest:
     def partition(each: TopicPartition) -> ListOffsetsPartition:
         return ListOffsetsPartition(
             partition_index=each.partition,
@@ -219,7 +245,7 @@ def _list_offsets_request(cluster: Cluster, timestamps: Mapping[TopicPartition, 
 
     return ListOffsetsRequest(
         replica_id=-1,
-        isolation_level=0,
+        isolation_level=int(committed_only),
         topics=tuple(
             ListOffsetsTopic(name=topic, partitions=items)
             for topic, items in by_topic(timestamps, partition).items()

@@ -1,21 +1,31 @@
 """The blocking consumer."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Self, Unpack
 
 import anyio
 
+from kohort.client.commits import CommitOutcome
 from kohort.client.config import ConsumerOptions, consumer_config
-from kohort.client.consumer_session import CLOSE_TIMEOUT_MS, NO_GROUP, ConsumerSession
-from kohort.client.errors import ConfigurationError
+from kohort.client.consumer_session import CLOSE_TIMEOUT_MS, NO_GROUP, ConsumerSession, Due
+from kohort.client.errors import ConfigurationError, KohortError
 from kohort.client.listener import RebalanceListener
 from kohort.client.loop_thread import LoopThread, close_at_exit
-from kohort.client.membership import Assign, Handover, Revoke
+from kohort.client.membership import Assign, Lose, Revoke
 from kohort.client.offsets import EARLIEST, LATEST
 from kohort.client.retry import Deadline
-from kohort.client.values import ConsumerRecord, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from kohort.client.values import (
+    ConsumerRecord,
+    GroupMetadata,
+    OffsetAndMetadata,
+    OffsetAndTimestamp,
+    TopicPartition,
+)
+
+Offsets = Mapping[TopicPartition, OffsetAndMetadata]
+CommitCallback = Callable[[Offsets, KohortError | None], None]
 
 
 class Consumer:
@@ -54,30 +64,47 @@ class Consumer:
         self.close()
 
     def close(self, timeout_ms: float = CLOSE_TIMEOUT_MS) -> None:
-        """Commit if that is automatic, leave the group, and end, within the time."""
+        """Commit if that is automatic, leave the group, and end, within the time.
+
+        The listener hears of what is given up; callbacks of commits that are under way are called.
+        Raises: what the listener or a callback raises, when all is closed.
+        """
         self._not_at_exit()
         if not self._loop.is_running:
             return
         try:
-            partitions = self._session.revoke_at_close()
-            if partitions:
-                self._listener.on_revoked(partitions)
-            self._loop.call(self._leave, timeout_ms)
+            self._say_farewell()
         finally:
-            self._loop.stop()
+            try:
+                self._loop.call(self._leave, timeout_ms)
+            finally:
+                self._loop.stop()
+        self._call_back()
 
     async def _leave(self, timeout_ms: float) -> None:
         with anyio.move_on_after(timeout_ms / 1000):
             await self._session.leave(timeout_ms)
 
-    def subscribe(self, *topics: str, pattern: str | None = None) -> None:
-        """Read these topics, or those whose whole name matches `pattern`, with the group's other members."""
+    def subscribe(
+        self, *topics: str, pattern: str | None = None, listener: RebalanceListener | None = None
+    ) -> None:
+        """Read these topics, or those whose whole name matches `pattern`, with the group's other members.
+
+        A `listener` takes the place of the one that there was. Raises: ConfigurationError.
+        """
         compiled = None if pattern is None else re.compile(pattern)
+        self._listener = listener or self._listener
         self._loop.call_sync(self._session.subscribe, topics, compiled)
 
     def unsubscribe(self) -> None:
-        """Leave the group, and read nothing."""
+        """Commit if that is automatic, leave the group, and read nothing; the listener hears of it."""
+        self._say_farewell()
         self._loop.call(self._session.unsubscribe)
+
+    def _say_farewell(self) -> None:
+        farewell = self._session.farewell()
+        if farewell is not None:
+            self._tell(farewell, self._session.positions.partitions())
 
     def assign(self, *partitions: TopicPartition) -> None:
         """Read these partitions without a group's say."""
@@ -96,7 +123,7 @@ class Consumer:
     ) -> list[ConsumerRecord]:
         """Return records as soon as there are any; none when the time is over.
 
-        Rebalances are carried out within. Raises: KohortError.
+        Rebalances are carried out within. Raises: KohortError; WakeupError after `wakeup`.
         """
         deadline = None if timeout_ms is None else Deadline(timeout_ms)
         most = max_records or self._session.config.max_poll_records
@@ -104,7 +131,12 @@ class Consumer:
             found = self._loop.call(self._session.advance, deadline, most)
             if isinstance(found, list):
                 return found
-            self._hand_over(found)
+            self._attend_to(found)
+
+    def wakeup(self) -> None:
+        """End the poll that another thread is in, or its next one, with a WakeupError; from any thread."""
+        self._session.wakeup()
+        self._loop.call_soon(self._session.notice)
 
     def __iter__(self) -> Self:
         return self
@@ -117,28 +149,57 @@ class Consumer:
                 if session.fetcher.is_hungry:
                     self._loop.call_soon(session.fetcher.wake)
                 if record is not None:
-                    session.poll_ends()  # Every step of the loop counts as a poll.
+                    session.record_taken(record)
                     return record
             found = self._loop.call(session.advance, None, 0)
             if not isinstance(found, list):
-                self._hand_over(found)
+                self._attend_to(found)
 
-    def _hand_over(self, handover: Handover) -> None:
-        partitions = self._loop.call(self._session.begin, handover)
+    def _attend_to(self, due: Due) -> None:
+        if isinstance(due, CommitOutcome):
+            due.callback(due.offsets, due.error)
+            return
+        self._tell(due, self._loop.call(self._session.begin, due))
+        self._loop.call_sync(self._session.end, due)
+
+    def _tell(self, handover: Revoke | Lose | Assign, partitions: tuple[TopicPartition, ...]) -> None:
         if isinstance(handover, Assign):
             self._listener.on_assigned(partitions)
         elif isinstance(handover, Revoke):
             self._listener.on_revoked(partitions)
         else:
             self._listener.on_lost(partitions)
-        self._loop.call_sync(self._session.end, handover)
 
-    def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata] | None = None) -> None:
+    def _call_back(self) -> None:
+        outcomes = self._session.commits.outcomes
+        while outcomes:
+            self._attend_to(outcomes.popleft())
+
+    def enforce_rebalance(self, reason: str | None = None) -> None:
+        """Let the group rebalance, for a reason that the broker keeps."""
+        self._loop.call_sync(self._session.enforce_rebalance, reason)
+
+    def group_metadata(self) -> GroupMetadata:
+        """Return this consumer's place in its group, as a transaction needs it."""
+        return self._session.group_metadata()
+
+    def commit(self, offsets: Offsets | None = None) -> None:
         """Commit these offsets, or everything that was consumed, and return when it is kept.
 
-        Raises: CommitFailedError when the group has moved on.
+        One that meets a rebalance is repeated when that is over, if its partitions are kept.
+        Raises: CommitFailedError, with the partitions, when the group has moved on;
+        RebalanceInProgressError when the rebalance takes longer than default_api_timeout_ms.
         """
         self._loop.call(self._session.commit, offsets)
+        self._call_back()
+
+    def commit_async(self, offsets: Offsets | None = None, callback: CommitCallback | None = None) -> None:
+        """Commit these offsets, or everything that was consumed, in the background, without a retry.
+
+        A later poll, commit or close calls `callback(offsets, error)`; without one, a failure is logged.
+        Raises: CommitFailedError if a partition is not this consumer's.
+        """
+        self._loop.call_sync(self._session.commit_soon, offsets, callback)
 
     def committed(self, *partitions: TopicPartition) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """Return what the group has committed for these partitions."""
@@ -161,12 +222,16 @@ class Consumer:
         self._loop.call_sync(self._session.seek_to_ends, partitions, beginning=False)
 
     def pause(self, *partitions: TopicPartition) -> None:
-        """Hold these partitions' records back; the membership goes on."""
+        """Hold these partitions' records back, or all; the membership goes on."""
         self._loop.call_sync(self._session.pause, partitions, paused=True)
 
     def resume(self, *partitions: TopicPartition) -> None:
-        """Let these partitions' records through again."""
+        """Let these partitions' records through again, or all."""
         self._loop.call_sync(self._session.pause, partitions, paused=False)
+
+    def paused(self) -> tuple[TopicPartition, ...]:
+        """Return the partitions whose records are held back."""
+        return self._session.paused()
 
     def partitions_for(self, topic: str) -> tuple[TopicPartition, ...]:
         """Return a topic's partitions."""

@@ -1,0 +1,215 @@
+"""One consumer's commits: one after the other, bound to its place in the group, by hand and automatic.
+
+A commit counts only for partitions that are the consumer's at the moment. One that meets a rebalance is
+repeated when that is over, if its partitions were kept.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+import anyio
+import anyio.lowlevel
+
+from kohort.client.cluster import Cluster
+from kohort.client.config import ConsumerConfig
+from kohort.client.errors import (
+    CommitFailedError,
+    ConfigurationError,
+    KohortError,
+    RebalanceInProgressError,
+)
+from kohort.client.membership import Membership
+from kohort.client.offsets import commit_offsets
+from kohort.client.positions import Positions
+from kohort.client.retry import Deadline, monotonic_ms
+from kohort.client.values import OffsetAndMetadata, TopicPartition
+from kohort.protocol.errors import ErrorCode
+
+logger = logging.getLogger(__name__)
+
+Offsets = Mapping[TopicPartition, OffsetAndMetadata]
+CommitCallback = Callable[[Offsets, KohortError | None], Awaitable[None] | None]
+"""Is told which offsets were committed, or why they were not."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommitOutcome:
+    """What came of a `commit_async`; the shell that polls calls the callback."""
+
+    callback: CommitCallback
+    offsets: Offsets
+    error: KohortError | None
+
+
+class Commits:
+    """What a consumer has committed and is about to; `news` is called when an outcome is there."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        config: ConsumerConfig,
+        positions: Positions,
+        bound_to: Callable[[], Membership | None],
+        news: Callable[[], None],
+    ) -> None:
+        self.outcomes: deque[CommitOutcome] = deque()
+        self.next_auto_ms = 0
+        self._cluster = cluster
+        self._config = config
+        self._positions = positions
+        self._bound_to = bound_to  # None for a consumer that no group has given its partitions.
+        self._news = news
+        self._turn = anyio.Lock()
+        self._auto_running = False
+        self._in_background = 0
+
+    # By hand
+
+    async def commit(self, offsets: Offsets | None, deadline: Deadline) -> None:
+        """Commit these offsets, or what was consumed, and return when they are kept.
+
+        Raises: CommitFailedError, KohortError.
+        """
+        wanted = self._wanted(offsets)
+        if wanted:
+            await self._cluster.retrying(lambda: self._once(wanted), deadline=deadline)
+
+    def commit_soon(self, offsets: Offsets | None, callback: CommitCallback | None) -> None:
+        """Commit in the background, once; a later poll calls the callback. Raises: CommitFailedError."""
+        wanted = self._wanted(offsets)
+        self._in_background += 1
+        self._cluster.tasks.start_soon(self._commit_in_background, wanted, callback or _log)
+
+    async def settle(self) -> None:
+        """Return when nothing is under way in the background."""
+        while self._in_background:
+            async with self._turn:
+                await anyio.lowlevel.checkpoint()
+
+    def _wanted(self, offsets: Offsets | None) -> Offsets:
+        self._group_id()
+        if offsets is None:
+            return self._positions.consumed()
+        wanted = {TopicPartition(*each): value for each, value in offsets.items()}
+        self._check_owned(wanted)
+        return wanted
+
+    async def _commit_in_background(self, offsets: Offsets, callback: CommitCallback) -> None:
+        error: KohortError | None = None
+        try:
+            if offsets:
+                await self._once(offsets)
+        except KohortError as failure:
+            error = failure
+        finally:
+            self._in_background -= 1
+        self.outcomes.append(CommitOutcome(callback, offsets, error))
+        self._news()
+
+    # By itself
+
+    @property
+    def is_automatic(self) -> bool:
+        """Whether polls commit."""
+        return self._config.enable_auto_commit and self._config.group_id is not None
+
+    def start_interval(self) -> None:
+        """Let the next automatic commit be one interval away."""
+        self.next_auto_ms = monotonic_ms() + self._config.auto_commit_interval_ms
+
+    def auto_if_due(self) -> None:
+        """Commit in the background what was consumed, if it is time."""
+        if not self._config.enable_auto_commit or monotonic_ms() < self.next_auto_ms:
+            return
+        self.next_auto_ms = monotonic_ms() + max(1, self._config.auto_commit_interval_ms)
+        offsets = self._positions.consumed()
+        if offsets and self.is_automatic and not self._auto_running:
+            self._auto_running = True
+            self._cluster.tasks.start_soon(self._auto, offsets)
+
+    async def _auto(self, offsets: Offsets) -> None:
+        try:
+            await self._once(offsets)
+        except KohortError as error:
+            logger.warning("an automatic commit failed, the next one will make up for it: %s", error)
+        finally:
+            self._auto_running = False
+
+    async def auto_now(self, deadline: Deadline) -> None:
+        """Commit what was consumed, if that is automatic, before the partitions go."""
+        offsets = self._positions.consumed()
+        if not self.is_automatic or not offsets:
+            return
+        try:
+            await self.commit(offsets, deadline)
+        except KohortError as error:
+            logger.warning("the last automatic commit failed: %s", error)
+
+    # Inside
+
+    async def _once(self, offsets: Offsets) -> None:
+        async with self._turn:  # So that a commit never overtakes an earlier one.
+            membership = self._bound_to()
+            if membership is None:
+                await commit_offsets(self._cluster, self._group_id(), offsets)
+                return
+            self._check_owned(offsets)
+            await self._commit_as(membership, offsets)
+
+    async def _commit_as(self, membership: Membership, offsets: Offsets) -> None:
+        generation_id = membership.generation_id
+        try:
+            await commit_offsets(
+                self._cluster,
+                self._group_id(),
+                offsets,
+                generation_id=generation_id,
+                member_id=membership.member_id,
+                group_instance_id=self._config.group_instance_id,
+            )
+        except CommitFailedError as error:
+            if membership.commit_refused(error.code, generation_id, monotonic_ms()):
+                raise RebalanceInProgressError(
+                    f"{error}. The group rebalances: poll, and commit again what is still assigned then"
+                ) from error
+            self._news()
+            raise
+
+    def _check_owned(self, offsets: Iterable[TopicPartition]) -> None:
+        """Return if the group lets this consumer commit these. Raises: CommitFailedError."""
+        membership = self._bound_to()
+        if membership is None:
+            return
+        group_id = self._group_id()
+        if membership.generation_id < 0:
+            raise CommitFailedError(
+                ErrorCode.UNKNOWN_MEMBER_ID,
+                f"the offsets of {_names(offsets)} were not committed: this consumer is no member of group"
+                f" {group_id!r} at the moment",
+                tuple(offsets),
+            )
+        gone = tuple(each for each in offsets if each not in self._positions)
+        if gone:
+            raise CommitFailedError(
+                ErrorCode.ILLEGAL_GENERATION,
+                f"the offsets of {_names(gone)} were not committed: group {group_id!r} has not assigned that"
+                f" to this consumer in generation {membership.generation_id}, or has taken it away since;"
+                " whoever owns it now may have read on",
+                gone,
+            )
+
+    def _group_id(self) -> str:
+        if self._config.group_id is None:
+            raise ConfigurationError("commit needs a group_id")
+        return self._config.group_id
+
+
+def _log(offsets: Offsets, error: KohortError | None) -> None:
+    if error is not None:
+        logger.warning("a commit of %s failed: %s", _names(offsets), error)
+
+
+def _names(partitions: Iterable[TopicPartition]) -> str:
+    return ", ".join(f"{topic}-{partition}" for topic, partition in sorted(partitions))

@@ -1,0 +1,120 @@
+"""What the user's code did between two polls: kept so that a member that was thrown out can be told why.
+
+Pure: times come in as arguments. A phase is waiting (inside a poll), a listener, or work (between polls).
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from kohort.client.membership import Departure
+from kohort.client.values import ConsumerRecord, TopicPartition
+
+RANGES_SHOWN = 8
+HEADROOM = 1.5  # What is proposed leaves half as much again.
+
+
+@dataclass(frozen=True, slots=True)
+class HeldBatch:
+    """The records that a poll gave out: how many, and the first and last offset of each partition."""
+
+    size: int
+    ranges: tuple[tuple[TopicPartition, int, int], ...]
+
+    @classmethod
+    def of(cls, records: Iterable[ConsumerRecord]) -> "HeldBatch":
+        """Return the summary of these records."""
+        ranges: dict[TopicPartition, tuple[int, int]] = {}
+        size = 0
+        for each in records:
+            size += 1
+            where = TopicPartition(each.topic, each.partition)
+            first, _ = ranges.get(where, (each.offset, each.offset))
+            ranges[where] = (first, each.offset)
+        return cls(size, tuple((where, *span) for where, span in sorted(ranges.items())))
+
+    def __str__(self) -> str:
+        shown = [f"{where} from {first} to {last}" for where, first, last in self.ranges[:RANGES_SHOWN]]
+        if len(self.ranges) > RANGES_SHOWN:
+            shown.append(f"and {len(self.ranges) - RANGES_SHOWN} more partitions")
+        records = "1 record" if self.size == 1 else f"{self.size} records"
+        return f"{records} ({', '.join(shown)})" if shown else "no records"
+
+
+class PollDiary:
+    """How long the phases of the last poll took, and what it gave out."""
+
+    def __init__(self) -> None:
+        self._held: list[ConsumerRecord] | ConsumerRecord = []
+        self._is_polling = False
+        self._began_ms = 0
+        self._ended_ms = 0
+        self._waited_ms = 0
+        self._listeners_ms = 0
+
+    def poll_began(self, now_ms: int) -> None:
+        """The user is back, and asks for records; a poll that goes on after a listener is the same poll."""
+        if not self._is_polling:
+            self._is_polling = True
+            self._began_ms = now_ms
+            self._listeners_ms = 0
+
+    def listener_ran(self, took_ms: int) -> None:
+        """The user's listener ran so long within the poll."""
+        self._listeners_ms += took_ms
+
+    def poll_ended(self, now_ms: int, held: list[ConsumerRecord] | ConsumerRecord) -> None:
+        """The user got these records."""
+        if self._is_polling:
+            self._is_polling = False
+            self._waited_ms = now_ms - self._began_ms
+        self._held = held
+        self._ended_ms = now_ms
+
+    def _batch(self) -> list[ConsumerRecord]:
+        return self._held if isinstance(self._held, list) else [self._held]
+
+    def explain(
+        self, departure: Departure, now_ms: int, *, group_id: str, limit_ms: int, session_ms: int, most: int
+    ) -> str:
+        """Return why the member is out, what its user was doing, and what would have kept it in."""
+        ago = _seconds(now_ms - departure.at_ms)
+        if departure.by_poll_interval:
+            return (
+                f"this consumer left group {group_id!r} {ago} ago: {departure.reason} {self._phases(now_ms)}"
+                f" {self._advice(now_ms, limit_ms, most)}"
+            )
+        text = (
+            f"this consumer was thrown out of group {group_id!r} {ago} ago: {departure.reason};"
+            f" the coordinator's last word was {_seconds(departure.silent_ms)} older. {self._phases(now_ms)}"
+        )
+        if departure.silent_ms >= session_ms:
+            text += (
+                f" No heartbeat got through for longer than session_timeout_ms ({session_ms}): the process"
+                " stood still, native code kept other threads from running, or the network was cut"
+            )
+        return text
+
+    def _phases(self, now_ms: int) -> str:
+        held_ms = now_ms - self._ended_ms
+        batch = HeldBatch.of(self._batch())
+        text = f"Its code held {batch} for {_seconds(held_ms)}"
+        if batch.size > 1:
+            text += f", {_seconds(held_ms / batch.size)} a record"
+        return (
+            f"{text}; the poll before took {_seconds(self._waited_ms)}, {_seconds(self._listeners_ms)} of it"
+            " in listeners."
+        )
+
+    def _advice(self, now_ms: int, limit_ms: int, most: int) -> str:
+        held_ms = max(1, now_ms - self._ended_ms)
+        enough_ms = int(-(-held_ms * HEADROOM // 1_000)) * 1_000
+        text = f"Set max_poll_interval_ms ({limit_ms}) to {enough_ms} or more"
+        size = min(len(self._batch()), most)
+        fewer = int(size * limit_ms / (held_ms * HEADROOM))
+        if size > 1 and fewer >= 1:
+            text += f", or max_poll_records ({most}) to {fewer} or fewer"
+        return text
+
+
+def _seconds(ms: float) -> str:
+    return f"{ms:.0f} ms" if ms < 1_000 else f"{ms / 1_000:.1f} s"

@@ -1,0 +1,109 @@
+"""The topics that a consumer subscribes to, kept up to date: those that appear, match, grow or go."""
+
+import logging
+import re
+from collections.abc import Callable, Iterable, Mapping
+
+from kohort.client.cluster import Cluster
+from kohort.client.config import ConsumerConfig
+from kohort.client.errors import KohortError
+from kohort.client.membership import Membership
+from kohort.client.retry import monotonic_ms
+from kohort.client.signal import Signal
+
+logger = logging.getLogger(__name__)
+
+CHECK_MS = 1_000  # How often to look for topics that are missing, and for news that another task brought.
+
+
+class TopicWatch:
+    """A subscription, and a task that tells the membership what has become of its topics."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        config: ConsumerConfig,
+        membership: Callable[[], Membership | None],
+        changed: Callable[[], None],
+    ) -> None:
+        self.topics: tuple[str, ...] = ()
+        self.pattern: re.Pattern[str] | None = None
+        self._cluster = cluster
+        self._config = config
+        self._membership = membership
+        self._changed = changed
+        self._signal = Signal()
+        self._due_ms = 0
+        self._told: Mapping[str, int] = {}
+
+    @property
+    def is_subscribed(self) -> bool:
+        """Whether there is a subscription, even to topics that don't exist."""
+        return bool(self.topics) or self.pattern is not None
+
+    def subscribe(self, topics: Iterable[str], pattern: re.Pattern[str] | None) -> None:
+        """Watch these topics, or those whose whole name matches; nothing ends the subscription."""
+        self.topics = tuple(sorted(set(topics)))
+        self.pattern = pattern
+        self._due_ms = 0
+        self._told = {}
+        self._tell_topics()
+        self._signal.set()
+
+    async def run(self) -> None:
+        """Watch until cancelled."""
+        while True:
+            if self.is_subscribed:
+                if monotonic_ms() >= self._due_ms:
+                    await self._renew()
+                self._tell_partitions()
+            await self._signal.wait(
+                min(self._config.metadata_max_age_ms, CHECK_MS) if self.is_subscribed else None
+            )
+
+    async def _renew(self) -> None:
+        wait_ms = self._config.metadata_max_age_ms
+        try:
+            await self._ask()
+        except KohortError as error:
+            logger.debug("metadata: %s", error)
+            wait_ms = self._config.retry_backoff_max_ms
+        known = self._cluster.metadata.topics
+        if any(each not in known for each in self.topics) or (self.pattern and not self.topics):
+            wait_ms = min(wait_ms, CHECK_MS)
+        self._due_ms = monotonic_ms() + wait_ms
+
+    async def _ask(self) -> None:
+        membership = self._membership()
+        pattern = self.pattern
+        if pattern is None:
+            others = frozenset[str]() if membership is None else membership.watched_topics
+            await self._cluster.refresh_metadata(
+                others.union(self.topics), create=self._config.allow_auto_create_topics
+            )
+            return
+        await self._cluster.refresh_metadata(None)
+        if self.pattern is pattern:  # The user may have changed it meanwhile.
+            self.topics = tuple(
+                sorted(
+                    each.name
+                    for each in self._cluster.metadata.topics.values()
+                    if pattern.fullmatch(each.name)
+                    and not (each.is_internal and self._config.exclude_internal_topics)
+                )
+            )
+            self._tell_topics()
+
+    def _tell_topics(self) -> None:
+        membership = self._membership()
+        if membership is not None and self.topics:
+            membership.subscribe(self.topics)
+            self._changed()
+
+    def _tell_partitions(self) -> None:
+        membership = self._membership()
+        counts = self._cluster.metadata.partition_counts()
+        if membership is not None and counts != self._told:
+            self._told = counts
+            membership.partitions_changed(counts)
+            self._changed()
