@@ -262,7 +262,8 @@ def test_a_fenced_static_member_is_told_for_good(
     topic: MakeTopic, options: ConsumerOptions, neighbour: Callable[..., Neighbour]
 ) -> None:
     name = topic(1)
-    with Consumer(name, **{**options, "group_instance_id": "one"}) as consumer:
+    static: ConsumerOptions = {**options, "group_instance_id": "one"}
+    with Consumer(name, **static) as consumer:
         poll_until(consumer, consumer.assignment, "an assignment")
         other = neighbour(name, group_instance_id="one")
         with pytest.raises(BrokerError, match="taken this group_instance_id over"):
@@ -283,9 +284,10 @@ def test_who_comes_back_too_late_is_told_what_took_how_long_and_what_to_set(
 ) -> None:
     name = topic(1)
     produce(bootstrap, name, 50)
+    options = {**options, "max_poll_interval_ms": 600, "max_poll_records": 40}
     with (
         caplog.at_level(logging.WARNING),
-        Consumer(name, **{**options, "max_poll_interval_ms": 600, "max_poll_records": 40}) as consumer,
+        Consumer(name, **options) as consumer,
         Admin(bootstrap_servers=bootstrap) as admin,
     ):
         assert len(read(consumer, 1)) == 40
