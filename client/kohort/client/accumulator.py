@@ -1,221 +1,271 @@
 """Records on their way out, collected into batches per partition until the sender takes them.
 
-`append` may be called from any thread; the rest belongs to the sender's.
+`append` may be called from any thread; the rest belongs to the sender's. What happens for each record is
+as little as Python allows: a place in a list under a lock. The rest happens once for each batch.
 """
 
-import random
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable
+from functools import lru_cache
 
-import anyio
-import msgspec
-
+from kohort.client.batch import Appended, Batch, Headers
 from kohort.client.config import ProducerConfig
-from kohort.client.errors import BrokerError, KohortError
-from kohort.client.partitioner import partition_for_key
+from kohort.client.errors import BrokerError
+from kohort.client.partitioner import choose_by_queue, partition_for_key
 from kohort.client.retry import monotonic_ms
-from kohort.client.values import RecordMetadata, TopicPartition
+from kohort.client.sequences import PartitionSequences
+from kohort.client.values import TopicPartition
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.records import HEADER_BYTES, Compression, RecordBatchBuilder, max_record_bytes
+from kohort.protocol.records import HEADER_BYTES, max_record_bytes
 
-Headers = Sequence[tuple[str, bytes | None]]
-
-
-class Outgoing(msgspec.Struct, frozen=True, gc=False):
-    """A record as the user gave it; without a partition, the key chooses one."""
-
-    topic: str
-    value: bytes | None
-    key: bytes | None
-    partition: int | None
-    timestamp_ms: int
-    headers: Headers
+_PLAIN_RECORD_BYTES = 14  # What a record without key and headers, below a megabyte, has besides its value.
+_KEYS_REMEMBERED = 16_384
+_ENOUGH_ROOM_BYTES = 1 << 20
+_partition_for_key = lru_cache(_KEYS_REMEMBERED)(partition_for_key)
 
 
-class Batch:
-    """Records of one partition that share one fate."""
+class PartitionQueue:
+    """The batches of one partition that wait to be sent; the last may be open for more records."""
 
-    __slots__ = (
-        "_data",
-        "_event",
-        "base_offset",
-        "builder",
-        "created_ms",
-        "error",
-        "is_done",
-        "is_full",
-        "log_append_ms",
-        "not_before_ms",
-        "partition",
-        "size_bytes",
-    )
+    __slots__ = ("batches", "failures", "in_flight", "not_before_ms", "open", "partition", "sequences")
 
-    def __init__(self, partition: TopicPartition, compression: Compression, now_ms: int) -> None:
+    def __init__(self, partition: TopicPartition) -> None:
         self.partition = partition
-        self.builder = RecordBatchBuilder(compression=compression)
-        self.created_ms = now_ms
+        self.batches: deque[Batch] = deque()
+        self.open: Batch | None = None
+        self.in_flight: list[Batch] = []
+        self.sequences = PartitionSequences()
         self.not_before_ms = 0
-        self.size_bytes = HEADER_BYTES
-        self.is_full = False
-        self.is_done = False
-        self.base_offset = -1
-        self.log_append_ms = -1
-        self.error: KohortError | None = None
-        self._data: bytes | None = None
-        self._event: anyio.Event | None = None
-
-    def to_bytes(self) -> bytes:
-        """Return the record batch, the same at every attempt."""
-        if self._data is None:
-            self._data = self.builder.build()
-        return self._data
-
-    def finish(self, error: KohortError | None = None) -> None:
-        """Its fate is known: wake who waits for it."""
-        self.error = error
-        self.is_done = True
-        self._data = None
-        if self._event is not None:
-            self._event.set()
-
-    async def wait(self) -> None:
-        """Return when its fate is known. In the sender's thread."""
-        if not self.is_done:
-            if self._event is None:
-                self._event = anyio.Event()
-            await self._event.wait()
-
-    def metadata_of(self, index: int, timestamp_ms: int) -> RecordMetadata:
-        """Return where the record at `index` went. Raises: KohortError if it did not arrive."""
-        assert self.is_done
-        if self.error is not None:
-            raise self.error
-        topic, partition = self.partition
-        offset = -1 if self.base_offset < 0 else self.base_offset + index
-        return RecordMetadata(
-            topic, partition, offset, timestamp_ms if self.log_append_ms < 0 else self.log_append_ms
-        )
+        self.failures = 0
 
 
-class Appended:
-    """A record that has its place in a batch; `wakes` tells that the sender has to look."""
+class _TopicQueues:
+    """A topic's partitions, and the one that records without a key go to at the moment."""
 
-    __slots__ = ("batch", "index", "timestamp_ms", "wakes")
+    __slots__ = ("partitions", "sticky", "sticky_batch", "sticky_bytes")
 
-    def __init__(self, batch: Batch, index: int, timestamp_ms: int, wakes: bool) -> None:
-        self.batch = batch
-        self.index = index
-        self.timestamp_ms = timestamp_ms
-        self.wakes = wakes
+    def __init__(self) -> None:
+        self.partitions: list[PartitionQueue] = []
+        self.sticky: PartitionQueue | None = None
+        self.sticky_batch: Batch | None = None
+        self.sticky_bytes = 0
 
 
 class Accumulator:
     """The batches of all partitions, bounded by buffer_memory."""
 
-    def __init__(self, config: ProducerConfig) -> None:
+    def __init__(
+        self,
+        config: ProducerConfig,
+        wake: Callable[[], None] = lambda: None,
+        kind: type[Appended] = Appended,
+    ) -> None:
+        self._batch_bytes = min(config.batch_size, config.max_request_size)
         self._config = config
-        self._compression = Compression[(config.compression_type or "none").upper()]
+        self._kind = kind
+        self._wake = wake
         self._lock = threading.Lock()
-        self._queues: dict[TopicPartition, deque[Batch]] = {}
-        self._in_flight: set[TopicPartition] = set()
-        self._buffered_bytes = 0
-        self._sticky: dict[str, tuple[int, int]] = {}  # Partition, and the bytes that it got.
+        self._topics: dict[str, _TopicQueues] = {}
+        self._pending: dict[TopicPartition, PartitionQueue] = {}  # Those with batches to be sent.
+        self._reserved_bytes = 0
         self.flushes = 0  # How many wait for everything to be sent now.
+        self.starved = 0  # How many wait for memory.
+        self.wakes = True  # Whether the sender wants to know of each new batch.
+        self.is_woken = False  # Whether it knows of one at which it has not looked yet.
 
-    def append(self, record: Outgoing, partition_count: int) -> Appended | None:
-        """Return the record's place, or None while there is no room for it.
+    @property
+    def buffered_bytes(self) -> int:
+        """How much of buffer_memory is in use."""
+        return self._reserved_bytes
+
+    def learn(self, topic: str, partition_count: int) -> None:
+        """Take records for so many partitions of a topic."""
+        with self._lock:
+            queues = self._topics.setdefault(topic, _TopicQueues())
+            for number in range(len(queues.partitions), partition_count):
+                queues.partitions.append(PartitionQueue(TopicPartition(topic, number)))
+
+    def partition_count(self, topic: str) -> int:
+        """Return how many partitions of a topic take records, 0 while it is unknown."""
+        queues = self._topics.get(topic)
+        return 0 if queues is None else len(queues.partitions)
+
+    def close(self) -> None:
+        """Take no more records."""
+        with self._lock:
+            self._topics = {}
+
+    def append(  # noqa: PLR0917  # Names would cost time for each record.
+        self,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None,
+        partition: int | None,
+        timestamp_ms: int,
+        headers: Headers,
+    ) -> Appended | None:
+        """Return the record's place; None while its topic or partition is unknown, or there is no room.
 
         Raises: BrokerError for a record that is too large for any request.
         """
-        size_bytes = max_record_bytes(record.key, record.value, record.headers)
-        if size_bytes + HEADER_BYTES > self._config.max_request_size:
-            raise BrokerError(
-                ErrorCode.MESSAGE_TOO_LARGE,
-                f"a record of {size_bytes} bytes for {record.topic!r};"
-                f" max_request_size is {self._config.max_request_size}",
-            )
+        size_bytes = _PLAIN_RECORD_BYTES + len(value or b"")
+        if headers or key:
+            size_bytes = max_record_bytes(key, value, headers)
+        queues = self._topics.get(topic)
+        if queues is None:
+            return None
         with self._lock:
-            if self._buffered_bytes and self._buffered_bytes + size_bytes > self._config.buffer_memory:
-                return None
-            partition = record.partition
-            if partition is None:
-                partition = self._choose(record, partition_count, size_bytes)
-            return self._add(TopicPartition(record.topic, partition), record, size_bytes)
+            if partition is not None:
+                if not 0 <= partition < len(queues.partitions):
+                    return None
+                queue = queues.partitions[partition]
+            elif key is not None:
+                queue = queues.partitions[_partition_for_key(key, len(queues.partitions))]
+            else:
+                queue = queues.sticky or self._next_sticky(queues)
+            batch = queue.open
+            is_new = batch is None or batch.size_bytes + size_bytes > self._batch_bytes
+            if batch is None or is_new:
+                batch = self._next_batch(queues, queue, size_bytes, partition is None and key is None)
+                if batch is None:
+                    return None
+            rows = batch.rows
+            index = len(rows)
+            rows.append((timestamp_ms, key, value, headers))
+            batch.size_bytes += size_bytes
+        if is_new and self.wakes and not self.is_woken:
+            self.is_woken = True
+            self._wake()
+        return self._kind(batch, index, timestamp_ms)
 
-    def _choose(self, record: Outgoing, partition_count: int, size_bytes: int) -> int:
-        """Return the key's partition; without a key, one that stays until it has got a batch (KIP-794)."""
-        if record.key is not None:
-            return partition_for_key(record.key, partition_count)
-        partition, sent_bytes = self._sticky.get(record.topic, (-1, 0))
-        if partition < 0 or partition >= partition_count or sent_bytes >= self._config.batch_size:
-            partition, sent_bytes = random.randrange(partition_count), 0
-        self._sticky[record.topic] = (partition, sent_bytes + size_bytes)
-        return partition
+    def _next_batch(
+        self, queues: _TopicQueues, queue: PartitionQueue, size_bytes: int, is_sticky: bool
+    ) -> Batch | None:
+        """Return a batch with room for a record, or None while there is no memory for one."""
+        self._check_size(queue, size_bytes)
+        if is_sticky:
+            queue = self._sticky_queue(queues, queue)
+        batch = queue.open
+        if batch is None or batch.size_bytes + size_bytes > self._batch_bytes:
+            batch = self._begin_batch(queue, size_bytes)
+        if is_sticky:
+            queues.sticky_batch = batch
+        return batch
 
-    def _add(self, partition: TopicPartition, record: Outgoing, size_bytes: int) -> Appended:
-        queue = self._queues.setdefault(partition, deque())
-        batch = queue[-1] if queue else None
-        wakes = False
-        if batch is None or batch.is_full or batch.size_bytes + size_bytes > self._config.batch_size:
-            if batch is not None:
-                batch.is_full = True
-            batch = Batch(partition, self._compression, monotonic_ms())
-            queue.append(batch)
-            wakes = True  # There is a first one to wait linger_ms for, or a full one to be sent.
-        index = batch.builder.append(record.timestamp_ms, record.key, record.value, record.headers)
-        batch.size_bytes += size_bytes
-        self._buffered_bytes += size_bytes
-        if batch.size_bytes >= self._config.batch_size:
-            batch.is_full = wakes = True
-        return Appended(batch, index, record.timestamp_ms, wakes)
+    def _begin_batch(self, queue: PartitionQueue, size_bytes: int) -> Batch | None:
+        needed_bytes = max(self._batch_bytes, size_bytes + HEADER_BYTES)
+        if self._reserved_bytes and self._reserved_bytes + needed_bytes > self._config.buffer_memory:
+            return None
+        if queue.open is not None:
+            queue.open.close()
+        batch = queue.open = Batch(queue.partition, monotonic_ms())
+        batch.reserved_bytes = needed_bytes
+        self._reserved_bytes += needed_bytes
+        queue.batches.append(batch)
+        self._pending.setdefault(queue.partition, queue)
+        return batch
+
+    def _check_size(self, queue: PartitionQueue, size_bytes: int) -> None:
+        for name, most in (
+            ("max_request_size", self._config.max_request_size),
+            ("buffer_memory", self._config.buffer_memory),
+        ):
+            if size_bytes + HEADER_BYTES > most:
+                raise BrokerError(
+                    ErrorCode.MESSAGE_TOO_LARGE,
+                    f"a record of {size_bytes} bytes for {queue.partition.topic!r}; {name} is {most}",
+                )
+
+    def _sticky_queue(self, queues: _TopicQueues, queue: PartitionQueue) -> PartitionQueue:
+        """Return where records without a key go on: elsewhere as soon as a batch's worth went there.
+
+        Source: KIP-794. A partition whose broker is slow has a longer queue, and is chosen less often.
+        """
+        if queues.sticky_batch is not None:
+            queues.sticky_bytes += queues.sticky_batch.size_bytes
+            queues.sticky_batch = None
+        if queue.open is not None:  # It has no room for the record.
+            queue.open.close()
+            queue.open = None
+        elif queues.sticky_bytes < self._batch_bytes:
+            return queue
+        return self._next_sticky(queues)
+
+    def _next_sticky(self, queues: _TopicQueues) -> PartitionQueue:
+        queue = queues.sticky = choose_by_queue(queues.partitions)
+        queues.sticky_bytes = 0
+        return queue
 
     # The sender's side
 
-    def take_ready(self, now_ms: int) -> list[Batch]:
-        """Return the first batch of each partition that has none under way, if its time has come."""
+    def due(self, now_ms: int) -> tuple[list[PartitionQueue], int | None]:
+        """Return the partitions whose first batch should go out, and how long until there are more."""
+        due: list[PartitionQueue] = []
+        wait_ms: int | None = None
         with self._lock:
-            taken = []
-            for partition, queue in self._queues.items():
-                if partition in self._in_flight or not queue:
-                    continue
-                if now_ms >= self._due_ms(queue):
-                    batch = queue.popleft()
-                    batch.is_full = True
-                    self._in_flight.add(partition)
-                    taken.append(batch)
-            return taken
+            hurried = self.flushes > 0 or self.starved > 0
+            for queue in self._pending.values():
+                first = queue.batches[0]
+                at_ms = queue.not_before_ms
+                if first is queue.open and not hurried:
+                    at_ms = max(at_ms, first.created_ms + self._config.linger_ms)
+                if at_ms <= now_ms:
+                    due.append(queue)
+                elif wait_ms is None or at_ms - now_ms < wait_ms:
+                    wait_ms = at_ms - now_ms
+        return due, wait_ms
 
-    def wait_ms(self, now_ms: int) -> int | None:
-        """Return how long until the next batch is ready, None if nothing waits for time to pass."""
+    def take(self, queue: PartitionQueue) -> Batch:
+        """Return a partition's first batch, which takes no more records; its turn comes again last."""
         with self._lock:
-            due = [
-                self._due_ms(queue)
-                for partition, queue in self._queues.items()
-                if queue and partition not in self._in_flight
-            ]
-        return max(0, min(due) - now_ms) if due else None
+            return self._take(queue)
 
-    def _due_ms(self, queue: deque[Batch]) -> int:
-        batch = queue[0]
-        if batch.is_full or self.flushes or len(queue) > 1:
-            return batch.not_before_ms
-        return max(batch.not_before_ms, batch.created_ms + self._config.linger_ms)
+    def _take(self, queue: PartitionQueue) -> Batch:
+        batch = queue.batches.popleft()
+        if batch is queue.open:
+            queue.open = None
+            batch.close()
+        del self._pending[queue.partition]
+        if queue.batches:
+            self._pending[queue.partition] = queue
+        return batch
 
-    def put_back(self, batch: Batch, not_before_ms: int) -> None:
-        """Let a batch be tried again, before everything else of its partition."""
+    def put_back(self, queue: PartitionQueue, batch: Batch) -> None:
+        """Let a batch be sent again, before everything that was to follow it."""
         with self._lock:
-            batch.not_before_ms = not_before_ms
-            self._queues[batch.partition].appendleft(batch)
-            self._in_flight.discard(batch.partition)
+            place = 0
+            if batch.has_sequence:  # Several may come back, in any order.
+                outstanding = queue.sequences.outstanding
+                rank = outstanding.index(batch)
+                while place < len(queue.batches) and queue.batches[place] in outstanding[:rank]:
+                    place += 1
+            queue.batches.insert(place, batch)
+            self._pending.setdefault(queue.partition, queue)
 
     def release(self, batch: Batch) -> None:
-        """A batch is done with: its partition and its memory are free."""
+        """Free a batch's memory: its fate is known."""
         with self._lock:
-            self._in_flight.discard(batch.partition)
-            self._buffered_bytes -= batch.size_bytes - HEADER_BYTES
+            self._reserved_bytes -= batch.reserved_bytes
 
-    def unfinished(self) -> list[Batch]:
-        """Return the batches that wait to be sent; those under way are the sender's."""
+    def has_room(self) -> bool:
+        """Whether so much memory is free that whoever waits for it gets on for a while."""
+        free_bytes = self._config.buffer_memory - self._reserved_bytes
+        return (
+            free_bytes >= min(self._config.buffer_memory // 8, _ENOUGH_ROOM_BYTES) or not self._reserved_bytes
+        )
+
+    def expired(self, now_ms: int) -> list[tuple[PartitionQueue, Batch]]:
+        """Take out the batches that have waited for delivery_timeout_ms."""
+        before_ms = now_ms - self._config.delivery_timeout_ms
+        late: list[tuple[PartitionQueue, Batch]] = []
         with self._lock:
-            return [batch for queue in self._queues.values() for batch in queue]
+            for queue in tuple(self._pending.values()):
+                while queue.batches and queue.batches[0].created_ms <= before_ms:
+                    late.append((queue, self._take(queue)))
+        return late
+
+    def waiting(self) -> list[tuple[PartitionQueue, Batch]]:
+        """Return the batches that wait to be sent, in their order."""
+        with self._lock:
+            return [(queue, batch) for queue in self._pending.values() for batch in queue.batches]

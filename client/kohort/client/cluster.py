@@ -236,6 +236,12 @@ class Cluster:
                 " change what the broker advertises"
             ) from error
 
+    def open_connection(self, node_id: int, channel: str = MAIN) -> Connection | None:
+        """Return the connection to a broker that is open already, if there is one."""
+        node = self.metadata.nodes.get(node_id)
+        found = None if node is None else self._connections.get((node.host, node.port, channel))
+        return found if found is not None and found.is_open else None
+
     async def connection_to(self, node: Node, channel: str = MAIN) -> Connection:
         """Return a connection to a broker that was told of, such as a coordinator. Raises: NetworkError."""
         return await self._connect(node.host, node.port, channel)

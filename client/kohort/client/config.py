@@ -2,7 +2,7 @@
 
 import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, TypedDict, TypeVar
 
 import msgspec
@@ -10,10 +10,15 @@ from msgspec import Meta
 
 from kohort.client.assignors import ASSIGNORS, Assignor
 from kohort.client.errors import ConfigurationError
+from kohort.client.partitioner import Partitioner
 
 Milliseconds = Annotated[int, Meta(ge=0)]
 Positive = Annotated[int, Meta(ge=1)]
 BufferBytes = Annotated[int, Meta(ge=-1)]
+Serializer = Callable[..., bytes | None]
+"""Makes the bytes of a key or a value of whatever the user gives; None stays None without being asked."""
+Deserializer = Callable[[bytes], object]
+"""Makes a key or a value of bytes; None stays None without being asked."""
 DEFAULT_PORT = 9092
 
 
@@ -30,6 +35,9 @@ class ClientOptions(TypedDict, total=False):
     reconnect_backoff_max_ms: int
     connections_max_idle_ms: int
     metadata_max_age_ms: int
+    metadata_recovery_strategy: str
+    metadata_recovery_rebootstrap_trigger_ms: int
+    socket_connection_setup_timeout_ms: int
     receive_buffer_bytes: int
     send_buffer_bytes: int
 
@@ -61,6 +69,8 @@ class ConsumerOptions(ClientOptions, total=False):
     check_crcs: bool
     exclude_internal_topics: bool
     allow_auto_create_topics: bool
+    key_deserializer: Deserializer | None
+    value_deserializer: Deserializer | None
 
 
 class ProducerOptions(ClientOptions, total=False):
@@ -72,9 +82,15 @@ class ProducerOptions(ClientOptions, total=False):
     batch_size: int
     buffer_memory: int
     compression_type: str | None
+    compression_level: int | None
+    max_in_flight: int
+    retries: int
     max_block_ms: int
     delivery_timeout_ms: int
     max_request_size: int
+    partitioner: Partitioner | None
+    key_serializer: Serializer | None
+    value_serializer: Serializer | None
 
 
 class ClientConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -90,6 +106,9 @@ class ClientConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     reconnect_backoff_max_ms: Milliseconds = 1_000
     connections_max_idle_ms: Annotated[int, Meta(ge=-1)] = 540_000
     metadata_max_age_ms: Positive = 300_000
+    metadata_recovery_strategy: str = "rebootstrap"
+    metadata_recovery_rebootstrap_trigger_ms: Milliseconds = 300_000
+    socket_connection_setup_timeout_ms: Positive = 10_000
     receive_buffer_bytes: BufferBytes = 65_536
     send_buffer_bytes: BufferBytes = 131_072
 
@@ -132,6 +151,8 @@ class ConsumerConfig(ClientConfig, frozen=True, kw_only=True, forbid_unknown_fie
     check_crcs: bool = True
     exclude_internal_topics: bool = True
     allow_auto_create_topics: bool = True
+    key_deserializer: object = None  # A Deserializer, as the next: msgspec can't check functions.
+    value_deserializer: object = None
 
     @property
     def assignors(self) -> tuple[Assignor, ...]:
@@ -149,14 +170,20 @@ class ProducerConfig(ClientConfig, frozen=True, kw_only=True, forbid_unknown_fie
     """A Producer's settings."""
 
     acks: int | str = "all"
-    enable_idempotence: bool = False
+    enable_idempotence: bool = True
     linger_ms: Milliseconds = 5
     batch_size: Positive = 16_384
     buffer_memory: Positive = 33_554_432
     compression_type: str | None = None
+    compression_level: int | None = None
+    max_in_flight: Positive = 5
+    retries: Annotated[int, Meta(ge=0)] = 2_147_483_647
     max_block_ms: Milliseconds = 60_000
     delivery_timeout_ms: Positive = 120_000
     max_request_size: Positive = 1_048_576
+    partitioner: object = None  # A Partitioner, and Serializers: msgspec can't check functions.
+    key_serializer: object = None
+    value_serializer: object = None
 
     @property
     def required_acks(self) -> int:
@@ -169,6 +196,8 @@ class ProducerConfig(ClientConfig, frozen=True, kw_only=True, forbid_unknown_fie
 
 Config = TypeVar("Config", bound=ClientConfig)
 COMPRESSION_TYPES = ("none", "gzip", "snappy", "lz4", "zstd")
+COMPRESSION_LEVELS = {"gzip": range(1, 10), "lz4": range(1, 18), "zstd": range(-131_072, 23)}
+"""As Kafka has them. Source: CompressionType."""
 
 
 def admin_config(options: Mapping[str, object]) -> AdminConfig:
@@ -207,6 +236,7 @@ def consumer_config(options: Mapping[str, object]) -> ConsumerConfig:
         config.group_instance_id is None or config.group_id is not None,
         "group_instance_id needs a group_id",
     )
+    _require_callables(config, "key_deserializer", "value_deserializer")
     assert config.assignors  # Looked up now, so that a wrong name is an error at once.
     return config
 
@@ -214,18 +244,46 @@ def consumer_config(options: Mapping[str, object]) -> ConsumerConfig:
 def producer_config(options: Mapping[str, object]) -> ProducerConfig:
     """Return a Producer's settings. Raises: ConfigurationError."""
     config = _convert(options, ProducerConfig)
-    _require(not config.enable_idempotence, "enable_idempotence=True is not supported; leave it out")
-    assert config.required_acks in {-1, 0, 1}
+    if "enable_idempotence" not in options and not _may_be_idempotent(config):
+        config = msgspec.structs.replace(config, enable_idempotence=False)  # As Kafka's producer does.
     _require(
-        config.compression_type is None or config.compression_type in COMPRESSION_TYPES,
-        f"compression_type is {config.compression_type!r}: give one of {', '.join(COMPRESSION_TYPES)}",
+        not config.enable_idempotence or _may_be_idempotent(config),
+        "enable_idempotence=True needs acks='all', retries above 0 and max_in_flight of 5 at most; they are"
+        f" {config.acks!r}, {config.retries} and {config.max_in_flight}",
     )
+    _require_compression(config)
     _require(
         config.delivery_timeout_ms >= config.linger_ms + config.request_timeout_ms,
         f"delivery_timeout_ms ({config.delivery_timeout_ms}) has to be at least"
         f" linger_ms + request_timeout_ms ({config.linger_ms + config.request_timeout_ms})",
     )
+    _require_callables(config, "partitioner", "key_serializer", "value_serializer")
     return config
+
+
+def _may_be_idempotent(config: ProducerConfig) -> bool:
+    return config.required_acks == -1 and config.retries > 0 and config.max_in_flight <= 5
+
+
+def _require_compression(config: ProducerConfig) -> None:
+    name, level = config.compression_type or "none", config.compression_level
+    _require(
+        name in COMPRESSION_TYPES,
+        f"compression_type is {config.compression_type!r}: give one of {', '.join(COMPRESSION_TYPES)}",
+    )
+    levels = COMPRESSION_LEVELS.get(name)
+    if level is not None and levels is None:
+        raise ConfigurationError(f"compression_level is {level}, but {name!r} has no levels: leave it out")
+    if level is not None and levels is not None and level not in levels:
+        raise ConfigurationError(
+            f"compression_level is {level}: for {name!r} give {levels.start} to {levels.stop - 1}"
+        )
+
+
+def _require_callables(config: ClientConfig, *names: str) -> None:
+    for name in names:
+        given: object = getattr(config, name)
+        _require(given is None or callable(given), f"{name} is {given!r}: give a function")
 
 
 def parse_address(text: str) -> tuple[str, int]:
@@ -267,18 +325,50 @@ def _convert(options: Mapping[str, object], kind: type[Config]) -> Config:
     known = kind.__struct_fields__
     for name in options:
         if name not in known:
-            raise ConfigurationError(_unknown(name, known))
+            raise ConfigurationError(_unknown(name, kind))
     try:
         config = msgspec.convert(dict(options), kind)
     except msgspec.ValidationError as error:
         raise ConfigurationError(_explain(str(error), options)) from None
     assert config.bootstrap_addresses
+    _require(
+        config.metadata_recovery_strategy in RECOVERY_STRATEGIES,
+        f"metadata_recovery_strategy is {config.metadata_recovery_strategy!r}:"
+        f" give {' or '.join(map(repr, RECOVERY_STRATEGIES))}",
+    )
     return config
 
 
-def _unknown(name: str, known: tuple[str, ...]) -> str:
-    nearest = difflib.get_close_matches(name.replace(".", "_").lower(), known, n=1, cutoff=0.5)
+RECOVERY_STRATEGIES = ("rebootstrap", "none")
+_OTHER_NAMES = {
+    "max_in_flight_requests_per_connection": "max_in_flight",
+    "compression_gzip_level": "compression_level",
+    "compression_lz4_level": "compression_level",
+    "compression_zstd_level": "compression_level",
+    "partitioner_class": "partitioner",
+    "bootstrap_server": "bootstrap_servers",
+}
+_SECURITY = ("security_", "sasl_", "ssl_")
+
+
+def _unknown(name: str, kind: type[ClientConfig]) -> str:
+    """Return what to say of a setting that this client does not have."""
+    plain = name.replace(".", "_").lower()
+    client = kind.__name__.removesuffix("Config")
+    if plain.startswith(_SECURITY):
+        return f"{name!r}: this client speaks PLAINTEXT alone; TLS and SASL are not supported"
+    known = kind.__struct_fields__
+    if plain not in known:
+        for other in (ConsumerConfig, ProducerConfig):
+            if plain in other.__struct_fields__:
+                owner = other.__name__.removesuffix("Config")
+                return f"unknown setting {name!r}: a {owner} has it, but not {_AN.get(client, 'a')} {client}"
+    near = _OTHER_NAMES.get(plain, plain)
+    nearest = difflib.get_close_matches(near, known, n=1, cutoff=0.5)
     return f"unknown setting {name!r}" + (f"; did you mean {nearest[0]!r}?" if nearest else "")
+
+
+_AN = {"Admin": "an"}
 
 
 def _explain(text: str, options: Mapping[str, object]) -> str:

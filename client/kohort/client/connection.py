@@ -6,14 +6,16 @@ a frame on the wire: its answer is thrown away when it comes.
 
 import os
 import socket
-from collections.abc import Mapping
-from typing import TypeVar
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import NamedTuple, TypeVar
 
 import anyio
 from anyio.abc import SocketAttribute, SocketStream
 
 from kohort.client.errors import KohortError, NetworkError, RequestTimeoutError, UnsupportedVersionError
 from kohort.client.retry import monotonic_ms
+from kohort.client.signal import Signal
 from kohort.protocol.errors import ErrorCode, WireError
 from kohort.protocol.framing import Frame, FrameReader
 from kohort.protocol.headers import RequestHeader
@@ -29,15 +31,37 @@ RECEIVE_BYTES = 256 << 10
 Answer = TypeVar("Answer", bound=Message)
 
 
-class _Pending:
-    """A request whose answer has not come yet."""
+Outcome = Frame | KohortError
 
-    __slots__ = ("body", "done", "error")
+
+class _Waiter:
+    """A task that waits for an answer."""
+
+    __slots__ = ("done", "outcome")
 
     def __init__(self) -> None:
         self.done = anyio.Event()
-        self.body: Frame | None = None
-        self.error: KohortError | None = None
+        self.outcome: Outcome | None = None
+
+    def __call__(self, outcome: Outcome) -> None:
+        self.outcome = outcome
+        self.done.set()
+
+
+class _Pending(NamedTuple):
+    """A request whose answer has not come yet."""
+
+    finish: Callable[[Outcome], None]
+    has_tagged_header: bool
+
+
+class _Due(NamedTuple):
+    """When the answer to a request that no task waits for is late."""
+
+    at_ms: float
+    correlation_id: int
+    name: str
+    timeout_ms: float
 
 
 class Connection:
@@ -52,7 +76,9 @@ class Connection:
         self._stream = stream
         self._client_id = client_id
         self._correlation_id = 0
-        self._pending: dict[int, tuple[_Pending, bool]] = {}
+        self._pending: dict[int, _Pending] = {}
+        self._due: deque[_Due] = deque()
+        self._due_added = Signal()
         self._outgoing: list[bytes] = []
         self._writable = anyio.Event()
         self._versions: Mapping[int, tuple[int, int]] = {}
@@ -105,6 +131,7 @@ class Connection:
                 async with anyio.create_task_group() as tasks:
                     tasks.start_soon(self._write)
                     tasks.start_soon(self._read)
+                    tasks.start_soon(self._watch)
             except* (OSError, anyio.ClosedResourceError, anyio.BrokenResourceError, anyio.EndOfStream):
                 self._fail(NetworkError(f"{self.address} closed the connection"))
             except* WireError as group:
@@ -162,24 +189,58 @@ class Connection:
         version = self.version_of(type(request), highest)
         return _decode(await self._exchange(request, version, timeout_ms), answer, version)
 
+    def start(
+        self,
+        request: Message,
+        answer: type[Answer],
+        on_done: Callable[[Answer | KohortError], None],
+        *,
+        timeout_ms: float,
+        highest: int | None = None,
+    ) -> None:
+        """Send a request; later `on_done` gets its answer, or why there is none. No task waits for it.
+
+        Raises: NetworkError, RequestTimeoutError if the connection is closed; UnsupportedVersionError.
+        """
+        version = self.version_of(type(request), highest)
+
+        def finish(outcome: Outcome) -> None:
+            if isinstance(outcome, KohortError):
+                on_done(outcome)
+                return
+            try:
+                decoded = _decode(outcome, answer, version)
+            except KohortError as error:
+                on_done(error)
+            else:
+                on_done(decoded)
+
+        self._put(request, version, finish)
+        while self._due and self._due[0].correlation_id not in self._pending:
+            self._due.popleft()
+        name = type(request).__name__.removesuffix("Request")
+        self._due.append(_Due(self.last_used_ms + timeout_ms, self._correlation_id, name, timeout_ms))
+        if len(self._due) == 1:
+            self._due_added.set()
+
     def send(self, request: Message, *, highest: int | None = None) -> None:
         """Send a request that has no answer: Produce with acks=0. Raises: NetworkError."""
         self._put(request, self.version_of(type(request), highest), None)
 
     async def _exchange(self, request: Message, version: int, timeout_ms: float) -> Frame:
-        pending = _Pending()
-        self._put(request, version, pending)
+        waiter = _Waiter()
+        self._put(request, version, waiter)
         with anyio.move_on_after(timeout_ms / 1000):
-            await pending.done.wait()
-        if not pending.done.is_set():
+            await waiter.done.wait()
+        if waiter.outcome is None:
             name = type(request).__name__.removesuffix("Request")
             self.close(RequestTimeoutError(f"{self.address} did not answer {name} in {timeout_ms:.0f} ms"))
-        if pending.error is not None:
-            raise pending.error
-        assert pending.body is not None
-        return pending.body
+        if isinstance(waiter.outcome, KohortError):
+            raise waiter.outcome
+        assert waiter.outcome is not None
+        return waiter.outcome
 
-    def _put(self, request: Message, version: int, pending: _Pending | None) -> None:
+    def _put(self, request: Message, version: int, finish: Callable[[Outcome], None] | None) -> None:
         if self._failure is not None:
             raise self._failure
         declared = request.declaration()
@@ -192,12 +253,26 @@ class Connection:
             client_id=self._client_id,
         ).encode(2 if flexible else 1)
         body = request.encode(version)
-        if pending is not None:
+        if finish is not None:
             tagged_header = flexible and declared.api_key != 18
-            self._pending[self._correlation_id] = (pending, tagged_header)
+            self._pending[self._correlation_id] = _Pending(finish, tagged_header)
         self._outgoing += ((len(header) + len(body)).to_bytes(4, "big"), header, body)
         self.last_used_ms = monotonic_ms()
         self._writable.set()
+
+    async def _watch(self) -> None:
+        """Close the connection when a request that no task waits for is not answered in time."""
+        while True:
+            while self._due and self._due[0].correlation_id not in self._pending:
+                self._due.popleft()
+            if not self._due:
+                await self._due_added.wait()
+                continue
+            due = self._due[0]
+            if due.at_ms <= monotonic_ms():
+                late = f"{self.address} did not answer {due.name} in {due.timeout_ms:.0f} ms"
+                self.close(RequestTimeoutError(late))
+            await anyio.sleep(max(0.0, due.at_ms - monotonic_ms()) / 1000)
 
     async def _write(self) -> None:
         while True:
@@ -220,18 +295,15 @@ class Connection:
         found = self._pending.pop(correlation_id, None)
         if found is None:
             raise WireError(f"a response to request {correlation_id}, which nobody sent")
-        pending, tagged_header = found
-        pending.body = frame[_tags_end(frame) :] if tagged_header else frame[4:]
         self.last_used_ms = monotonic_ms()
-        pending.done.set()
+        found.finish(frame[_tags_end(frame) :] if found.has_tagged_header else frame[4:])
 
     def _fail(self, error: KohortError) -> None:
         if self._failure is None:
             self._failure = error
         waiting, self._pending = self._pending, {}
-        for pending, _ in waiting.values():
-            pending.error = self._failure
-            pending.done.set()
+        for pending in waiting.values():
+            pending.finish(self._failure)
 
 
 def _decode(body: Frame, answer: type[Answer], version: int) -> Answer:

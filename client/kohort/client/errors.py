@@ -1,5 +1,6 @@
 """What the client raises: few classes, each with `.code` and `.retriable`."""
 
+from kohort.client.values import OffsetAndMetadata, TopicPartition
 from kohort.protocol.errors import ErrorCode
 
 
@@ -39,6 +40,14 @@ class RequestTimeoutError(KohortError, TimeoutError):
     code = ErrorCode.REQUEST_TIMED_OUT
 
 
+class DeliveryTimeoutError(RequestTimeoutError):
+    """A record was not written within delivery_timeout_ms; `__cause__` is what went wrong last."""
+
+
+class BufferFullError(RequestTimeoutError):
+    """There was no room for a record within max_block_ms."""
+
+
 class UnsupportedVersionError(KohortError):
     """The broker speaks no version of an API that this call needs."""
 
@@ -55,6 +64,24 @@ class ClosedError(KohortError):
     """The client was closed, or not opened yet."""
 
     code = ErrorCode.INVALID_REQUEST
+
+
+class WouldBlockError(KohortError):
+    """A call that waits for the client's own thread was made in that thread, by a callback."""
+
+    code = ErrorCode.INVALID_REQUEST
+
+
+class SerializationError(KohortError):
+    """A serializer or deserializer raised; `__cause__` is what."""
+
+    code = ErrorCode.INVALID_RECORD
+
+
+class PartitionerError(KohortError):
+    """A user's own partitioner chose a partition that does not exist."""
+
+    code = ErrorCode.INVALID_PARTITIONS
 
 
 class CommitFailedError(KohortError):
@@ -100,6 +127,28 @@ class NoOffsetError(KohortError):
     """A partition has no committed offset, or lost it, and auto_offset_reset is "none"."""
 
     code = ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+class LogTruncationError(KohortError):
+    """What was read was cut off by a new leader (KIP-320), and auto_offset_reset is "none".
+
+    `position` is where the consumer stands, `divergent` the end of what both have in common, if that is
+    known: a seek there goes on without a gap.
+    """
+
+    code = ErrorCode.OFFSET_OUT_OF_RANGE
+
+    def __init__(
+        self, partition: TopicPartition, position: OffsetAndMetadata, divergent: OffsetAndMetadata | None
+    ) -> None:
+        self.partition = partition
+        self.position = position
+        self.divergent = divergent
+        where = "somewhere before" if divergent is None else f"from offset {divergent.offset} on"
+        super().__init__(
+            f"partition {partition} was read up to offset {position.offset}, but its new leader has other"
+            f" records {where}, and auto_offset_reset is 'none': seek to where you want to go on"
+        )
 
 
 def check(code: int, message: str | None = None) -> None:

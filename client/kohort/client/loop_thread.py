@@ -3,18 +3,19 @@
 It goes on whatever the user's thread does: so heartbeats are sent while that computes or sleeps.
 """
 
+import asyncio
 import atexit
 import threading
 import weakref
 from collections.abc import Awaitable, Callable
 from concurrent.futures import CancelledError, Future
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from typing import Generic, ParamSpec, TypeVar
 
 import anyio
 from anyio.from_thread import BlockingPortal
 
-from kohort.client.errors import ClosedError
+from kohort.client.errors import ClosedError, WouldBlockError
 
 Session = TypeVar("Session")
 Result = TypeVar("Result")
@@ -29,6 +30,7 @@ class LoopThread(Generic[Session]):
     def __init__(self, session: AbstractAsyncContextManager[Session], name: str) -> None:
         self._manager = session
         self._portal: BlockingPortal | None = None
+        self._event_loop: asyncio.AbstractEventLoop | None = None
         self._failure: BaseException | None = None
         self._ready: Future[None] = Future()
         # A daemon, so that a client which was never closed does not keep the interpreter from ending.
@@ -63,8 +65,16 @@ class LoopThread(Generic[Session]):
         return self._open_portal().call(lambda: function(*args, **kwargs))
 
     def call_soon(self, function: Callable[[], None]) -> None:
-        """Let the loop run `function`, and don't wait for it."""
-        self._open_portal().start_task_soon(function)
+        """Let the loop run `function`, and don't wait for it; nothing happens when the client is closed."""
+        with suppress(RuntimeError):  # The loop has just ended.
+            if self._event_loop is not None:
+                self._event_loop.call_soon_threadsafe(function)
+
+    def check_may_wait(self, what: str) -> None:
+        """Return if this thread may wait for the loop. Raises: ClosedError, WouldBlockError in a callback."""
+        self._open_portal()
+        if threading.current_thread() is self._thread:
+            raise WouldBlockError(f"{what} would wait for itself: it was called in the client's own thread")
 
     @property
     def is_running(self) -> bool:
@@ -91,7 +101,7 @@ class LoopThread(Generic[Session]):
 
     def _run(self) -> None:
         try:
-            anyio.run(self._serve)
+            anyio.run(self._serve, backend="asyncio")
         except BaseException as error:
             self._portal = None
             self._failure = error
@@ -101,6 +111,7 @@ class LoopThread(Generic[Session]):
 
     async def _serve(self) -> None:
         async with self._manager, BlockingPortal() as portal:
+            self._event_loop = asyncio.get_running_loop()
             self._portal = portal
             self._ready.set_result(None)
             await portal.sleep_until_stopped()

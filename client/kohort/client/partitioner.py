@@ -4,6 +4,14 @@ Source: org.apache.kafka.common.utils.Utils.murmur2 and BuiltInPartitioner: ever
 alike sends equal keys to the same partition.
 """
 
+import random
+import struct
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeVar
+
+Partitioner = Callable[[str, bytes | None, bytes | None, int], int]
+"""A user's own: (topic, key, value, how many partitions there are) -> the number of one."""
+
 _MULTIPLIER = 0x5BD1E995
 _SEED = 0x9747B28C
 _MASK = 0xFFFFFFFF
@@ -14,9 +22,9 @@ def murmur2(data: bytes) -> int:
     length = len(data)
     result = _SEED ^ length
     whole = length & ~3
-    for position in range(0, whole, 4):
-        word = int.from_bytes(data[position : position + 4], "little") * _MULTIPLIER & _MASK
-        word = (word ^ word >> 24) * _MULTIPLIER & _MASK
+    for word in struct.unpack_from(f"<{whole >> 2}I", data):
+        word = word * _MULTIPLIER & _MASK  # noqa: PLW2901
+        word = (word ^ word >> 24) * _MULTIPLIER & _MASK  # noqa: PLW2901
         result = (result * _MULTIPLIER & _MASK) ^ word
     if length > whole:
         result ^= int.from_bytes(data[whole:], "little")
@@ -28,3 +36,18 @@ def murmur2(data: bytes) -> int:
 def partition_for_key(key: bytes, partition_count: int) -> int:
     """Return the partition that every Kafka client gives a record with this key."""
     return (murmur2(key) & 0x7FFFFFFF) % partition_count
+
+
+class _Queue(Protocol):
+    @property
+    def batches(self) -> Sequence[object]: ...
+
+
+AnyQueue = TypeVar("AnyQueue", bound=_Queue)
+
+
+def choose_by_queue(queues: Sequence[AnyQueue]) -> AnyQueue:
+    """Return one at random, of two the shorter: so a slow broker's partitions get less (KIP-794)."""
+    first = queues[int(random.random() * len(queues))]
+    second = queues[int(random.random() * len(queues))]
+    return second if len(second.batches) < len(first.batches) else first

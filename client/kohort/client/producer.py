@@ -1,34 +1,40 @@
 """The asynchronous producer, under trio and asyncio."""
 
-from collections.abc import Generator
+import time
+from collections.abc import Callable, Generator, Mapping
 from types import TracebackType
 from typing import Self, Unpack
 
 import anyio
+import anyio.lowlevel
 
-from kohort.client.accumulator import Appended, Headers
+from kohort.client.batch import Appended, Headers
 from kohort.client.config import ProducerOptions, producer_config
-from kohort.client.producer_session import ProducerSession, outgoing
+from kohort.client.metrics import MetricName
+from kohort.client.producer_session import ProducerSession
+from kohort.client.record_input import Record, RecordInput
 from kohort.client.values import RecordMetadata
 
+_now_ns = time.time_ns
 
-class Delivery:
+
+class Delivery(Appended, frozen=True, gc=False):
     """A record on its way. `await` it for its RecordMetadata; that raises a KohortError if it failed."""
 
-    __slots__ = ("_appended",)
-
-    def __init__(self, appended: Appended) -> None:
-        self._appended = appended
-
-    @property
-    def is_done(self) -> bool:
-        """Whether the record's fate is known."""
-        return self._appended.batch.is_done
-
     def __await__(self) -> Generator[object, None, RecordMetadata]:
-        appended = self._appended
-        yield from appended.batch.wait().__await__()
-        return appended.batch.metadata_of(appended.index, appended.timestamp_ms)
+        batch, index = self.batch.locate(self.index)
+        while not batch.is_done:
+            yield from batch.wait().__await__()
+            batch, index = batch.locate(index)
+        return batch.metadata_of(index, self.timestamp_ms)
+
+    def result(self) -> RecordMetadata:
+        """Return where the record was written, if it `is_done`. Raises: KohortError if it was not."""
+        return self.known_metadata()
+
+    def add_done_callback(self, callback: "Callable[[Delivery], None]") -> None:
+        """Call `callback` with this delivery when the record's fate is known, or now if it is."""
+        self.when_done(lambda: callback(self))
 
 
 class Producer:
@@ -42,7 +48,10 @@ class Producer:
     """
 
     def __init__(self, **options: Unpack[ProducerOptions]) -> None:
-        self._session = ProducerSession(producer_config(options))
+        config = producer_config(options)
+        self._input = RecordInput(config)
+        self._is_plain = self._input.is_plain
+        self._session = ProducerSession(config, self._input, Delivery)
 
     async def __aenter__(self) -> Self:
         await self._session.__aenter__()
@@ -61,22 +70,39 @@ class Producer:
     async def send(
         self,
         topic: str,
-        value: bytes | None = None,
+        value: object = None,
         *,
-        key: bytes | None = None,
+        key: object = None,
         partition: int | None = None,
         timestamp_ms: int | None = None,
         headers: Headers = (),
+        on_delivery: Callable[[Delivery], None] | None = None,
     ) -> Delivery:
         """Return a record's delivery as soon as it has a place in a batch.
 
-        A key chooses its partition as every Kafka client does; without one, partitions take turns by
-        the batch. Raises: KohortError when the topic can't be found or there is no room in time.
+        Key and value are bytes, or what the serializers take. A key chooses its partition as every Kafka
+        client does; without one, partitions take turns by the batch. `on_delivery` is as with
+        `Delivery.add_done_callback`. Raises: KohortError when the topic can't be found or there is no room
+        in time.
         """
-        record = outgoing(
-            topic, value, key=key, partition=partition, timestamp_ms=timestamp_ms, headers=headers
-        )
-        return Delivery(await self._session.append(record))
+        accumulator = self._session.accumulator
+        if self._is_plain and type(value) is bytes and (key is None or type(key) is bytes):
+            if timestamp_ms is None:
+                timestamp_ms = _now_ns() // 1_000_000
+            appended = accumulator.append(topic, value, key, partition, timestamp_ms, headers)
+            if appended is None:
+                appended = await self._session.append(
+                    Record(topic, value, key, partition, timestamp_ms, headers)
+                )
+        else:
+            record = self._input.record(topic, value, key, partition, timestamp_ms, headers)
+            appended = self._session.try_append(record) or await self._session.append(record)
+        if accumulator.is_woken:
+            await anyio.lowlevel.checkpoint()  # Once for each batch: so that it can leave.
+        assert isinstance(appended, Delivery)
+        if on_delivery is not None:
+            appended.add_done_callback(on_delivery)
+        return appended
 
     async def flush(self) -> None:
         """Send everything now, and return when the fate of each record is known."""
@@ -85,3 +111,7 @@ class Producer:
     async def partitions_for(self, topic: str) -> tuple[int, ...]:
         """Return the numbers of a topic's partitions."""
         return await self._session.partitions_for(topic)
+
+    def metrics(self) -> Mapping[MetricName, float]:
+        """Return what this producer counts, under the names of Kafka's Java client."""
+        return self._session.metrics.read()

@@ -1,60 +1,91 @@
 """What the two producers share: metadata, accumulator and sender, on one event loop."""
 
 import logging
-import time
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Self
 
 import anyio
 
-from kohort.client.accumulator import Accumulator, Appended, Headers, Outgoing
+from kohort.client.accumulator import Accumulator
+from kohort.client.batch import Appended
 from kohort.client.cluster import Cluster
 from kohort.client.config import ProducerConfig
-from kohort.client.errors import BrokerError, KohortError, RequestTimeoutError
-from kohort.client.retry import Deadline
+from kohort.client.errors import (
+    BrokerError,
+    BufferFullError,
+    ClosedError,
+    KohortError,
+    RequestTimeoutError,
+)
+from kohort.client.metrics import Metrics
+from kohort.client.producer_metrics import ProducerMetrics
+from kohort.client.record_input import Record, RecordInput
+from kohort.client.retry import Backoff, Deadline
 from kohort.client.sender import Sender
+from kohort.client.signal import Signal
 from kohort.protocol.errors import ErrorCode
 
 logger = logging.getLogger(__name__)
 
+ROOM_CHECK_MS = 50
+
 
 class ProducerSession:
-    """One producer, open from `__aenter__` to `__aexit__`."""
+    """One producer, open from `__aenter__` to `__aexit__`.
 
-    def __init__(self, config: ProducerConfig) -> None:
+    `wake` is called in whatever thread appends, when the sender has to look.
+    """
+
+    def __init__(
+        self,
+        config: ProducerConfig,
+        record_input: RecordInput,
+        kind: type[Appended],
+        wake: Callable[[], None] | None = None,
+    ) -> None:
         self.config = config
+        self._input = record_input
+        self.metrics = Metrics(config.client_id)
         self._cluster = Cluster(config)
-        self._accumulator = Accumulator(config)
-        self.sender = Sender(self._cluster, config, self._accumulator)
+        self._wanted: set[str] = set()
+        self._metadata_needed = Signal()
+        self.accumulator = Accumulator(config, self.wake if wake is None else wake, kind)
+        sensors = ProducerMetrics(self.metrics, self.accumulator, config)
+        self._sender = Sender(self._cluster, config, self.accumulator, sensors, self._need_metadata)
         self._stack = AsyncExitStack()
+        self._is_open = False
 
     async def __aenter__(self) -> Self:
         await self._stack.enter_async_context(self._cluster)
-        self._cluster.tasks.start_soon(self.sender.run)
-        self._cluster.tasks.start_soon(self._watch_metadata)
+        self._cluster.tasks.start_soon(self._sender.run)
+        self._cluster.tasks.start_soon(self._keep_metadata)
+        self._is_open = True
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.sender.abandon()
+        self._is_open = False
+        self.accumulator.close()
+        self._sender.abandon(RequestTimeoutError("the producer was closed before the record was written"))
         await self._stack.aclose()
 
-    def try_append(self, record: Outgoing) -> Appended | None:
-        """Return the record's place, or None if that takes waiting. From any thread. Raises: BrokerError."""
-        known = self._cluster.metadata.topics.get(record.topic)
-        if known is None or known.error or not known.partitions:
-            return None
-        count = len(known.partitions)
-        if record.partition is not None and not 0 <= record.partition < count:
-            raise BrokerError(
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-                f"topic {record.topic!r} has partitions 0 to {count - 1}, not {record.partition}",
-            )
-        return self._accumulator.append(record, count)
+    def wake(self) -> None:
+        """Let the sender look again. In the loop's thread."""
+        self._sender.wake()
 
-    async def append(self, record: Outgoing) -> Appended:
+    def try_append(self, record: Record) -> Appended | None:
+        """Return the record's place, or None if that takes waiting. From any thread. Raises: KohortError."""
+        if self._input.partitioner is not None:
+            count = self.accumulator.partition_count(record.topic)
+            if not count:
+                return None
+            record = self._input.partition(record, count)
+        return self.accumulator.append(*record)
+
+    async def append(self, record: Record) -> Appended:
         """Return the record's place, once the topic is known and there is room, within max_block_ms.
 
         Raises: KohortError.
@@ -63,57 +94,79 @@ class ProducerSession:
         while True:
             appended = self.try_append(record)
             if appended is not None:
-                if appended.wakes:
-                    self.sender.wake()
                 return appended
-            await self._cluster.topic(record.topic, create=True, deadline=deadline)
-            with anyio.move_on_after(deadline.remaining_ms / 1000) as waiting:
-                if self.sender.unfinished():
-                    await self.sender.wait_for_progress()
-            if waiting.cancelled_caught:
-                raise RequestTimeoutError(
-                    f"no room for another record within max_block_ms ({self.config.max_block_ms});"
-                    " buffer_memory is full of records that the broker does not take"
-                )
+            if not self._is_open:
+                raise ClosedError("this producer is closed")
+            if not self._is_known(record):
+                await self._learn(record.topic, deadline)
+                self._check_partition(record)
+            else:
+                await self._wait_for_room(deadline)
 
     async def flush(self) -> None:
         """Send everything that was appended so far, and return when its fate is known."""
-        self._accumulator.flushes += 1
-        self.sender.wake()
-        try:
-            for batch in self.sender.unfinished():
-                await batch.wait()
-        finally:
-            self._accumulator.flushes -= 1
+        await self._sender.flush()
 
     async def partitions_for(self, topic: str) -> tuple[int, ...]:
         """Return the numbers of a topic's partitions. Raises: BrokerError if it does not exist."""
         return tuple((await self._cluster.topic(topic)).partitions)
 
-    async def _watch_metadata(self) -> None:
-        """Notice partitions that are added to the topics in use."""
+    def _is_known(self, record: Record) -> bool:
+        count = self.accumulator.partition_count(record.topic)
+        return count > 0 and (record.partition is None or 0 <= record.partition < count)
+
+    async def _learn(self, topic: str, deadline: Deadline) -> None:
+        found = await self._cluster.topic(topic, create=True, deadline=deadline)
+        self.accumulator.learn(topic, len(found.partitions))
+
+    def _check_partition(self, record: Record) -> None:
+        count = self.accumulator.partition_count(record.topic)
+        if record.partition is not None and not 0 <= record.partition < count:
+            raise BrokerError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                f"topic {record.topic!r} has partitions 0 to {count - 1}, not {record.partition}",
+            )
+
+    async def _wait_for_room(self, deadline: Deadline) -> None:
+        if deadline.passed:
+            raise BufferFullError(
+                f"no room for another record within max_block_ms ({self.config.max_block_ms}): buffer_memory"
+                f" ({self.config.buffer_memory}) is full of records that the broker has not taken yet"
+            )
+        self.accumulator.starved += 1
+        try:
+            self._sender.wake()
+            await self._sender.wait_for_room(min(ROOM_CHECK_MS, deadline.remaining_ms))
+        finally:
+            self.accumulator.starved -= 1
+
+    # Metadata
+
+    def _need_metadata(self, topic: str) -> None:
+        self._wanted.add(topic)
+        self._metadata_needed.set()
+
+    async def _keep_metadata(self) -> None:
+        """Ask again where leaders have moved, and now and then for partitions that were added."""
+        config = self.config
+        backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
         while True:
-            await anyio.sleep(self.config.metadata_max_age_ms / 1000)
+            await self._metadata_needed.wait(config.metadata_max_age_ms)
+            topics = self._wanted or set(self._cluster.metadata.topics)
+            self._wanted = set()
             try:
-                await self._cluster.refresh_metadata(tuple(self._cluster.metadata.topics))
+                await self._cluster.refresh_metadata(topics)
             except KohortError as error:
                 logger.debug("metadata: %s", error)
+            else:
+                self._take_over(topics)
+                self._sender.wake()
+            await anyio.sleep(backoff.next_ms() / 1000)
+            if not self._wanted:
+                backoff.reset()
 
-
-def outgoing(
-    topic: str,
-    value: bytes | None,
-    *,
-    key: bytes | None,
-    partition: int | None,
-    timestamp_ms: int | None,
-    headers: Headers,
-) -> Outgoing:
-    """Return the record as it will be sent. Raises: TypeError for a key or value that is not bytes."""
-    for what, data in (("value", value), ("key", key)):
-        if data is not None and not isinstance(data, bytes):
-            hint = f"; encode it: {what}=text.encode()" if isinstance(data, str) else ""
-            raise TypeError(f"a record's {what} is bytes or None, not {type(data).__name__}{hint}")
-    if timestamp_ms is None:
-        timestamp_ms = time.time_ns() // 1_000_000
-    return Outgoing(topic, value, key, partition, timestamp_ms, headers)
+    def _take_over(self, topics: set[str]) -> None:
+        for topic in topics:
+            found = self._cluster.metadata.topics.get(topic)
+            if found is not None and not found.error and found.partitions:
+                self.accumulator.learn(topic, len(found.partitions))

@@ -29,8 +29,13 @@ class Deadline:
         return monotonic_ms() >= self.at_ms
 
 
+def backoff_ms(failures: int, first_ms: int, most_ms: int) -> float:
+    """Return the wait after so many failures: doubled each time, a fifth up or down."""
+    return min(most_ms, first_ms << min(failures, 20)) * random.uniform(0.8, 1.2)
+
+
 class Backoff:
-    """Waits that double from `first_ms` to `most_ms`, a fifth up or down so that clients spread."""
+    """Waits that double from `first_ms` to `most_ms`, and begin again after a success."""
 
     __slots__ = ("_failures", "_first_ms", "_most_ms")
 
@@ -41,9 +46,8 @@ class Backoff:
 
     def next_ms(self) -> float:
         """Return the wait after one more failure."""
-        wait_ms = min(self._most_ms, self._first_ms << min(self._failures, 20))
         self._failures += 1
-        return wait_ms * random.uniform(0.8, 1.2)
+        return backoff_ms(self._failures - 1, self._first_ms, self._most_ms)
 
     def reset(self) -> None:
         """Begin again with the shortest wait, after a success."""

@@ -1,188 +1,284 @@
-"""The producer's background: batches out to the leaders of their partitions, again until they are in."""
+"""The producer's background: batches out to the leaders of their partitions, as many as may be under way.
+
+Source: org.apache.kafka.clients.producer.internals.Sender.
+"""
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable
 from uuid import UUID
 
-import anyio
+import msgspec
 
-from kohort.client.accumulator import Accumulator, Batch
+from kohort.client.accumulator import Accumulator, PartitionQueue
+from kohort.client.batch import Batch, Codec
 from kohort.client.cluster import Cluster
 from kohort.client.config import ProducerConfig
-from kohort.client.errors import BrokerError, KohortError, NetworkError, RequestTimeoutError
-from kohort.client.offsets import by_topic
-from kohort.client.retry import Backoff, monotonic_ms
+from kohort.client.connection import Connection
+from kohort.client.errors import BrokerError, KohortError
+from kohort.client.identity import Identifier
+from kohort.client.outcomes import Outcomes
+from kohort.client.produce_messages import NAMES_IN_PRODUCE, Load, Parcel, produce_request, read_answers
+from kohort.client.producer_metrics import ProducerMetrics
+from kohort.client.retry import monotonic_ms
 from kohort.client.signal import Signal
-from kohort.client.values import TopicPartition
-from kohort.protocol.messages import (
-    PartitionProduceData,
-    PartitionProduceResponse,
-    ProduceRequest,
-    ProduceResponse,
-    TopicProduceData,
-)
+from kohort.protocol.messages import ProduceResponse
+from kohort.protocol.records import Compression
 from kohort.protocol.schema import ZERO_UUID
 
 logger = logging.getLogger(__name__)
 
-NAMES_IN_PRODUCE = 12  # The newest version that names topics; later ones have their ids alone.
+EXPIRY_CHECK_MS = 100
+NEVER_MS = 1 << 62
+
+
+class _Broker(msgspec.Struct):
+    """A broker as the sender sees it: how many of its answers are awaited, and whether it can be reached."""
+
+    node_id: int
+    in_flight: int = 0
+    is_connecting: bool = False
+    throttled_until_ms: int = 0
+    last_error: KohortError | None = None
 
 
 class Sender:
-    """Sends what the accumulator holds. One batch of a partition is under way at a time: order stays."""
+    """Sends what the accumulator holds, from one event loop."""
 
-    def __init__(self, cluster: Cluster, config: ProducerConfig, accumulator: Accumulator) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        config: ProducerConfig,
+        accumulator: Accumulator,
+        metrics: ProducerMetrics,
+        need_metadata: Callable[[str], None],
+    ) -> None:
         self._cluster = cluster
         self._config = config
         self._accumulator = accumulator
+        self._metrics = metrics
+        self._need_metadata = need_metadata
+        self._identifier = Identifier(cluster, is_idempotent=config.enable_idempotence, on_change=self.wake)
+        self._outcomes = Outcomes(config, accumulator, self._identifier, metrics, need_metadata)
+        self._codec = Codec(
+            Compression[(config.compression_type or "none").upper()], config.compression_level
+        )
+        self._brokers: dict[int, _Broker] = {}
+        self._under_way: dict[Batch, PartitionQueue] = {}
         self._wake = Signal()
-        self._progress = Signal()
-        self._under_way: set[Batch] = set()
-        self._backoffs: dict[TopicPartition, Backoff] = {}
+        self._room = Signal()
+        self._sleeps_until_ms = 0
+        self._next_expiry_check_ms = 0
 
     def wake(self) -> None:
-        """Look again at what is ready."""
+        """Look again at what is ready. In the loop's thread."""
         self._wake.set()
 
-    async def wait_for_progress(self) -> None:
-        """Return when a batch has been finished: there may be room."""
-        await self._progress.wait()
-
-    def unfinished(self) -> list[Batch]:
-        """Return every batch whose fate is not known yet."""
-        return [*self._under_way, *self._accumulator.unfinished()]
+    async def wait_for_room(self, timeout_ms: float) -> None:
+        """Return when some memory has become free, or the time is over."""
+        await self._room.wait(timeout_ms)
 
     async def run(self) -> None:
         """Send until cancelled."""
-        async with anyio.create_task_group() as tasks:
-            while True:
-                ready = self._accumulator.take_ready(monotonic_ms())
-                self._under_way.update(ready)
-                for node_id, batches in self._by_leader(ready).items():
-                    for request in self._split(batches):
-                        tasks.start_soon(self._send, node_id, request)
-                if not ready:
-                    await self._wake.wait(self._accumulator.wait_ms(monotonic_ms()))
+        while True:
+            wait_ms = self._step()
+            self._sleeps_until_ms = NEVER_MS if wait_ms is None else monotonic_ms() + wait_ms
+            await self._wake.wait(wait_ms)
 
-    def abandon(self) -> None:
-        """Fail whatever has not been sent: the producer closes without waiting longer."""
-        for batch in self.unfinished():
-            batch.finish(RequestTimeoutError(f"records for {batch.partition} were not sent before the close"))
-
-    def _by_leader(self, batches: Iterable[Batch]) -> dict[int, list[Batch]]:
-        nodes: dict[int, list[Batch]] = {}
-        for batch in batches:
-            try:
-                nodes.setdefault(self._cluster.leader(batch.partition).leader, []).append(batch)
-            except BrokerError as error:
-                self._cluster.tasks.start_soon(self._retry, [batch], error)
-        return nodes
-
-    def _split(self, batches: list[Batch]) -> list[list[Batch]]:
-        """Return the batches in requests of max_request_size."""
-        requests: list[list[Batch]] = [[]]
-        size_bytes = 0
-        for batch in batches:
-            if requests[-1] and size_bytes + batch.size_bytes > self._config.max_request_size:
-                requests.append([])
-                size_bytes = 0
-            requests[-1].append(batch)
-            size_bytes += batch.size_bytes
-        return requests
-
-    async def _send(self, node_id: int, batches: list[Batch]) -> None:
+    async def flush(self) -> None:
+        """Send everything that was appended so far, and return when its fate is known."""
+        self._accumulator.flushes += 1
+        self.wake()
         try:
-            connection = await self._cluster.connection(node_id)
-            ids = {each.partition.topic: self._topic_id(each.partition.topic) for each in batches}
-            highest = NAMES_IN_PRODUCE if ZERO_UUID in ids.values() else None
-            request = self._request(batches, ids)
-            if self._config.required_acks == 0:
-                connection.send(request, highest=highest)
-                for batch in batches:
-                    self._finish(batch, None)
-                return
-            response = await connection.request(
-                request, ProduceResponse, timeout_ms=self._config.request_timeout_ms, highest=highest
-            )
-        except KohortError as error:
-            await self._retry(batches, error)
-            return
-        await self._answered(batches, response, {topic_id: topic for topic, topic_id in ids.items()})
+            unfinished = [each.batch for each in self.unfinished()]
+            while unfinished:
+                batch = unfinished.pop()
+                await batch.wait()
+                unfinished += batch.parts
+        finally:
+            self._accumulator.flushes -= 1
 
-    def _topic_id(self, topic: str) -> UUID:
-        found = self._cluster.metadata.topics.get(topic)
-        return ZERO_UUID if found is None else found.topic_id
+    def unfinished(self) -> list[Parcel]:
+        """Return every batch whose fate is not known yet."""
+        under_way = [Parcel(queue, batch) for batch, queue in self._under_way.items()]
+        return [*under_way, *(Parcel(*each) for each in self._accumulator.waiting())]
 
-    def _request(self, batches: list[Batch], ids: dict[str, UUID]) -> ProduceRequest:
-        data = {each.partition: each for each in batches}
+    def abandon(self, error: KohortError) -> None:
+        """Give up whatever has not been written."""
+        for parcel in self.unfinished():
+            self._outcomes.abandon(parcel, error)
 
-        def partition(each: TopicPartition) -> PartitionProduceData:
-            return PartitionProduceData(index=each.partition, records=data[each].to_bytes())
+    # One step: whatever can be sent now is sent
 
-        return ProduceRequest(
-            acks=self._config.required_acks,
-            timeout_ms=self._config.request_timeout_ms,
-            topic_data=tuple(
-                TopicProduceData(name=topic, topic_id=ids[topic], partition_data=items)
-                for topic, items in by_topic(data, partition).items()
-            ),
-        )
-
-    async def _answered(
-        self, batches: list[Batch], response: ProduceResponse, names: dict[UUID, str]
-    ) -> None:
-        answers = {
-            TopicPartition(topic.name or names.get(topic.topic_id, ""), each.index): each
-            for topic in response.responses
-            for each in topic.partition_responses
-        }
-        for batch in batches:
-            answer = answers.get(batch.partition)
-            if answer is None:
-                self._finish(batch, NetworkError(f"the broker's answer leaves {batch.partition} out"))
-            elif answer.error_code:
-                await self._retry([batch], _refusal(batch, answer))
-            else:
-                batch.base_offset = answer.base_offset
-                batch.log_append_ms = answer.log_append_time_ms
-                self._backoffs.pop(batch.partition, None)
-                self._finish(batch, None)
-
-    async def _retry(self, batches: list[Batch], error: KohortError) -> None:
-        """Put the batches back for another attempt, or give them up."""
-        if error.retriable:
-            logger.debug("producing: %s", error)
-            try:
-                await self._cluster.refresh_metadata({each.partition.topic for each in batches})
-            except KohortError as again:
-                logger.debug("producing: %s", again)
+    def _step(self) -> int | None:
+        """Send what is due; return how long until there may be more, None if nothing waits for time."""
+        self._accumulator.is_woken = False  # Before looking: who appends from now on wakes again.
         now_ms = monotonic_ms()
-        for batch in batches:
-            backoff = self._backoffs.setdefault(
-                batch.partition, Backoff(self._config.retry_backoff_ms, self._config.retry_backoff_max_ms)
-            )
-            again_ms = now_ms + int(backoff.next_ms())
-            if not error.retriable:
-                self._finish(batch, error)
-            elif again_ms >= batch.created_ms + self._config.delivery_timeout_ms:
-                timeout_ms = self._config.delivery_timeout_ms
-                expired = RequestTimeoutError(
-                    f"{batch.partition} not written in {timeout_ms} ms; last: {error}"
-                )
-                expired.__cause__ = error
-                self._finish(batch, expired)
+        self._expire(now_ms)
+        if self._identifier.failure is not None:
+            self._fail_all(self._identifier.failure)
+        while True:
+            due, wait_ms = self._accumulator.due(now_ms)
+            if not due or not self._identifier.is_known() or not self._send_due(due, now_ms):
+                break
+        self._accumulator.wakes = all(
+            each.in_flight < self._config.max_in_flight for each in self._brokers.values()
+        )
+        return self._wait_ms(now_ms, wait_ms, has_waiting=bool(due))
+
+    def _wait_ms(self, now_ms: int, wait_ms: int | None, *, has_waiting: bool) -> int | None:
+        """Return when to look again, whatever else happens."""
+        at_ms = NEVER_MS if wait_ms is None else now_ms + wait_ms
+        if has_waiting or self._under_way:  # They may expire.
+            at_ms = min(at_ms, now_ms + max(1, min(1_000, self._config.delivery_timeout_ms // 4)))
+        for broker in self._brokers.values():
+            if broker.throttled_until_ms > now_ms:
+                at_ms = min(at_ms, broker.throttled_until_ms)
+        return None if at_ms == NEVER_MS else at_ms - now_ms
+
+    def _send_due(self, due: list[PartitionQueue], now_ms: int) -> bool:
+        """Send one batch of each partition that may; return whether there was any."""
+        loads: dict[int, tuple[Load, int]] = {}
+        for queue in due:
+            broker = self._broker_of(queue, now_ms)
+            if broker is None or not self._may_send(queue):
+                continue
+            size_bytes = queue.batches[0].size_bytes
+            load, load_bytes = loads.get(broker.node_id, ([], 0))
+            if load and load_bytes + size_bytes > self._config.max_request_size:
+                continue
+            load.append(Parcel(queue, self._accumulator.take(queue)))
+            loads[broker.node_id] = (load, load_bytes + size_bytes)
+        for node_id, (load, _) in loads.items():
+            self._send(self._brokers[node_id], load)
+        return bool(loads)
+
+    def _broker_of(self, queue: PartitionQueue, now_ms: int) -> _Broker | None:
+        """Return the partition's leader if something can be sent to it right now."""
+        try:
+            node_id = self._cluster.leader(queue.partition).leader
+        except BrokerError as error:
+            queue.batches[0].last_error = error
+            self._need_metadata(queue.partition.topic)
+            return None
+        broker = self._brokers.setdefault(node_id, _Broker(node_id))
+        if self._cluster.open_connection(node_id) is None:
+            queue.batches[0].last_error = broker.last_error
+            if not broker.is_connecting:
+                broker.is_connecting = True
+                self._cluster.tasks.start_soon(self._connect, broker, queue.partition.topic)
+            return None
+        if broker.in_flight >= self._config.max_in_flight or now_ms < broker.throttled_until_ms:
+            return None
+        return broker
+
+    def _may_send(self, queue: PartitionQueue) -> bool:
+        """Whether the order of the partition's batches lets the next one go."""
+        if not self._config.enable_idempotence:
+            return self._config.max_in_flight > 1 or not queue.in_flight
+        batch = queue.batches[0]
+        self._outcomes.resolve(Parcel(queue, batch))
+        return not queue.sequences.holds_back(batch, self._identifier.identity)
+
+    async def _connect(self, broker: _Broker, topic: str) -> None:
+        try:
+            await self._cluster.connection(broker.node_id)
+            broker.last_error = None
+        except KohortError as error:
+            broker.last_error = error
+            logger.debug("producing: %s", error)
+            self._need_metadata(topic)  # Its partitions may have other leaders by now.
+        finally:
+            broker.is_connecting = False
+            self.wake()
+
+    def _send(self, broker: _Broker, load: Load) -> None:
+        connection = self._cluster.open_connection(broker.node_id)
+        assert connection is not None
+        for queue, batch in load:
+            batch.attempts += 1
+            queue.in_flight.append(batch)
+            self._under_way[batch] = queue
+            if self._config.enable_idempotence and not batch.has_sequence:
+                queue.sequences.assign(batch, self._identifier.identity)
+        try:
+            self._start(connection, broker, load)
+        except KohortError as error:
+            self._failed(load, error)
+
+    def _start(self, connection: Connection, broker: _Broker, load: Load) -> None:
+        topics = self._cluster.metadata.topics
+        ids = {
+            topic: found.topic_id
+            for topic in {each.queue.partition.topic for each in load}
+            if (found := topics.get(topic)) is not None and found.topic_id != ZERO_UUID
+        }
+        names_only = any(each.queue.partition.topic not in ids for each in load)
+        highest = NAMES_IN_PRODUCE if names_only else None
+        request = produce_request(load, ids, self._codec, self._config)
+        self._metrics.sent(load)
+        if self._config.required_acks == 0:
+            connection.send(request, highest=highest)
+            for parcel in load:
+                self._under_way.pop(parcel.batch)
+                self._outcomes.written(parcel, -1, -1)
+            return
+        sent_ms = monotonic_ms()
+
+        def on_done(answer: ProduceResponse | KohortError) -> None:
+            broker.in_flight -= 1
+            if isinstance(answer, KohortError):
+                self._failed(load, answer)
             else:
-                self._under_way.discard(batch)
-                self._accumulator.put_back(batch, again_ms)
-        self._wake.set()
+                self._answered(broker, load, ids, answer, sent_ms)
+            self._go_on()
 
-    def _finish(self, batch: Batch, error: KohortError | None) -> None:
-        self._under_way.discard(batch)
-        self._accumulator.release(batch)
-        batch.finish(error)
-        self._progress.set()
-        self._wake.set()
+        connection.start(
+            request, ProduceResponse, on_done, timeout_ms=self._config.request_timeout_ms, highest=highest
+        )
+        broker.in_flight += 1
 
+    # What comes back
 
-def _refusal(batch: Batch, answer: PartitionProduceResponse) -> BrokerError:
-    return BrokerError(answer.error_code, answer.error_message or f"partition {batch.partition}")
+    def _answered(
+        self, broker: _Broker, load: Load, ids: dict[str, UUID], answer: ProduceResponse, sent_ms: int
+    ) -> None:
+        now_ms = monotonic_ms()
+        broker.last_error = None
+        broker.throttled_until_ms = now_ms + answer.throttle_time_ms if answer.throttle_time_ms else 0
+        self._metrics.answered(now_ms - sent_ms, answer.throttle_time_ms)
+        for parcel, each in read_answers(load, ids, answer):
+            self._under_way.pop(parcel.batch, None)
+            self._outcomes.answered(parcel, each)
+
+    def _failed(self, load: Load, error: KohortError) -> None:
+        for parcel in load:
+            self._under_way.pop(parcel.batch, None)
+            self._outcomes.refused(parcel, error)
+
+    def _go_on(self) -> None:
+        """Send more at once, and let `run` know if it would sleep for too long now."""
+        wait_ms = self._step()
+        if wait_ms is not None and monotonic_ms() + wait_ms < self._sleeps_until_ms:
+            self.wake()
+        if self._accumulator.starved and self._accumulator.has_room():
+            self._room.set()
+
+    # What waits too long
+
+    def _expire(self, now_ms: int) -> None:
+        if now_ms < self._next_expiry_check_ms:
+            return
+        self._next_expiry_check_ms = now_ms + min(EXPIRY_CHECK_MS, self._config.delivery_timeout_ms // 4)
+        before_ms = now_ms - self._config.delivery_timeout_ms
+        late = [
+            Parcel(queue, each) for each, queue in self._under_way.items() if each.created_ms <= before_ms
+        ]
+        late += (Parcel(*each) for each in self._accumulator.expired(now_ms))
+        for parcel in late:
+            self._outcomes.expire(parcel, parcel.batch.last_error or self._identifier.last_error)
+
+    def _fail_all(self, error: KohortError) -> None:
+        while due := self._accumulator.waiting():
+            for queue, _ in due:
+                batch = self._accumulator.take(queue)
+                self._outcomes.abandon(Parcel(queue, batch), error)

@@ -1,6 +1,9 @@
+import threading
+
 import pytest
 
-from kohort.client.accumulator import Accumulator, Appended, Batch, Outgoing
+from kohort.client.accumulator import Accumulator, PartitionQueue
+from kohort.client.batch import Appended, Batch, Codec
 from kohort.client.config import producer_config
 from kohort.client.errors import BrokerError, NetworkError
 from kohort.client.partitioner import partition_for_key
@@ -12,121 +15,213 @@ from kohort.protocol.records import iterate_records
 LATER_MS = 1_000_000
 
 
-def accumulator(**options: object) -> Accumulator:
-    return Accumulator(producer_config(options))
+def accumulator(partitions: int = 4, **options: object) -> Accumulator:
+    made = Accumulator(producer_config(options))
+    made.learn("t", partitions)
+    return made
 
 
-def record(value: bytes = b"v", key: bytes | None = None, partition: int | None = 0) -> Outgoing:
-    return Outgoing("t", value, key, partition, 1_000, ())
+def try_add(
+    accumulated: Accumulator, value: bytes = b"v", key: bytes | None = None, partition: int | None = 0
+) -> Appended | None:
+    return accumulated.append("t", value, key, partition, 1_000, ())
 
 
-def add(accumulated: Accumulator, outgoing: Outgoing, partitions: int = 4) -> Appended:
-    appended = accumulated.append(outgoing, partitions)
+def add(
+    accumulated: Accumulator, value: bytes = b"v", key: bytes | None = None, partition: int | None = 0
+) -> Appended:
+    appended = try_add(accumulated, value, key, partition)
     assert appended is not None
     return appended
 
 
+def due(accumulated: Accumulator, after_ms: int = 0) -> list[PartitionQueue]:
+    return accumulated.due(monotonic_ms() + after_ms)[0]
+
+
+def take(accumulated: Accumulator, after_ms: int = 0) -> Batch:
+    (queue,) = due(accumulated, after_ms)
+    return accumulated.take(queue)
+
+
 def values(batch: Batch) -> list[bytes | None]:
-    return [each.value for each in iterate_records(batch.to_bytes())]
+    return [each.value for each in iterate_records(batch.to_bytes(Codec()))]
 
 
 def test_records_wait_linger_ms_for_company() -> None:
     accumulated = accumulator(linger_ms=5_000)
-    assert add(accumulated, record(b"1")).wakes
-    assert not add(accumulated, record(b"2")).wakes
-    now_ms = monotonic_ms()
-    assert accumulated.take_ready(now_ms) == []
-    assert 0 < (accumulated.wait_ms(now_ms) or 0) <= 5_000
-    (batch,) = accumulated.take_ready(now_ms + 5_000)
-    assert values(batch) == [b"1", b"2"]
+    add(accumulated, b"1")
+    add(accumulated, b"2")
+    ready, wait_ms = accumulated.due(monotonic_ms())
+    assert ready == []
+    assert 0 < (wait_ms or 0) <= 5_000
+    assert values(take(accumulated, 5_000)) == [b"1", b"2"]
 
 
 def test_a_full_batch_waits_for_nobody() -> None:
     accumulated = accumulator(linger_ms=5_000, batch_size=1_000)
-    appended = [add(accumulated, record(b"x" * 300)) for _ in range(4)]
-    assert [each.wakes for each in appended] == [True, False, True, False]
-    (batch,) = accumulated.take_ready(monotonic_ms())
-    assert len(values(batch)) == 2
+    for _ in range(4):
+        add(accumulated, b"x" * 300)
+    assert len(values(take(accumulated))) == 2
+    assert due(accumulated) == [], "the rest may still have company"
 
 
-def test_one_batch_of_a_partition_is_under_way_at_a_time() -> None:
-    accumulated = accumulator(batch_size=100)
-    for number in range(3):
-        add(accumulated, record(b"%d" % number + b"x" * 100))
-    (first,) = accumulated.take_ready(monotonic_ms() + LATER_MS)
-    assert accumulated.take_ready(monotonic_ms() + LATER_MS) == []
-    accumulated.release(first)
-    (second,) = accumulated.take_ready(monotonic_ms() + LATER_MS)
-    assert (values(first)[0] or b"")[:1] == b"0"
-    assert (values(second)[0] or b"")[:1] == b"1"
+def test_the_sender_is_woken_once_for_what_it_has_not_seen() -> None:
+    wakes: list[bool] = []
+    accumulated = Accumulator(producer_config({"batch_size": 100}), lambda: wakes.append(True))
+    accumulated.learn("t", 1)
+    for _ in range(5):
+        add(accumulated, b"x" * 80)
+    assert len(wakes) == 1
+    accumulated.is_woken = False
+    add(accumulated, b"x" * 80)
+    assert len(wakes) == 2
+    accumulated.is_woken = accumulated.wakes = False
+    add(accumulated, b"x" * 80)
+    assert len(wakes) == 2, "a sender that cannot send more looks again by itself"
 
 
 def test_a_batch_that_comes_back_goes_first_and_unchanged() -> None:
     accumulated = accumulator(batch_size=100)
     for number in range(2):
-        add(accumulated, record(b"%d" % number + b"x" * 100))
-    now_ms = monotonic_ms() + LATER_MS
-    (batch,) = accumulated.take_ready(now_ms)
-    before = batch.to_bytes()
-    accumulated.put_back(batch, now_ms + 50)
-    assert accumulated.take_ready(now_ms + 49) == []
-    assert accumulated.take_ready(now_ms + 50) == [batch]
-    assert batch.to_bytes() == before
+        add(accumulated, b"%d" % number + b"x" * 80)
+    (queue,) = due(accumulated, LATER_MS)
+    batch = accumulated.take(queue)
+    before = batch.to_bytes(Codec())
+    accumulated.put_back(queue, batch)
+    assert take(accumulated, LATER_MS) is batch
+    assert batch.to_bytes(Codec()) == before
 
 
 def test_a_flush_waits_for_no_linger() -> None:
     accumulated = accumulator(linger_ms=5_000)
-    add(accumulated, record())
+    add(accumulated)
     accumulated.flushes += 1
-    assert len(accumulated.take_ready(monotonic_ms())) == 1
+    assert len(due(accumulated)) == 1
 
 
 def test_a_full_buffer_takes_no_more_until_something_is_written() -> None:
     accumulated = accumulator(buffer_memory=500, batch_size=100)
-    while accumulated.append(record(b"x" * 100), 4) is not None:
+    while try_add(accumulated, b"x" * 80) is not None:
         pass
-    (batch,) = accumulated.take_ready(monotonic_ms() + LATER_MS)
-    assert accumulated.append(record(b"x" * 100), 4) is None
+    assert accumulated.buffered_bytes <= 500
+    batch = take(accumulated, LATER_MS)
+    assert try_add(accumulated, b"x" * 80) is None
     accumulated.release(batch)
-    assert accumulated.append(record(b"x" * 100), 4) is not None
+    assert try_add(accumulated, b"x" * 80) is not None
 
 
 def test_a_record_beyond_the_largest_request_is_refused() -> None:
     with pytest.raises(BrokerError, match="max_request_size is 1000") as caught:
-        accumulator(max_request_size=1_000).append(record(b"x" * 1_000), 4)
+        add(accumulator(max_request_size=1_000), b"x" * 1_000)
     assert caught.value.code is ErrorCode.MESSAGE_TOO_LARGE
+    with pytest.raises(BrokerError, match="buffer_memory is 500"):
+        add(accumulator(buffer_memory=500), b"x" * 1_000)
+
+
+def test_what_is_unknown_or_closed_takes_no_records() -> None:
+    accumulated = accumulator(2)
+    assert accumulated.append("unknown", b"v", None, None, 0, ()) is None
+    assert try_add(accumulated, partition=2) is None
+    assert try_add(accumulated, partition=-1) is None
+    accumulated.learn("t", 3)
+    assert try_add(accumulated, partition=2) is not None
+    accumulated.close()
+    assert try_add(accumulated) is None
 
 
 def test_a_key_chooses_its_partition() -> None:
-    accumulated = accumulator()
-    for key in (b"UA", b"DL", b"AA"):
-        appended = add(accumulated, record(key=key, partition=None), 8)
+    accumulated = accumulator(8)
+    for key in (b"UA", b"DL", b"AA", b"UA"):
+        appended = add(accumulated, key=key, partition=None)
         assert appended.batch.partition == TopicPartition("t", partition_for_key(key, 8))
 
 
 def test_without_a_key_a_partition_gets_a_batch_before_the_next_one_does() -> None:
-    accumulated = accumulator(batch_size=1_000)
-    used = [
-        add(accumulated, record(b"x" * 100, partition=None), 1_000_000).batch.partition for _ in range(40)
-    ]
+    accumulated = accumulator(10_000, batch_size=1_000)
+    used = [add(accumulated, b"x" * 100, partition=None).batch.partition for _ in range(40)]
     runs = [used.count(each) for each in dict.fromkeys(used)]
     assert len(runs) > 2
-    assert max(runs[:-1]) - min(runs[:-1]) == 0
-    assert runs[0] > 5
+    assert set(runs[:-1]) == {8}
+
+
+def test_what_left_early_counts_for_its_partition() -> None:
+    accumulated = accumulator(10_000, batch_size=1_000)
+    used = []
+    for _ in range(40):
+        used.append(add(accumulated, b"x" * 100, partition=None).batch.partition)
+        take(accumulated, LATER_MS)
+    runs = [used.count(each) for each in dict.fromkeys(used)]
+    assert len(runs) > 2
+    assert set(runs[:-1]) <= {6, 7, 8, 9}, "about a batch's worth, in batches of one"
+
+
+def test_slow_partitions_get_less() -> None:
+    accumulated = accumulator(2, batch_size=1_000)
+    for _ in range(100):
+        add(accumulated, b"x" * 800, partition=0)
+    used = [add(accumulated, b"x" * 800, partition=None).batch.partition.partition for _ in range(100)]
+    assert used.count(1) > 60
+
+
+def test_expired_batches_are_taken_out_from_the_front() -> None:
+    accumulated = accumulator(batch_size=100)
+    add(accumulated, b"1" * 80)
+    add(accumulated, b"2" * 80, partition=1)
+    assert accumulated.expired(monotonic_ms()) == []
+    late = accumulated.expired(monotonic_ms() + 120_000)
+    assert [batch.partition.partition for _, batch in late] == [0, 1]
+    assert accumulated.waiting() == []
+
+
+def test_threads_append_side_by_side() -> None:
+    accumulated = accumulator(3, batch_size=500)
+    appended: list[Appended] = []
+
+    def run() -> None:
+        appended.extend(add(accumulated, b"x" * 50, partition=None) for _ in range(2_000))
+
+    threads = [threading.Thread(target=run) for _ in range(4)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert len({(id(each.batch), each.index) for each in appended}) == 8_000
+    assert sum(len(batch.rows) for _, batch in accumulated.waiting()) == 8_000
 
 
 def test_a_finished_batch_knows_where_each_record_went() -> None:
     accumulated = accumulator()
-    add(accumulated, record(b"1"))
-    appended = add(accumulated, record(b"2"))
+    add(accumulated, b"1")
+    appended = add(accumulated, b"2")
+    assert not appended.is_done
     appended.batch.base_offset = 41
     appended.batch.finish()
-    metadata = appended.batch.metadata_of(appended.index, appended.timestamp_ms)
+    metadata = appended.known_metadata()
     assert (metadata.topic, metadata.partition, metadata.offset, metadata.timestamp_ms) == ("t", 0, 42, 1_000)
 
 
 def test_a_failed_batch_raises_its_error_for_each_record() -> None:
-    appended = add(accumulator(), record())
+    appended = add(accumulator())
     appended.batch.finish(NetworkError("gone"))
     with pytest.raises(NetworkError, match="gone"):
-        appended.batch.metadata_of(appended.index, appended.timestamp_ms)
+        appended.known_metadata()
+
+
+def test_deliveries_follow_their_records_into_the_halves_of_a_batch() -> None:
+    accumulated = accumulator()
+    appended = [add(accumulated, b"%d" % number) for number in range(5)]
+    called: list[int] = []
+    for number, each in enumerate(appended):
+        each.when_done(lambda number=number: called.append(number))  # type: ignore[misc]
+    batch = take(accumulated, LATER_MS)
+    first, second = batch.split()
+    assert (values(first), values(second)) == ([b"0", b"1"], [b"2", b"3", b"4"])
+    assert first.reserved_bytes + second.reserved_bytes == batch.reserved_bytes
+    second.base_offset = 70
+    second.finish()
+    assert called == [2, 3, 4]
+    assert [each.is_done for each in appended] == [False, False, True, True, True]
+    assert appended[4].known_metadata().offset == 72
+    appended[4].when_done(lambda: called.append(99))
+    assert called[-1] == 99, "what is done calls at once"

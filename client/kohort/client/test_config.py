@@ -35,6 +35,7 @@ def test_defaults_are_kafkas() -> None:
     assert (consumer.fetch_max_bytes, consumer.max_partition_fetch_bytes) == (52_428_800, 1_048_576)
     producer = ProducerConfig()
     assert (producer.linger_ms, producer.batch_size, producer.delivery_timeout_ms) == (5, 16_384, 120_000)
+    assert (producer.acks, producer.enable_idempotence, producer.max_in_flight) == ("all", True, 5)
 
 
 @pytest.mark.parametrize(
@@ -76,7 +77,16 @@ def test_a_wrong_setting_says_what_would_be_right(options: Mapping[str, object],
     "options, words",
     [
         ({"acks": 2}, "acks is 2: give 0, 1 or 'all'"),
-        ({"enable_idempotence": True}, "enable_idempotence=True is not supported"),
+        ({"enable_idempotence": True, "acks": 1}, "enable_idempotence=True needs acks='all'"),
+        ({"enable_idempotence": True, "max_in_flight": 6}, "they are 'all', 2147483647 and 6"),
+        ({"compression_type": "gzip", "compression_level": 10}, "for 'gzip' give 1 to 9"),
+        ({"compression_type": "snappy", "compression_level": 1}, "'snappy' has no levels"),
+        ({"value_serializer": "utf-8"}, "value_serializer is 'utf-8': give a function"),
+        ({"max.in.flight.requests.per.connection": 1}, "did you mean 'max_in_flight'?"),
+        ({"group_id": "g"}, "unknown setting 'group_id': a Consumer has it, but not a Producer"),
+        ({"sasl_mechanism": "PLAIN"}, "speaks PLAINTEXT alone; TLS and SASL are not supported"),
+        ({"security.protocol": "SSL"}, "speaks PLAINTEXT alone"),
+        ({"metadata_recovery_strategy": "maybe"}, "give 'rebootstrap' or 'none'"),
         ({"compression_type": "zip"}, "compression_type is 'zip': give one of none, gzip"),
         ({"delivery_timeout_ms": 1_000}, "delivery_timeout_ms (1000) has to be at least"),
     ],
@@ -85,6 +95,12 @@ def test_a_wrong_producer_setting_says_what_would_be_right(options: Mapping[str,
     with pytest.raises(ConfigurationError) as caught:
         producer_config(options)
     assert words in str(caught.value)
+
+
+@pytest.mark.parametrize("options", [{"acks": 1}, {"acks": 0}, {"retries": 0}, {"max_in_flight": 6}])
+def test_a_producer_is_idempotent_unless_another_setting_forbids_it(options: Mapping[str, object]) -> None:
+    assert producer_config({}).enable_idempotence
+    assert not producer_config(options).enable_idempotence
 
 
 def test_assignors_come_by_name_or_as_they_are() -> None:

@@ -1,48 +1,47 @@
 """The blocking producer."""
 
+import time
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Self, Unpack
 
 import anyio
 
-from kohort.client.accumulator import Appended, Headers
+from kohort.client.batch import Appended, Headers
 from kohort.client.config import ProducerOptions, producer_config
 from kohort.client.errors import RequestTimeoutError
 from kohort.client.loop_thread import LoopThread, close_at_exit
-from kohort.client.producer_session import ProducerSession, outgoing
+from kohort.client.metrics import MetricName
+from kohort.client.producer_session import ProducerSession
+from kohort.client.record_input import Record, RecordInput
 from kohort.client.values import RecordMetadata
 
+_now_ns = time.time_ns
 
-class Delivery:
+
+class Delivery(Appended, frozen=True, gc=False):
     """A record on its way: ask `result()` where it went."""
-
-    __slots__ = ("_appended", "_loop")
-
-    def __init__(self, appended: Appended, loop: LoopThread[ProducerSession]) -> None:
-        self._appended = appended
-        self._loop = loop
-
-    @property
-    def is_done(self) -> bool:
-        """Whether the record's fate is known."""
-        return self._appended.batch.is_done
 
     def result(self, timeout_ms: float | None = None) -> RecordMetadata:
         """Return where the record was written, once it is.
 
         Raises: KohortError if it was not; RequestTimeoutError when the time is over.
         """
-        appended = self._appended
-        if not appended.batch.is_done:
-            self._loop.call(self._wait, timeout_ms)
-        return appended.batch.metadata_of(appended.index, appended.timestamp_ms)
+        deadline_s = None if timeout_ms is None else time.monotonic() + timeout_ms / 1000
+        batch, index = self.batch.locate(self.index)
+        while not batch.is_done:
+            remaining_s = None if deadline_s is None else max(0.0, deadline_s - time.monotonic())
+            if not batch.wait_in_thread(remaining_s):
+                raise RequestTimeoutError(f"the fate of the record was not known in {timeout_ms} ms")
+            batch, index = batch.locate(index)
+        return batch.metadata_of(index, self.timestamp_ms)
 
-    async def _wait(self, timeout_ms: float | None) -> None:
-        try:
-            with anyio.fail_after(None if timeout_ms is None else timeout_ms / 1000):
-                await self._appended.batch.wait()
-        except TimeoutError:
-            raise RequestTimeoutError(f"the record was not written in {timeout_ms} ms") from None
+    def add_done_callback(self, callback: "Callable[[Delivery], None]") -> None:
+        """Call `callback` with this delivery when the record's fate is known; `result()` is quick then.
+
+        It is called in the producer's own thread, where it must not wait; or here, if the fate is known.
+        """
+        self.when_done(lambda: callback(self))
 
 
 class Producer:
@@ -55,7 +54,11 @@ class Producer:
     """
 
     def __init__(self, **options: Unpack[ProducerOptions]) -> None:
-        self._session = ProducerSession(producer_config(options))
+        config = producer_config(options)
+        self._input = RecordInput(config)
+        self._session = ProducerSession(config, self._input, Delivery, self._wake)
+        self._append = self._session.accumulator.append
+        self._is_plain = self._input.is_plain
         self._loop = LoopThread(self._session, "kohort-producer")
         self._not_at_exit = close_at_exit(self.close)
 
@@ -70,43 +73,56 @@ class Producer:
     def send(
         self,
         topic: str,
-        value: bytes | None = None,
+        value: object = None,
         *,
-        key: bytes | None = None,
+        key: object = None,
         partition: int | None = None,
         timestamp_ms: int | None = None,
         headers: Headers = (),
+        on_delivery: Callable[[Delivery], None] | None = None,
     ) -> Delivery:
         """Return a record's delivery as soon as it has a place in a batch.
 
-        A key chooses its partition as every Kafka client does; without one, partitions take turns by
-        the batch. Raises: KohortError when the topic can't be found or there is no room in time.
+        Key and value are bytes, or what the serializers take. A key chooses its partition as every Kafka
+        client does; without one, partitions take turns by the batch. `on_delivery` is as with
+        `Delivery.add_done_callback`. Raises: KohortError when the topic can't be found or there is no room
+        in time.
         """
-        loop = self._loop
-        loop.check_running()
-        record = outgoing(
-            topic, value, key=key, partition=partition, timestamp_ms=timestamp_ms, headers=headers
-        )
-        appended = self._session.try_append(record)
-        if appended is None:
-            appended = loop.call(self._session.append, record)
-        elif appended.wakes:
-            loop.call_soon(self._session.sender.wake)
-        return Delivery(appended, loop)
+        if self._is_plain and type(value) is bytes and (key is None or type(key) is bytes):
+            if timestamp_ms is None:
+                timestamp_ms = _now_ns() // 1_000_000
+            appended = self._append(topic, value, key, partition, timestamp_ms, headers)
+            if appended is None:
+                appended = self._append_later(Record(topic, value, key, partition, timestamp_ms, headers))
+        else:
+            record = self._input.record(topic, value, key, partition, timestamp_ms, headers)
+            appended = self._append_later(record)
+        assert isinstance(appended, Delivery)
+        if on_delivery is not None:
+            appended.add_done_callback(on_delivery)
+        return appended
 
     def flush(self, timeout_ms: float | None = None) -> None:
         """Send everything now, and return when the fate of each record is known.
 
         Raises: RequestTimeoutError when the time is over.
         """
+        self._loop.check_may_wait("flush")
         self._loop.call(self._flush, timeout_ms)
 
     def partitions_for(self, topic: str) -> tuple[int, ...]:
         """Return the numbers of a topic's partitions."""
         return self._loop.call(self._session.partitions_for, topic)
 
+    def metrics(self) -> Mapping[MetricName, float]:
+        """Return what this producer counts, under the names of Kafka's Java client."""
+        return self._session.metrics.read()
+
     def close(self, timeout_ms: float | None = None) -> None:
-        """Send what is left, within the time (delivery_timeout_ms), and end."""
+        """Send what is left, within the time (delivery_timeout_ms), and end.
+
+        Raises: RequestTimeoutError if not everything could be sent; the rest is given up.
+        """
         self._not_at_exit()
         if not self._loop.is_running:
             return
@@ -114,6 +130,17 @@ class Producer:
             self.flush(self._session.config.delivery_timeout_ms if timeout_ms is None else timeout_ms)
         finally:
             self._loop.stop()
+
+    def _append_later(self, record: Record) -> Appended:
+        """Return the record's place, which takes more than a lock: a partitioner, metadata, or room."""
+        appended = self._session.try_append(record)
+        if appended is None:
+            self._loop.check_may_wait("send")
+            appended = self._loop.call(self._session.append, record)
+        return appended
+
+    def _wake(self) -> None:
+        self._loop.call_soon(self._session.wake)
 
     async def _flush(self, timeout_ms: float | None) -> None:
         try:

@@ -1,11 +1,12 @@
 """Record batches v2: headers read in place, records iterated lazily, batches built and validated."""
 
 from kohort.protocol.records.builder import (
-    RecordBatchBuilder,
     RecordFields,
     RecordHeaders,
     build_batch,
+    encode_records,
     max_record_bytes,
+    seal_batch,
 )
 from kohort.protocol.records.compression import MAX_DECOMPRESSED_BYTES, compress, decompress
 from kohort.protocol.records.control import (
@@ -50,7 +51,6 @@ __all__ = [
     "Headers",
     "KeptRecord",
     "Record",
-    "RecordBatchBuilder",
     "RecordFields",
     "RecordHeaders",
     "batch_crc",
@@ -59,6 +59,7 @@ __all__ = [
     "compress",
     "decompress",
     "empty_batch",
+    "encode_records",
     "iterate_batches",
     "iterate_records",
     "max_record_bytes",
@@ -68,6 +69,7 @@ __all__ = [
     "read_header",
     "rewrite_batch",
     "scan_records",
+    "seal_batch",
     "validate_keys",
     "validate_produced",
     "verify_crc",

@@ -1,4 +1,4 @@
-"""Record batches from records: all at once, or one record after the other as a producer does."""
+"""Record batches from records: encoded all at once, then sealed with the numbers of their producer."""
 
 from collections.abc import Iterable, Sequence
 
@@ -27,10 +27,34 @@ RecordFields = tuple[int, bytes | None, bytes | None, RecordHeaders]  # timestam
 
 _MAX_OVERHEAD_BYTES = 5 + 1 + 10 + 5 + 5 + 5 + 5  # Length, attributes, two deltas, two lengths, a count.
 _TABLE_SIZE = len(VARINTS)
+_TABLE_RECORD_BYTES = _TABLE_SIZE - 16  # With its lengths and deltas, such a record's length is in the table.
 _NULL = encode_varint(-1)
 
 
-def encode_record(
+def encode_records(records: Sequence[RecordFields]) -> bytes:
+    """Return the bytes of a batch's records, offsets counted from 0, times from the first one's."""
+    base_timestamp_ms = records[0][0]
+    parts: list[bytes] = []
+    for offset_delta, (timestamp_ms, key, value, headers) in enumerate(records):
+        time_delta_ms = timestamp_ms - base_timestamp_ms
+        if (
+            key is None
+            and value is not None
+            and not headers
+            and 0 <= time_delta_ms < _TABLE_SIZE
+            and offset_delta < _TABLE_SIZE
+            and len(value) < _TABLE_RECORD_BYTES
+        ):  # What most records are needs no call and no second list: this is a producer's hottest loop.
+            size, time, offset = len(value), VARINTS[time_delta_ms], VARINTS[offset_delta]
+            length = VARINTS[size]
+            total = VARINTS[size + len(length) + len(time) + len(offset) + 3]
+            parts += (total, b"\0", time, offset, b"\1", length, value, b"\0")
+        else:
+            parts.append(_encode_record(offset_delta, time_delta_ms, key, value, headers))
+    return b"".join(parts)
+
+
+def _encode_record(
     offset_delta: int, time_delta_ms: int, key: bytes | None, value: bytes | None, headers: RecordHeaders
 ) -> bytes:
     """Return one record's bytes, its length before it."""
@@ -77,13 +101,17 @@ def build_batch(
 
     Raises: ValueError when there are none.
     """
-    builder = RecordBatchBuilder(compression=compression)
-    append = builder.append
-    for timestamp_ms, key, value, headers in records:
-        append(timestamp_ms, key, value, headers)
-    return builder.build(
+    rows = tuple(records)
+    if not rows:
+        raise ValueError("a batch has one record at least")
+    return seal_batch(
+        compress(compression, encode_records(rows)),
+        record_count=len(rows),
+        base_timestamp_ms=rows[0][0],
+        max_timestamp_ms=max(row[0] for row in rows),
         base_offset=base_offset,
         leader_epoch=leader_epoch,
+        compression=compression,
         producer_id=producer_id,
         producer_epoch=producer_epoch,
         base_sequence=base_sequence,
@@ -92,86 +120,47 @@ def build_batch(
     )
 
 
-class RecordBatchBuilder:
-    """A batch that grows record by record until it is built, once or again with other numbers."""
+def seal_batch(
+    payload: bytes,
+    *,
+    record_count: int,
+    base_timestamp_ms: int,
+    max_timestamp_ms: int,
+    base_offset: int = 0,
+    leader_epoch: int = NO_LEADER_EPOCH,
+    compression: Compression = Compression.NONE,
+    producer_id: int = NO_PRODUCER_ID,
+    producer_epoch: int = NO_PRODUCER_EPOCH,
+    base_sequence: int = NO_SEQUENCE,
+    is_transactional: bool = False,
+    is_control: bool = False,
+) -> bytes:
+    """Return the batch of records that are encoded, and compressed, already.
 
-    __slots__ = ("_base_timestamp", "_compression", "_max_timestamp", "_parts", "_size_bytes")
-
-    def __init__(self, *, compression: Compression = Compression.NONE) -> None:
-        self._compression = compression
-        self._parts: list[bytes] = []
-        self._size_bytes = HEADER_BYTES
-        self._base_timestamp = self._max_timestamp = 0
-
-    @property
-    def size_bytes(self) -> int:
-        """The batch's size as it stands, before compression, which only makes it smaller."""
-        return self._size_bytes
-
-    @property
-    def record_count(self) -> int:
-        """How many records were appended."""
-        return len(self._parts)
-
-    def append(
-        self,
-        timestamp_ms: int,
-        key: bytes | None,
-        value: bytes | None,
-        headers: RecordHeaders = (),
-    ) -> int:
-        """Return the record's place in the batch, counted from 0: its offset is the base offset plus it."""
-        parts = self._parts
-        offset_delta = len(parts)
-        if not offset_delta:
-            self._base_timestamp = self._max_timestamp = timestamp_ms
-        elif timestamp_ms > self._max_timestamp:
-            self._max_timestamp = timestamp_ms
-        record = encode_record(offset_delta, timestamp_ms - self._base_timestamp, key, value, headers)
-        parts.append(record)
-        self._size_bytes += len(record)
-        return offset_delta
-
-    def build(
-        self,
-        *,
-        base_offset: int = 0,
-        leader_epoch: int = NO_LEADER_EPOCH,
-        producer_id: int = NO_PRODUCER_ID,
-        producer_epoch: int = NO_PRODUCER_EPOCH,
-        base_sequence: int = NO_SEQUENCE,
-        is_transactional: bool = False,
-        is_control: bool = False,
-    ) -> bytes:
-        """Return the batch. Raises: ValueError when nothing was appended."""
-        if not self._parts:
-            raise ValueError("a batch has one record at least")
-        payload = b"".join(self._parts)
-        if self._compression is not Compression.NONE:
-            payload = compress(self._compression, payload)
-        attributes = self._compression.value
-        attributes |= (TRANSACTIONAL_FLAG if is_transactional else 0) | (CONTROL_FLAG if is_control else 0)
-        count = len(self._parts)
-        header = bytearray(
-            HEADER.pack(
-                base_offset,
-                HEADER_BYTES - LOG_OVERHEAD_BYTES + len(payload),
-                leader_epoch,
-                MAGIC,
-                0,
-                attributes,
-                count - 1,
-                self._base_timestamp,
-                self._max_timestamp,
-                producer_id,
-                producer_epoch,
-                base_sequence,
-                count,
-            )
+    So a batch gets another producer epoch or sequence without its records being encoded again.
+    """
+    attributes = compression.value
+    attributes |= (TRANSACTIONAL_FLAG if is_transactional else 0) | (CONTROL_FLAG if is_control else 0)
+    header = bytearray(
+        HEADER.pack(
+            base_offset,
+            HEADER_BYTES - LOG_OVERHEAD_BYTES + len(payload),
+            leader_epoch,
+            MAGIC,
+            0,
+            attributes,
+            record_count - 1,
+            base_timestamp_ms,
+            max_timestamp_ms,
+            producer_id,
+            producer_epoch,
+            base_sequence,
+            record_count,
         )
-        crc = crc32c.crc32c(payload, crc32c.crc32c(bytes(header[CRC_COVERS_FROM:])))
-        header[CRC_POSITION:CRC_COVERS_FROM] = crc.to_bytes(4, "big")
-        return b"".join((header, payload))
+    )
+    crc = crc32c.crc32c(payload, crc32c.crc32c(bytes(header[CRC_COVERS_FROM:])))
+    header[CRC_POSITION:CRC_COVERS_FROM] = crc.to_bytes(4, "big")
+    return b"".join((header, payload))
 
 
 def max_record_bytes(key: bytes | None, value: bytes | None, headers: RecordHeaders = ()) -> int:

@@ -16,14 +16,15 @@ from kohort.protocol.records.header import Buffer, Compression
 MAX_DECOMPRESSED_BYTES = 128 * 1024 * 1024
 
 _GZIP_WINDOW_BITS = 31
+_ZSTD_LEVEL = 3
 _XERIAL_HEADER = b"\x82SNAPPY\x00" + (1).to_bytes(4, "big") * 2  # The magic, version 1, readable by 1.
 _XERIAL_MAGIC = _XERIAL_HEADER[:8]
 _XERIAL_BLOCK_BYTES = 32 * 1024
 
 
-def compress(compression: Compression, data: bytes) -> bytes:
-    """Return `data` in the codec's framing, at the codec's default level."""
-    return _COMPRESSORS[compression](data)
+def compress(compression: Compression, data: bytes, level: int | None = None) -> bytes:
+    """Return `data` in the codec's framing, at this level or the codec's default; snappy has no levels."""
+    return _COMPRESSORS[compression](data, level)
 
 
 def decompress(compression: Compression, data: Buffer, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> bytes:
@@ -37,7 +38,7 @@ def decompress(compression: Compression, data: Buffer, max_bytes: int = MAX_DECO
     return plain
 
 
-def _plain(data: bytes) -> bytes:
+def _plain(data: bytes, _level: int | None) -> bytes:
     return data
 
 
@@ -45,8 +46,8 @@ def _read_plain(data: Buffer, _max_bytes: int) -> bytes:
     return bytes(data)
 
 
-def _gzip(data: bytes) -> bytes:
-    codec = zlib.compressobj(wbits=_GZIP_WINDOW_BITS)
+def _gzip(data: bytes, level: int | None) -> bytes:
+    codec = zlib.compressobj(zlib.Z_DEFAULT_COMPRESSION if level is None else level, wbits=_GZIP_WINDOW_BITS)
     return codec.compress(data) + codec.flush()
 
 
@@ -66,7 +67,7 @@ def _read_gzip(data: Buffer, max_bytes: int) -> bytes:
     return bytes(out)
 
 
-def _snappy(data: bytes) -> bytes:
+def _snappy(data: bytes, _level: int | None) -> bytes:
     out = [_XERIAL_HEADER]
     for start in range(0, len(data), _XERIAL_BLOCK_BYTES):
         block = bytes(cramjam.snappy.compress_raw(data[start : start + _XERIAL_BLOCK_BYTES]))
@@ -98,11 +99,12 @@ def _read_raw_snappy(block: memoryview, max_bytes: int) -> bytes:
     return bytes(cramjam.snappy.decompress_raw(block))
 
 
-def _lz4(data: bytes) -> bytes:
+def _lz4(data: bytes, level: int | None) -> bytes:
     # Kafka's Java client refuses linked blocks, and writes neither the size nor a checksum of the whole.
     return bytes(
         lz4.frame.compress(
             data,
+            compression_level=lz4.frame.COMPRESSIONLEVEL_MIN if level is None else level,
             block_size=lz4.frame.BLOCKSIZE_MAX64KB,
             block_linked=False,
             content_checksum=False,
@@ -119,8 +121,8 @@ def _read_lz4(data: Buffer, max_bytes: int) -> bytes:
     return plain
 
 
-def _zstd(data: bytes) -> bytes:
-    return zstandard.ZstdCompressor().compress(data)
+def _zstd(data: bytes, level: int | None) -> bytes:
+    return zstandard.ZstdCompressor(_ZSTD_LEVEL if level is None else level).compress(data)
 
 
 def _read_zstd(data: Buffer, max_bytes: int) -> bytes:
@@ -130,7 +132,7 @@ def _read_zstd(data: Buffer, max_bytes: int) -> bytes:
         return reader.read(max_bytes + 1)
 
 
-_COMPRESSORS: dict[Compression, Callable[[bytes], bytes]] = {
+_COMPRESSORS: dict[Compression, Callable[[bytes, int | None], bytes]] = {
     Compression.NONE: _plain,
     Compression.GZIP: _gzip,
     Compression.SNAPPY: _snappy,

@@ -13,18 +13,19 @@ from kohort.protocol.records import (
     Compression,
     ControlType,
     Record,
-    RecordBatchBuilder,
     batch_crc,
     build_batch,
     build_transaction_marker,
     compress,
     decompress,
+    encode_records,
     iterate_batches,
     iterate_records,
     max_record_bytes,
     read_control_type,
     read_coordinator_epoch,
     read_header,
+    seal_batch,
     validate_keys,
     validate_produced,
     verify_crc,
@@ -234,17 +235,61 @@ def test_transaction_markers_are_read_again() -> None:
     assert read_control_type(b"\0\0\0\x63") is ControlType.UNKNOWN
 
 
-def test_a_builder_says_its_size_and_builds_again_with_other_numbers() -> None:
-    builder = RecordBatchBuilder()
-    sizes = [builder.size_bytes]
-    for place, (key, value) in enumerate([(b"a", None), (None, b"b" * 9000), (b"c" * 70, b"")]):
-        assert builder.append(50 - place, key, value, [("h\u00fc", b"x"), ("n", None)]) == place
-        sizes.append(builder.size_bytes)
-        assert sizes[-1] - sizes[-2] <= max_record_bytes(key, value, [("h\u00fc", b"x"), ("n", None)])
-    batch = builder.build(producer_id=5, producer_epoch=1, base_sequence=10)
-    assert len(batch) == builder.size_bytes
-    assert [each.timestamp for each in iterate_records(batch)] == [50, 49, 48]
-    assert read_header(builder.build(base_sequence=20)).base_sequence == 20
+def test_no_record_is_larger_than_its_bound() -> None:
+    headers = [("h\u00fc", b"x"), ("n", None)]
+    for key, value in [(b"a", None), (None, b"b" * 9000), (b"c" * 70, b""), (None, b"d" * 8200)]:
+        for names in ([], headers):
+            size = len(encode_records([(0, None, b"", ()), (5, key, value, names)])) - len(
+                encode_records([(0, None, b"", ())])
+            )
+            assert size <= max_record_bytes(key, value, names)
+
+
+def test_records_of_every_kind_stand_side_by_side() -> None:
+    rows = [
+        (1_000, None, b"v", ()),
+        (999, None, b"earlier", ()),
+        (1_000 + 8_191, None, b"x" * 8_175, ()),
+        (1_000 + 8_192, None, b"x" * 8_176, ()),
+        (1_000, b"k", None, [("h", b"1")]),
+        (1_000, None, None, ()),
+        (1_000, b"", b"", ()),
+    ]
+    read = [
+        (each.timestamp, each.key, each.value, list(each.headers))
+        for each in iterate_records(build_batch(rows))
+    ]
+    assert read == [(time, key, value, list(headers)) for time, key, value, headers in rows]
+
+
+def test_a_batch_is_sealed_again_with_other_numbers() -> None:
+    payload = encode_records([(50, None, b"a", ()), (48, None, b"b", ())])
+    first, second = (
+        seal_batch(
+            payload,
+            record_count=2,
+            base_timestamp_ms=50,
+            max_timestamp_ms=50,
+            producer_id=5,
+            producer_epoch=epoch,
+            base_sequence=sequence,
+        )
+        for epoch, sequence in ((0, 10), (1, 0))
+    )
+    assert (read_header(first).base_sequence, read_header(second).base_sequence) == (10, 0)
+    assert list(iterate_records(first)) == list(iterate_records(second))
+    verify_crc(second)
+
+
+@pytest.mark.parametrize(
+    "compression, levels",
+    [(Compression.GZIP, (1, 9)), (Compression.LZ4, (1, 12)), (Compression.ZSTD, (1, 19))],
+)
+def test_a_higher_level_compresses_further(compression: Compression, levels: tuple[int, int]) -> None:
+    data = b"".join(b"flight %d of carrier %d\n" % (number, number % 7) for number in range(3_000))
+    low, high = (compress(compression, data, level) for level in levels)
+    assert len(high) < len(low)
+    assert decompress(compression, low) == decompress(compression, high) == data
 
 
 def test_an_empty_batch_is_not_built() -> None:

@@ -1,0 +1,70 @@
+"""The producer id and epoch of an idempotent producer: asked for once, raised by the producer itself."""
+
+import logging
+from collections.abc import Callable
+
+import anyio
+
+from kohort.client.batch import NOBODY, ProducerIdentity
+from kohort.client.cluster import Cluster
+from kohort.client.errors import KohortError, check
+from kohort.client.retry import Backoff
+from kohort.client.sequences import EPOCH_MAX
+from kohort.protocol.messages import InitProducerIdRequest, InitProducerIdResponse
+
+logger = logging.getLogger(__name__)
+
+NO_TRANSACTION_TIMEOUT_MS = (
+    2_147_483_647  # What a producer without transactions gives. Source: KafkaProducer.
+)
+
+
+class Identifier:
+    """Knows who the producer is, or is about to learn it."""
+
+    def __init__(self, cluster: Cluster, *, is_idempotent: bool, on_change: Callable[[], None]) -> None:
+        self._cluster = cluster
+        self._is_idempotent = is_idempotent
+        self._on_change = on_change
+        self._is_asking = False
+        self.identity = NOBODY
+        self.failure: KohortError | None = None  # Why there will never be an id.
+        self.last_error: KohortError | None = None  # Why there is none yet.
+
+    def is_known(self) -> bool:
+        """Whether batches may be sent; if not, an id is asked for and `on_change` called when it is there."""
+        if not self._is_idempotent or self.identity != NOBODY:
+            return True
+        if not self._is_asking:
+            self._is_asking = True
+            self._cluster.tasks.start_soon(self._ask)
+        return False
+
+    def raise_epoch(self) -> ProducerIdentity:
+        """Return the identity with its next epoch; NOBODY if a new id has to be asked for (KIP-360)."""
+        if self.identity.epoch >= EPOCH_MAX:
+            self.identity = NOBODY
+        else:
+            self.identity = ProducerIdentity(self.identity.producer_id, self.identity.epoch + 1)
+        return self.identity
+
+    async def _ask(self) -> None:
+        request = InitProducerIdRequest(
+            transactional_id=None, transaction_timeout_ms=NO_TRANSACTION_TIMEOUT_MS
+        )
+        backoff = Backoff(self._cluster.config.retry_backoff_ms, self._cluster.config.retry_backoff_max_ms)
+        while self.identity == NOBODY and self.failure is None:
+            try:
+                answer = await self._cluster.request_any(request, InitProducerIdResponse)
+                check(answer.error_code)
+            except KohortError as error:
+                self.last_error = error
+                logger.debug("asking for a producer id: %s", error)
+                if not error.retriable:
+                    self.failure = error
+                else:
+                    await anyio.sleep(backoff.next_ms() / 1000)
+            else:
+                self.identity = ProducerIdentity(answer.producer_id, answer.producer_epoch)
+        self._is_asking = False
+        self._on_change()

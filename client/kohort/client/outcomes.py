@@ -1,0 +1,180 @@
+"""What becomes of a batch: written, refused and sent again, split, given up.
+
+Source: org.apache.kafka.clients.producer.internals.Sender.completeBatch, TransactionManager.canRetry.
+"""
+
+import logging
+from collections.abc import Callable
+
+from kohort.client.accumulator import Accumulator
+from kohort.client.batch import NOBODY, Batch
+from kohort.client.config import ProducerConfig
+from kohort.client.errors import BrokerError, DeliveryTimeoutError, KohortError, NetworkError
+from kohort.client.identity import Identifier
+from kohort.client.produce_messages import Parcel
+from kohort.client.producer_metrics import ProducerMetrics
+from kohort.client.retry import backoff_ms, monotonic_ms
+from kohort.protocol.errors import ErrorCode
+from kohort.protocol.messages import PartitionProduceResponse
+
+logger = logging.getLogger(__name__)
+
+_SEQUENCE_ERRORS = frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID})
+_METADATA_ERRORS = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.REPLICA_NOT_AVAILABLE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.NETWORK_EXCEPTION,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.INCONSISTENT_TOPIC_ID,
+    }
+)
+"""After these the leader may be another broker."""
+
+
+class Outcomes:
+    """Decides for each batch that was sent, and for those that waited too long."""
+
+    def __init__(
+        self,
+        config: ProducerConfig,
+        accumulator: Accumulator,
+        identifier: Identifier,
+        metrics: ProducerMetrics,
+        need_metadata: Callable[[str], None],
+    ) -> None:
+        self._config = config
+        self._accumulator = accumulator
+        self._identifier = identifier
+        self._metrics = metrics
+        self._need_metadata = need_metadata
+
+    def written(self, parcel: Parcel, base_offset: int, log_append_ms: int) -> None:
+        """The broker has the batch; without an offset it had it before, and forgot where."""
+        queue, batch = parcel
+        queue.failures = 0
+        queue.sequences.acknowledge(batch, base_offset)
+        self._landed(parcel)
+        if not batch.is_done:
+            batch.base_offset = base_offset
+            batch.log_append_ms = log_append_ms
+            self._finish(batch, None)
+
+    def answered(self, parcel: Parcel, answer: PartitionProduceResponse | None) -> None:
+        """The broker said this of a batch."""
+        queue, batch = parcel
+        if answer is None:
+            self.refused(parcel, NetworkError(f"the broker's answer leaves {queue.partition} out"))
+        elif not answer.error_code:
+            self.written(parcel, answer.base_offset, answer.log_append_time_ms)
+        elif answer.error_code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
+            self.written(parcel, -1, -1)
+        elif (
+            answer.error_code == ErrorCode.MESSAGE_TOO_LARGE and batch.record_count > 1 and not batch.is_done
+        ):
+            self._split(parcel)
+        else:
+            self.refused(parcel, _refusal(parcel, answer), answer.log_start_offset)
+
+    def refused(self, parcel: Parcel, error: KohortError, log_start_offset: int = -1) -> None:
+        """A batch was not written, as far as is known: it is sent again if that may help."""
+        queue, batch = parcel
+        self._landed(parcel)
+        batch.last_error = error
+        if error.code in _METADATA_ERRORS:
+            self._need_metadata(queue.partition.topic)
+        if batch.is_done:
+            return
+        sequence_broken = batch.has_sequence and error.code in _SEQUENCE_ERRORS
+        if not (error.retriable or sequence_broken) or batch.attempts > self._config.retries:
+            self._give_up(parcel, error)
+            return
+        logger.debug("producing to %s: %s", queue.partition, error)
+        if sequence_broken and queue.sequences.is_broken_by(batch, error.code, log_start_offset):
+            self._restart(parcel)
+        queue.not_before_ms = monotonic_ms() + int(
+            backoff_ms(queue.failures, self._config.retry_backoff_ms, self._config.retry_backoff_max_ms)
+        )
+        queue.failures += 1
+        self._metrics.retried(batch)
+        self._accumulator.put_back(queue, batch)
+
+    def expire(self, parcel: Parcel, reason: KohortError | None) -> None:
+        """A batch has had delivery_timeout_ms: give it up, wherever it is."""
+        queue, batch = parcel
+        if batch.is_done:
+            return
+        error = DeliveryTimeoutError(
+            f"{batch.record_count} record(s) for {batch.partition} were not written within"
+            f" delivery_timeout_ms ({self._config.delivery_timeout_ms});"
+            f" last: {reason or 'the broker has not answered yet'}"
+        )
+        error.__cause__ = reason
+        if batch.has_sequence:  # It may have been written: those behind it wait until that is known.
+            queue.sequences.forget(batch)
+            queue.sequences.is_unresolved = True
+        self._metrics.failed(batch)
+        self._finish(batch, error)
+
+    def abandon(self, parcel: Parcel, error: KohortError) -> None:
+        """Give a batch up: the producer closes, or can never send."""
+        parcel.queue.sequences.forget(parcel.batch)
+        if not parcel.batch.is_done:
+            self._metrics.failed(parcel.batch)
+            self._finish(parcel.batch, error)
+
+    def resolve(self, parcel: Parcel) -> None:
+        """With nothing of a partition under way any more, see whether a batch that expired was written."""
+        sequences = parcel.queue.sequences
+        if sequences.is_unresolved and not sequences.outstanding and not parcel.queue.in_flight:
+            sequences.is_unresolved = False
+            if sequences.has_gap():
+                self._restart(parcel)
+
+    def _give_up(self, parcel: Parcel, error: KohortError) -> None:
+        queue, batch = parcel
+        queue.sequences.forget(batch)
+        if batch.has_sequence:
+            if batch.attempts <= self._config.retries:
+                self._restart(parcel)  # What comes behind it must not wait for it.
+            else:
+                queue.sequences.is_unresolved = True
+        self._metrics.failed(batch)
+        self._finish(batch, error)
+
+    def _restart(self, parcel: Parcel) -> None:
+        identity = self._identifier.raise_epoch()
+        if identity == NOBODY:
+            return  # A new id is asked for; the partition takes it when nothing is under way.
+        logger.debug("%s begins at sequence 0 of epoch %d", parcel.queue.partition, identity.epoch)
+        parcel.queue.sequences.restart(identity)
+
+    def _split(self, parcel: Parcel) -> None:
+        queue, batch = parcel
+        self._landed(parcel)
+        parts = batch.split()
+        logger.debug(
+            "%s: %d records are too large for the broker; split", queue.partition, batch.record_count
+        )
+        self._metrics.was_split()
+        if batch.has_sequence:
+            queue.sequences.replace(batch, parts)
+        for part in reversed(parts):
+            self._accumulator.put_back(queue, part)
+
+    def _landed(self, parcel: Parcel) -> None:
+        if parcel.batch in parcel.queue.in_flight:
+            parcel.queue.in_flight.remove(parcel.batch)
+
+    def _finish(self, batch: Batch, error: KohortError | None) -> None:
+        self._accumulator.release(batch)
+        batch.finish(error)
+
+
+def _refusal(parcel: Parcel, answer: PartitionProduceResponse) -> BrokerError:
+    return BrokerError(answer.error_code, answer.error_message or f"partition {parcel.queue.partition}")

@@ -1,0 +1,65 @@
+"""Produce requests from batches, and what an answer says of each batch."""
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+from uuid import UUID
+
+from kohort.client.accumulator import PartitionQueue
+from kohort.client.batch import Batch, Codec
+from kohort.client.config import ProducerConfig
+from kohort.client.values import TopicPartition
+from kohort.protocol.messages import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from kohort.protocol.schema import ZERO_UUID
+
+NAMES_IN_PRODUCE = 12  # The newest version that names topics; later ones have their ids alone.
+
+
+class Parcel(NamedTuple):
+    """A batch on its way, with the queue that it came from."""
+
+    queue: PartitionQueue
+    batch: Batch
+
+
+Load = list[Parcel]
+"""What travels in one request: a batch of each partition at most."""
+
+
+def produce_request(
+    load: Load, topic_ids: Mapping[str, UUID], codec: Codec, config: ProducerConfig
+) -> ProduceRequest:
+    """Return the request that carries these batches."""
+    topics: dict[str, list[PartitionProduceData]] = {}
+    for queue, batch in load:
+        data = PartitionProduceData(index=queue.partition.partition, records=batch.to_bytes(codec))
+        topics.setdefault(queue.partition.topic, []).append(data)
+    return ProduceRequest(
+        acks=config.required_acks,
+        timeout_ms=config.request_timeout_ms,
+        topic_data=tuple(
+            TopicProduceData(
+                name=topic, topic_id=topic_ids.get(topic, ZERO_UUID), partition_data=tuple(partitions)
+            )
+            for topic, partitions in topics.items()
+        ),
+    )
+
+
+def read_answers(
+    load: Load, topic_ids: Mapping[str, UUID], response: ProduceResponse
+) -> Iterator[tuple[Parcel, PartitionProduceResponse | None]]:
+    """Yield each batch with what the broker says of it, None where it says nothing."""
+    names = {topic_id: topic for topic, topic_id in topic_ids.items()}
+    answers = {
+        TopicPartition(topic.name or names.get(topic.topic_id, ""), each.index): each
+        for topic in response.responses
+        for each in topic.partition_responses
+    }
+    for parcel in load:
+        yield parcel, answers.get(parcel.queue.partition)

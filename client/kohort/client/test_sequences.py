@@ -1,0 +1,105 @@
+from kohort.client.batch import Batch, ProducerIdentity
+from kohort.client.sequences import PartitionSequences
+from kohort.client.values import TopicPartition
+from kohort.protocol.errors import ErrorCode
+
+FIRST, SECOND = ProducerIdentity(7, 0), ProducerIdentity(7, 1)
+OUT_OF_ORDER, UNKNOWN = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID
+
+
+def batch(records: int) -> Batch:
+    made = Batch(TopicPartition("t", 0), 0)
+    made.rows = [(0, None, b"v", ())] * records
+    made.close()
+    return made
+
+
+def sent(sequences: PartitionSequences, *sizes: int, identity: ProducerIdentity = FIRST) -> list[Batch]:
+    batches = [batch(size) for size in sizes]
+    for each in batches:
+        assert not sequences.holds_back(each, identity)
+        sequences.assign(each, identity)
+    return batches
+
+
+def numbers(batches: list[Batch]) -> list[tuple[int, int]]:
+    return [(each.identity.epoch, each.base_sequence) for each in batches]
+
+
+def test_each_batch_begins_where_the_one_before_ends() -> None:
+    assert numbers(sent(PartitionSequences(), 3, 5, 1)) == [(0, 0), (0, 3), (0, 8)]
+
+
+def test_behind_the_largest_sequence_comes_zero() -> None:
+    sequences = PartitionSequences()
+    (first,) = sent(sequences, 1)
+    sequences.next = 2**31 - 2
+    batches = sent(sequences, 3, 2)
+    assert [each.base_sequence for each in batches] == [2**31 - 2, 1]
+    for each in (first, *batches):
+        sequences.acknowledge(each, -1)
+    assert not sequences.has_gap()
+
+
+def test_what_is_sent_again_waits_for_all_before_it() -> None:
+    sequences = PartitionSequences()
+    first, second = sent(sequences, 1, 1)
+    assert sequences.holds_back(second, FIRST)
+    assert not sequences.holds_back(first, FIRST)
+    sequences.acknowledge(first, 10)
+    assert not sequences.holds_back(second, FIRST)
+
+
+def test_a_batch_behind_a_failed_one_is_out_of_order_and_just_sent_again() -> None:
+    sequences = PartitionSequences()
+    first, second = sent(sequences, 1, 1)
+    assert not sequences.is_broken_by(second, OUT_OF_ORDER, -1)
+    assert sequences.is_broken_by(first, OUT_OF_ORDER, -1), "nothing is before it: the broker has lost some"
+
+
+def test_a_restart_numbers_what_is_outstanding_anew() -> None:
+    sequences = PartitionSequences()
+    batches = sent(sequences, 2, 2, 2)
+    sequences.acknowledge(batches[0], 0)
+    sequences.restart(SECOND)
+    assert numbers(batches[1:]) == [(1, 0), (1, 2)]
+    assert not sequences.is_broken_by(batches[1], OUT_OF_ORDER, -1), "it was sent under its old number"
+    assert numbers(sent(sequences, 1, identity=SECOND)) == [(1, 4)]
+
+
+def test_another_partitions_new_epoch_is_taken_when_nothing_is_under_way() -> None:
+    sequences = PartitionSequences()
+    (first,) = sent(sequences, 2)
+    assert sequences.holds_back(batch(1), SECOND)
+    sequences.acknowledge(first, 0)
+    assert numbers(sent(sequences, 1, identity=SECOND)) == [(1, 0)]
+
+
+def test_an_expired_batch_holds_new_ones_back_until_its_fate_is_clear() -> None:
+    sequences = PartitionSequences()
+    first, second, third = sent(sequences, 1, 1, 1)
+    sequences.acknowledge(first, 0)
+    sequences.forget(second)
+    sequences.is_unresolved = True
+    assert sequences.holds_back(batch(1), FIRST)
+    assert sequences.is_broken_by(third, OUT_OF_ORDER, -1), "the expired one was not written"
+    sequences.acknowledge(third, 2)
+    assert not sequences.has_gap(), "the one behind it was taken, so it was written"
+
+
+def test_a_producer_that_the_broker_has_forgotten_begins_again() -> None:
+    sequences = PartitionSequences()
+    first, second = sent(sequences, 1, 1)
+    assert not sequences.is_broken_by(first, UNKNOWN, -1), "an old broker does not say enough"
+    assert sequences.is_broken_by(first, UNKNOWN, 50)
+    sequences.restart(SECOND)
+    assert not sequences.is_broken_by(second, UNKNOWN, 50), "one restart is for all that are under way"
+
+
+def test_the_halves_of_a_batch_take_its_sequences_and_its_place() -> None:
+    sequences = PartitionSequences()
+    first, second, third = sent(sequences, 2, 5, 1)
+    halves = second.split()
+    sequences.replace(second, halves)
+    assert sequences.outstanding == [first, *halves, third]
+    assert numbers(sequences.outstanding) == [(0, 0), (0, 2), (0, 4), (0, 7)]
