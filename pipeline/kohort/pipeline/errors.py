@@ -14,3 +14,7 @@ class DataLossError(PipelineError):
 
     `fail_on_data_loss=false` reads on behind them instead.
     """
+
+
+class DamagedSegmentError(PipelineError):
+    """A segment holds what is no sound record batch, and not at the end of its log."""

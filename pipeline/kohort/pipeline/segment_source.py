@@ -1,12 +1,191 @@
 """`format("kohort-segments")`: the same table as `kohort`, straight from segment files."""
 
-from pyspark.sql.datasource import DataSource
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from kohort.client import TopicPartition
+from kohort.client.columns import decode_columns
+from kohort.pipeline.batch_reader import CHUNK_BYTES
+from kohort.pipeline.errors import DamagedSegmentError, DataLossError, OptionError
+from kohort.pipeline.options import EARLIEST, LATEST, Place, SegmentOptions, segment_options
+from kohort.pipeline.rows import RowBuilder, check_schema, table_schema
+from kohort.pipeline.segment_files import (
+    AbortedRange,
+    PartitionFiles,
+    find_partitions,
+    is_torn,
+    sound_extent,
+)
+from kohort.protocol.errors import WireError
+from kohort.protocol.messages import AbortedTransaction
+from kohort.protocol.records import read_header
+
+READ_BYTES = 8 << 20
+
+
+@dataclass
+class SegmentRange(InputPartition):
+    """What one task reads: the offsets of a segment from `start` up to `end`, from `position` on."""
+
+    path: str
+    partition: TopicPartition
+    start: int
+    end: int
+    position: int
+    size_bytes: int
+    """The file's size when the query was planned: a broker may write on behind it."""
+    is_last: bool
+    aborted: tuple[AbortedRange, ...]
+
+    def __repr__(self) -> str:
+        return f"{self.path} [{self.start}, {self.end})"
 
 
 class SegmentSource(DataSource):
-    """The topics of a data folder, read without a broker."""
+    """The topics of a data folder, kohort's or Apache Kafka's, read without a broker."""
 
     @classmethod
     def name(cls) -> str:
         """Return what `format` takes."""
         return "kohort-segments"
+
+    def schema(self) -> StructType:
+        """Return all columns; `headers` only if they were asked for."""
+        return table_schema(include_headers=str(self.options.get("include_headers")).lower() == "true")
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Return a reader of what the files hold now. Raises: OptionError."""
+        return SegmentReader(segment_options(self.options), check_schema(schema))
+
+
+class SegmentReader(DataSourceReader):
+    """Reads one segment per task. The folder has to be reachable by its path for driver and executors."""
+
+    def __init__(self, options: SegmentOptions, schema: StructType) -> None:
+        self._options = options
+        self._schema = schema
+
+    def partitions(self) -> list[InputPartition]:
+        """Return a range per segment. Raises: OptionError, DataLossError."""
+        folder = Path(self._options.path)
+        if not folder.is_dir():
+            raise OptionError(f"path is {self._options.path!r}: there is no such folder")
+        found = find_partitions(folder, self._options.topics)
+        missing = sorted(set(self._options.topics.names) - {each.partition.topic for each in found})
+        if missing:
+            raise OptionError(f"{folder} holds no topic {', '.join(map(repr, missing))}")
+        return [planned for each in found for planned in plan(self._options, each)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the records of one segment. Raises: DataLossError, DamagedSegmentError."""
+        if not isinstance(partition, SegmentRange):
+            return
+        builder = RowBuilder(self._schema, *partition.partition)
+        try:
+            for records, position in _pieces(partition, check_crcs=self._options.check_crcs):
+                yield from self._decode(builder, partition, records, position)
+        except WireError as error:
+            raise DamagedSegmentError(f"{partition.path}: {error}") from error
+        except FileNotFoundError:
+            raise DataLossError(f"{partition.path} was deleted while the query ran") from None
+
+    def _decode(
+        self, builder: RowBuilder, wanted: SegmentRange, records: memoryview, position: int
+    ) -> Iterator[pa.RecordBatch]:
+        decoded = decode_columns(
+            records,
+            fetch_offset=position,
+            check_crcs=self._options.check_crcs and not wanted.is_last,  # There `_pieces` has done it.
+            aborted=_aborted(wanted, position) if self._options.read_committed else None,
+            max_chunk_bytes=CHUNK_BYTES,
+        )
+        for columns in decoded:
+            if len(columns):
+                yield builder.build(columns, wanted.end)
+
+
+def _aborted(wanted: SegmentRange, position: int) -> tuple[AbortedTransaction, ...]:
+    """Return the aborted transactions that are not over before `position`, as a broker tells them."""
+    return tuple(
+        AbortedTransaction(producer_id=each.producer_id, first_offset=each.first_offset)
+        for each in wanted.aborted
+        if each.last_offset >= position
+    )
+
+
+def plan(options: SegmentOptions, files: PartitionFiles) -> Iterator[SegmentRange]:
+    """Yield a partition's ranges, one per segment. Raises: OptionError, DataLossError."""
+    end = files.end_offset()
+    if options.read_committed:
+        end = files.last_stable_offset(end)
+    start, stop = _offset(files, options.starting, end), _offset(files, options.ending, end)
+    if start < files.start_offset < stop or stop > end:
+        raise DataLossError(f"{files.partition} holds offsets from {files.start_offset} up to {end}")
+    aborted = tuple(files.aborted())
+    bases = [each.base_offset for each in files.segments]
+    first = max(0, bisect_right(bases, start) - 1)
+    for number, segment in enumerate(files.segments[first:], first):
+        behind = bases[number + 1] if number + 1 < len(bases) else stop
+        begin, until = max(start, segment.base_offset), min(stop, behind)
+        if begin < until:
+            yield SegmentRange(
+                path=str(segment.path),
+                partition=files.partition,
+                start=begin,
+                end=until,
+                position=segment.position_of(begin),
+                size_bytes=segment.size_bytes,
+                is_last=number + 1 == len(bases),
+                aborted=tuple(
+                    each for each in aborted if each.last_offset >= begin and each.first_offset < until
+                ),
+            )
+
+
+def _offset(files: PartitionFiles, place: Place, end: int) -> int:
+    if place.timestamp_ms is not None:
+        return files.offset_of_time(place.timestamp_ms, end)
+    given = place.end
+    if place.offsets is not None:
+        if files.partition not in place.offsets:
+            raise OptionError(f"offsets are given, but none for {files.partition}")
+        given = place.offsets[files.partition]
+    assert given is not None, "options refuse a group"
+    return {EARLIEST: files.start_offset, LATEST: end}.get(given, given)
+
+
+def _pieces(wanted: SegmentRange, *, check_crcs: bool) -> Iterator[tuple[memoryview, int]]:
+    """Yield whole batches by some megabytes, and the offset that is wanted first of them.
+
+    The last segment ends where its tail is torn. Raises: WireError for damage elsewhere, OSError.
+    """
+    offset, place = wanted.start, wanted.position
+    buffer = memoryview(bytearray(READ_BYTES))
+    with open(wanted.path, "rb", buffering=0) as file:
+        while offset < wanted.end and place < wanted.size_bytes:
+            file.seek(place)
+            records = buffer[: file.readinto(buffer[: wanted.size_bytes - place])]
+            sound = sound_extent(records, offset, wanted.end, check_crcs=check_crcs and wanted.is_last)
+            if sound.size_bytes:
+                yield records[: sound.size_bytes], offset
+            elif sound.next_offset < wanted.end:
+                needed = _first_size(records)
+                if needed <= len(buffer) or place + needed > wanted.size_bytes:
+                    if wanted.is_last and is_torn(records):
+                        return
+                    raise WireError(f"what lies at {place}, offset {offset}, is no sound batch")
+                buffer = memoryview(bytearray(needed))  # A batch that is larger than what is read at a time.
+            offset, place = sound.next_offset, place + sound.size_bytes
+
+
+def _first_size(records: memoryview) -> int:
+    try:
+        return read_header(records).size_bytes
+    except WireError:
+        return 0

@@ -1,0 +1,72 @@
+"""One Spark session for all tests of a process, with the Kafka connector's jars where they can be had.
+
+Starting it takes ten seconds, so whoever needs another (two workers, a driver that is killed) says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from kohort.pipeline.session import local_session
+from tests.interop.broker_process import BrokerProcess
+from tests.interop.kafka_tools import MissingTool, jars
+from tests.spark.topics import Topics
+
+QUICK = {
+    # Most queries here are over before the second compiler would have begun.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto",
+    "spark.sql.streaming.stopTimeout": "30s",
+}
+
+
+def connector_jars() -> Sequence[Path]:
+    """Return the jars of Spark's own Kafka connector, unmodified. Raises: MissingTool."""
+    return sorted(jars("spark").glob("*.jar"))
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """The session: two cores, no page, nothing but this machine's loopback."""
+    try:
+        found = connector_jars()
+    except MissingTool:
+        found = []
+    session = local_session("kohort-tests", master="local[2]", memory="700m", jars=found, settings=QUICK)
+    session.sparkContext.setLogLevel("OFF")
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="session")
+def connector(spark: SparkSession) -> SparkSession:
+    """The session, when it has Spark's Kafka connector; else the test is skipped with a word."""
+    try:
+        connector_jars()
+    except MissingTool as missing:
+        pytest.skip(str(missing))
+    return spark
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    """A broker of this module's own."""
+    process = BrokerProcess(tmp_path_factory.mktemp("broker"), "group.initial.rebalance.delay.ms=0")
+    process.start()
+    yield process
+    process.stop()
+
+
+@pytest.fixture(scope="module")
+def bootstrap(broker: BrokerProcess) -> str:
+    """Where the broker listens."""
+    return broker.bootstrap
+
+
+@pytest.fixture(scope="module")
+def topics(bootstrap: str) -> Topics:
+    """Makes topics and fills them."""
+    return Topics(bootstrap)
