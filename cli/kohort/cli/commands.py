@@ -26,6 +26,7 @@ _COMMANDS = {
         "List consumer groups, and describe their offsets and members.",
     ),
     "log": ("kohort.cli.log", "log", "Dump and verify the files of a data folder."),
+    "spark": ("kohort.cli.spark", "spark", "Ingest topics into tables with Spark, and tell groups of it."),
 }
 
 

@@ -1,0 +1,145 @@
+"""`kohort spark`: jobs on Spark. PySpark is imported when a job needs it."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+import click
+
+from kohort.cli.options import bootstrap_option, json_option, print_json, require_broker
+from kohort.pipeline.errors import PipelineError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from kohort.pipeline.ingest import Comparison
+
+PROBLEM = 1
+MISSING = "this takes PySpark, which is not installed. Install it with: pip install 'kohort[spark]'"
+
+
+class _Spark(click.Group):
+    """The commands here, and those whose modules are imported when they are called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return ["ingest", *super().list_commands(ctx)]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name == "ingest":
+            from kohort.cli.spark_ingest import ingest_command
+
+            return ingest_command
+        return super().get_command(ctx, cmd_name)
+
+
+@click.group(cls=_Spark)
+def spark() -> None:
+    """Ingest topics into tables, and keep a group's offsets true to Spark's checkpoint."""
+
+
+def require_pyspark() -> None:
+    """Return if PySpark is installed. Raises: click.ClickException that names the extra."""
+    if find_spec("pyspark") is None or find_spec("pyarrow") is None:
+        raise click.ClickException(MISSING)
+
+
+@contextmanager
+def telling_errors() -> Iterator[None]:
+    """Turn what the pipeline raises on purpose, and what ends a query, into one line."""
+    try:
+        yield
+    except PipelineError as error:
+        raise click.ClickException(str(error)) from None
+
+
+@contextmanager
+def spark_session(name: str, master: str, memory: str) -> Iterator["SparkSession"]:
+    """A session for one job. Raises: click.ClickException without PySpark or Java, or if a query fails."""
+    require_pyspark()
+    from pyspark.errors import PySparkException
+
+    from kohort.pipeline.session import local_session
+
+    with telling_errors():
+        session = local_session(name, master=master, memory=memory)
+        session.sparkContext.setLogLevel("ERROR")
+        try:
+            yield session
+        except PySparkException as error:
+            raise click.ClickException(first_cause(str(error))) from None
+        finally:
+            session.stop()
+
+
+def first_cause(text: str) -> str:
+    """Return the line of a Spark error that says what our own code raised, else its first line."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    for line in lines:
+        name, colon, said = line.partition(": ")
+        if colon and name.startswith("kohort.") and name.endswith("Error"):
+            return said
+    return lines[0] if lines else "the query failed"
+
+
+@spark.command()
+@click.argument("checkpoint", metavar="CHECKPOINT")
+@click.option("--group", required=True, help="The group that mirrors the checkpoint.")
+@click.option("--execute", is_flag=True, help="Change the group; without it nothing is changed.")
+@click.option("--backwards", is_flag=True, help="Also let the group go back to the checkpoint.")
+@json_option
+@bootstrap_option
+def reconcile(
+    *, checkpoint: str, group: str, execute: bool, backwards: bool, as_json: bool, servers: str
+) -> None:
+    """Compare a group with a Spark checkpoint, and bring the group to it.
+
+    Spark's checkpoint is the truth. The group must not have live members.
+
+    \b
+    kohort spark reconcile /data/flights/_checkpoint --group spark
+    kohort spark reconcile /data/flights/_checkpoint --group spark --execute --backwards
+    """
+    from kohort.pipeline.ingest.reconciling import reconcile as compare_or_change
+
+    bootstrap = ",".join(require_broker(servers))
+    with telling_errors():
+        found = compare_or_change(checkpoint, group, bootstrap, execute=execute, backwards=backwards)
+    if as_json:
+        print_json(_rows_as_json(found))
+        return
+    for line in _rows(found):
+        click.echo(line)
+    if not execute and any(each.step.value != "stay" for each in found.rows):
+        click.echo("Nothing was changed: --execute does it.", err=True)
+
+
+def _rows(found: "Comparison") -> Iterator[str]:
+    width = max([len("TOPIC"), *(len(each.partition.topic) for each in found.rows)])
+    yield f"{'TOPIC':<{width}}  PARTITION  {'CHECKPOINT':>12}  {'GROUP':>12}  STEP"
+    for each in found.rows:
+        group = "-" if each.group is None else str(each.group)
+        yield (
+            f"{each.partition.topic:<{width}}  {each.partition.partition:<9}  {each.checkpoint:>12}"
+            f"  {group:>12}  {each.step.value}"
+        )
+
+
+def _rows_as_json(found: "Comparison") -> list[dict[str, object]]:
+    return [
+        {
+            "topic": each.partition.topic,
+            "partition": each.partition.partition,
+            "checkpoint": each.checkpoint,
+            "group": each.group,
+            "step": each.step.value,
+        }
+        for each in found.rows
+    ]
+
+
+def say(text: str) -> None:
+    """Write a line for people to standard error, where somebody looks."""
+    if sys.stderr.isatty():
+        click.echo(text, err=True)

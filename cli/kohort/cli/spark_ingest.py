@@ -1,0 +1,124 @@
+"""`kohort spark ingest`."""
+
+import sys
+from contextlib import nullcontext
+from typing import TYPE_CHECKING
+
+import click
+from rich.console import Console
+from rich.status import Status
+
+from kohort.cli.options import bootstrap_option, json_option, print_json, require_broker
+from kohort.cli.spark import PROBLEM, spark_session
+
+if TYPE_CHECKING:
+    from kohort.pipeline.ingest import Ingest, Summary
+
+LOOK_EVERY_S = 0.5
+
+
+@click.command("ingest")
+@click.argument("topics", metavar="TOPIC...", nargs=-1, required=True)
+@click.option("--to", "table", required=True, metavar="DIR", help="The table's folder.")
+@click.option(
+    "--group", required=True, help="The group that is told how far Spark is: one that nobody else uses."
+)
+@click.option("--checkpoint", metavar="DIR", help="Spark's checkpoint.  [default: _checkpoint in the table]")
+@click.option(
+    "--from", "starting", default="earliest", show_default=True, metavar="PLACE",
+    help="Where a new checkpoint begins: earliest, latest, group:NAME, timestamp:..., or offsets as JSON.",
+)  # fmt: skip
+@click.option("--every", metavar="TIME", help='Go on, with a batch every "10 seconds"; else end at the end.')
+@click.option("--max-rows", type=click.IntRange(1), help="Rows that one batch takes at most.")
+@click.option("--resume", is_flag=True, help="Go on with a table whose checkpoint is lost.")
+@click.option("--backwards", is_flag=True, help="Let the group go back to the checkpoint.")
+@click.option("--allow-data-loss", is_flag=True, help="Take records that are gone for granted.")
+@click.option("--master", default="local[*]", show_default=True, help="Where Spark runs.")
+@click.option("--memory", default="1g", show_default=True, help="Memory of Spark's driver.")
+@json_option
+@bootstrap_option
+def ingest_command(
+    *,
+    topics: tuple[str, ...],
+    table: str,
+    group: str,
+    checkpoint: str | None,
+    starting: str,
+    every: str | None,
+    max_rows: int | None,
+    resume: bool,
+    backwards: bool,
+    allow_data_loss: bool,
+    master: str,
+    memory: str,
+    as_json: bool,
+    servers: str,
+) -> None:
+    """Write topics to a table of Parquet files, every record once, and tell a group how far it is.
+
+    Started again, it goes on where it was. The exit code is 1 when the group could not be told.
+
+    \b
+    kohort spark ingest flights --to /data/flights --group spark
+    kohort spark ingest flights --to /data/flights --group spark --every "10 seconds"
+    """
+    bootstrap = ",".join(require_broker(servers))
+    with spark_session("kohort ingest", master, memory) as session:
+        from kohort.pipeline.ingest import ingest
+
+        reader = session.readStream.format("kohort").option("bootstrap", bootstrap)
+        reader = reader.option("topics", ",".join(topics)).option("starting", starting)
+        reader = reader.option("fail_on_data_loss", str(not allow_data_loss).lower())
+        if max_rows is not None:
+            reader = reader.option("max_rows_per_trigger", str(max_rows))
+        job = ingest(
+            reader.load(),
+            table,
+            checkpoint or f"{table.rstrip('/')}/_checkpoint",
+            group,
+            bootstrap,
+            every=every,
+            resume=resume,
+            backwards=backwards,
+            fail_on_data_loss=not allow_data_loss,
+        )
+        summary = _watch(job)
+    _tell(summary, group, as_json)
+
+
+def _watch(job: "Ingest") -> "Summary":
+    """Return the summary when the query has ended, or somebody has pressed Ctrl-C."""
+    bar = Status("reading", console=Console(stderr=True)) if sys.stderr.isatty() else nullcontext()
+    with job, bar as shown:
+        try:
+            while not job.wait(LOOK_EVERY_S):
+                if isinstance(shown, Status):
+                    state = "told" if job.group.is_true else f"not told: {job.group.error}"
+                    shown.update(f"{job.rows:,} rows in the table; group {state}")
+        except KeyboardInterrupt:
+            pass
+        return job.stop()
+
+
+def _tell(summary: "Summary", group: str, as_json: bool) -> None:
+    if as_json:
+        print_json(
+            {
+                "rows": summary.rows,
+                "rows_in_table": summary.rows_in_table,
+                "batches_in_table": summary.batches_in_table,
+                "batch_id": summary.batch_id,
+                "offsets": [[each.topic, each.partition, end] for each, end in summary.offsets.items()],
+                "group": {"id": group, "batch_id": summary.group.batch_id, "error": summary.group.error},
+            }
+        )
+    else:
+        click.echo(
+            f"{summary.rows:,} rows written, {summary.rows_in_table:,} in the table"
+            f" from {len(summary.offsets):,} partitions; last batch {summary.batch_id}"
+        )
+        if summary.group.is_true:
+            click.echo(f"group {group} is where the checkpoint is")
+    if summary.group.error is not None:
+        click.echo(f"kohort: group {group} could not be told: {summary.group.error}", err=True)
+        raise click.exceptions.Exit(PROBLEM)
