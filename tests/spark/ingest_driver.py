@@ -1,0 +1,157 @@
+"""One run of an ingest as a process of its own, which dies or waits at a moment that the test has chosen.
+
+The moments are put in from here, around the pipeline's own functions: what ships has no such hooks. Dying is
+SIGKILL for the whole process group, so that Python and Spark's JVM end in the same instant, and neither gets
+to say goodbye.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import signal
+import sys
+import time
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import ParamSpec, TypeVar
+
+from pyarrow import RecordBatch
+from pyspark.sql import DataFrame, SparkSession
+
+from kohort.pipeline.ingest import Summary, ingest
+from kohort.pipeline.ingest.group_offsets import BrokerGroup
+from kohort.pipeline.ingest.manifest import ManifestLog
+from kohort.pipeline.ingest.sink import TableSink
+from kohort.pipeline.session import local_session
+
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
+
+BEFORE_WRITE = "before the sink's write"
+IN_WRITE = "in the sink's write"
+AFTER_WRITE = "after the files, before the manifest"
+AFTER_MANIFEST = "after the manifest, before Spark's commit"
+BEFORE_GROUP = "after Spark's commit, before the group's"
+AFTER_GROUP = "after the group's commit"
+MOMENTS = (BEFORE_WRITE, IN_WRITE, AFTER_WRITE, AFTER_MANIFEST, BEFORE_GROUP, AFTER_GROUP)
+CALLS_BEFORE = 1
+"""So many calls pass before the moment comes: something is there already that could be lost or doubled."""
+REACHED, GO_ON = "reached", "go-on"
+PATIENCE_S = 60.0
+
+
+def deadly_for(group: int) -> Callable[[], None]:
+    """Return what ends a process group, this process and its JVM, at once; workers are in another one."""
+
+    def die() -> None:
+        os.killpg(group, signal.SIGKILL)
+
+    return die
+
+
+def wait_in(folder: Path) -> Callable[[], None]:
+    """Return what says in a folder that the moment has come, and waits there to be let go on."""
+
+    def wait() -> None:
+        (folder / REACHED).touch()
+        deadline_s = time.monotonic() + PATIENCE_S
+        while not (folder / GO_ON).exists():
+            assert time.monotonic() < deadline_s
+            time.sleep(0.01)
+
+    return wait
+
+
+def wrapped(
+    call: Callable[Parameters, Result], happen: Callable[[], None], *, before: bool
+) -> Callable[Parameters, Result]:
+    """Return the call, before or behind which something happens the second time."""
+    calls = 0
+
+    @functools.wraps(call)
+    def wrapper(*args: Parameters.args, **named: Parameters.kwargs) -> Result:
+        nonlocal calls
+        calls += 1
+        is_due = calls == CALLS_BEFORE + 1
+        if is_due and before:
+            happen()
+        result = call(*args, **named)
+        if is_due and not before:
+            happen()
+        return result
+
+    return wrapper
+
+
+def arrange(moment: str, happen: Callable[[], None]) -> None:
+    """Have something happen at that moment."""
+    if moment in {BEFORE_WRITE, AFTER_WRITE}:
+        TableSink._write_files = wrapped(TableSink._write_files, happen, before=moment == BEFORE_WRITE)  # type: ignore[method-assign]
+    elif moment == AFTER_MANIFEST:
+        ManifestLog.append = wrapped(ManifestLog.append, happen, before=False)  # type: ignore[method-assign]
+    elif moment in {BEFORE_GROUP, AFTER_GROUP}:
+        BrokerGroup.commit = wrapped(BrokerGroup.commit, happen, before=moment == BEFORE_GROUP)  # type: ignore[method-assign]
+
+
+def deadly(stream: DataFrame, offset: int, happen: Callable[[], None]) -> DataFrame:
+    """Return the stream, of which one record of partition 0 lets it happen while its batch is written."""
+
+    def watch(batches: Iterator[RecordBatch]) -> Iterator[RecordBatch]:
+        for batch in batches:
+            yield batch
+            places = zip(
+                batch.column("partition").to_pylist(), batch.column("offset").to_pylist(), strict=True
+            )
+            if (0, offset) in places:
+                happen()
+
+    return stream.mapInArrow(watch, stream.schema)
+
+
+def stream_of(spark: SparkSession, options: Namespace) -> DataFrame:
+    reader = spark.readStream.format("kohort").option("bootstrap", options.bootstrap)
+    reader = reader.option("topics", options.topic).option("starting", "earliest")
+    return reader.option("max_rows_per_trigger", str(options.rows)).load()
+
+
+def run(options: Namespace) -> Summary:
+    happen = wait_in(options.folder) if options.wait else deadly_for(os.getpgid(0))
+    if options.at:
+        arrange(options.at, happen)
+    spark = local_session("ingest", settings={"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"})
+    stream = stream_of(spark, options)
+    if options.at == IN_WRITE:
+        stream = deadly(stream, options.deadly_offset, happen)
+    job = ingest(
+        stream,
+        str(options.folder / "table"),
+        str(options.folder / "checkpoint"),
+        options.group,
+        options.bootstrap,
+    )
+    with job:
+        job.wait()
+        return job.stop()
+
+
+def main() -> int:
+    parser = ArgumentParser()
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--bootstrap", required=True)
+    parser.add_argument("--topic", required=True)
+    parser.add_argument("--group", required=True)
+    parser.add_argument("--rows", type=int, default=200)
+    parser.add_argument("--at", choices=MOMENTS)
+    parser.add_argument("--wait", action="store_true", help="wait at the moment instead of dying")
+    parser.add_argument("--deadly-offset", type=int, default=60)
+    summary = run(parser.parse_args())
+    told = {"rows": summary.rows, "batch": summary.batch_id, "error": summary.group.error}
+    sys.stdout.write(json.dumps(told) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

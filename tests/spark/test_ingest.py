@@ -1,0 +1,211 @@
+"""Topics to tables in one process: what is in them, where the group is, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+from pathlib import Path
+
+import pytest
+from pyspark.errors.exceptions.captured import StreamingQueryException
+from pyspark.sql import SparkSession
+
+from kohort.client import Consumer, OffsetAndMetadata, TopicPartition
+from kohort.pipeline.ingest import (
+    CheckpointLostError,
+    GroupAheadError,
+    GroupBusyError,
+    ManifestError,
+    group_offsets,
+    ingest,
+    read_manifest,
+    reconcile,
+)
+from kohort.pipeline.ingest.comparison import Step
+from kohort.pipeline.ingest.folder import HadoopFolder, LocalFolder
+from kohort.pipeline.ingest.manifest import ManifestLog
+from kohort.pipeline.ingest.table import clear_leftovers
+from tests.interop.broker_process import BrokerProcess
+from tests.interop.kafka_tools import MissingTool, Tools
+from tests.spark.ingest_world import GROUP, PARTITIONS, TOPIC, World, until
+
+SOURCES = ("kohort", "kafka")
+
+
+@pytest.fixture
+def world(broker: BrokerProcess, tmp_path: Path) -> World:
+    """A topic of this test's own."""
+    world = World(broker, tmp_path, topic=f"{TOPIC}-{tmp_path.name}", group=f"{GROUP}-{tmp_path.name}")
+    world.make_topic()
+    return world
+
+
+def lag_by_kafkas_tool(world: World) -> list[int]:
+    try:
+        tools = Tools()
+    except MissingTool as missing:
+        pytest.skip(str(missing))
+    try:
+        done = tools.run(
+            "kafka-consumer-groups",
+            *("--bootstrap-server", world.broker.bootstrap, "--describe", "--group", world.group),
+        )
+    finally:
+        tools.close()
+    header, *rows = [row for row in done.rows() if row[0] in {"GROUP", world.group}]
+    return [int(row[header.index("LAG")]) for row in rows]
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_after_available_now_every_record_is_there_once_and_the_group_has_no_lag(
+    world: World, spark: SparkSession, source: str, request: pytest.FixtureRequest
+) -> None:
+    if source == "kafka":
+        request.getfixturevalue("connector")
+    world.produce(500)
+    summary = world.ingest(world.stream(spark, source))
+    assert (summary.rows, summary.rows_in_table, summary.group.error) == (500, 500, None)
+    assert summary.batch_id == summary.group.batch_id >= 2
+    world.assert_nothing_is_lost_or_doubled(spark)
+    world.assert_group_is_at_the_end()
+    world.produce(100)
+    assert sum(row["lag"] for row in world.described()) == 100
+    assert world.ingest(world.stream(spark, source)).rows == 100
+    world.assert_nothing_is_lost_or_doubled(spark)
+    world.assert_group_is_at_the_end()
+    assert lag_by_kafkas_tool(world) == [0] * PARTITIONS
+
+
+def test_offsets_below_the_log_start_are_an_error_unless_opted_out(world: World, spark: SparkSession) -> None:
+    world.produce(100)
+    world.ingest(world.stream(spark))
+    world.produce(100)
+    with world.admin() as admin:
+        admin.delete_records({TopicPartition(world.topic, 0): 80})
+    with pytest.raises(StreamingQueryException):
+        world.ingest(world.stream(spark))
+    world.assert_group_is_nowhere_ahead()
+    world.ingest(world.stream(spark, fail_on_data_loss="false"), fail_on_data_loss=False)
+    lost = set(range(100, 160, 2))  # Partition 0 has the even numbers: its offset 50 is number 100.
+    assert world.values(spark) == sorted(set(range(200)) - lost)
+    world.assert_group_is_at_the_end()
+
+
+def test_a_lost_checkpoint_is_an_error_and_a_new_one_goes_on_where_the_table_ends(
+    world: World, spark: SparkSession
+) -> None:
+    world.produce(300)
+    world.ingest(world.stream(spark))
+    shutil.rmtree(world.checkpoint)
+    world.produce(100)
+    with pytest.raises(CheckpointLostError, match="--resume"):
+        world.ingest(world.stream(spark))
+    summary = world.ingest(world.stream(spark), resume=True)
+    assert summary.rows == 100
+    world.assert_nothing_is_lost_or_doubled(spark)
+    world.assert_group_is_at_the_end()
+    world.produce(10)
+    assert world.ingest(world.stream(spark)).rows == 10
+    world.assert_nothing_is_lost_or_doubled(spark)
+
+
+def test_a_new_checkpoint_that_begins_behind_the_tables_end_is_an_error(
+    world: World, spark: SparkSession
+) -> None:
+    world.produce(100)
+    world.ingest(world.stream(spark))
+    world.produce(100)
+    later = json.dumps({world.topic: {"0": 60, "1": 50}})
+    stream = world.stream(spark, starting=later)
+    with pytest.raises(StreamingQueryException, match="records between would be missing"):
+        world.ingest(stream, world.checkpoint + "2", resume=True)
+
+
+def test_a_table_that_is_lost_is_an_error(world: World, spark: SparkSession) -> None:
+    world.produce(100)
+    world.ingest(world.stream(spark))
+    shutil.rmtree(world.table)
+    world.produce(100)
+    with pytest.raises(StreamingQueryException, match="none of the batches before it"):
+        world.ingest(world.stream(spark))
+    with pytest.raises(ManifestError, match="nothing has been ingested"):
+        read_manifest(spark, world.table)
+
+
+def test_a_group_with_live_members_is_refused(world: World, spark: SparkSession) -> None:
+    world.produce(10)
+    with Consumer(bootstrap_servers=world.broker.bootstrap, group_id=world.group) as consumer:
+        consumer.subscribe(world.topic)
+        until(lambda: bool(consumer.poll(timeout_ms=100)) or bool(consumer.assignment()))
+        with pytest.raises(GroupBusyError, match="1 live member"):
+            world.ingest(world.stream(spark))
+    assert not Path(world.table).exists()
+
+
+def test_a_group_that_somebody_else_has_moved_is_refused_or_told_to_go_back(
+    world: World, spark: SparkSession
+) -> None:
+    world.produce(100)
+    world.ingest(world.stream(spark))
+    world.produce(100)
+    with world.admin() as admin:
+        admin.alter_group_offsets(world.group, {TopicPartition(world.topic, 0): OffsetAndMetadata(70)})
+    with pytest.raises(GroupAheadError, match="at 70, the checkpoint at 50"):
+        world.ingest(world.stream(spark))
+    found = reconcile(world.checkpoint, world.group, world.broker.bootstrap)
+    assert [each.step for each in found.rows] == [Step.BACK, Step.STAY]
+    with pytest.raises(GroupAheadError):
+        reconcile(world.checkpoint, world.group, world.broker.bootstrap, execute=True)
+    reconcile(world.checkpoint, world.group, world.broker.bootstrap, execute=True, backwards=True)
+    assert set(world.committed().values()) == {50}
+    world.ingest(world.stream(spark))
+    world.assert_nothing_is_lost_or_doubled(spark)
+    world.assert_group_is_at_the_end()
+
+
+def test_the_data_does_not_wait_for_a_coordinator_that_is_away(
+    world: World, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(group_offsets, "ATTEMPT_MS", 500)
+    world.produce(300)
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))  # Bound and not listening: every connection is refused.
+        away = f"127.0.0.1:{nobody.getsockname()[1]}"
+        job = ingest(world.stream(spark), world.table, world.checkpoint, world.group, away)
+        job.wait()
+        summary = job.stop(group_within_s=0)
+    assert summary.rows == 300
+    assert summary.group.error is not None
+    world.assert_nothing_is_lost_or_doubled(spark)
+    assert world.committed() == {}
+    assert world.ingest(world.stream(spark)).rows == 0  # The next start tells the group what it has missed.
+    world.assert_group_is_at_the_end()
+
+
+def test_what_a_killed_batch_has_left_behind_is_not_in_the_table_and_goes(
+    world: World, spark: SparkSession
+) -> None:
+    world.produce(100)
+    world.ingest(world.stream(spark))
+    leftover = Path(world.table) / "data" / "batch-leftover"
+    shutil.copytree(next((Path(world.table) / "data").iterdir()), leftover)
+    world.assert_nothing_is_lost_or_doubled(spark)
+    log = ManifestLog(LocalFolder(Path(world.table)))
+    assert clear_leftovers(log, log.read()) == 1
+    assert not leftover.exists()
+
+
+def test_a_folder_of_hadoops_keeps_the_same_promises(spark: SparkSession, tmp_path: Path) -> None:
+    folder = HadoopFolder(spark, f"file://{tmp_path}/deep").child("er")
+    assert folder.names() == set()
+    folder.create("a", "grün")
+    assert folder.read("a") == "grün"
+    with pytest.raises(FileExistsError):
+        folder.create("a", "blue")
+    folder.child("below").create("b", "")
+    assert folder.exists("below")
+    folder.delete("below")
+    assert folder.names() == {"a"}
+    with pytest.raises(FileNotFoundError):
+        folder.read("b")
