@@ -15,6 +15,7 @@ from kohort.broker.group.words import duration, member_name
 RETURN_MS_MAX = 600_000  # Whoever comes back later than this is taken for somebody new.
 START_UP_GAP_MS = 60_000
 START_UP_JOINS = 3
+INITIAL_DELAY_MS_MAX = 10_000  # A new group that waits for longer costs more than the rebalances it spares.
 SLOW_MEMBER_MS = 4_000  # A member hears of a rebalance with its next heartbeat, every 3 s by default.
 SLOW_LEADER_MS = 3_000
 LONG_STOP_MS = 5_000
@@ -123,6 +124,24 @@ def _is_poll_timeout(cause: Cause) -> bool:
     return "poll" in reason and any(word in reason for word in ("timeout", "expired", "interval"))
 
 
+def _left_instead_of_rejoining(report: RebalanceReport, _earlier: History) -> Advice | None:
+    """Return an advice where a member heard of the rebalance, did not poll, and left: it may not say why."""
+    waited_ms = {each.member_id: each.waited_ms for each in report.waited_for if not each.joined}
+    for cause in causes_of(report, CauseKind.MEMBER_LEFT):
+        if cause.reason or waited_ms.get(cause.member_id, 0) < SLOW_MEMBER_MS:
+            continue
+        return Advice(
+            AdviceKind.POLL_INTERVAL,
+            "max.poll.interval.ms",
+            f"{member_name(cause.member_id)} let the others wait for {duration(waited_ms[cause.member_id])} "
+            "and then left instead of rejoining. Unless it was stopped, its application had not polled for "
+            "max.poll.interval.ms: let it take fewer records at a time (max.poll.records) or work them off "
+            "sooner; or raise max.poll.interval.ms.",
+            cause.client_id,
+        )
+    return None
+
+
 def _rejoined_too_late(report: RebalanceReport, _earlier: History) -> Advice | None:
     expired = {each.member_id for each in causes_of(report, CauseKind.MEMBER_EXPIRED)}
     for waited in report.waited_for:
@@ -216,7 +235,7 @@ def _one_by_one(report: RebalanceReport, earlier: History) -> Advice | None:
     if len(run) < START_UP_JOINS:
         return None
     span_ms = report.cause.at_ms - run[0].started_ms
-    if run[0].is_initial:
+    if run[0].is_initial and span_ms <= INITIAL_DELAY_MS_MAX:
         setting = "group.initial.rebalance.delay.ms"
         text = (
             f"A new group rebalanced {len(run)} times within {duration(span_ms)}, since its members joined "
@@ -316,6 +335,7 @@ def _over_capacity(report: RebalanceReport, _earlier: History) -> Advice | None:
 
 _RULES: tuple[Rule, ...] = (
     _poll_interval,
+    _left_instead_of_rejoining,
     _rejoined_too_late,
     _session_too_short,
     _short_session,

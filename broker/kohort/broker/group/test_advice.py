@@ -143,6 +143,48 @@ def test_a_member_that_only_beats_and_does_not_rejoin_exceeded_its_poll_interval
     assert "did not rejoin within 20 s" in advised(world)[0].text
 
 
+def test_a_member_that_leaves_where_others_wait_for_it_had_not_polled() -> None:
+    world = World()
+    a, b = pair(world)
+    c = Client(world, "c")
+    c.join()
+    a.join()
+    world.sleep(3_000)
+    b.heartbeat()
+    world.sleep(3_000)
+    b.leave("")
+    sync_all(world, a, c)
+    advice, _ = advised(world)  # The other: everybody stood still for it.
+    assert (advice.kind, advice.about) == (AdviceKind.POLL_INTERVAL, "b")
+    assert "let the others wait for 6.0 s" in advice.text
+
+
+def test_a_member_that_is_closed_in_the_middle_of_a_rebalance_is_left_in_peace() -> None:
+    for reason, after_ms in (("the consumer is being closed", 6_000), ("", 1_000)):
+        world = World()
+        a, b = pair(world)
+        c = Client(world, "c")
+        c.join()
+        a.join()
+        world.sleep(after_ms)
+        b.leave(reason)
+        sync_all(world, a, c)
+        assert len(world.core.groups["g"].history) == 2
+        assert AdviceKind.POLL_INTERVAL not in kinds(world)
+
+
+def test_no_group_is_told_to_wait_for_half_a_minute() -> None:
+    world = quick()
+    members: list[Client] = []
+    for name in "abc":
+        members.append(Client(world, name, session_timeout_ms=1_000_000))
+        members[-1].join()
+        world.sleep(1)
+        rebalanced(world, *members)
+        world.sleep(15_000)
+    assert [(each.kind, each.setting) for each in advised(world)] == [(AdviceKind.ONE_BY_ONE, "")]
+
+
 def test_members_that_join_one_by_one_would_have_been_waited_for() -> None:
     world = quick()
     members: list[Client] = []
