@@ -1,7 +1,7 @@
 """A driver that is killed at every moment, and a broker that is: nothing lost, nothing twice, no lag at last.
 
 Each kill is SIGKILL for Python and Spark's JVM at once. Starting a driver takes seconds, so `make test` kills
-at two moments; KOHORT_TEST_SPARK_FAILURES=1 (`make spark-failures`) at all of them.
+at two moments; KOHORT_TEST_LARGE=1 (`make spark`) at all of them.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from tests.spark.ingest_driver import (
 )
 from tests.spark.ingest_world import World, until
 
-ALL = bool(os.environ.get("KOHORT_TEST_SPARK_FAILURES"))
-all_of_them = pytest.mark.skipif(not ALL, reason="only with KOHORT_TEST_SPARK_FAILURES=1: it takes minutes")
+ALL = bool(os.environ.get("KOHORT_TEST_LARGE"))
+all_of_them = pytest.mark.skipif(not ALL, reason="only with KOHORT_TEST_LARGE=1: it takes minutes")
 
 
 @pytest.fixture
