@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from pathlib import Path
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from tests.interop.clients import Client, ConsumerClient, ConsumerOptions, Incoming, Place
 from tests.interop.waiting import wait_until
@@ -105,7 +105,15 @@ class Mortal:
             self.assignment = frozenset(Place(*each) for each in json.loads(line))
 
 
-def shares(members: Iterable[Member | Mortal], places: Sequence[Place]) -> Callable[[], bool]:
+class Owner(Protocol):
+    """Somebody who owns partitions."""
+
+    @property
+    def assignment(self) -> frozenset[Place]:
+        """What it owns now."""
+
+
+def shares(members: Iterable[Owner], places: Sequence[Place]) -> Callable[[], bool]:
     """Return a condition: these members own all places between them, each at least one, none shared."""
     everyone = list(members)
 
@@ -116,9 +124,7 @@ def shares(members: Iterable[Member | Mortal], places: Sequence[Place]) -> Calla
     return condition
 
 
-def wait_until_shared(
-    members: Iterable[Member | Mortal], places: Sequence[Place], within_s: float = 20.0
-) -> float:
+def wait_until_shared(members: Iterable[Owner], places: Sequence[Place], within_s: float = 20.0) -> float:
     """Return the seconds until these members share the places."""
     everyone = list(members)
     return wait_until(shares(everyone, places), f"{len(everyone)} members share {len(places)}", within_s)
