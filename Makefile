@@ -75,7 +75,7 @@ format: $(STAMP)  ## Lay the code out, and mend what ruff can.
 	@$(BIN)/ruff format .
 
 interop: $(STAMP)  ## Run the tests with real clients alone.
-	@$(PY) -m pytest tests/interop $(ARGS)
+	@KOHORT_TEST_MIXED=1 $(PY) -m pytest tests/interop $(ARGS)
 
 spark: $(SPARK_STAMP)  ## Run the tests with Spark alone, the long ones too.
 	@KOHORT_TEST_LARGE=1 $(PY) -m pytest tests/spark $(ARGS)
