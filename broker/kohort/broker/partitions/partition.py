@@ -169,7 +169,7 @@ class Partition:
         if self.error_code is not None:
             raise ApiError(self.error_code)
         config = self.config
-        check_produced(config, records, headers, now_ms)
+        records, headers = check_produced(config, records, headers, now_ms)
         first = self._duplicate_of(headers)
         append_time_ms = now_ms if config.message_timestamp_type == "LogAppendTime" else None
         if first is not None:

@@ -1,6 +1,6 @@
 """What a topic's settings demand of produced batches, and the compression that they ask for.
 
-The common path looks at headers alone; records are walked where a setting is about records.
+Every record is walked, as Kafka does; only a setting that is about each one makes objects of them.
 Source: Kafka's LogValidator and UnifiedLog.analyzeAndValidateRecords.
 """
 
@@ -18,6 +18,7 @@ from kohort.protocol.records import (
     iterate_records,
     read_header,
 )
+from kohort.protocol.records.checking import Checked, check_records, with_max_timestamp
 
 NO_LIMIT_MS = 2**63 - 1
 PRODUCER_CHOOSES = "producer"
@@ -41,12 +42,49 @@ class RecordsRejected(ApiError):
 
 def check_produced(
     config: TopicConfig, records: bytes | memoryview, headers: Sequence[BatchHeader], now_ms: int
-) -> None:
-    """Raise the ApiError that Kafka answers for batches that the topic's settings forbid."""
+) -> tuple[bytes | memoryview, Sequence[BatchHeader]]:
+    """Return the batches as they may be appended: as they came, but for a newest timestamp that is not so.
+
+    Every record is looked at, compressed or not: one that does not decompress, or whose lengths, count or
+    offsets contradict each other, would stop each reader, and the cleaner. Raises: the ApiError that Kafka
+    answers for such a batch, and for what the topic's settings forbid.
+    """
     check_sizes(config, records, headers)
+    if any(header.has_log_append_time for header in headers):
+        message = "A producer may not set the timestamp type to LogAppendTime"
+        raise RecordsRejected(ErrorCode.INVALID_TIMESTAMP, ((0, message),))
+    checked = _checked(records, headers)
     if "compact" in config.cleanup_policy:
-        _check_keys(records)
-    _check_timestamps(config, records, headers, now_ms)
+        _check_keys(checked)
+    newest_ms = max(each.max_timestamp for each in checked)
+    _check_timestamps(config, records, newest_ms, now_ms)
+    if all(each.max_timestamp == header.max_timestamp for each, header in zip(checked, headers, strict=True)):
+        return records, headers
+    return _with_newest_timestamps(records, headers, checked)
+
+
+def _checked(records: bytes | memoryview, headers: Sequence[BatchHeader]) -> list[Checked]:
+    found: list[Checked] = []
+    position = 0
+    try:
+        for header in headers:
+            found.append(check_records(memoryview(records)[position:], header))
+            position += header.size_bytes
+    except WireError as error:
+        raise ApiError(ErrorCode.INVALID_RECORD, str(error)) from error
+    return found
+
+
+def _with_newest_timestamps(
+    records: bytes | memoryview, headers: Sequence[BatchHeader], checked: Sequence[Checked]
+) -> tuple[bytes, Sequence[BatchHeader]]:
+    """Return the batches with the newest timestamps that their records have, as Kafka corrects them."""
+    parts: list[bytes] = []
+    position = 0
+    for header, each in zip(headers, checked, strict=True):
+        parts.append(with_max_timestamp(records[position : position + header.size_bytes], each.max_timestamp))
+        position += header.size_bytes
+    return b"".join(parts), [read_header(part) for part in parts]
 
 
 def check_sizes(config: TopicConfig, records: bytes | memoryview, headers: Sequence[BatchHeader]) -> None:
@@ -64,25 +102,20 @@ def check_sizes(config: TopicConfig, records: bytes | memoryview, headers: Seque
         )
 
 
-def _check_keys(records: bytes | memoryview) -> None:
+def _check_keys(checked: Sequence[Checked]) -> None:
     message = "A compacted topic takes no record without a key"
-    keyless = tuple((place, message) for place, record in _numbered(records) if record.key is None)
+    keyless = tuple((place, message) for each in checked for place in each.keyless)
     if keyless:
         raise RecordsRejected(ErrorCode.INVALID_RECORD, keyless)
 
 
-def _check_timestamps(
-    config: TopicConfig, records: bytes | memoryview, headers: Sequence[BatchHeader], now_ms: int
-) -> None:
-    if any(header.has_log_append_time for header in headers):
-        message = "A producer may not set the timestamp type to LogAppendTime"
-        raise RecordsRejected(ErrorCode.INVALID_TIMESTAMP, ((0, message),))
+def _check_timestamps(config: TopicConfig, records: bytes | memoryview, newest_ms: int, now_ms: int) -> None:
     if config.message_timestamp_type != "CreateTime":
         return
     before_ms, after_ms = config.message_timestamp_before_max_ms, config.message_timestamp_after_max_ms
     latest_ms, earliest_ms = now_ms + after_ms, now_ms - before_ms
-    if before_ms == NO_LIMIT_MS and all(header.max_timestamp <= latest_ms for header in headers):
-        return  # What the header says is enough, as long as the past has no limit.
+    if before_ms == NO_LIMIT_MS and newest_ms <= latest_ms:
+        return
     rejected = tuple(
         (place, f"Timestamp {record.timestamp} is not between {earliest_ms} and {latest_ms}")
         for place, record in _numbered(records)

@@ -8,11 +8,16 @@ from kohort.broker.partitions.test_support import World, batch_of
 from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.protocol.records import (
     Compression,
+    compress,
+    encode_records,
     iterate_batches,
     iterate_records,
     read_header,
+    seal_batch,
     validate_produced,
+    verify_crc,
 )
+from kohort.protocol.records.checking import with_max_timestamp
 from kohort.storage import StorageError
 from kohort.storage.memory_filesystem import MemoryFileSystem
 
@@ -170,6 +175,46 @@ def test_compacted_topic_names_the_records_without_a_key(world: World) -> None:
     assert isinstance(refused, RecordsRejected)
     assert refused.code is ErrorCode.INVALID_RECORD
     assert [place for place, _ in refused.record_errors] == [0, 1]
+
+
+@pytest.mark.parametrize("compression", list(Compression))
+@pytest.mark.parametrize("damage", ["count", "offset", "length", "end"])
+def test_records_that_would_stop_a_reader_are_refused(
+    world: World, compression: Compression, damage: str
+) -> None:
+    """The CRC is right: it is the producer that is wrong, and every reader and the cleaner would meet it."""
+    world.create("t")
+    partition = world.partition("t")
+    plain = bytearray(encode_records([(NOW_MS, b"k", b"v" * 50, ())] * 3))
+    count = 3
+    match damage:
+        case "count":
+            count = 4
+        case "offset":
+            plain[len(plain) // 3 + 3] ^= 6
+        case "length":
+            plain[4] ^= 8
+        case "end":
+            plain = plain[:-1]
+    batch = seal_batch(
+        compress(compression, bytes(plain)),
+        record_count=count,
+        base_timestamp_ms=NOW_MS,
+        max_timestamp_ms=NOW_MS,
+        compression=compression,
+    )
+    assert refusal(partition, batch).code is ErrorCode.INVALID_RECORD
+
+
+def test_newest_timestamp_of_a_batch_is_made_that_of_its_records(world: World) -> None:
+    """Some client libraries leave it out; lookups by time and retention go by it."""
+    world.create("t")
+    partition = world.partition("t")
+    append(partition, with_max_timestamp(batch_of(b"a", timestamp_ms=NOW_MS), 5))
+    flush(world, partition)
+    (stored,) = stored_batches(partition)
+    assert read_header(stored).max_timestamp == NOW_MS
+    verify_crc(stored)
 
 
 @pytest.mark.parametrize(

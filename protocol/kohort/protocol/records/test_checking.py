@@ -1,0 +1,140 @@
+"""A batch is taken when a reader of records would read it: the walk and the reader agree on every batch."""
+
+from random import Random
+
+import msgspec
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from kohort.protocol.errors import WireError
+from kohort.protocol.records import Compression, batch_crc, build_batch, iterate_records, read_header
+from kohort.protocol.records.checking import check_records, with_max_timestamp
+from kohort.protocol.records.header import HEADER, HEADER_BYTES, LOG_OVERHEAD_BYTES, BatchHeader
+
+NOW_MS = 1_700_000_000_000
+texts = st.none() | st.binary(max_size=200)
+rows_of_any_shape = st.lists(
+    st.tuples(
+        st.integers(-100, 300).map(lambda delta: NOW_MS + delta),
+        texts,
+        texts,
+        st.lists(st.tuples(st.text(max_size=3), texts), max_size=2).map(tuple),
+    ),
+    min_size=1,
+    max_size=30,
+)
+# Many records of one shape, with some of another between: what is walked in runs.
+rows_in_runs = st.builds(
+    lambda key, value, count, others, seed: _in_runs(key, value, count, others, Random(seed)),
+    st.integers(0, 200),
+    st.integers(0, 200),
+    st.integers(1, 400),
+    st.integers(0, 4),
+    st.integers(0, 1000),
+)
+Row = tuple[int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]
+
+
+def _in_runs(key: int, value: int, count: int, others: int, dice: Random) -> list[Row]:
+    rows: list[Row] = [
+        (NOW_MS + place // dice.choice((1, 3, 50)), dice.randbytes(key), dice.randbytes(value), ())
+        for place in range(count)
+    ]
+    for _ in range(others):
+        rows.insert(dice.randrange(len(rows)), (NOW_MS - 5, None, b"?", (("h", None),)))
+    return rows
+
+
+def payload_of(batch: bytes) -> bytes:
+    return batch[HEADER_BYTES:]
+
+
+@given(rows_of_any_shape | rows_in_runs, st.sampled_from(Compression))
+def test_sound_records_are_found_sound_with_their_newest_timestamp(
+    rows: list[Row], compression: Compression
+) -> None:
+    batch = build_batch(rows, compression=compression)
+    checked = check_records(batch, read_header(batch))
+    assert checked.max_timestamp == max(timestamp for timestamp, *_ in rows)
+    assert checked.keyless == tuple(place for place, row in enumerate(rows) if row[1] is None)
+
+
+@given(rows_of_any_shape | rows_in_runs, st.data())
+def test_whatever_is_taken_can_be_read(rows: list[Row], data: st.DataObject) -> None:
+    """Bytes are changed, put in and taken out: the walk refuses, or a reader reads the same."""
+    batch = build_batch(rows)
+    header = read_header(batch)
+    payload = bytearray(payload_of(batch))
+    for _ in range(data.draw(st.integers(1, 3))):
+        place = data.draw(st.integers(0, len(payload) - 1))
+        match data.draw(st.integers(0, 2)):
+            case 0:
+                payload[place] = data.draw(st.integers(0, 255))
+            case 1:
+                payload.insert(place, data.draw(st.integers(0, 255)))
+            case _:
+                del payload[place]
+    changed = HEADER.pack(*_with_length(header, len(payload))) + payload
+    try:
+        checked = check_records(changed, read_header(changed))
+    except WireError:
+        return
+    records = list(iterate_records(changed))
+    assert [record.offset for record in records] == list(range(header.record_count))
+    assert checked.keyless == tuple(place for place, each in enumerate(records) if each.key is None)
+    assert checked.max_timestamp == max(-1, *(record.timestamp for record in records))
+
+
+def _with_length(header: BatchHeader, payload_bytes: int) -> tuple[int, ...]:
+    length = HEADER_BYTES - LOG_OVERHEAD_BYTES + payload_bytes
+    values: tuple[int, ...] = msgspec.structs.astuple(msgspec.structs.replace(header, batch_length=length))
+    return values
+
+
+@pytest.mark.parametrize("count", [64, 100, 8_192, 9_000])
+@pytest.mark.parametrize("step_ms", [0, 1, 100])
+def test_runs_end_where_numbers_grow(count: int, step_ms: int) -> None:
+    rows = [(NOW_MS + place * step_ms, b"k", b"v" * 20, ()) for place in range(count)]
+    batch = build_batch(rows)
+    assert check_records(batch, read_header(batch)).max_timestamp == NOW_MS + (count - 1) * step_ms
+
+
+@pytest.mark.parametrize("broken", [20, 63, 64, 70, 199])
+def test_an_offset_that_does_not_follow_is_found_within_a_run(broken: int) -> None:
+    batch = bytearray(build_batch([(NOW_MS, b"k", b"v" * 20, ()) for _ in range(200)]))
+    header = read_header(batch)
+    checked = check_records(batch, header)
+    assert checked.keyless == ()
+    short, long = 28, 29  # A record's bytes with an offset delta of one byte, and of two.
+    at = HEADER_BYTES + min(broken, 64) * short + max(0, broken - 64) * long + 3
+    batch[at] ^= 2
+    with pytest.raises(WireError, match=f"record {broken} has the offset delta"):
+        check_records(batch, header)
+
+
+@pytest.mark.parametrize("said", [0, 1, 4])
+def test_a_count_that_is_not_so_is_refused(said: int) -> None:
+    batch = build_batch([(NOW_MS, b"k", b"v", ())] * 3)
+    fields = list(HEADER.unpack_from(batch))
+    fields[-1] = said
+    changed = HEADER.pack(*fields) + payload_of(batch)
+    with pytest.raises(WireError):
+        check_records(changed, read_header(changed))
+
+
+@pytest.mark.parametrize("compression", [each for each in Compression if each])
+def test_what_does_not_decompress_is_refused(compression: Compression) -> None:
+    batch = bytearray(build_batch([(NOW_MS, b"k", b"v" * 500, ())] * 5, compression=compression))
+    batch[HEADER_BYTES : HEADER_BYTES + 20] = b"\xff" * 20
+    with pytest.raises(WireError):
+        check_records(batch, read_header(batch))
+
+
+@given(st.integers(-1, 2**62))
+@example(-1)
+def test_a_corrected_batch_has_its_crc(timestamp_ms: int) -> None:
+    batch = with_max_timestamp(build_batch([(NOW_MS, b"k", b"v", ())]), timestamp_ms)
+    header = read_header(batch)
+    assert header.max_timestamp == timestamp_ms
+    assert header.crc == batch_crc(batch)
