@@ -34,12 +34,16 @@ class Topics:
 
     def make(self, partitions: int = 1, **configs: str) -> str:
         """Return the name of a new topic; settings in Kafka's names with underscores."""
-        configs = {"retention_ms": "-1"} | configs  # The records here bear times of long ago.
         name = f"topic-{uuid.uuid4().hex[:10]}"
+        self.make_named(name, partitions, **configs)
+        return name
+
+    def make_named(self, name: str, partitions: int = 1, **configs: str) -> None:
+        """Make a topic of this name."""
+        configs = {"retention_ms": "-1"} | configs  # The records here bear times of long ago.
         settings = {key.replace("_", "."): value for key, value in configs.items()}
         with Admin(bootstrap_servers=self.bootstrap) as admin:
             admin.create_topics(NewTopic(name, partitions=partitions, configs=settings))
-        return name
 
     def fill(self, topic: str, records: Iterable[Sent], *, compression: str = "none") -> None:
         """Return when the broker has them all."""

@@ -67,12 +67,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             ends = log_ends(self._driver(), fresh, read_committed=self._options.read_committed)
         begins = begun | {each: ends[each].start for each in self._latest if each not in begun}
         self._check_gone(begun)
-        # Where a log was cut, the batch's planning says so; a stream's offsets never go back by themselves.
+        self._check_cut(begun)
         target = {each: max(offset, begins[each]) for each, offset in self._latest.items()}
         if isinstance(limit, ReadMaxRows):
             target = limited(begins, target, limit.max_rows)
-        if self._options.fail_on_data_loss:
-            self._check_cut(begun)
         return encode_offsets(begun | target)
 
     def reportLatestOffset(self) -> SparkOffsets | None:
@@ -125,16 +123,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _check_gone(self, begun: Offsets) -> None:
         gone = [str(each) for each in begun if each not in self._latest]
-        if gone and self._stop_at is None:
-            self._lose(f"{', '.join(gone)} gone")
+        if gone:
+            self._lose(f"there is no {', '.join(gone)} any more")
 
     def _check_cut(self, begun: Offsets) -> None:
         for each, end in self._latest.items():
-            if self._stop_at is None and end < begun.get(each, 0):
-                raise DataLossError(
-                    f"{each} was read up to {begun[each]} and ends at {end} now: the topic was made anew,"
-                    " or its log cut. fail_on_data_loss=false goes on when it is longer again"
-                )
+            if end < begun.get(each, 0):
+                where = f"{each} was read up to {begun[each]} and ends at {end} now"
+                self._lose(f"{where}: the topic was made anew, or its log cut")
 
     def _lose(self, what: str) -> None:
         if self._options.fail_on_data_loss:

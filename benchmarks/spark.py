@@ -1,0 +1,242 @@
+"""How fast topics become rows on Spark: `kohort` and `kohort-segments` beside Spark's own Kafka connector.
+
+    python benchmarks/spark.py                    # ratios, 100 bytes and 1 KiB, plain and zstd
+    python benchmarks/spark.py --rows 10000000    # many records end to end, with the memory they take
+
+The readers take turns on the same topics, into a sink that throws the rows away. CPU is what the JVM of the
+session and its Python workers have used; the broker's own is told beside it. The connector is tuned as the
+others are: 20,000 records per poll, 8 MiB per fetch.
+"""
+
+import argparse
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from pyspark.sql import DataFrame, SparkSession
+
+from kohort.client import Admin, NewTopic, TopicPartition
+from kohort.pipeline.brokers import Brokers
+from kohort.pipeline.session import local_session
+from kohort.protocol.messages import (
+    PartitionProduceData,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from kohort.protocol.records import Compression, build_batch
+from kohort.protocol.schema import ZERO_UUID
+from tests.interop.broker_process import BrokerProcess
+from tests.interop.kafka_tools import MissingTool, jars
+
+PARTITIONS = 4
+BATCH_BYTES = 16 << 10  # What Apache Kafka's producer fills by default.
+FETCH_BYTES = 8 << 20
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True)
+class Load:
+    """A topic for the readers."""
+
+    record_bytes: int
+    compression: Compression
+    rows: int
+
+    @property
+    def topic(self) -> str:
+        return f"rows-{self.record_bytes}-{self.compression.name.lower()}"
+
+
+@dataclass(frozen=True)
+class Spent:
+    wall_s: float
+    cpu_s: float
+    broker_s: float
+
+
+def tree_cpu_s(pid: int) -> float:
+    """Return the CPU seconds of a process and all that it has started and waits for or runs."""
+    parents: dict[int, int] = {}
+    spent: dict[int, float] = {}
+    for each in filter(str.isdecimal, os.listdir("/proc")):
+        try:
+            fields = Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        parents[int(each)] = int(fields[1])
+        spent[int(each)] = sum(map(int, fields[11:15])) / TICKS_PER_S
+    total, found = 0.0, [pid]
+    while found:
+        one = found.pop()
+        total += spent.get(one, 0.0)
+        found += [each for each, parent in parents.items() if parent == one]
+    return total
+
+
+def tree_resident_bytes(pid: int) -> int:
+    """Return the memory of a process and its descendants."""
+    parents: dict[int, int] = {}
+    pages: dict[int, int] = {}
+    for each in filter(str.isdecimal, os.listdir("/proc")):
+        try:
+            parents[int(each)] = int(Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split()[1])
+            pages[int(each)] = int(Path(f"/proc/{each}/statm").read_text().split()[1])
+        except OSError:
+            continue
+    total, found = 0, [pid]
+    while found:
+        one = found.pop()
+        total += pages.get(one, 0) * os.sysconf("SC_PAGE_SIZE")
+        found += [each for each, parent in parents.items() if parent == one]
+    return total
+
+
+def fill(bootstrap: str, load: Load) -> None:
+    """Write a topic's rows: the same batch again and again, which no reader can tell."""
+    value = os.urandom(load.record_bytes // 2).hex().encode()
+    per_batch = max(1, BATCH_BYTES // (load.record_bytes + 16))
+    now = time.time_ns() // 1_000_000
+    records = [
+        (now + n // 8, b"key-%06d" % n, value[n % 50 :] + value[: n % 50], ()) for n in range(per_batch)
+    ]
+    batch = build_batch(records, compression=load.compression)
+    together = max(1, (900 << 10) // len(batch))
+    with Admin(bootstrap_servers=bootstrap) as admin:
+        admin.create_topics(
+            NewTopic(load.topic, partitions=PARTITIONS, configs={"max.message.bytes": "1048576"})
+        )
+    with Brokers(bootstrap, 60_000) as brokers:
+        leader = brokers.leader(TopicPartition(load.topic, 0))
+        for number in range(load.rows // (per_batch * together)):
+            part = PartitionProduceData(index=number % PARTITIONS, records=batch)
+            request = ProduceRequest(
+                acks=1,
+                timeout_ms=30_000,
+                topic_data=(TopicProduceData(name=load.topic, topic_id=ZERO_UUID, partition_data=(part,)),),
+            )
+            for _ in range(together):
+                leader.send(request, highest=12)
+            for _ in range(together):
+                answer = leader.receive(ProduceResponse).responses[0].partition_responses[0]
+                assert not answer.error_code, answer
+
+
+def read_connector(spark: SparkSession, bootstrap: str, _data: Path, load: Load) -> DataFrame:
+    return (
+        spark.read.format("kafka")
+        .option("kafka.bootstrap.servers", bootstrap)
+        .option("subscribe", load.topic)
+        .option("kafka.max.poll.records", "20000")
+        .option("kafka.fetch.max.bytes", str(FETCH_BYTES))
+        .option("kafka.max.partition.fetch.bytes", str(FETCH_BYTES))
+        .load()
+        .select("key", "value", "topic", "partition", "offset", "timestamp")
+    )
+
+
+def read_kohort(spark: SparkSession, bootstrap: str, _data: Path, load: Load) -> DataFrame:
+    read = spark.read.format("kohort").option("bootstrap", bootstrap).option("topics", load.topic)
+    return read.option("fetch_bytes", str(FETCH_BYTES)).load()
+
+
+def read_segments(spark: SparkSession, _bootstrap: str, data: Path, load: Load) -> DataFrame:
+    return spark.read.format("kohort-segments").option("path", str(data)).option("topics", load.topic).load()
+
+
+Reader = Callable[[SparkSession, str, Path, Load], DataFrame]
+READERS: dict[str, Reader] = {"connector": read_connector, "kohort": read_kohort, "segments": read_segments}
+
+
+class Bench:
+    """A broker and a session."""
+
+    def __init__(self, broker: BrokerProcess, spark: SparkSession) -> None:
+        self.broker = broker
+        self.spark = spark
+        assert spark._jvm is not None
+        self.jvm_pid = int(spark._jvm.java.lang.ProcessHandle.current().pid())
+
+    def run(self, reader: Reader, load: Load) -> Spent:
+        begun = time.perf_counter(), tree_cpu_s(self.jvm_pid), tree_cpu_s(self.broker.pid)
+        frame = reader(self.spark, self.broker.bootstrap, self.broker.data, load)
+        frame.write.format("noop").mode("overwrite").save()
+        return Spent(
+            time.perf_counter() - begun[0],
+            tree_cpu_s(self.jvm_pid) - begun[1],
+            tree_cpu_s(self.broker.pid) - begun[2],
+        )
+
+
+@contextmanager
+def bench(settings: dict[str, str]) -> Iterator[Bench]:
+    """Give a broker and a session with the connector's jars. Raises: MissingTool."""
+    connector = sorted(jars("spark").glob("*.jar"))
+    with tempfile.TemporaryDirectory(prefix="kohort-bench-") as folder:
+        broker = BrokerProcess(Path(folder))
+        broker.start()
+        spark = local_session("bench", memory="2g", jars=connector, settings=settings)
+        spark.sparkContext.setLogLevel("ERROR")
+        try:
+            yield Bench(broker, spark)
+        finally:
+            spark.stop()
+            broker.stop()
+
+
+def compare(load: Load, rounds: int, names: list[str], found: Bench) -> None:
+    """Print what each reader took for one topic, and how it stands to the connector."""
+    fill(found.broker.bootstrap, load)
+    spent: dict[str, list[Spent]] = {name: [] for name in names}
+    for number in range(rounds + 1):
+        for name in names:
+            once = found.run(READERS[name], load)
+            if number:  # The first round warms the JVM up.
+                spent[name].append(once)
+    print(f"{load.topic}: {load.rows:,} rows, median of {rounds}")
+    of_connector = spent.get("connector")
+    for name, runs in spent.items():
+        wall, cpu, at_broker = (
+            statistics.median(getattr(each, field) for each in runs)
+            for field in ("wall_s", "cpu_s", "broker_s")
+        )
+        line = f"  {name:10} wall {wall:6.2f} s  {load.rows / wall / 1000:7.0f} k rows/s  cpu {cpu:6.2f} s"
+        line += f"  broker {at_broker:5.2f} s"
+        if of_connector is not None and name != "connector":
+            by_wall = statistics.median(a.wall_s / b.wall_s for a, b in zip(of_connector, runs, strict=True))
+            by_cpu = statistics.median(a.cpu_s / b.cpu_s for a, b in zip(of_connector, runs, strict=True))
+            line += f"  connector / it: wall {by_wall:.2f} x, cpu {by_cpu:.2f} x"
+        if name == "segments" and "kohort" in spent:
+            by_cpu = statistics.median(a.cpu_s / b.cpu_s for a, b in zip(spent["kohort"], runs, strict=True))
+            line += f"  kohort / it: cpu {by_cpu:.2f} x"
+        print(line, flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--scale", type=float, default=1.0)
+    parser.add_argument("--readers", default=",".join(READERS))
+    parser.add_argument("--loads", default="100-none,100-zstd,1024-none,1024-zstd")
+    options = parser.parse_args()
+    try:
+        with bench({}) as found:
+            for each in options.loads.split(","):
+                size, codec = each.split("-")
+                rows = int((2_000_000 if int(size) < 500 else 400_000) * options.scale)
+                load = Load(int(size), Compression[codec.upper()], rows)
+                compare(load, options.rounds, options.readers.split(","), found)
+    except MissingTool as missing:
+        print(f"not measured: {missing}")
+
+
+if __name__ == "__main__":
+    main()

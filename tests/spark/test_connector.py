@@ -1,0 +1,108 @@
+"""Spark's own Kafka connector, unmodified, on kohort: it reads and writes, in batches and in streams."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import StreamingQuery
+
+from tests.interop.waiting import wait_until
+from tests.spark.topics import Sent, Topics, numbered, values
+
+STREAM_TIMEOUT_S = 60
+
+
+def read(spark: SparkSession, bootstrap: str, topic: str, **options: str) -> DataFrame:
+    reader = spark.read.format("kafka").option("kafka.bootstrap.servers", bootstrap)
+    return reader.options(subscribe=topic, **options).load()
+
+
+def stream(spark: SparkSession, bootstrap: str, topic: str, **options: str) -> DataFrame:
+    reader = spark.readStream.format("kafka").option("kafka.bootstrap.servers", bootstrap)
+    return reader.options(subscribe=topic, startingOffsets="earliest", **options).load()
+
+
+def finish(query: StreamingQuery) -> list[int]:
+    """Return how many rows each batch had, once the query is over."""
+    assert query.awaitTermination(STREAM_TIMEOUT_S)
+    return [progress["numInputRows"] for progress in query.recentProgress if progress["numInputRows"]]
+
+
+def test_the_connector_reads_a_batch(connector: SparkSession, bootstrap: str, topics: Topics) -> None:
+    topic = topics.make(3)
+    topics.fill(topic, numbered(3_000, partitions=3), compression="zstd")
+    assert values(read(connector, bootstrap, topic)) == list(range(3_000))
+    some = {"startingOffsets": json.dumps({topic: {"0": 10, "1": -2, "2": 500}}), "minPartitions": "6"}
+    assert read(connector, bootstrap, topic, **some).count() == 990 + 1_000 + 500
+    by_time = read(
+        connector, bootstrap, topic, startingTimestamp="1700000000000", endingTimestamp="1700000000001"
+    )
+    assert by_time.count() == 3_000, "nothing is as late as the end"
+
+
+def test_the_connector_reads_keys_headers_and_nulls(
+    connector: SparkSession, bootstrap: str, topics: Topics
+) -> None:
+    topic = topics.make()
+    topics.fill(topic, [Sent(None, b"k", headers=[("h", b"1"), ("h", None)]), Sent(b"v")])
+    first, second = read(connector, bootstrap, topic, includeHeaders="true").orderBy("offset").collect()
+    assert (first.key, first.value, [tuple(each) for each in first.headers]) == (
+        b"k",
+        None,
+        [("h", b"1"), ("h", None)],
+    )
+    assert (second.key, second.value, second.headers) == (None, b"v", None)
+
+
+def test_the_connector_streams_what_is_there_and_goes_on_where_it_ended(
+    connector: SparkSession, bootstrap: str, topics: Topics, tmp_path: Path
+) -> None:
+    topic, table, checkpoint = topics.make(2), str(tmp_path / "table"), str(tmp_path / "checkpoint")
+
+    def run() -> list[int]:
+        frame = stream(connector, bootstrap, topic, maxOffsetsPerTrigger="400")
+        writer = frame.writeStream.format("parquet").option("checkpointLocation", checkpoint)
+        return finish(writer.trigger(availableNow=True).start(table))
+
+    topics.fill(topic, numbered(1_000, partitions=2))
+    assert run() == [400, 400, 200]
+    topics.fill(topic, numbered(10, partitions=2, first=1_000))
+    assert run() == [10]
+    assert values(connector.read.parquet(table)) == list(range(1_010))
+
+
+def test_the_connector_streams_micro_batches_as_records_come(
+    connector: SparkSession, bootstrap: str, topics: Topics, tmp_path: Path
+) -> None:
+    topic = topics.make(2)
+    frame = stream(connector, bootstrap, topic)
+    writer = (
+        frame.writeStream.format("memory").queryName("arrived").option("checkpointLocation", str(tmp_path))
+    )
+    query = writer.trigger(processingTime="100 milliseconds").start()
+    try:
+        for first in (0, 100, 200):
+            topics.fill(topic, numbered(100, partitions=2, first=first))
+            wait_until(
+                lambda most=first + 100: connector.table("arrived").count() == most, f"{first} and more"
+            )
+    finally:
+        query.stop()
+    assert values(connector.table("arrived")) == list(range(300))
+
+
+def test_the_connector_writes_batches_and_streams(
+    connector: SparkSession, bootstrap: str, topics: Topics, tmp_path: Path
+) -> None:
+    source, target = topics.make(2), topics.make(3)
+    topics.fill(source, numbered(500, partitions=2))
+    rows = read(connector, bootstrap, source).select("key", "value")
+    sink = {"kafka.bootstrap.servers": bootstrap, "topic": target}
+    rows.write.format("kafka").options(**sink).save()
+    assert values(read(connector, bootstrap, target)) == list(range(500))
+    streamed = stream(connector, bootstrap, source).select("key", "value").writeStream.format("kafka")
+    query = streamed.options(**sink, checkpointLocation=str(tmp_path)).trigger(availableNow=True).start()
+    assert finish(query) == [500]
+    assert values(read(connector, bootstrap, target)) == sorted([*range(500)] * 2)
