@@ -513,7 +513,7 @@ for record in consumer:
     where = TopicPartition(name, 0)
     with Admin(bootstrap_servers=bootstrap) as admin:
         assert admin.describe_groups(group)[group].state == "Empty"
-        assert admin.list_group_offsets(group) == {where: OffsetAndMetadata(3)}
+        assert admin.list_group_offsets(group) == {where: OffsetAndMetadata(3, leader_epoch=0)}
         assert admin.list_offsets({where: LATEST})[where].offset == 4, "what was sent is there"
 
 

@@ -155,6 +155,11 @@ class ConsumerConfig(ClientConfig, frozen=True, kw_only=True, forbid_unknown_fie
     value_deserializer: object = None
 
     @property
+    def reads_committed(self) -> bool:
+        """Whether records of open and of aborted transactions are kept from the user."""
+        return self.isolation_level == "read_committed"
+
+    @property
     def assignors(self) -> tuple[Assignor, ...]:
         """The assignors in order of preference. Raises: ConfigurationError."""
         given = self.partition_assignment_strategy
@@ -209,8 +214,8 @@ def consumer_config(options: Mapping[str, object]) -> ConsumerConfig:
     """Return a Consumer's settings. Raises: ConfigurationError."""
     config = _convert(options, ConsumerConfig)
     _require(
-        config.isolation_level == "read_uncommitted",
-        f"isolation_level is {config.isolation_level!r}: only 'read_uncommitted' is supported",
+        config.isolation_level in {"read_uncommitted", "read_committed"},
+        f"isolation_level is {config.isolation_level!r}: give 'read_uncommitted' or 'read_committed'",
     )
     _require(
         config.group_protocol == "classic",

@@ -1,50 +1,43 @@
-"""Reading ahead: fetches from every leader in the background, and hands records out one by one."""
+"""Reading ahead: one fetch under way to every broker that has partitions with room for more.
+
+Everything here runs on the event loop; `buffer` hands out what came, in the user's thread.
+"""
 
 import logging
-import time
-from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Sequence
 from uuid import UUID
 
 import anyio
+from anyio.abc import TaskGroup
 
 from kohort.client.cluster import FETCH, Cluster
-from kohort.client.config import ConsumerConfig, duration_ms
-from kohort.client.errors import BrokerError, KohortError, NoOffsetError
-from kohort.client.offsets import EARLIEST, LATEST, by_topic, fetch_committed, list_offsets
-from kohort.client.positions import RESET, PartitionState, Positions
-from kohort.client.retry import Backoff
+from kohort.client.config import ConsumerConfig
+from kohort.client.errors import BrokerError, KohortError
+from kohort.client.fetch_answers import FetchAnswers
+from kohort.client.fetch_buffer import FetchBuffer
+from kohort.client.fetch_plan import plan_fetches
+from kohort.client.fetch_session import Asked, FetchSession
+from kohort.client.lookups import Lookups
+from kohort.client.positions import PartitionState, Positions
+from kohort.client.retry import Backoff, monotonic_ms
 from kohort.client.signal import Signal
-from kohort.client.values import ConsumerRecord, TopicPartition
-from kohort.protocol.errors import ErrorCode, WireError
-from kohort.protocol.messages import (
-    FetchPartition,
-    FetchRequest,
-    FetchResponse,
-    FetchTopic,
-    PartitionData,
-    ReplicaState,
-)
-from kohort.protocol.records import iterate_batches, iterate_records, read_header
+from kohort.client.values import ConsumerRecord, PartitionInfo, TopicPartition
+from kohort.protocol.errors import ErrorCode
+from kohort.protocol.messages import FetchPartition, FetchRequest, FetchResponse, ReplicaState
 from kohort.protocol.schema import ZERO_UUID
 
 logger = logging.getLogger(__name__)
 
-CHUNKS_AHEAD = 2  # Per partition: the one that the user reads, and the next.
 NAMES_IN_FETCH = 12  # The newest version that names topics; later ones have their ids alone.
-SESSIONLESS_EPOCH = -1
-
-
-class _Chunk:
-    """What one fetch brought for one partition."""
-
-    __slots__ = ("epoch", "next_offset", "records", "state")
-
-    def __init__(self, state: PartitionState, records: Iterator[ConsumerRecord], next_offset: int) -> None:
-        self.state = state
-        self.epoch = state.epoch
-        self.records = records
-        self.next_offset = next_offset
+SESSION_ERRORS = frozenset(
+    {
+        ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+        ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+        ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+    }
+)
+METADATA, POSITIONS, EPOCHS = "metadata", "positions", "epochs"
+Job = str | int  # One of those, or the id of the broker that is asked for records.
 
 
 class Fetcher:
@@ -54,19 +47,24 @@ class Fetcher:
         self, cluster: Cluster, config: ConsumerConfig, positions: Positions, news: Callable[[], None]
     ) -> None:
         self.error: KohortError | None = None
-        self.is_hungry = False  # Set by `next_record`, which may run in another thread: then call `wake`.
         self._cluster = cluster
         self._config = config
         self._positions = positions
         self._news = news
         self._wake = Signal()
-        self._chunks: deque[_Chunk] = deque()
-        self._busy_nodes: set[int] = set()
-        self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
+        self._lookups = Lookups(cluster, config)
+        self.buffer = FetchBuffer(can_reset=self._lookups.can_reset)
+        self._answers = FetchAnswers(cluster, config, self.buffer)
+        self._sessions: dict[int, FetchSession] = {}
+        self._at_work: set[Job] = set()
+        self._backoffs: dict[Job, Backoff] = {}
+        self._look_at_ms: dict[int, float] = {}  # By node, while it is crowded.
+
+    # For who reads
 
     def wake(self) -> None:
         """Look again at what has to be fetched: partitions or positions have changed."""
-        self.is_hungry = False
+        self.buffer.is_hungry = False
         self._wake.set()
 
     def raise_error(self) -> None:
@@ -75,53 +73,30 @@ class Fetcher:
             error, self.error = self.error, None
             raise error
 
-    # Records
+    @property
+    def is_hungry(self) -> bool:
+        """Whether there is room for more, and `wake` has to be called on the event loop."""
+        return self.buffer.is_hungry
+
+    @property
+    def has_records(self) -> bool:
+        """Whether something is there that may hold a record for the user."""
+        return self.buffer.has_records
 
     def next_record(self) -> ConsumerRecord | None:
         """Return the next record and count it as consumed, or None when nothing is there yet.
 
-        Raises: BrokerError for a batch that can't be read.
+        Raises: KohortError for what can't be read. It may run in another thread: see `is_hungry`.
         """
-        chunks = self._chunks
-        for _ in range(len(chunks)):
-            chunk = chunks[0]
-            state = chunk.state
-            if state.epoch != chunk.epoch:
-                chunks.popleft()
-                self.is_hungry = True
-            elif state.paused:
-                chunks.rotate(-1)
-            else:
-                try:
-                    record = next(chunk.records, None)
-                except WireError as error:
-                    where = f"{state.partition} at offset {state.position}"
-                    raise BrokerError(ErrorCode.CORRUPT_MESSAGE, f"{where}: {error}") from error
-                if record is not None:
-                    state.position = record.offset + 1
-                    return record
-                chunks.popleft()
-                state.position = chunk.next_offset
-                state.buffered -= 1
-                self.is_hungry = True
-        return None
-
-    @property
-    def has_records(self) -> bool:
-        """Whether a chunk is there that may hold a record for the user."""
-        return any(not each.state.paused and each.state.epoch == each.epoch for each in tuple(self._chunks))
+        return self.buffer.next_record()
 
     def take(self, most: int) -> list[ConsumerRecord]:
-        """Return up to `most` records that are there already."""
-        taken: list[ConsumerRecord] = []
-        while len(taken) < most:
-            record = self.next_record()
-            if record is None:
-                break
-            taken.append(record)
-        if self.is_hungry:
-            self.wake()
-        return taken
+        """Return up to `most` records that are there already, and fetch more in their place."""
+        try:
+            return self.buffer.take(most)
+        finally:
+            if self.buffer.is_hungry:
+                self.wake()
 
     # The background
 
@@ -129,198 +104,146 @@ class Fetcher:
         """Look up positions and fetch, until cancelled."""
         async with anyio.create_task_group() as tasks:
             while True:
-                try:
-                    await self._know_topics()
-                    await self._find_positions()
-                    ready = self._fetchable()
-                    self._backoff.reset()
-                except KohortError as error:
-                    await self._recover(error)
-                    continue
-                for node_id, states in ready.items():
-                    self._busy_nodes.add(node_id)
-                    tasks.start_soon(self._fetch, node_id, states)
-                await self._wake.wait()
+                at_ms = self._schedule(tasks)
+                await self._wake.wait(None if at_ms is None else max(1, at_ms - monotonic_ms()))
 
-    async def _recover(self, error: KohortError) -> None:
-        if not error.retriable:
-            self.error = error
-            self._news()
-            await self._wake.wait()
-            return
-        logger.debug("fetching: %s", error)
-        await anyio.sleep(self._backoff.next_ms() / 1000)
-        topics = {each.partition.topic for each in self._positions}
-        if topics:
-            try:
-                await self._cluster.refresh_metadata(topics)
-            except KohortError as again:
-                logger.debug("fetching: %s", again)
+    def _schedule(self, tasks: TaskGroup) -> float | None:
+        """Begin whatever can be done now; return when to look again if nothing happens until then."""
+        if self.error is not None:
+            return None  # The user has to see it first.
+        now_ms = monotonic_ms()
+        plan = plan_fetches(self._positions, self._find_leader, self._cluster.metadata.nodes, now_ms)
+        if plan.without_leader or self._answers.is_metadata_stale:
+            self._begin(tasks, METADATA, lambda: self._refresh(plan.without_leader))
+        if plan.without_position:
+            self._begin(tasks, POSITIONS, lambda: self._lookups.find(plan.without_position))
+        if plan.unsure:
+            self._begin(tasks, EPOCHS, lambda: self._lookups.validate(plan.unsure))
+        for node_id, states in plan.by_node.items():
+            at_ms = self._look_at_ms.get(node_id, 0) if node_id in plan.crowded else 0
+            if at_ms > now_ms:
+                plan.wait_until(at_ms)
+            else:
+                self._begin(tasks, node_id, self._fetch_job(node_id, states, node_id in plan.crowded))
+        return plan.next_at_ms
 
-    async def _know_topics(self) -> None:
-        known = self._cluster.metadata.topics
-        unknown = {each.partition.topic for each in self._positions if each.partition.topic not in known}
-        if unknown:
-            await self._cluster.refresh_metadata(unknown)
-
-    def _fetchable(self) -> dict[int, list[PartitionState]]:
-        """Return the partitions that want more, by the node that leads them. Raises: BrokerError."""
-        ready: dict[int, list[PartitionState]] = {}
-        for each in self._positions:
-            if each.fetch_offset is None or each.paused or each.buffered >= CHUNKS_AHEAD:
-                continue
-            leader = self._cluster.leader(each.partition).leader
-            if leader not in self._busy_nodes:
-                ready.setdefault(leader, []).append(each)
-        return ready
-
-    async def _fetch(self, node_id: int, states: list[PartitionState]) -> None:
-        asked = {each.partition: (each, each.epoch, each.fetch_offset or 0) for each in states}
+    def _find_leader(self, partition: TopicPartition) -> PartitionInfo | None:
         try:
-            connection = await self._cluster.connection(node_id, FETCH)
-            ids = {each.partition.topic: self._topic_id(each.partition.topic) for each in states}
-            highest = NAMES_IN_FETCH if ZERO_UUID in ids.values() else None
-            response = await connection.request(
-                self._request(asked, ids),
-                FetchResponse,
-                timeout_ms=self._config.request_timeout_ms + self._config.fetch_max_wait_ms,
-                highest=highest,
-            )
-            names = {topic_id: topic for topic, topic_id in ids.items()}
-            failed: KohortError | None = BrokerError(response.error_code) if response.error_code else None
-            for topic in response.responses:
-                for data in topic.partitions:
-                    partition = TopicPartition(
-                        topic.topic or names.get(topic.topic_id, ""), data.partition_index
-                    )
-                    if partition in asked:
-                        failed = self._received(*asked[partition], data) or failed
-            if failed is not None:
-                await self._recover(failed)
+            return self._cluster.leader(partition)
+        except BrokerError:
+            return None
+
+    def _begin(self, tasks: TaskGroup, job: Job, work: Callable[[], Awaitable[None]]) -> None:
+        """Let one task at a time do each job."""
+        if job not in self._at_work:
+            self._at_work.add(job)
+            tasks.start_soon(self._work, job, work)
+
+    async def _work(self, job: Job, work: Callable[[], Awaitable[None]]) -> None:
+        backoff = self._backoffs.setdefault(
+            job, Backoff(self._config.retry_backoff_ms, self._config.retry_backoff_max_ms)
+        )
+        try:
+            await work()
+            backoff.reset()
         except KohortError as error:
-            await self._recover(error)
+            logger.debug("fetching: %s", error)
+            if error.retriable:
+                await anyio.sleep(backoff.next_ms() / 1000)
+                self._answers.is_metadata_stale = True
+            else:
+                self.error = error
         finally:
-            self._busy_nodes.discard(node_id)
+            self._at_work.discard(job)
             self._wake.set()
             self._news()
 
-    def _topic_id(self, topic: str) -> UUID:
-        found = self._cluster.metadata.topics.get(topic)
-        return ZERO_UUID if found is None else found.topic_id
+    async def _refresh(self, without_leader: Sequence[PartitionState]) -> None:
+        """Look leaders up. Raises: KohortError, also if a partition has none still."""
+        self._answers.is_metadata_stale = False
+        topics = {each.partition.topic for each in self._positions}
+        if topics:
+            await self._cluster.refresh_metadata(topics)
+        for each in without_leader:
+            if each.partition in self._positions:
+                self._cluster.leader(each.partition)
 
-    def _request(
-        self, asked: dict[TopicPartition, tuple[PartitionState, int, int]], ids: dict[str, UUID]
-    ) -> FetchRequest:
-        def partition(each: TopicPartition) -> FetchPartition:
-            return FetchPartition(
-                partition=each.partition,
-                current_leader_epoch=self._cluster.leader(each).leader_epoch,
-                fetch_offset=asked[each][2],
-                partition_max_bytes=self._config.max_partition_fetch_bytes,
-                replica_directory_id=ZERO_UUID,
+    def _fetch_job(
+        self, node_id: int, states: Sequence[PartitionState], is_crowded: bool
+    ) -> Callable[[], Awaitable[None]]:
+        async def fetch() -> None:
+            try:
+                brought = await self._fetch(
+                    node_id, states, 0 if is_crowded else self._config.fetch_max_wait_ms
+                )
+            except KohortError:
+                for each in states:
+                    each.forget_replica()
+                raise
+            wait_ms = 0 if brought else self._config.fetch_max_wait_ms
+            self._look_at_ms[node_id] = monotonic_ms() + wait_ms
+
+        return fetch
+
+    async def _fetch(self, node_id: int, states: Sequence[PartitionState], max_wait_ms: int) -> bool:
+        """Ask a broker for more of these partitions; return whether it had any. Raises: KohortError."""
+        connection = await self._cluster.connection(node_id, FETCH)
+        session = self._sessions.setdefault(node_id, FetchSession())
+        stands = {each.partition: (each, each.stand) for each in states}
+        with_ids = connection.version_of(FetchRequest) > NAMES_IN_FETCH
+        topic_ids = self._topic_ids(states) if with_ids else {}
+        asked = session.ask(self._wanted(states), topic_ids)
+        try:
+            response = await connection.request(
+                self._request(asked, max_wait_ms),
+                FetchResponse,
+                timeout_ms=self._config.request_timeout_ms + max_wait_ms,
+                highest=None if asked.uses_topic_ids else NAMES_IN_FETCH,
             )
+        except BaseException:
+            session.fail()
+            raise
+        found = session.hear(response)
+        if response.error_code and response.error_code not in SESSION_ERRORS:
+            raise BrokerError(response.error_code)
+        brought = False
+        for partition, data in found.items():
+            if partition in stands:
+                brought |= self._answers.take(*stands[partition], data, response.node_endpoints)
+        if response.throttle_time_ms:
+            await anyio.sleep(response.throttle_time_ms / 1000)
+        return brought
 
+    def _topic_ids(self, states: Sequence[PartitionState]) -> dict[str, UUID]:
+        known = self._cluster.metadata.topics
+        topics = {each.partition.topic for each in states}
+        return {each: known[each].topic_id for each in topics if each in known}
+
+    def _wanted(self, states: Sequence[PartitionState]) -> dict[TopicPartition, FetchPartition]:
+        wanted: dict[TopicPartition, FetchPartition] = {}
+        for each in states:
+            leader = self._find_leader(each.partition)
+            if leader is not None and each.fetch_offset is not None:
+                wanted[each.partition] = FetchPartition(
+                    partition=each.partition.partition,
+                    current_leader_epoch=leader.leader_epoch,
+                    fetch_offset=each.fetch_offset,
+                    partition_max_bytes=self._config.max_partition_fetch_bytes,
+                    replica_directory_id=ZERO_UUID,
+                )
+        return wanted
+
+    def _request(self, asked: Asked, max_wait_ms: int) -> FetchRequest:
         return FetchRequest(
             replica_id=-1,
             replica_state=ReplicaState(),
-            max_wait_ms=self._config.fetch_max_wait_ms,
+            max_wait_ms=max_wait_ms,
             min_bytes=self._config.fetch_min_bytes,
             max_bytes=self._config.fetch_max_bytes,
-            isolation_level=0,
-            session_epoch=SESSIONLESS_EPOCH,
-            topics=tuple(
-                FetchTopic(topic=topic, topic_id=ids[topic], partitions=items)
-                for topic, items in by_topic(asked, partition).items()
-            ),
-            forgotten_topics_data=(),
+            isolation_level=int(self._config.reads_committed),
+            session_id=asked.session_id,
+            session_epoch=asked.epoch,
+            topics=asked.topics,
+            forgotten_topics_data=asked.forgotten,
+            rack_id=self._config.client_rack or "",
         )
-
-    def _received(
-        self, state: PartitionState, epoch: int, offset: int, data: PartitionData
-    ) -> KohortError | None:
-        """Keep what came for a partition; return what went wrong with it."""
-        if state.epoch != epoch:
-            return None
-        code = data.error_code
-        if code == ErrorCode.OFFSET_OUT_OF_RANGE:
-            if state.position == state.fetch_offset:
-                state.seek_to(RESET)
-            else:
-                state.buffered = CHUNKS_AHEAD  # The user reads what is there first; then it is asked again.
-            return None
-        if code:
-            return BrokerError(code, f"partition {state.partition}")
-        records = data.records
-        if records is None or len(records) == 0:
-            return None
-        assert isinstance(records, bytes | bytearray | memoryview)
-        try:
-            headers = [read_header(each) for each in iterate_batches(records)]
-        except WireError as error:
-            return BrokerError(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, f"{state.partition}: {error}")
-        if headers:
-            next_offset = max(offset, headers[-1].next_offset)
-            self._chunks.append(_Chunk(state, self._decode(state.partition, records, offset), next_offset))
-            state.fetch_offset = next_offset
-            state.buffered += 1
-        return None
-
-    def _decode(
-        self, partition: TopicPartition, data: bytes | bytearray | memoryview, offset: int
-    ) -> Iterator[ConsumerRecord]:
-        """Yield the records from `offset` on: a batch may begin before it."""
-        topic, number = partition
-        for batch in iterate_batches(data, check_crcs=self._config.check_crcs):
-            if read_header(batch).is_control:
-                continue
-            for each in iterate_records(batch):
-                if each.offset >= offset:
-                    yield ConsumerRecord(
-                        topic, number, each.offset, each.timestamp, each.key, each.value, each.headers
-                    )
-
-    # Positions
-
-    async def _find_positions(self) -> None:
-        """Give every partition a position: a committed one, or what auto_offset_reset says.
-
-        Raises: KohortError; NoOffsetError where that is "none".
-        """
-        waiting = {each: each.epoch for each in self._positions.without_position()}
-        if not waiting:
-            return
-        fresh = [each for each in waiting if each.reset_to is None]
-        if fresh and self._config.group_id is not None:
-            partitions = [each.partition for each in fresh]
-            committed = await fetch_committed(self._cluster, self._config.group_id, partitions)
-            for state in fresh:
-                found = committed.get(state.partition)
-                if found is not None and state.epoch == waiting[state]:
-                    state.position = state.fetch_offset = found.offset
-        lookups = {
-            each: self._timestamp(each)
-            for each in waiting
-            if each.position is None and each.epoch == waiting[each]
-        }
-        if lookups:
-            offsets = await list_offsets(self._cluster, {each.partition: at for each, at in lookups.items()})
-            past_the_end = {each: LATEST for each in lookups if offsets[each.partition].offset < 0}
-            if past_the_end:
-                offsets |= await list_offsets(
-                    self._cluster, {each.partition: LATEST for each in past_the_end}
-                )
-            for state in lookups:
-                if state.epoch == waiting[state] and state.position is None:
-                    state.position = state.fetch_offset = offsets[state.partition].offset
-        self._news()
-
-    def _timestamp(self, state: PartitionState) -> int:
-        if isinstance(state.reset_to, int):
-            return state.reset_to
-        policy = self._config.auto_offset_reset
-        if policy == "none":
-            what = "its offset is out of range" if state.reset_to == RESET else "no offset is committed"
-            raise NoOffsetError(f"partition {state.partition}: {what}, and auto_offset_reset is 'none'")
-        if policy.startswith("by_duration:"):
-            return time.time_ns() // 1_000_000 - duration_ms(policy)
-        return EARLIEST if policy == "earliest" else LATEST

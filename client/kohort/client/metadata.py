@@ -1,11 +1,12 @@
 """What the client knows about brokers and topics, and since when."""
 
+from collections.abc import Iterable
 from uuid import UUID
 
 import msgspec
 
 from kohort.client.assignors import TopicCounts
-from kohort.client.values import Node, PartitionInfo
+from kohort.client.values import Node, PartitionInfo, TopicPartition
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages import MetadataResponse, MetadataResponseTopic
 
@@ -66,6 +67,26 @@ class Metadata:
             (name, each) for name, each in told.items() if each.error != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         )
         self._asked = (None if topics is None else frozenset(topics), asked_ms)
+
+    def learn_leader(
+        self, partition: TopicPartition, leader: int, leader_epoch: int, nodes: Iterable[Node]
+    ) -> bool:
+        """Take in what an answer says of a partition's leader; return whether it was news (KIP-951).
+
+        It is none when its epoch is no newer, or when nobody has said where that broker listens.
+        """
+        topic = self.topics.get(partition.topic)
+        known = None if topic is None else topic.partitions.get(partition.partition)
+        told = {each.node_id: each for each in nodes}
+        if topic is None or known is None or leader_epoch <= known.leader_epoch:
+            return False
+        if leader not in told and leader not in self.nodes:
+            return False
+        self.nodes.update(told)
+        topic.partitions[partition.partition] = msgspec.structs.replace(
+            known, leader=leader, leader_epoch=leader_epoch
+        )
+        return True
 
 
 def _topic(told: MetadataResponseTopic) -> TopicMetadata:

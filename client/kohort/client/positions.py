@@ -5,45 +5,103 @@ from collections.abc import Iterable, Iterator
 from kohort.client.values import OffsetAndMetadata, TopicPartition
 
 RESET = "reset"  # By auto_offset_reset, whatever is committed.
+NO_EPOCH = -1
+
+
+class Stand:
+    """How far the reading of a partition has come since the last seek, and how far the fetching.
+
+    A seek makes a new stand. What was fetched for the old one belongs to it still, and by that is known to
+    be void; so the thread that hands records out and the one that fetches need no lock between them.
+    """
+
+    __slots__ = ("chunks_fetched", "chunks_used", "fetch_offset", "leader_epoch", "position")
+
+    def __init__(self, position: int | None, leader_epoch: int = NO_EPOCH) -> None:
+        self.position = position  # The offset of the next record for the user; None while it is looked up.
+        self.leader_epoch = leader_epoch  # Of the batch before it.
+        self.fetch_offset = position  # The next offset to be asked for.
+        self.chunks_fetched = 0  # Only the fetching thread counts these ...
+        self.chunks_used = 0  # ... and only the reading one those.
+
+    @property
+    def chunks_ahead(self) -> int:
+        """How many chunks wait to be read."""
+        return self.chunks_fetched - self.chunks_used
 
 
 class PartitionState:
-    """One partition that the consumer reads.
+    """One partition that the consumer reads."""
 
-    `position` is the offset of the next record for the user, `fetch_offset` of the next to be asked for;
-    both are None until they are known. `epoch` grows whenever what was fetched before is void.
-    """
-
-    __slots__ = ("buffered", "epoch", "fetch_offset", "is_new", "partition", "paused", "position", "reset_to")
+    __slots__ = (
+        "high_watermark",
+        "last_stable_offset",
+        "log_start_offset",
+        "partition",
+        "paused",
+        "read_replica",
+        "read_replica_until_ms",
+        "reset_to",
+        "retry_at_ms",
+        "served",
+        "stand",
+        "validated_epoch",
+    )
 
     def __init__(self, partition: TopicPartition) -> None:
         self.partition = partition
-        self.position: int | None = None
-        self.fetch_offset: int | None = None
+        self.stand = Stand(None)
         self.reset_to: int | str | None = (
             None  # A ListOffsets timestamp, or RESET; None: the committed offset.
         )
         self.paused = False
-        self.epoch = 0
-        self.buffered = 0
-        self.is_new = True
+        self.validated_epoch = NO_EPOCH  # The leader's epoch for which the position was checked.
+        self.high_watermark: int | None = None
+        self.last_stable_offset: int | None = None
+        self.log_start_offset: int | None = None
+        self.read_replica: int | None = None  # A broker that the leader wants this consumer to read from.
+        self.read_replica_until_ms = 0
+        self.retry_at_ms = 0.0
+        self.served = 0  # The number of the last answer that brought it data: who waits longest comes first.
 
-    def seek(self, offset: int) -> None:
-        """Go on at `offset`."""
-        self.void()
-        self.position = self.fetch_offset = offset
+    @property
+    def position(self) -> int | None:
+        """The offset of the next record for the user, None until it is known."""
+        return self.stand.position
+
+    @property
+    def fetch_offset(self) -> int | None:
+        """The next offset to be asked for, None until it is known."""
+        return self.stand.fetch_offset
+
+    def seek(self, offset: int, leader_epoch: int = NO_EPOCH) -> None:
+        """Go on at `offset`, before which the leader of that epoch wrote."""
+        self.stand = Stand(offset, leader_epoch)
         self.reset_to = None
+        self.validated_epoch = NO_EPOCH
 
     def seek_to(self, where: int | str) -> None:
         """Go on where a lookup of the timestamp `where` leads to."""
-        self.void()
-        self.position = self.fetch_offset = None
+        self.stand = Stand(None)
         self.reset_to = where
 
     def void(self) -> None:
-        """Throw away what was fetched."""
-        self.epoch += 1
-        self.buffered = 0
+        """Throw away what was fetched, and stay where the user is."""
+        self.stand = Stand(self.stand.position, self.stand.leader_epoch)
+
+    def needs_validation(self, leader_epoch: int) -> bool:
+        """Whether the position was read under another leader, who may have had other records (KIP-320)."""
+        return self.stand.leader_epoch >= 0 and leader_epoch >= 0 and leader_epoch != self.validated_epoch
+
+    def use_replica(self, node_id: int, until_ms: int) -> None:
+        """Read from this follower for a while (KIP-392)."""
+        self.read_replica = node_id
+        self.read_replica_until_ms = until_ms
+
+    def forget_replica(self) -> bool:
+        """Read from the leader again; return whether it was another."""
+        had, self.read_replica = self.read_replica, None
+        return had is not None
 
 
 class Positions:
@@ -71,7 +129,7 @@ class Positions:
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read exactly these from now on; who stays keeps its position."""
-        wanted = list(dict.fromkeys(partitions))
+        wanted = dict.fromkeys(partitions)
         for each in self:
             if each.partition not in wanted:
                 each.void()
@@ -87,6 +145,9 @@ class Positions:
 
     def consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return what a commit of everything that the user has got would commit."""
-        return {
-            each.partition: OffsetAndMetadata(each.position) for each in self if each.position is not None
-        }
+        found: dict[TopicPartition, OffsetAndMetadata] = {}
+        for each in self:
+            stand = each.stand
+            if stand.position is not None:
+                found[each.partition] = OffsetAndMetadata(stand.position, leader_epoch=stand.leader_epoch)
+        return found

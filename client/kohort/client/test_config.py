@@ -52,7 +52,7 @@ def test_defaults_are_kafkas() -> None:
             {"heartbeat_interval_ms": 9_000, "session_timeout_ms": 9_000},
             "heartbeat_interval_ms (9000) has to",
         ),
-        ({"isolation_level": "read_committed"}, "only 'read_uncommitted' is supported"),
+        ({"isolation_level": "serializable"}, "give 'read_uncommitted' or 'read_committed'"),
         (
             {"partition_assignment_strategy": "rnage"},
             "'rnage' is unknown; there are cooperative-sticky, range",

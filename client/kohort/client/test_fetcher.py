@@ -1,60 +1,114 @@
+"""What answers do to partitions, and what a poll then hands out."""
+
 import pytest
 
 from kohort.client.cluster import Cluster
 from kohort.client.config import consumer_config
-from kohort.client.errors import BrokerError
-from kohort.client.fetcher import CHUNKS_AHEAD, Fetcher
-from kohort.client.positions import PartitionState, Positions
-from kohort.client.values import TopicPartition
+from kohort.client.errors import BrokerError, NoOffsetError
+from kohort.client.fetch_answers import FetchAnswers
+from kohort.client.fetch_buffer import FetchBuffer
+from kohort.client.positions import RESET, PartitionState, Positions, Stand
+from kohort.client.values import Node, PartitionInfo, TopicPartition
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import PartitionData
-from kohort.protocol.records import build_batch
+from kohort.protocol.messages import AbortedTransaction, PartitionData
+from kohort.protocol.messages.fetch import FetchResponseLeaderIdAndEpoch, FetchResponseNodeEndpoint
+from kohort.protocol.records import ControlType, build_batch, build_transaction_marker
 
 
-def records_of(first_offset: int, *values: bytes) -> bytes:
-    return build_batch([(1_000, None, each, ()) for each in values], base_offset=first_offset)
+def records_of(first_offset: int, *values: bytes, leader_epoch: int = 0) -> bytes:
+    return build_batch(
+        [(1_000, None, each, ()) for each in values], base_offset=first_offset, leader_epoch=leader_epoch
+    )
+
+
+def transaction(first_offset: int, *values: bytes) -> bytes:
+    return build_batch(
+        [(1_000, None, each, ()) for each in values],
+        base_offset=first_offset,
+        producer_id=7,
+        producer_epoch=0,
+        base_sequence=0,
+        is_transactional=True,
+    )
+
+
+def abort_marker(offset: int) -> bytes:
+    return build_transaction_marker(
+        ControlType.ABORT,
+        timestamp_ms=1,
+        producer_id=7,
+        producer_epoch=0,
+        coordinator_epoch=0,
+        base_offset=offset,
+    )
 
 
 class World:
-    """A fetcher that has never seen a broker: what one would answer is put in by hand."""
+    """A reader that has never seen a broker: what one would answer is put in by hand."""
 
-    def __init__(self, *partitions: int) -> None:
-        config = consumer_config({"group_id": "g"})
+    def __init__(self, *partitions: int, can_reset: bool = True, **options: object) -> None:
+        config = consumer_config({"group_id": "g", **options})
+        self.cluster = Cluster(config)
         self.positions = Positions()
         self.positions.assign(TopicPartition("t", each) for each in partitions)
-        self.fetcher = Fetcher(Cluster(config), config, self.positions, lambda: None)
+        self.buffer = FetchBuffer(can_reset=can_reset)
+        self.answers = FetchAnswers(self.cluster, config, self.buffer)
         for each in self.positions:
             each.seek(0)
 
     def state(self, partition: int = 0) -> PartitionState:
         return self.positions.get(TopicPartition("t", partition))
 
-    def receive(self, records: bytes, partition: int = 0, code: int = 0, epoch: int | None = None) -> None:
+    def receive(
+        self,
+        records: bytes = b"",
+        partition: int = 0,
+        *,
+        code: int = 0,
+        stand: Stand | None = None,
+        aborted: list[AbortedTransaction] | None = None,
+        leader: tuple[int, int] = (-1, -1),
+        endpoints: tuple[FetchResponseNodeEndpoint, ...] = (),
+        preferred: int = -1,
+    ) -> None:
         state = self.state(partition)
         data = PartitionData(
             partition_index=partition,
             error_code=code,
-            high_watermark=0,
-            aborted_transactions=None,
+            high_watermark=100,
+            aborted_transactions=None if aborted is None else tuple(aborted),
             records=records,
+            current_leader=FetchResponseLeaderIdAndEpoch(leader_id=leader[0], leader_epoch=leader[1]),
+            preferred_read_replica=preferred,
         )
-        asked_in = state.epoch if epoch is None else epoch
-        problem = self.fetcher._received(state, asked_in, state.fetch_offset or 0, data)
-        if problem is not None:
-            raise problem
+        self.answers.take(state, stand or state.stand, data, endpoints)
 
     def values(self, most: int = 100) -> list[bytes | None]:
-        return [each.value for each in self.fetcher.take(most)]
+        return [each.value for each in self.buffer.take(most)]
 
 
 def test_the_position_follows_each_record_that_is_handed_out() -> None:
     world = World(0)
-    world.receive(records_of(0, b"a", b"b", b"c"))
-    first = world.fetcher.next_record()
+    world.receive(records_of(0, b"a", b"b", b"c", leader_epoch=4))
+    first = world.buffer.next_record()
     assert first is not None
     assert (first.offset, world.state().position, world.state().fetch_offset) == (0, 1, 3)
-    assert world.values() == [b"b", b"c"]
+    assert world.state().stand.leader_epoch == 4
+    second = world.buffer.next_record()
+    assert second is not None
+    assert (second.value, world.state().position) == (b"b", 2)
+    assert world.values() == [b"c"]
     assert world.state().position == 3
+    assert world.positions.consumed()[TopicPartition("t", 0)].leader_epoch == 4
+
+
+def test_a_poll_takes_from_several_batches_and_partitions_up_to_its_limit() -> None:
+    world = World(0, 1)
+    world.receive(records_of(0, b"a", b"b") + records_of(2, b"c", b"d"), 0)
+    world.receive(records_of(0, b"x", b"y"), 1)
+    assert world.values(3) == [b"a", b"b", b"c"]
+    assert world.values(2) == [b"d", b"x"]
+    assert world.values(2) == [b"y"]
 
 
 def test_a_batch_that_begins_before_the_position_is_read_from_there() -> None:
@@ -74,13 +128,24 @@ def test_offsets_that_hold_no_record_are_passed_over() -> None:
 
 def test_what_was_fetched_before_a_seek_is_void() -> None:
     world = World(0)
+    before = world.state().stand
     world.receive(records_of(0, b"a", b"b"))
     world.state().seek(7)
     assert world.values() == []
-    world.receive(records_of(0, b"a"), epoch=0)  # An answer that was under way.
+    world.receive(records_of(0, b"a"), stand=before)  # An answer that was under way.
     assert world.values() == []
     world.receive(records_of(7, b"h"))
     assert world.values() == [b"h"]
+
+
+def test_a_record_that_is_taken_while_another_thread_seeks_does_not_move_the_new_position() -> None:
+    world = World(0)
+    world.receive(records_of(0, b"a", b"b"))
+    chunk = world.buffer._first(may_raise=True)  # As the reading thread has it in its hands ...
+    assert chunk is not None
+    world.state().seek_to(RESET)  # ... when the other one looks the position up anew.
+    chunk.take(2)
+    assert world.state().position is None
 
 
 def test_a_partition_that_was_given_up_hands_out_nothing_more() -> None:
@@ -92,45 +157,82 @@ def test_a_partition_that_was_given_up_hands_out_nothing_more() -> None:
     assert world.values() == [b"x"]
 
 
-def test_a_paused_partition_keeps_its_records_for_later() -> None:
+def test_a_paused_partition_keeps_its_records_in_their_order_for_later() -> None:
     world = World(0, 1)
     world.receive(records_of(0, b"a"), 0)
     world.receive(records_of(0, b"x"), 1)
+    world.receive(records_of(1, b"b"), 0)
     world.state(0).paused = True
     assert world.values() == [b"x"]
-    assert not world.fetcher.has_records
+    assert not world.buffer.has_records
     world.state(0).paused = False
-    assert world.values() == [b"a"]
+    assert world.values() == [b"a", b"b"]
+
+
+def test_a_pause_counts_at_once_in_a_loop_over_records() -> None:
+    world = World(0)
+    world.receive(records_of(0, b"a", b"b"))
+    assert world.buffer.next_record() is not None
+    world.state().paused = True
+    assert world.buffer.next_record() is None
 
 
 def test_the_reader_asks_for_more_when_a_chunk_is_used_up() -> None:
     world = World(0)
     world.receive(records_of(0, b"a"))
-    assert world.fetcher.next_record() is not None
-    assert not world.fetcher.is_hungry
-    assert world.fetcher.next_record() is None
-    assert world.fetcher.is_hungry
-    assert world.state().buffered == 0
+    assert world.buffer.next_record() is not None
+    assert (world.buffer.is_hungry, world.state().stand.chunks_ahead) == (False, 1)
+    assert world.buffer.next_record() is None
+    assert (world.buffer.is_hungry, world.state().stand.chunks_ahead) == (True, 0)
 
 
 def test_an_offset_out_of_range_is_looked_up_only_when_all_before_is_read() -> None:
     world = World(0)
     world.receive(records_of(0, b"a"))
-    world.receive(b"", code=ErrorCode.OFFSET_OUT_OF_RANGE)
-    assert (world.state().position, world.state().buffered) == (0, CHUNKS_AHEAD)
+    world.receive(code=ErrorCode.OFFSET_OUT_OF_RANGE)
     assert world.values() == [b"a"]
-    world.receive(b"", code=ErrorCode.OFFSET_OUT_OF_RANGE)
-    assert world.state().position is None
+    assert world.values() == []
+    assert (world.state().position, world.state().reset_to) == (None, RESET)
 
 
-def test_a_damaged_batch_is_an_error_that_names_the_place() -> None:
+def test_an_offset_out_of_range_that_may_not_be_reset_is_an_error_at_every_poll() -> None:
+    world = World(0, can_reset=False)
+    for _ in range(2):
+        world.receive(code=ErrorCode.OFFSET_OUT_OF_RANGE)
+        with pytest.raises(NoOffsetError, match="t-0: its offset 0 is out of range"):
+            world.values()
+        assert world.state().position == 0
+
+
+def test_a_follower_that_is_behind_does_not_reset_the_position() -> None:
     world = World(0)
-    damaged = bytearray(records_of(0, b"a"))
+    world.receive(preferred=2)
+    assert world.state().read_replica == 2
+    world.receive(code=ErrorCode.OFFSET_OUT_OF_RANGE)
+    assert (world.state().read_replica, world.state().position) == (None, 0)
+    assert not world.buffer.has_records
+
+
+def test_a_damaged_batch_is_an_error_that_names_the_place_when_all_before_is_read() -> None:
+    world = World(0)
+    damaged = bytearray(records_of(1, b"b"))
     damaged[-2] ^= 1
+    for _ in range(2):  # Each time that it is fetched.
+        world.receive(records_of(0, b"a") + bytes(damaged))
+        if world.state().position == 0:
+            assert world.values() == [b"a"]
+        with pytest.raises(BrokerError, match="t-0 at offset 1") as caught:
+            world.values()
+        assert caught.value.code is ErrorCode.CORRUPT_MESSAGE
+        assert (world.state().position, world.state().fetch_offset) == (1, 1)
+
+
+def test_a_damaged_batch_is_read_if_crcs_are_not_checked() -> None:
+    world = World(0, check_crcs=False)
+    damaged = bytearray(records_of(0, b"a"))
+    damaged[-2] ^= 3
     world.receive(bytes(damaged))
-    with pytest.raises(BrokerError, match="t-0 at offset 0") as caught:
-        world.fetcher.next_record()
-    assert caught.value.code is ErrorCode.CORRUPT_MESSAGE
+    assert world.values() == [b"b"]
 
 
 def test_a_batch_that_is_cut_short_at_the_end_is_left_for_the_next_fetch() -> None:
@@ -138,3 +240,87 @@ def test_a_batch_that_is_cut_short_at_the_end_is_left_for_the_next_fetch() -> No
     world.receive(records_of(0, b"a") + records_of(1, b"b")[:-1])
     assert world.values() == [b"a"]
     assert world.state().fetch_offset == 1
+
+
+ABORTED = records_of(0, b"a") + transaction(1, b"x", b"y") + abort_marker(3) + transaction(4, b"b")
+
+
+def test_read_committed_leaves_aborted_transactions_out() -> None:
+    world = World(0, isolation_level="read_committed")
+    world.receive(ABORTED, aborted=[AbortedTransaction(producer_id=7, first_offset=1)])
+    assert world.values() == [b"a", b"b"]
+
+
+def test_read_uncommitted_takes_them_in() -> None:
+    world = World(0)
+    world.receive(ABORTED)
+    assert world.values() == [b"a", b"x", b"y", b"b"]
+
+
+def test_polls_and_columns_may_take_turns() -> None:
+    world = World(0)
+    world.receive(records_of(0, b"a", b"b", b"c"))
+    assert world.values(1) == [b"a"]
+    found = world.buffer.take_columns()
+    assert found is not None
+    assert (found[0], found[1].values.to_list()) == (TopicPartition("t", 0), [b"b", b"c"])
+    assert world.state().position == 3
+    world.receive(records_of(3, b"d"))
+    assert world.values() == [b"d"]
+    assert world.buffer.take_columns() is None
+
+
+MOVED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+
+
+def with_metadata(world: World) -> None:
+    from kohort.client.metadata import TopicMetadata
+    from kohort.protocol.schema import ZERO_UUID
+
+    partition = PartitionInfo(0, 1, 5, (1, 2), (1, 2))
+    world.cluster.metadata.topics["t"] = TopicMetadata("t", ZERO_UUID, False, 0, {0: partition})
+    world.cluster.metadata.nodes = {1: Node(1, "one", 9092)}
+
+
+@pytest.mark.parametrize("code", MOVED)
+def test_a_leader_that_has_moved_is_looked_up(code: ErrorCode) -> None:
+    world = World(0)
+    with_metadata(world)
+    world.receive(code=code)
+    assert world.answers.is_metadata_stale
+    assert world.state().retry_at_ms > 0
+
+
+@pytest.mark.parametrize("code", MOVED)
+def test_a_new_leader_that_the_answer_names_is_asked_at_once(code: ErrorCode) -> None:
+    world = World(0)
+    with_metadata(world)
+    world.receive(
+        code=code, leader=(2, 6), endpoints=(FetchResponseNodeEndpoint(node_id=2, host="two", port=9),)
+    )
+    leader = world.cluster.leader(TopicPartition("t", 0))
+    assert (leader.leader, leader.leader_epoch) == (2, 6)
+    assert world.cluster.metadata.nodes[2] == Node(2, "two", 9)
+    assert (world.answers.is_metadata_stale, world.state().retry_at_ms) == (False, 0)
+
+
+def test_a_leader_of_an_old_epoch_is_no_news() -> None:
+    world = World(0)
+    with_metadata(world)
+    world.receive(code=ErrorCode.NOT_LEADER_OR_FOLLOWER, leader=(1, 5))
+    assert world.answers.is_metadata_stale
+
+
+def test_a_leader_epoch_that_the_broker_does_not_know_yet_is_tried_again_later() -> None:
+    world = World(0)
+    world.receive(code=ErrorCode.UNKNOWN_LEADER_EPOCH)
+    assert world.state().retry_at_ms > 0
+    assert not world.answers.is_metadata_stale
+    assert not world.buffer.has_records
+
+
+def test_a_topic_that_may_not_be_read_is_an_error() -> None:
+    world = World(0)
+    world.receive(code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    with pytest.raises(BrokerError, match="TOPIC_AUTHORIZATION_FAILED: partition t-0"):
+        world.values()

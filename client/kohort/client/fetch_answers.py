@@ -1,0 +1,106 @@
+"""What a fetch's answer means for each partition: records, a better place to ask, or an error."""
+
+import logging
+from collections.abc import Iterable
+
+from kohort.client.cluster import Cluster
+from kohort.client.config import ConsumerConfig
+from kohort.client.errors import BrokerError
+from kohort.client.fetch_buffer import Chunk, FetchBuffer, next_offset_behind
+from kohort.client.positions import PartitionState, Stand
+from kohort.client.retry import monotonic_ms
+from kohort.client.values import Node
+from kohort.protocol.errors import ErrorCode
+from kohort.protocol.messages import FetchResponseNodeEndpoint, PartitionData
+
+logger = logging.getLogger(__name__)
+
+_MOVED = frozenset(
+    {
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.REPLICA_NOT_AVAILABLE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.OFFSET_NOT_AVAILABLE,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.INCONSISTENT_TOPIC_ID,
+    }
+)
+_LATER = frozenset({ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.UNKNOWN_SERVER_ERROR})
+
+
+class FetchAnswers:
+    """Takes answers in. `is_metadata_stale` says afterwards whether leaders have to be looked up."""
+
+    def __init__(self, cluster: Cluster, config: ConsumerConfig, buffer: FetchBuffer) -> None:
+        self.is_metadata_stale = False
+        self._cluster = cluster
+        self._config = config
+        self._buffer = buffer
+        self._answers = 0
+
+    def take(
+        self,
+        state: PartitionState,
+        stand: Stand,
+        data: PartitionData,
+        endpoints: Iterable[FetchResponseNodeEndpoint] = (),
+    ) -> bool:
+        """Take in what came for a partition's `stand`; return whether there is something for the user."""
+        if state.stand is not stand:
+            return False
+        if data.error_code:
+            return self._refused(state, data, endpoints)
+        state.high_watermark = data.high_watermark
+        state.last_stable_offset = data.last_stable_offset
+        state.log_start_offset = data.log_start_offset
+        if data.preferred_read_replica >= 0:
+            state.use_replica(data.preferred_read_replica, monotonic_ms() + self._config.metadata_max_age_ms)
+        return self._received(state, stand, data)
+
+    def _received(self, state: PartitionState, stand: Stand, data: PartitionData) -> bool:
+        records = data.records
+        if records is None or len(records) == 0:
+            return False
+        assert isinstance(records, bytes | bytearray | memoryview)
+        next_offset = next_offset_behind(records)
+        if next_offset is None:
+            return False
+        aborted = (data.aborted_transactions or ()) if self._config.reads_committed else None
+        self._answers += 1
+        state.served = self._answers
+        stand.fetch_offset = max(stand.fetch_offset or 0, next_offset)
+        self._buffer.add(Chunk(state, records, check_crcs=self._config.check_crcs, aborted=aborted))
+        return True
+
+    def _refused(
+        self, state: PartitionState, data: PartitionData, endpoints: Iterable[FetchResponseNodeEndpoint]
+    ) -> bool:
+        code = data.error_code
+        logger.debug("fetching %s at %s: error %d", state.partition, state.fetch_offset, code)
+        had_replica = state.forget_replica()
+        if code in _MOVED:
+            if self._learn_leader(state, data, endpoints):
+                return False
+            self.is_metadata_stale = True
+        elif code == ErrorCode.OFFSET_OUT_OF_RANGE and had_replica:
+            return False  # The follower may be behind: the leader has the last word.
+        elif code not in _LATER:
+            self._buffer.add(Chunk(state, failure=BrokerError(code, f"partition {state.partition}")))
+            return True
+        state.retry_at_ms = monotonic_ms() + self._config.retry_backoff_ms
+        return False
+
+    def _learn_leader(
+        self, state: PartitionState, data: PartitionData, endpoints: Iterable[FetchResponseNodeEndpoint]
+    ) -> bool:
+        """Return whether the answer names a leader that is newer than the one known (KIP-951)."""
+        leader = data.current_leader
+        if leader.leader_id < 0 or leader.leader_epoch < 0:
+            return False
+        nodes = [Node(each.node_id, each.host, each.port, each.rack) for each in endpoints]
+        return self._cluster.metadata.learn_leader(
+            state.partition, leader.leader_id, leader.leader_epoch, nodes
+        )

@@ -1,0 +1,258 @@
+"""What was fetched and is not yet read, handed out batch by batch in the user's thread."""
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from struct import Struct
+from typing import TYPE_CHECKING
+
+from kohort.client.batches import Aborted, plain_records, visible_batches
+from kohort.client.decoding import decode_records
+from kohort.client.errors import BrokerError, KohortError, NoOffsetError
+from kohort.client.positions import RESET, PartitionState
+from kohort.client.values import ConsumerRecord, TopicPartition
+from kohort.protocol.errors import ErrorCode, WireError
+from kohort.protocol.records import HEADER_BYTES, BatchHeader, Buffer
+from kohort.protocol.records.header import LOG_OVERHEAD_BYTES
+
+if TYPE_CHECKING:
+    from kohort.client.columns import RecordColumns
+
+_EDGES = Struct(">qi11xi")  # A batch's base offset, length and last offset delta.
+
+
+def next_offset_behind(records: Buffer) -> int | None:
+    """Return the offset behind the last whole batch of a fetch, None if there is none."""
+    position, end = 0, len(records)
+    found = None
+    while position + HEADER_BYTES <= end:
+        base_offset, length, last_offset_delta = _EDGES.unpack_from(records, position)
+        position += LOG_OVERHEAD_BYTES + max(length, 0)  # Who decodes it says what is wrong with it.
+        if position <= end:
+            found = base_offset + last_offset_delta + 1
+    return found
+
+
+class Chunk:
+    """What one fetch brought for one partition: records, or the error that stands in their place."""
+
+    __slots__ = (
+        "_batches",
+        "_columns",
+        "_header",
+        "aborted",
+        "check_crcs",
+        "data",
+        "failure",
+        "left",
+        "stand",
+        "state",
+        "taken",
+    )
+
+    def __init__(
+        self,
+        state: PartitionState,
+        data: Buffer = b"",
+        *,
+        check_crcs: bool = True,
+        aborted: Aborted | None = None,
+        failure: KohortError | None = None,
+    ) -> None:
+        self.state = state
+        self.stand = state.stand
+        self.data = data
+        self.check_crcs = check_crcs
+        self.aborted = aborted
+        self.failure = failure
+        self.left: Sequence[ConsumerRecord] = ()  # The records of the batch that is being read ...
+        self.taken = 0  # ... and how many of them the user has got.
+        self._header: BatchHeader | None = None
+        self._batches: Iterator[tuple[BatchHeader, memoryview | None]] | None = None
+        self._columns: Iterator[RecordColumns] | None = None
+
+    @property
+    def is_void(self) -> bool:
+        """Whether the partition is read elsewhere by now."""
+        return self.stand is not self.state.stand
+
+    @property
+    def is_due(self) -> bool:
+        """Whether it may be read now."""
+        return self.stand is self.state.stand and not self.state.paused
+
+    def take(self, most: int) -> Sequence[ConsumerRecord]:
+        """Return some records of a batch and count them as consumed; none when all is read.
+
+        Raises: WireError for a batch that can't be read; the position is then before it.
+        """
+        if self.taken >= len(self.left) and not self.fill():
+            return ()
+        left, start = self.left, self.taken
+        stop = min(start + most, len(left))
+        self.taken = stop
+        self.stand.position = left[stop - 1].offset + 1
+        return left if stop - start == len(left) else left[start:stop]
+
+    def fill(self) -> bool:
+        """Return whether another batch is there to be read. Raises: WireError."""
+        stand, partition = self.stand, self.state.partition
+        self._pass_by()
+        self._columns = None
+        if self._batches is None:
+            self._batches = visible_batches(self.data, check_crcs=self.check_crcs, aborted=self.aborted)
+        for header, payload in self._batches:
+            position = stand.position or 0
+            if payload is not None and header.last_offset >= position:
+                records = decode_records(partition, header, plain_records(header, payload))
+                if header.base_offset < position:
+                    records = [each for each in records if each.offset >= position]
+                if records:
+                    self.left, self.taken, self._header = records, 0, header
+                    stand.leader_epoch = header.partition_leader_epoch
+                    return True
+            self._header = header
+            self._pass_by()
+        return False
+
+    def _pass_by(self) -> None:
+        """Go on behind the batch that is read, whose last records may be gone or not for the user."""
+        if self._header is not None:
+            self.stand.position = max(self.stand.position or 0, self._header.next_offset)
+            self.left, self._header = (), None
+
+    def take_columns(self) -> "RecordColumns | None":
+        """Return some megabytes of records, counted as consumed; None when all is read. Raises: WireError."""
+        from kohort.client.columns import decode_columns  # noqa: PLC0415  numpy is for who wants columns.
+
+        if self._columns is None:
+            position = self.stand.position or 0
+            self.left, self.taken, self._header, self._batches = (), 0, None, None
+            self._columns = decode_columns(
+                self.data, fetch_offset=position, check_crcs=self.check_crcs, aborted=self.aborted
+            )
+        found = next(self._columns, None)
+        if found is not None:
+            self.stand.position = found.next_offset
+            self.stand.leader_epoch = found.leader_epoch
+        return found
+
+
+class FetchBuffer:
+    """Chunks in the order in which they came, which is a fair one: each answer has one per partition.
+
+    One thread adds, another takes; `Stand` says how that goes without a lock.
+    """
+
+    def __init__(self, *, can_reset: bool) -> None:
+        self.is_hungry = False  # Something was used up, or given up: there is room for more.
+        self._can_reset = can_reset
+        self._chunks: deque[Chunk] = deque()
+        self._current: Chunk | None = None
+
+    def add(self, chunk: Chunk) -> None:
+        """Keep what a fetch brought."""
+        chunk.stand.chunks_fetched += 1
+        self._chunks.append(chunk)
+
+    @property
+    def has_records(self) -> bool:
+        """Whether a chunk is there that may hold a record for the user, or an error."""
+        chunks = self._chunks
+        return any(not each.state.paused and not each.is_void for each in chunks.copy())
+
+    def take(self, most: int) -> list[ConsumerRecord]:
+        """Return up to `most` records, counted as consumed. Raises: KohortError for what can't be read."""
+        taken: list[ConsumerRecord] = []
+        while len(taken) < most:
+            chunk = self._first(may_raise=not taken)
+            if chunk is None:
+                break
+            try:
+                more = chunk.take(most - len(taken))
+            except WireError as error:
+                self._fail(chunk, error)
+                continue
+            if not more:
+                self._used(chunk)
+            elif taken or not isinstance(more, list):
+                taken += more
+            else:
+                taken = more
+        return taken
+
+    def next_record(self) -> ConsumerRecord | None:
+        """Return the next record, counted as consumed, or None when none is there. Raises: KohortError."""
+        chunk = self._current
+        if chunk is not None and chunk.taken < len(chunk.left) and chunk.is_due:
+            record = chunk.left[chunk.taken]
+            chunk.taken += 1
+            chunk.stand.position = record.offset + 1
+            return record
+        found = self.take(1)
+        self._current = self._chunks[0] if self._chunks else None
+        return found[0] if found else None
+
+    def take_columns(self) -> "tuple[TopicPartition, RecordColumns] | None":
+        """Return some megabytes of a partition's records, counted as consumed, or None when none are there.
+
+        Raises: KohortError for what can't be read.
+        """
+        while True:
+            chunk = self._first(may_raise=True)
+            if chunk is None:
+                return None
+            try:
+                found = chunk.take_columns()
+            except WireError as error:
+                self._fail(chunk, error)
+                continue
+            if found is None:
+                self._used(chunk)
+            elif len(found):
+                return chunk.state.partition, found
+
+    def _first(self, *, may_raise: bool) -> Chunk | None:
+        """Return the first chunk that may be read now; deal with errors whose turn it is."""
+        chunks = self._chunks
+        place = 0
+        while place < len(chunks):
+            chunk = chunks[place]
+            if chunk.is_void:
+                del chunks[place]
+                self.is_hungry = True
+            elif chunk.state.paused:
+                place += 1
+            elif chunk.failure is None:
+                return chunk
+            elif not may_raise:
+                return None
+            else:
+                del chunks[place]
+                chunk.stand.chunks_used += 1
+                self.is_hungry = True
+                self._settle(chunk.state, chunk.failure)
+        return None
+
+    def _used(self, chunk: Chunk) -> None:
+        self._chunks.remove(chunk)
+        chunk.stand.chunks_used += 1
+        self.is_hungry = True
+
+    @staticmethod
+    def _fail(chunk: Chunk, error: WireError) -> None:
+        """Let the error stand in the chunk's place: it is raised when all before it has been handed out."""
+        where = f"{chunk.state.partition} at offset {chunk.stand.position}"
+        chunk.failure = BrokerError(ErrorCode.CORRUPT_MESSAGE, f"{where}: {error}")
+
+    def _settle(self, state: PartitionState, failure: KohortError) -> None:
+        """Look a position that is out of range up again; raise anything else, and then fetch again."""
+        if failure.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
+            state.void()
+            raise failure
+        if not self._can_reset:
+            state.void()
+            raise NoOffsetError(
+                f"partition {state.partition}: its offset {state.position} is out of range, and"
+                " auto_offset_reset is 'none'"
+            ) from failure
+        state.seek_to(RESET)
