@@ -1,0 +1,1 @@
+"""What a broker's own topics say of its groups: lag, throughput, verdicts, rebalances."""

@@ -1,0 +1,44 @@
+"""Pace, time to drain and verdicts, of made-up samples."""
+
+from kohort.pipeline.analytics.arithmetic import Pace, Sample, drain_seconds, pace, verdict
+from kohort.protocol.verdict import Verdict
+
+SECOND_MS = 1_000
+
+
+def samples(*places: tuple[int, int]) -> list[Sample]:
+    """One sample a second, each (committed, end)."""
+    return [Sample(number * SECOND_MS, *place) for number, place in enumerate(places)]
+
+
+def test_pace_is_what_was_committed_and_written_in_a_second() -> None:
+    assert pace(samples((0, 100), (50, 110), (100, 120))) == Pace(50.0, 10.0)
+
+
+def test_one_sample_has_no_pace() -> None:
+    assert pace(samples((0, 100))) is None
+    assert pace([Sample(5, 1, 1), Sample(5, 2, 2)]) is None
+
+
+def test_lag_drains_at_the_difference_of_both_paces() -> None:
+    assert drain_seconds(120, Pace(50.0, 10.0)) == 3.0
+
+
+def test_a_lag_that_grows_never_drains_and_none_needs_no_time() -> None:
+    assert drain_seconds(120, Pace(10.0, 10.0)) is None
+    assert drain_seconds(120, None) is None
+    assert drain_seconds(0, None) == 0.0
+
+
+def test_a_committed_offset_behind_the_end_that_is_known_is_no_negative_lag() -> None:
+    assert Sample(0, 12, 10).lag == 0
+
+
+def test_verdicts_are_the_brokers() -> None:
+    growing = samples((10, 20), (20, 32), (30, 44), (40, 56))
+    assert verdict(growing, 16, 4 * SECOND_MS) is Verdict.WARN
+    assert verdict(growing, 16, 60 * SECOND_MS) is Verdict.STOP
+    assert verdict(growing, 0, 60 * SECOND_MS) is Verdict.OK
+    assert verdict(samples((10, 20), (10, 21), (10, 22)), 12, 3 * SECOND_MS) is Verdict.STALL
+    assert verdict(samples((90, 95), (10, 96), (20, 97)), 77, 3 * SECOND_MS) is Verdict.REWIND
+    assert verdict([], 5, 0) is Verdict.OK
