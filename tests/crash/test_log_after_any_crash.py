@@ -55,7 +55,7 @@ class Life:
             self.directory.checkpoint()
         elif dice == 18:
             self.log.write(True)
-            self.log.delete_records_before(self.random.randrange(self.log.log_end_offset + 1))
+            self.log.delete_records_before(self.random.randrange(self.log.log_end_offset + 1), 0)
             self.directory.checkpoint()
         elif self.random.randrange(3) == 0:
             self.directory.close()

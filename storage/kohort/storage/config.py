@@ -8,6 +8,7 @@ class LogConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     segment_bytes: int = 1024 * 1024 * 1024
     segment_ms: int = 7 * 24 * 60 * 60 * 1000
+    segment_jitter_ms: int = 0
     index_interval_bytes: int = 4096
     segment_index_bytes: int = 10 * 1024 * 1024
     retention_ms: int = 7 * 24 * 60 * 60 * 1000

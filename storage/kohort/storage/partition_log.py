@@ -330,8 +330,8 @@ class PartitionLog(ReadableLog):
         self.producers, self._snapshot_offset = loader.load_producers(self._segments, self.log_end_offset)
         self._written_producers = self.producers.copy()
 
-    def delete_records_before(self, offset: int) -> None:
-        """Move the log's start to `offset` and remove the segments that lie before it.
+    def delete_records_before(self, offset: int, now_ms: int) -> None:
+        """Move the log's start to `offset`, and set the segments aside that lie before it.
 
         Blocking, and not while `write` runs. The new start outlives a crash once the data directory
         has kept it (`DataDirectory.checkpoint`), which comes before an answer. Raises: StorageError.
@@ -341,13 +341,11 @@ class PartitionLog(ReadableLog):
             return
         self.log_start_offset = offset
         self._epochs.delete_before(offset)
-        count = sum(segment.base_offset <= offset for segment in self._segments[1:])
-        removed, self._segments = self._segments[:count], self._segments[count:]
-        try:
-            for each in removed:
-                each.remove()
-        except OSError as error:
-            raise StorageError(f"segments of {self.directory} cannot be removed: {error}") from error
+        if count := sum(segment.base_offset <= offset for segment in self._segments[1:]):
+            try:
+                self._put_in_place(self._segments[:count], None, now_ms)
+            except OSError as error:
+                raise self._fail(f"segments of {self.directory} cannot be removed: {error}") from error
 
     def delete_old_segments(self, high_watermark: int, now_ms: int) -> int:
         """Return how many segments went, by the log's start, its size and their age.

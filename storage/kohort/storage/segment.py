@@ -9,6 +9,7 @@ import os
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 
+import crc32c
 import msgspec
 
 from kohort.protocol.records import NO_TIMESTAMP, BatchHeader
@@ -250,11 +251,18 @@ class Segment:
             return batch.last_offset - self.base_offset > MAX_RELATIVE_OFFSET
         return (
             size + len(batch.data) > min(config.segment_bytes, _MAX_POSITION)
-            or batch.max_timestamp - self.first_timestamp > config.roll_ms
+            or batch.max_timestamp - self.first_timestamp > self._roll_ms(config)
             or batch.last_offset - self.base_offset > MAX_RELATIVE_OFFSET
             or self.index.size_bytes + 8 > config.segment_index_bytes
             or self.time_index.size_bytes + 12 > config.segment_index_bytes
         )
+
+    def _roll_ms(self, config: LogConfig) -> int:
+        """Return how old this segment grows: less by a jitter that no two logs are likely to share."""
+        jitter_ms = min(config.segment_jitter_ms, config.segment_ms)
+        if jitter_ms <= 0:
+            return config.roll_ms
+        return config.roll_ms - crc32c.crc32c(self._path(LOG_SUFFIX).encode()) % jitter_ms
 
     def append(self, run: Sequence[StagedBatch], index_interval_bytes: int) -> None:
         """Write the batches at the end, in one go, and note where they are. Raises: OSError."""

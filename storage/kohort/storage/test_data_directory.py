@@ -116,7 +116,7 @@ def test_deleted_records_stay_deleted_after_a_crash(tmp_path: Path) -> None:
     directory = open_directory(tmp_path)
     log = directory.open_log("orders", TOPIC_ID, 0, CONFIG)
     append(directory, 10)
-    log.delete_records_before(7)
+    log.delete_records_before(7, 0)
     directory.checkpoint()
     assert (tmp_path / "log-start-offset-checkpoint").read_text() == "0\n1\norders 0 7\n"
     del directory, log
@@ -170,7 +170,7 @@ def test_a_topic_of_a_deleted_ones_name_keeps_its_records_after_a_crash(tmp_path
     directory = open_directory(tmp_path)
     log = directory.open_log("orders", TOPIC_ID, 0, CONFIG)
     append(directory, 10)
-    log.delete_records_before(7)
+    log.delete_records_before(7, 0)
     directory.checkpoint()
     directory.delete_log("orders", 0)
     directory.create_partitions([("orders", UUID(int=2), 0)])

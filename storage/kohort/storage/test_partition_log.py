@@ -1,6 +1,7 @@
 """A log on real files: staged, written, read, rolled, truncated, closed and opened again."""
 
 import os
+from itertools import pairwise
 from pathlib import Path
 from uuid import UUID
 
@@ -27,13 +28,14 @@ def open_log(
     clean: bool = False,
     recovery_point: int = 0,
     log_start_offset: int = 0,
+    index: int = 0,
 ) -> PartitionLog:
     return PartitionLog.open(
         OsFileSystem(),
-        root / "orders-0",
+        root / f"orders-{index}",
         topic="orders",
         topic_id=TOPIC_ID,
-        index=0,
+        index=index,
         config=config,
         clean=clean,
         recovery_point=recovery_point,
@@ -214,6 +216,29 @@ def test_a_segment_rolls_when_its_records_span_more_than_segment_ms(tmp_path: Pa
     assert [int(path.stem) for path in sorted((tmp_path / "orders-0").glob("*.log"))] == [0, 2, 4]
 
 
+def test_segments_roll_earlier_each_by_a_jitter_of_its_own(tmp_path: Path) -> None:
+    """Logs that began together are not to roll together for ever."""
+    lengths: list[int] = []
+    for index in range(8):
+        log = open_log(tmp_path, LogConfig(segment_ms=100, segment_jitter_ms=50), index=index)
+        for timestamp in range(1000, 1300, 5):
+            stage(log, timestamp=timestamp)
+        log.write(True)
+        bases = [int(path.stem) for path in sorted(log.directory.glob("*.log"))]
+        lengths += [5 * (after - before) for before, after in pairwise(bases)]
+        log.close()
+    assert 50 < min(lengths) < max(lengths) <= 105
+    assert len(set(lengths)) > 3
+
+
+def test_a_jitter_is_at_most_the_time_itself(tmp_path: Path) -> None:
+    log = open_log(tmp_path, LogConfig(segment_ms=10, segment_jitter_ms=10_000))
+    for timestamp in (1000, 1000, 1011):
+        stage(log, timestamp=timestamp)
+    log.write(True)
+    assert [int(path.stem) for path in sorted(log.directory.glob("*.log"))] == [0, 2]
+
+
 def test_truncation_removes_batches_and_the_epochs_that_began_in_them(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     fill(log)
@@ -273,10 +298,16 @@ def test_deleted_records_take_whole_segments_with_them(tmp_path: Path) -> None:
     fill(log)
     count = log.segment_count
     held = log.read(0, 100_000, 120)
-    log.delete_records_before(100)
+    log.delete_records_before(100, now_ms=1_000)
     assert log.log_start_offset == 100
     assert log.segment_count < count
     assert offsets_of(held.read())[0] == 0, "who reads a removed segment goes on"
+    doomed = [path for path in log.directory.iterdir() if path.name.endswith(".deleted")]
+    log.remove_doomed_files(1_000 + log.config.file_delete_delay_ms - 1)
+    assert doomed
+    assert all(path.exists() for path in doomed), "their files stay for file.delete.delay.ms"
+    log.remove_doomed_files(1_000 + log.config.file_delete_delay_ms)
+    assert not any(path.exists() for path in doomed)
     log.close()
     log = open_log(tmp_path, clean=True, log_start_offset=100)
     assert (log.log_start_offset, log.log_end_offset) == (100, 120)

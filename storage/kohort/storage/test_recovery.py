@@ -261,7 +261,7 @@ def test_reads_equal_a_model_in_memory(
             stage(log, argument)
             end += argument
         elif kind == "delete":
-            log.delete_records_before(min(argument, end))
+            log.delete_records_before(min(argument, end), 0)
             start = max(start, min(argument, end))
         elif kind == "truncate" and argument >= start:
             log.truncate_to(argument)

@@ -32,7 +32,6 @@ TOPIC_WITHOUT_EFFECT = frozenset(
         "remote.log.copy.disable",
         "remote.log.delete.on.disable",
         "remote.storage.enable",
-        "segment.jitter.ms",
         "unclean.leader.election.enable",
     ]
 )

@@ -65,7 +65,7 @@ async def _move_start(broker: "Broker", topic: str, asked: DeleteRecordsPartitio
         raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
     if offset > partition.log.log_start_offset:
         try:
-            move = partial(partition.log.delete_records_before, offset)
+            move = partial(partition.log.delete_records_before, offset, broker.clock.now_ms())
             await broker.partitions.between_writes(partition, move)
         except StorageError as error:
             partition.failed(error)

@@ -121,7 +121,7 @@ def test_records_that_wait_for_their_sync_are_not_listed(world: World) -> None:
 
 
 def test_deleted_records_are_not_listed(world: World) -> None:
-    world.partition("t").log.delete_records_before(2)
+    world.partition("t").log.delete_records_before(2, 0)
     assert found(ask(world, EARLIEST)) == (2, -1, 3)
     assert found(ask(world, 0)) == (2, 200, 3)
 

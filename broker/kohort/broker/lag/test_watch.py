@@ -56,7 +56,7 @@ async def test_an_offset_before_the_logs_start_is_as_old_as_the_first_record(tmp
         await produce(broker, 1_000)
         await produce(broker, 2_000)
         partition = await broker.partitions.opened("air", 1)
-        partition.log.delete_records_before(1)
+        partition.log.delete_records_before(1, 0)
         assert record_timestamp_ms(partition.log, 0, 2) == 2_000
         assert record_timestamp_ms(partition.log, 2, 2) is None
 

@@ -9,6 +9,7 @@ def log_config_of(config: TopicConfig) -> LogConfig:
     return LogConfig(
         segment_bytes=config.internal_segment_bytes or config.segment_bytes,
         segment_ms=config.segment_ms,
+        segment_jitter_ms=config.segment_jitter_ms,
         index_interval_bytes=config.index_interval_bytes,
         segment_index_bytes=config.segment_index_bytes,
         retention_ms=config.retention_ms,
