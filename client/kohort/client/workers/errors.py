@@ -1,0 +1,21 @@
+"""What a pool of workers raises."""
+
+from kohort.client.errors import KohortError
+from kohort.client.values import ConsumerRecord
+
+
+class HandlerError(KohortError):
+    """A handler raised, and there is nobody to deal with it: the pool has stopped before `record`.
+
+    The handler's own error is the cause of this one.
+    """
+
+    def __init__(self, record: ConsumerRecord, error: BaseException) -> None:
+        self.record = record
+        place = f"{record.topic}-{record.partition} at {record.offset}"
+        super().__init__(f"the handler failed on the record of {place}: {error!r}")
+
+    @property
+    def retriable(self) -> bool:
+        """Never by itself: the same record comes again."""
+        return False

@@ -1,0 +1,203 @@
+"""A pool of tasks behind one asynchronous consumer, under trio and asyncio."""
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Unpack
+
+import anyio
+
+from kohort.client.config import ConsumerOptions, consumer_config
+from kohort.client.consumer import Consumer
+from kohort.client.errors import CommitFailedError, KohortError
+from kohort.client.listener import AsyncRebalanceListener, Partitions
+from kohort.client.retry import monotonic_ms
+from kohort.client.signal import Signal
+from kohort.client.values import ConsumerRecord
+from kohort.client.workers.backlog import Backlog, Order, Work
+from kohort.client.workers.errors import HandlerError
+from kohort.client.workers.settings import POLL_MS, POLL_PAUSED_MS, PoolSettings, pool_options
+
+logger = logging.getLogger(__name__)
+
+AsyncHandler = Callable[[ConsumerRecord], Awaitable[object]]
+AsyncErrorHandler = Callable[[ConsumerRecord, Exception], Awaitable[object]]
+
+
+class AsyncWorkerPool:
+    """Handles a group's records with several tasks; all else is as with `WorkerPool`.
+
+    Cancelling `run` cancels the handlers, and commits what was done before.
+    """
+
+    def __init__(
+        self,
+        *topics: str,
+        handler: AsyncHandler,
+        workers: int = 4,
+        order: Order = Order.KEY,
+        on_error: AsyncErrorHandler | None = None,
+        window_max: int = 1_000,
+        drain_timeout_ms: float = 30_000,
+        **options: Unpack[ConsumerOptions],
+    ) -> None:
+        self._settings = PoolSettings(workers, order, window_max, drain_timeout_ms)
+        self._topics = topics
+        self._options = pool_options(options)
+        self._commit_interval_ms = consumer_config(self._options).auto_commit_interval_ms
+        self._handler = handler
+        self._on_error = on_error
+        self._backlog = Backlog(order, window_max)
+        self._done = Signal()
+        self._running = 0
+        self._failure: HandlerError | None = None
+        self._stopping = False
+        self._handling: set[anyio.CancelScope] = set()
+
+    async def run(self) -> None:
+        """Handle records until `stop`, or until one fails; then drain, commit and leave the group. Once.
+
+        Raises: HandlerError, KohortError.
+        """
+        error: KohortError | None = None
+        async with anyio.create_task_group() as watch:
+            watch.start_soon(self._wait_for_cancellation)
+            with anyio.CancelScope(shield=True):  # The consumer needs its tasks until it has left.
+                try:
+                    await self._serve()
+                except KohortError as raised:  # By itself, not within a group of one exception.
+                    error = raised
+            watch.cancel_scope.cancel()
+        if error is not None:
+            raise error
+        if self._failure is not None:
+            raise self._failure from self._failure.__cause__
+
+    async def _serve(self) -> None:
+        async with anyio.create_task_group() as tasks:
+            self._tasks = tasks
+            async with Consumer(*self._topics, listener=_Listener(self), **self._options) as consumer:
+                self._consumer = consumer
+                await self._poll()
+                await self._hand_back(consumer.assignment())
+            self._cancel_handlers()  # Those that did not end in time.
+
+    async def _wait_for_cancellation(self) -> None:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            self.stop()
+            self._cancel_handlers()
+
+    def _cancel_handlers(self) -> None:
+        for scope in self._handling:
+            scope.cancel()
+
+    def stop(self) -> None:
+        """Let `run` come to its end."""
+        self._stopping = True
+
+    @property
+    def waiting(self) -> int:
+        """How many records were polled and can't be committed yet."""
+        return self._backlog.waiting
+
+    @property
+    def paused(self) -> bool:
+        """Whether partitions are not read on for the time being, for too many of their records wait."""
+        return self._backlog.is_holding_back
+
+    async def _poll(self) -> None:
+        commit_at_ms = monotonic_ms() + self._commit_interval_ms
+        while not self._stopping and self._failure is None:
+            waiting_ms = POLL_PAUSED_MS if self._backlog.is_holding_back else POLL_MS
+            self._backlog.add(await self._consumer.poll(timeout_ms=waiting_ms))
+            self._dispatch()
+            if full := self._backlog.to_pause():
+                self._consumer.pause(*full)
+            if roomy := self._backlog.to_resume():
+                self._consumer.resume(*roomy)
+            if monotonic_ms() >= commit_at_ms:
+                await self._commit(None)
+                commit_at_ms = monotonic_ms() + self._commit_interval_ms
+
+    def _dispatch(self) -> None:
+        """Start as many handlers as may run."""
+        while self._running < self._settings.workers and self._failure is None:
+            work = self._backlog.start()
+            if work is None:
+                return
+            self._running += 1
+            self._tasks.start_soon(self._work, work)
+
+    async def _work(self, work: Work) -> None:
+        failure: HandlerError | None = None
+        with anyio.CancelScope() as scope:
+            self._handling.add(scope)
+            failure = await self._handle(work.record)
+            self._failure = self._failure or failure
+        self._handling.discard(scope)
+        self._running -= 1
+        if scope.cancelled_caught or failure is not None:
+            self._backlog.give_up(work)
+        else:
+            self._backlog.finish(work)
+            self._dispatch()
+        self._done.set()
+
+    async def _handle(self, record: ConsumerRecord) -> HandlerError | None:
+        try:
+            try:
+                await self._handler(record)
+            except Exception as error:
+                if self._on_error is None:
+                    raise
+                await self._on_error(record, error)
+        except Exception as error:  # noqa: BLE001 - It is the user's code; `run` raises what it did.
+            failure = HandlerError(record, error)
+            failure.__cause__ = error
+            return failure
+        return None
+
+    async def _hand_back(self, partitions: Partitions) -> None:
+        """Let what runs in these partitions end, commit what was done, and forget the rest."""
+        self._backlog.drop_waiting(partitions)
+        with anyio.move_on_after(self._settings.drain_timeout_ms / 1000):
+            while self._unfinished(partitions):
+                await self._done.wait(None)
+        await self._commit(partitions)
+        self._backlog.forget(partitions)
+
+    def _unfinished(self, partitions: Partitions) -> int:
+        """Return how many records are to be waited for; a failure meanwhile leaves those that run."""
+        if self._failure is not None:
+            self._backlog.drop_waiting(partitions, all_of_them=True)
+        return self._backlog.unfinished(partitions)
+
+    def _lose(self, partitions: Partitions) -> None:
+        self._backlog.forget(partitions)
+
+    async def _commit(self, partitions: Partitions | None) -> None:
+        offsets = self._backlog.progress(partitions)
+        if not offsets:
+            return
+        try:
+            await self._consumer.commit(offsets)
+        except CommitFailedError as error:
+            logger.warning("the group has moved on, records will be handled again: %s", error)
+        except KohortError as error:
+            if not error.retriable:
+                raise
+            logger.warning("a commit failed, the next one will make up for it: %s", error)
+        else:
+            self._backlog.committed(offsets)
+
+
+class _Listener(AsyncRebalanceListener):
+    def __init__(self, pool: AsyncWorkerPool) -> None:
+        self._pool = pool
+
+    async def on_revoked(self, partitions: Partitions) -> None:
+        await self._pool._hand_back(partitions)
+
+    async def on_lost(self, partitions: Partitions) -> None:
+        self._pool._lose(partitions)

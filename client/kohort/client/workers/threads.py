@@ -1,0 +1,192 @@
+"""A pool of threads behind one blocking consumer."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Unpack
+
+from kohort.client.blocking.consumer import Consumer
+from kohort.client.config import ConsumerOptions, consumer_config
+from kohort.client.errors import CommitFailedError, KohortError
+from kohort.client.listener import Partitions, RebalanceListener
+from kohort.client.values import ConsumerRecord
+from kohort.client.workers.backlog import Backlog, Order, Work
+from kohort.client.workers.errors import HandlerError
+from kohort.client.workers.settings import POLL_MS, POLL_PAUSED_MS, PoolSettings, pool_options
+
+logger = logging.getLogger(__name__)
+
+Handler = Callable[[ConsumerRecord], object]
+ErrorHandler = Callable[[ConsumerRecord, Exception], object]
+
+
+class WorkerPool:
+    """Handles a group's records with several threads, at least once.
+
+    `order` says which records are handled one after the other. A record is committed when it and all
+    before it in its partition are done, every `auto_commit_interval_ms`. A partition of which
+    `window_max` records wait for a commit is not read on. Partitions that go to another member are
+    drained before: what runs there has `drain_timeout_ms` to end.
+
+    A handler that raises stops the pool, unless `on_error` takes the record over.
+    """
+
+    def __init__(
+        self,
+        *topics: str,
+        handler: Handler,
+        workers: int = 4,
+        order: Order = Order.KEY,
+        on_error: ErrorHandler | None = None,
+        window_max: int = 1_000,
+        drain_timeout_ms: float = 30_000,
+        **options: Unpack[ConsumerOptions],
+    ) -> None:
+        self._settings = PoolSettings(workers, order, window_max, drain_timeout_ms)
+        self._topics = topics
+        self._options = pool_options(options)
+        self._commit_interval_s = consumer_config(self._options).auto_commit_interval_ms / 1000
+        self._handler = handler
+        self._on_error = on_error
+        self._backlog = Backlog(order, window_max)
+        self._changed = threading.Condition()  # Guards the backlog, and tells of records that are done.
+        self._running = 0
+        self._failure: HandlerError | None = None
+        self._stopping = threading.Event()
+
+    def run(self) -> None:
+        """Handle records until `stop`, or until one fails; then drain, commit and leave the group. Once.
+
+        Raises: HandlerError, KohortError.
+        """
+        executor = ThreadPoolExecutor(self._settings.workers, "kohort-worker")
+        try:
+            with Consumer(*self._topics, listener=_Listener(self), **self._options) as consumer:
+                self._consumer, self._executor = consumer, executor
+                try:
+                    self._poll()
+                finally:
+                    self._hand_back(consumer.assignment())
+        finally:
+            executor.shutdown(wait=False, cancel_futures=True)
+        if self._failure is not None:
+            raise self._failure from self._failure.__cause__
+
+    def stop(self) -> None:
+        """Let `run` come to its end; from any thread, also from a signal handler."""
+        self._stopping.set()
+
+    @property
+    def waiting(self) -> int:
+        """How many records were polled and can't be committed yet."""
+        with self._changed:
+            return self._backlog.waiting
+
+    @property
+    def paused(self) -> bool:
+        """Whether partitions are not read on for the time being, for too many of their records wait."""
+        with self._changed:
+            return self._backlog.is_holding_back
+
+    def _poll(self) -> None:
+        commit_at_s = time.monotonic() + self._commit_interval_s
+        while not self._stopping.is_set() and self._failure is None:
+            waiting_ms = POLL_PAUSED_MS if self._backlog.is_holding_back else POLL_MS
+            records = self._consumer.poll(timeout_ms=waiting_ms)
+            with self._changed:
+                self._backlog.add(records)
+                self._dispatch()
+                full, roomy = self._backlog.to_pause(), self._backlog.to_resume()
+            if full:
+                self._consumer.pause(*full)
+            if roomy:
+                self._consumer.resume(*roomy)
+            if time.monotonic() >= commit_at_s:
+                self._commit(None)
+                commit_at_s = time.monotonic() + self._commit_interval_s
+
+    def _dispatch(self) -> None:
+        """Give the workers what they can take; the lock is held."""
+        while self._running < self._settings.workers and self._failure is None:
+            work = self._backlog.start()
+            if work is None:
+                return
+            self._running += 1
+            self._executor.submit(self._work, work)
+
+    def _work(self, work: Work) -> None:
+        failure = self._handle(work.record)
+        with self._changed:
+            self._running -= 1
+            if failure is None:
+                self._backlog.finish(work)
+                self._dispatch()
+            else:
+                self._backlog.give_up(work)
+                self._failure = self._failure or failure
+            self._changed.notify_all()
+
+    def _handle(self, record: ConsumerRecord) -> HandlerError | None:
+        try:
+            try:
+                self._handler(record)
+            except Exception as error:
+                if self._on_error is None:
+                    raise
+                self._on_error(record, error)
+        except BaseException as error:  # noqa: BLE001 - It is the user's code; `run` raises what it did.
+            failure = HandlerError(record, error)
+            failure.__cause__ = error
+            return failure
+        return None
+
+    def _hand_back(self, partitions: Partitions) -> None:
+        """Let what runs in these partitions end, commit what was done, and forget the rest."""
+        until_s = time.monotonic() + self._settings.drain_timeout_ms / 1000
+        with self._changed:
+            self._backlog.drop_waiting(partitions)
+            while self._unfinished(partitions) and (left_s := until_s - time.monotonic()) > 0:
+                self._changed.wait(left_s)
+        self._commit(partitions)
+        with self._changed:
+            self._backlog.forget(partitions)
+
+    def _unfinished(self, partitions: Partitions) -> int:
+        """Return how many records are to be waited for; a failure meanwhile leaves those that run."""
+        if self._failure is not None:
+            self._backlog.drop_waiting(partitions, all_of_them=True)
+        return self._backlog.unfinished(partitions)
+
+    def _lose(self, partitions: Partitions) -> None:
+        with self._changed:
+            self._backlog.forget(partitions)
+
+    def _commit(self, partitions: Partitions | None) -> None:
+        with self._changed:
+            offsets = self._backlog.progress(partitions)
+        if not offsets:
+            return
+        try:
+            self._consumer.commit(offsets)
+        except CommitFailedError as error:
+            logger.warning("the group has moved on, records will be handled again: %s", error)
+        except KohortError as error:
+            if not error.retriable:
+                raise
+            logger.warning("a commit failed, the next one will make up for it: %s", error)
+        else:
+            with self._changed:
+                self._backlog.committed(offsets)
+
+
+class _Listener(RebalanceListener):
+    def __init__(self, pool: WorkerPool) -> None:
+        self._pool = pool
+
+    def on_revoked(self, partitions: Partitions) -> None:
+        self._pool._hand_back(partitions)
+
+    def on_lost(self, partitions: Partitions) -> None:
+        self._pool._lose(partitions)
