@@ -36,6 +36,7 @@ class ApacheKafka:
         self._folder = folder
         self._settings = settings
         self._process: subprocess.Popen[bytes] | None = None
+        self._command: list[str] = []
         self.address = ("127.0.0.1", 0)
 
     def start(self) -> None:
@@ -50,9 +51,13 @@ class ApacheKafka:
         storage = ["kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(properties)]
         with (self._folder / "kafka.log").open("wb") as log:
             subprocess.run([java, *JAVA, "-cp", classpath, *storage], stdout=log, stderr=log, check=True)
-            self._process = subprocess.Popen(
-                [java, *JAVA, "-cp", classpath, "kafka.Kafka", str(properties)], stdout=log, stderr=log
-            )
+        self._command = [java, *JAVA, "-cp", classpath, "kafka.Kafka", str(properties)]
+        self.restart()
+
+    def restart(self) -> None:
+        """Start it again after `stop`, on its ports and with its data; return when it takes connections."""
+        with (self._folder / "kafka.log").open("ab") as log:
+            self._process = subprocess.Popen(self._command, stdout=log, stderr=log)
         wait_until(self._listens, "Apache Kafka listens", START_TIMEOUT_S)
 
     def stop(self) -> None:
