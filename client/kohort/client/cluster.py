@@ -1,5 +1,6 @@
 """The cluster as a client sees it: connections to its brokers, its topics, who leads and coordinates."""
 
+import logging
 import random
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack
@@ -32,6 +33,8 @@ from kohort.protocol.messages import (
 )
 from kohort.protocol.schema import ZERO_UUID, Message
 
+logger = logging.getLogger(__name__)
+
 Answer = TypeVar("Answer", bound=Message)
 Result = TypeVar("Result")
 
@@ -40,6 +43,8 @@ MAIN, FETCH, GROUP = "main", "fetch", "group"
 fetch, a join) has a connection of its own and delays nothing else."""
 
 IDLE_CHECK_MS = 5_000
+REBOOTSTRAP = "rebootstrap"
+NEVER_MS = -(1 << 62)
 
 
 class Cluster:
@@ -56,6 +61,8 @@ class Cluster:
         self._backoffs: dict[tuple[str, int], tuple[Backoff, float]] = {}
         self._coordinators: dict[str, Node] = {}
         self._refreshing = anyio.Lock()
+        self._renewed_ms = monotonic_ms()  # When the metadata was answered last.
+        self._told_by = ""  # The broker that answered it.
         self._tasks: TaskGroup | None = None
         self._stack = AsyncExitStack()
 
@@ -167,9 +174,33 @@ class Cluster:
             if self.metadata.covers(wanted, since_ms=began_ms):
                 return  # Another task asked the same while this one waited for its turn.
             asked_ms = monotonic_ms()
-            response = await self.request_any(_metadata_request(wanted, create), MetadataResponse)
-            check(response.error_code)
+            try:
+                connection = await self.any_connection()
+                response = await connection.request(
+                    _metadata_request(wanted, create), MetadataResponse, timeout_ms=self._timeout_ms(None)
+                )
+                if response.error_code == ErrorCode.REBOOTSTRAP_REQUIRED:
+                    self._renewed_ms = NEVER_MS
+                    raise NetworkError(f"{connection.address} wants this client to begin again")
+                check(response.error_code)
+            except KohortError as error:
+                self._metadata_failed(error)
+                raise
+            self._told_by = connection.address
+            self._renewed_ms = monotonic_ms()
             self.metadata.update(response, wanted, asked_ms)
+
+    def _metadata_failed(self, error: KohortError) -> None:
+        """Begin again at bootstrap_servers if a broker wants that, or none answered for long (KIP-1102)."""
+        if self.config.metadata_recovery_strategy != REBOOTSTRAP:
+            return
+        silent_ms = monotonic_ms() - self._renewed_ms
+        if silent_ms >= self.config.metadata_recovery_rebootstrap_trigger_ms:
+            logger.debug("beginning again at bootstrap_servers: %s", error)
+            self._renewed_ms = monotonic_ms()
+            self.metadata.nodes = {}
+            for each in self._connections.values():
+                each.close(NetworkError("the client begins again at bootstrap_servers"))
 
     async def topic(
         self, name: str, *, create: bool = False, deadline: Deadline | None = None
@@ -228,13 +259,7 @@ class Cluster:
         node = self.metadata.nodes.get(node_id)
         if node is None:
             raise NetworkError(f"broker {node_id} is not in the metadata")
-        try:
-            return await self._connect(node.host, node.port, channel)
-        except NetworkError as error:
-            raise NetworkError(
-                f"{error}. Broker {node_id} advertises that address; if it can't be reached from here,"
-                " change what the broker advertises"
-            ) from error
+        return await self.connection_to(node, channel)
 
     def open_connection(self, node_id: int, channel: str = MAIN) -> Connection | None:
         """Return the connection to a broker that is open already, if there is one."""
@@ -244,17 +269,32 @@ class Cluster:
 
     async def connection_to(self, node: Node, channel: str = MAIN) -> Connection:
         """Return a connection to a broker that was told of, such as a coordinator. Raises: NetworkError."""
-        return await self._connect(node.host, node.port, channel)
+        try:
+            return await self._connect(node.host, node.port, channel)
+        except (NetworkError, RequestTimeoutError) as error:
+            raise type(error)(f"{error}. {self._who_said(node)}") from error
+
+    def _who_said(self, node: Node) -> str:
+        """Return where an address comes from: most often it is one that only the broker itself can use."""
+        if (node.host, node.port) in self.config.bootstrap_addresses:
+            return f"It is broker {node.node_id}, and one of bootstrap_servers: does it run?"
+        told_by = f", as {self._told_by} said" if self._told_by else ""
+        return (
+            f"Broker {node.node_id} advertises that address{told_by}; if the broker runs, let its"
+            " advertised.listeners name one that can be reached from here"
+        )
 
     async def any_connection(self) -> Connection:
-        """Return a connection to whichever broker can be reached. Raises: NetworkError, retriable."""
-        for (_, _, channel), each in self._connections.items():
-            if channel == MAIN and each.is_open:
-                return each
-        known = [(node.host, node.port) for node in self.metadata.nodes.values()]
-        random.shuffle(known)
+        """Return a connection to a broker that has little to do. Raises: NetworkError, retriable."""
+        connections = [each for key, each in self._connections.items() if key[2] == MAIN and each.is_open]
+        if connections:
+            return min(connections, key=lambda each: each.pending_count)
+        addresses = [(node.host, node.port) for node in self.metadata.nodes.values()]
+        random.shuffle(addresses)
+        if not addresses or self.config.metadata_recovery_strategy == REBOOTSTRAP:  # KIP-899
+            addresses += self.config.bootstrap_addresses
         errors = []
-        for host, port in dict.fromkeys((*known, *self.config.bootstrap_addresses)):
+        for host, port in dict.fromkeys(addresses):
             try:
                 return await self._connect(host, port, MAIN)
             except (NetworkError, RequestTimeoutError) as error:
@@ -281,7 +321,7 @@ class Cluster:
                 host,
                 port,
                 client_id=self.config.client_id,
-                timeout_ms=self.config.request_timeout_ms,
+                timeout_ms=self.config.socket_connection_setup_timeout_ms,
                 receive_buffer_bytes=self.config.receive_buffer_bytes,
                 send_buffer_bytes=self.config.send_buffer_bytes,
             )

@@ -27,6 +27,7 @@ SOFTWARE_VERSION = "0.1.0"
 FIRST_API_VERSIONS = 4  # Every broker since Kafka 4.0 knows it; an older one says so, and what it knows.
 MAX_FRAME_BYTES = 512 << 20
 RECEIVE_BYTES = 256 << 10
+_TLS_ALERT = b"\x15\x03"  # The first bytes of what a TLS server says to who begins without a handshake.
 
 Answer = TypeVar("Answer", bound=Message)
 
@@ -79,6 +80,7 @@ class Connection:
         self._pending: dict[int, _Pending] = {}
         self._due: deque[_Due] = deque()
         self._due_added = Signal()
+        self._answers = 0
         self._outgoing: list[bytes] = []
         self._writable = anyio.Event()
         self._versions: Mapping[int, tuple[int, int]] = {}
@@ -89,6 +91,11 @@ class Connection:
     def is_open(self) -> bool:
         """Whether requests can be sent."""
         return self._failure is None
+
+    @property
+    def pending_count(self) -> int:
+        """How many answers are awaited."""
+        return len(self._pending)
 
     @property
     def is_idle(self) -> bool:
@@ -133,7 +140,7 @@ class Connection:
                     tasks.start_soon(self._read)
                     tasks.start_soon(self._watch)
             except* (OSError, anyio.ClosedResourceError, anyio.BrokenResourceError, anyio.EndOfStream):
-                self._fail(NetworkError(f"{self.address} closed the connection"))
+                self._fail(NetworkError(f"{self.address} closed the connection{self._hint()}"))
             except* WireError as group:
                 self._fail(
                     NetworkError(f"{self.address} does not speak Kafka's protocol: {group.exceptions[0]}")
@@ -282,11 +289,23 @@ class Connection:
             self._outgoing.clear()
             await self._stream.send(data)
 
+    def _hint(self) -> str:
+        """Return what a broker may want that hangs up before it has answered anything of substance."""
+        if self._answers == 0:
+            return "; if its listener expects TLS: this client speaks PLAINTEXT alone"
+        if self._answers == 1 and self._pending:  # It told its versions, and then heard a request.
+            return "; if its listener expects SASL: this client cannot authenticate"
+        return ""
+
     async def _read(self) -> None:
         reader = FrameReader(MAX_FRAME_BYTES)
+        data = await self._stream.receive(RECEIVE_BYTES)
+        if data[:2] == _TLS_ALERT:
+            raise WireError("it speaks TLS, and this client PLAINTEXT alone")
         while True:
-            for frame in reader.receive(await self._stream.receive(RECEIVE_BYTES)):
+            for frame in reader.receive(data):
                 self._receive(frame)
+            data = await self._stream.receive(RECEIVE_BYTES)
 
     def _receive(self, frame: Frame) -> None:
         if len(frame) < 4:
@@ -296,6 +315,7 @@ class Connection:
         if found is None:
             raise WireError(f"a response to request {correlation_id}, which nobody sent")
         self.last_used_ms = monotonic_ms()
+        self._answers += 1
         found.finish(frame[_tags_end(frame) :] if found.has_tagged_header else frame[4:])
 
     def _fail(self, error: KohortError) -> None:
