@@ -6,7 +6,7 @@ lane one record is handled at a time.
 """
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from math import inf
@@ -17,7 +17,7 @@ from kohort.client.values import ConsumerRecord, OffsetAndMetadata, TopicPartiti
 class Order(Enum):
     """Which records are handled one after the other."""
 
-    KEY = "key"  # Those of one partition with the same key; records without a key in any order.
+    KEY = "key"  # Those of one partition with the same key, in its deserialized form; without one, none.
     PARTITION = "partition"
     NONE = "none"
 
@@ -26,7 +26,7 @@ class Order(Enum):
 class Lane:
     """Records that wait for the one before them."""
 
-    key: bytes | int | None
+    key: Hashable
     waiting: deque[ConsumerRecord] = field(default_factory=deque)
 
 
@@ -37,7 +37,7 @@ class Track:
     partition: TopicPartition
     window: deque[int] = field(default_factory=deque)
     done: set[int] = field(default_factory=set)  # Those of the window that are done.
-    lanes: dict[bytes | int | None, Lane] = field(default_factory=dict)
+    lanes: dict[Hashable, Lane] = field(default_factory=dict)
     position: int | None = None  # What may be committed.
     committed: int | None = None
     running: int = 0
@@ -86,12 +86,12 @@ class Backlog:
                 self._ready.append((track, lane))
             lane.waiting.append(record)
 
-    def _lane_key(self, record: ConsumerRecord) -> bytes | int | None:
+    def _lane_key(self, record: ConsumerRecord) -> Hashable:
         if self._order is Order.PARTITION:
             return None
         if self._order is Order.KEY and record.key is not None:
             return record.key
-        return record.offset
+        return object()  # A lane of its own.
 
     def start(self) -> Work | None:
         """Return a record to be handled now, or None if all that wait have another before them."""
