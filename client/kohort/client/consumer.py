@@ -6,6 +6,7 @@ from types import TracebackType
 from typing import Self, Unpack
 
 import anyio
+from anyio.lowlevel import checkpoint
 
 from kohort.client.any_thread import from_any_thread
 from kohort.client.commits import CommitCallback, CommitOutcome, Offsets
@@ -123,6 +124,7 @@ class Consumer:
         """
         deadline = None if timeout_ms is None else Deadline(timeout_ms)
         most = max_records or self._session.config.max_poll_records
+        await checkpoint()  # The background has its turn, even if there are always records.
         while True:
             found = await self._advance(deadline, most)
             if isinstance(found, list):
@@ -141,13 +143,13 @@ class Consumer:
     async def __anext__(self) -> ConsumerRecord:
         session = self._session
         while True:
-            if not session.needs_attention and not self._is_closed:
-                record = session.fetcher.next_record()
-                if record is not None:
-                    session.record_taken(record)
-                    return record
-                if session.fetcher.is_hungry:
+            if not self._is_closed:
+                record = session.next_ready()
+                if session.fetcher.buffer.is_hungry:
                     session.fetcher.wake()
+                    await checkpoint()  # The next fetch goes out while the user reads on.
+                if record is not None:
+                    return record
             found = await self._advance(None, 0)
             if not isinstance(found, list):
                 await self._attend_to(found)

@@ -156,15 +156,42 @@ class ConsumerSession:
 
     # Polling
 
-    @property
-    def needs_attention(self) -> bool:
-        """Whether there is more to do than to take the next record; cheap, and from any thread."""
+    def take_ready(self, most: int) -> list[ConsumerRecord]:
+        """Return up to `most` records that are there; none also if there is something else to do first.
+
+        From any thread, and without a turn of the loop: look at `fetcher.is_hungry`. Raises: KohortError.
+        """
+        now_ms = monotonic_ms()
+        if self._needs_attention(now_ms):
+            return []
+        records = self.fetcher.buffer.take(most)
+        if records:
+            self._taken(now_ms, records)
+        return records
+
+    def next_ready(self) -> ConsumerRecord | None:
+        """Return the next record in the same way: every step of a loop counts as a poll."""
+        now_ms = monotonic_ms()
+        if self._needs_attention(now_ms):
+            return None
+        record = self.fetcher.buffer.next_record()
+        if record is not None:
+            self._taken(now_ms, record)
+        return record
+
+    def _needs_attention(self, now_ms: int) -> bool:
         if self.fetcher.error is not None or self._woken or self.commits.outcomes:
             return True
         membership = self.membership
         if membership is not None and (membership.has_handover or membership.error is not None):
             return True
-        return self.config.enable_auto_commit and monotonic_ms() >= self.commits.next_auto_ms
+        return self.config.enable_auto_commit and now_ms >= self.commits.next_auto_ms
+
+    def _taken(self, now_ms: int, records: list[ConsumerRecord] | ConsumerRecord) -> None:
+        """The user got records, and works on them."""
+        if self.membership is not None:
+            self.membership.poll_ends(now_ms)
+        self.diary.poll_ended(now_ms, records)
 
     def wakeup(self) -> None:
         """End the poll that goes on, or the next one, with a WakeupError; from any thread.
@@ -176,13 +203,6 @@ class ConsumerSession:
     def notice(self) -> None:
         """Let a poll that waits look around."""
         self._news.set()
-
-    def record_taken(self, record: ConsumerRecord) -> None:
-        """The user got a record, and works on it: every step of a loop counts as a poll."""
-        now_ms = monotonic_ms()
-        if self.membership is not None:
-            self.membership.poll_ends(now_ms)
-        self.diary.poll_ended(now_ms, record)
 
     async def advance(self, deadline: Deadline | None, most: int) -> list[ConsumerRecord] | Due:
         """Return what is due, or up to `most` records, or none when the time is over.

@@ -83,13 +83,6 @@ class Fetcher:
         """Whether something is there that may hold a record for the user."""
         return self.buffer.has_records
 
-    def next_record(self) -> ConsumerRecord | None:
-        """Return the next record and count it as consumed, or None when nothing is there yet.
-
-        Raises: KohortError for what can't be read. It may run in another thread: see `is_hungry`.
-        """
-        return self.buffer.next_record()
-
     def take(self, most: int) -> list[ConsumerRecord]:
         """Return up to `most` records that are there already, and fetch more in their place."""
         try:

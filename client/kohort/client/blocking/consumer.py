@@ -127,11 +127,23 @@ class Consumer:
         """
         deadline = None if timeout_ms is None else Deadline(timeout_ms)
         most = max_records or self._session.config.max_poll_records
-        while True:
+        records = self._take_ready(most)
+        while not records:
             found = self._loop.call(self._session.advance, deadline, most)
             if isinstance(found, list):
                 return found
             self._attend_to(found)
+        return records
+
+    def _take_ready(self, most: int) -> list[ConsumerRecord]:
+        """Return what is there without a word to the loop, which hears only that there is room again."""
+        if not self._loop.is_running:
+            return []
+        try:
+            return self._session.take_ready(most)
+        finally:
+            if self._session.fetcher.is_hungry:
+                self._loop.call_soon(self._session.fetcher.wake)
 
     def wakeup(self) -> None:
         """End the poll that another thread is in, or its next one, with a WakeupError; from any thread."""
@@ -144,12 +156,11 @@ class Consumer:
     def __next__(self) -> ConsumerRecord:
         session = self._session
         while True:
-            if not session.needs_attention and self._loop.is_running:
-                record = session.fetcher.next_record()
-                if session.fetcher.is_hungry:
+            if self._loop.is_running:
+                record = session.next_ready()
+                if session.fetcher.buffer.is_hungry:
                     self._loop.call_soon(session.fetcher.wake)
                 if record is not None:
-                    session.record_taken(record)
                     return record
             found = self._loop.call(session.advance, None, 0)
             if not isinstance(found, list):
