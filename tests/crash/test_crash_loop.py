@@ -7,13 +7,21 @@ from __future__ import annotations
 
 import os
 import random
+import statistics
 import threading
 import time
 from collections import defaultdict
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # Its home says otherwise.
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # Their home says otherwise.
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+)
 
 from kohort.storage import OsFileSystem
 from kohort.storage.verify import verify_data
@@ -31,7 +39,15 @@ LIFE_S = (0.0, 1.0)
 DIES_WHILE_STARTING = 0.2
 START_S = 0.5
 DEADLINE_S = 30.0
-SETTINGS = ("group.initial.rebalance.delay.ms=0", "offsets.topic.num.partitions=3")
+SETTINGS = (
+    "group.initial.rebalance.delay.ms=0",
+    "offsets.topic.num.partitions=3",
+    "log.cleaner.backoff.ms=100",
+    "log.cleaner.min.cleanable.ratio=0.01",
+    "log.segment.delete.delay.ms=500",
+)
+# Commits fill a segment in a second or so: the cleaner is at work whenever the broker dies.
+OFFSETS_CONFIG = {"internal.segment.bytes": "30000"}
 # A megabyte is the least that Kafka allows: segments roll every few seconds.
 TOPIC_CONFIG = {"segment.bytes": str(1024 * 1024)}
 QUICK_TO_RETURN = {"reconnect.backoff.ms": 10, "reconnect.backoff.max.ms": 100, "log_level": 0}
@@ -153,25 +169,44 @@ def read_everything(bootstrap: str) -> dict[int, list[tuple[int, int]]]:
     return found
 
 
-def kill_at_a_random_moment(broker: BrokerProcess, dice: random.Random) -> None:
+@dataclass(slots=True)
+class Moments:
+    """When the broker was killed: so long after it was ready, or so long after it was begun to be started."""
+
+    lives_s: list[float] = field(default_factory=list)
+    starts_s: list[float] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        return f"{_spread('while it served', self.lives_s)}; {_spread('while it started', self.starts_s)}"
+
+
+def _spread(when: str, moments_s: list[float]) -> str:
+    if not moments_s:
+        return f"never {when}"
+    least, middle, most = min(moments_s), statistics.median(moments_s), max(moments_s)
+    return f"{len(moments_s)} times {when} ({least:.3f} / {middle:.3f} / {most:.3f} s after its begin)"
+
+
+def kill_at_a_random_moment(broker: BrokerProcess, dice: random.Random, moments: Moments) -> None:
     """Let the broker live for a while, then kill it; sometimes kill the next one while it starts, too."""
-    time.sleep(dice.uniform(*LIFE_S))
+    moments.lives_s.append(dice.uniform(*LIFE_S))
+    time.sleep(moments.lives_s[-1])
     broker.kill()
     while dice.random() < DIES_WHILE_STARTING:
-        broker.start_and_kill(dice.uniform(0, START_S))
+        moments.starts_s.append(dice.uniform(0, START_S))
+        broker.start_and_kill(moments.starts_s[-1])
 
 
 def test_nothing_acknowledged_is_lost_and_nothing_is_doubled(tmp_path: Path) -> None:
     print(f"SEED={SEED} ROUNDS={ROUNDS}")  # noqa: T201  # Shown with a failure.
-    dice = random.Random(SEED)
+    dice, moments = random.Random(SEED), Moments()
     broker = BrokerProcess(tmp_path, *SETTINGS)
     broker.start()
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-    admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1, config=TOPIC_CONFIG)])[TOPIC].result(DEADLINE_S)
+    prepare(broker.bootstrap)
     producer, committer = SteadyProducer(broker.bootstrap), SteadyCommitter(broker.bootstrap)
     try:
         for round_number in range(ROUNDS):
-            kill_at_a_random_moment(broker, dice)
+            kill_at_a_random_moment(broker, dice, moments)
             broker.start()
             before = committer.acknowledged
             found = committed_offset(broker.bootstrap)
@@ -186,9 +221,24 @@ def test_nothing_acknowledged_is_lost_and_nothing_is_doubled(tmp_path: Path) -> 
     finally:
         broker.kill()
     assert verify_data(OsFileSystem(), broker.data).problems == []
+    cleanings = sum("a log was compacted" in line for line in broker.log_lines())
     print(  # noqa: T201
-        f"{ROUNDS} rounds: {producer.count():,} records and {committer.acknowledged:,} commits acknowledged"
+        f"{ROUNDS} rounds: {producer.count():,} records and {committer.acknowledged:,} commits acknowledged, "
+        f"{cleanings} rounds of the cleaner\nkilled {moments}"
     )
+
+
+def prepare(bootstrap: str) -> None:
+    """Make the topic, and let the segments of commits be small."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1, config=TOPIC_CONFIG)])[TOPIC].result(DEADLINE_S)
+    committed_offset(bootstrap)  # Which makes the topic of commits.
+    entries = [
+        ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+        for name, value in OFFSETS_CONFIG.items()
+    ]
+    resource = ConfigResource("topic", "__consumer_offsets", incremental_configs=entries)
+    admin.incremental_alter_configs([resource])[resource].result(DEADLINE_S)
 
 
 def check(broker: BrokerProcess, producer: SteadyProducer, committer: SteadyCommitter) -> None:

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from kohort.protocol.records import batch_crc, build_batch, read_header
+from kohort.protocol.records import batch_crc, build_batch, empty_batch, iterate_batches, read_header
 from kohort.storage import DataDirectory, LogConfig, OsFileSystem, StorageError
 from kohort.storage.verify import VerifyOptions, log_bytes, verify_data
 
@@ -108,6 +108,16 @@ def test_gaps_are_what_compaction_leaves(folder: Path) -> None:
     assert not any("is missing" in each.text for each in report.problems)
     (folder.parent / "cleaner-offset-checkpoint").write_text("0\n1\norders 0 4\n")
     assert not any("is missing" in text for text in problems(folder))
+
+
+def test_a_segment_of_which_compaction_left_one_empty_batch_is_sound(folder: Path) -> None:
+    first = folder / f"{FIRST}.log"
+    last = list(iterate_batches(first.read_bytes()))[-1]
+    first.write_bytes(empty_batch(read_header(last)))
+    for suffix in (".index", ".timeindex"):
+        first.with_suffix(suffix).write_bytes(b"")
+    (folder.parent / "cleaner-offset-checkpoint").write_text("0\n1\norders 0 4\n")
+    assert problems(folder) == []
 
 
 def test_records_are_looked_into_when_asked_for(folder: Path) -> None:

@@ -314,7 +314,9 @@ class _SegmentCheck:
 
     def _see_timestamp(self, header: BatchHeader) -> None:
         """Check the entries up to this batch: nothing before is newer, and the timestamp is there."""
-        before, self._newest = self._newest, max(self._newest, header.max_timestamp)
+        before = self._newest
+        if header.record_count:  # What compaction has emptied is not looked for by its time.
+            self._newest = max(before, header.max_timestamp)
         while self._time_place < len(self._times) and self._times[self._time_place][1] <= header.last_offset:
             timestamp, offset = self._times[self._time_place]
             self._time_place += 1
