@@ -6,31 +6,37 @@ The rules are stated here once more, from the protocol and not from the core's c
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 
-from kohort.broker.group import GroupState, coordinator_partition
+from kohort.broker.group import Decision, GroupState, coordinator_partition
+from kohort.broker.group.commands import Command
 from kohort.broker.group.group import Group
 from kohort.broker.group.reports import assigned_partitions
 from kohort.broker.runtime.shard import Shard
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages import (
+    DeleteGroupsResponse,
     HeartbeatRequest,
     HeartbeatResponse,
     JoinGroupResponse,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
     OffsetCommitRequest,
     OffsetCommitResponse,
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
     OffsetFetchRequest,
     OffsetFetchResponse,
     SyncGroupRequest,
     SyncGroupResponse,
 )
+from kohort.protocol.offsets_topic import OffsetCommitKey
 from kohort.protocol.schema import Message
 from tests.simulation.network import Sent
+from tests.simulation.removals import Key, Removals
 
 NOBODY = -1
+ABSENT = ""  # Stands for the token where there is no offset: no commit has it.
 LIVES = (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS)
 OUT = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID)
-
-Key = tuple[str, str, int]
-"""A group, a topic, a partition."""
 
 GroupOf = Callable[[str], Group | None]
 
@@ -58,10 +64,11 @@ class Kept:
 class Books:
     """What every request asked for, and what it was told."""
 
-    def __init__(self, shards: int, note: Callable[[str], None]) -> None:
+    def __init__(self, shards: int, note: Callable[[str], None], now_ms: Callable[[], int]) -> None:
         self.checked: Counter[str] = Counter()
         self._shards = shards
         self._note = note
+        self._removals = Removals(now_ms)
         self._order = 0
         self._kept: dict[Key, Kept] = {}
         self._floors: dict[Sent, dict[Key, int]] = {}
@@ -81,6 +88,9 @@ class Books:
             SyncGroupResponse: self._synced_answer,
             OffsetCommitResponse: self._committed,
             OffsetFetchResponse: self._fetched,
+            LeaveGroupResponse: self._left,
+            DeleteGroupsResponse: self._groups_deleted,
+            OffsetDeleteResponse: self._offsets_deleted,
         }
 
     def expect(self, rule: str, holds: bool, detail: Callable[[], str]) -> None:
@@ -142,6 +152,8 @@ class Books:
         code = message.error_code
         alive = code in LIVES
         self.expect("only members of this generation live", sent.allowed or not alive, lambda: f"{asked}")
+        if alive:
+            self._removals.alive(asked.group_id)
         self._note_gone(asked.group_id, asked.member_id, code)
 
     def _joined(self, sent: Sent, message: JoinGroupResponse) -> None:
@@ -160,6 +172,7 @@ class Books:
         if message.error_code != ErrorCode.NONE:
             return
         group_id, generation_id = asked.group_id, asked.generation_id
+        self._removals.alive(group_id)
         owner = asked.group_instance_id or asked.member_id
         part = self._parts.setdefault((group_id, generation_id, owner), message.assignment)
         rule = "a generation's assignment never changes"
@@ -189,6 +202,7 @@ class Books:
                 continue
             self.expect("a fenced member commits nothing", sent.allowed, lambda: f"{asked}")
             kept = self._kept[key]
+            self._removals.committed(key, sent.arrived_ms)
             if sent.order > kept.promised:
                 rule = "a group's offsets never go back"
                 self.expect(rule, offset >= kept.offset, lambda kept=kept: f"{kept.offset} before {asked}")  # type: ignore[misc]  # a bound default
@@ -207,6 +221,69 @@ class Books:
                         if order > self._kept[key].promised:  # Whoever was shown it counts on it.
                             self._kept[key].promise(order)
                             self._kept[key].offset = each.committed_offset
+
+    # -- taken away -----------------------------------------------------------------------------------------
+
+    def decided(self, shard: Shard, command: Command | None, decision: Decision) -> None:
+        """The core has decided: what it takes away has a reason, and is a write like any other."""
+        for record in decision.records:
+            key = record.key
+            if record.value is not None:
+                continue
+            group = shard.core.groups[key.group]
+            if isinstance(key, OffsetCommitKey):
+                rule = "offsets go only for a reason"
+                may_go = self._removals.may_go(command, key, group)
+                self.expect(rule, may_go, lambda key=key: f"{key} by {command}")  # type: ignore[misc]  # a bound default
+                self._note_removal((key.group, key.topic, key.partition))
+            else:
+                rule = "a group with members is not deleted"
+                self.expect(rule, not group.members, lambda key=key: f"{key} by {command}")  # type: ignore[misc]  # a bound default
+                self._forget_generations(key.group)
+
+    def _note_removal(self, key: Key) -> None:
+        self._order += 1
+        if key in self._kept:
+            self._kept[key].orders[ABSENT] = self._order
+
+    def _forget_generations(self, group_id: str) -> None:
+        """A group that comes back counts its generations anew."""
+        self._synced.pop(group_id, None)
+        self._owners = {each: owners for each, owners in self._owners.items() if each[0] != group_id}
+        self._parts = {each: part for each, part in self._parts.items() if each[0] != group_id}
+
+    def _left(self, sent: Sent, message: LeaveGroupResponse) -> None:
+        asked = sent.message
+        assert isinstance(asked, LeaveGroupRequest)
+        for each in message.members:
+            if each.error_code == ErrorCode.NONE:
+                self._gone.add((asked.group_id, each.member_id))
+
+    def _groups_deleted(self, sent: Sent, message: DeleteGroupsResponse) -> None:
+        deleted = {each.group_id for each in message.results if each.error_code == ErrorCode.NONE}
+        for key in self._kept:
+            if key[0] in deleted:
+                self._removed(sent, key)
+
+    def _offsets_deleted(self, sent: Sent, message: OffsetDeleteResponse) -> None:
+        asked = sent.message
+        assert isinstance(asked, OffsetDeleteRequest)
+        for topic in message.topics:
+            for each in topic.partitions:
+                if not message.error_code and each.error_code == ErrorCode.NONE:
+                    self._removed(sent, (asked.group_id, topic.name, each.partition_index))
+
+    def _removed(self, sent: Sent, key: Key) -> None:
+        """Somebody is told that an offset is gone: from now on it must not be found."""
+        kept = self._kept.get(key)
+        if kept is None:
+            return
+        order = kept.orders.get(ABSENT, NOBODY)
+        holds = order >= kept.promised or kept.promised > sent.order
+        self.expect("what is deleted is gone", holds, lambda: f"{key} after {sent.message}")
+        if order > kept.promised:
+            kept.promise(order)
+            kept.offset = -1
 
     # -- after a load ---------------------------------------------------------------------------------------
 

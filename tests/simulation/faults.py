@@ -5,6 +5,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Protocol
 
+from tests.simulation.administrator import Administrator
 from tests.simulation.disk import VirtualDisk
 from tests.simulation.member import Member
 from tests.simulation.schedule import Schedule
@@ -27,6 +28,7 @@ class Stage(Protocol):
     random: Random
     disk: VirtualDisk
     members: list[Member]
+    administrator: Administrator
     server: Server | None
 
     def begin_member(self, plan_of: Member | None = None, instance: str | None = None) -> Member:
@@ -81,6 +83,10 @@ class Faults:
             ("network loses connections", 8, self._lose),
             ("network partition", 3, self._partition),
             ("topic grows", 1, self._grow),
+            ("admin deletes a group", 3, self._stage.administrator.delete_group),
+            ("admin deletes offsets", 3, self._stage.administrator.delete_offsets),
+            ("admin removes members", 2, self._stage.administrator.remove_members),
+            ("admin removes all members and the group", 1, self._stage.administrator.empty_and_delete),
             ("broker is killed", 2, self._kill_broker),
             ("broker is killed inside a flush", 2, self._kill_inside_flush),
             ("power fails", 2, self._cut_power),

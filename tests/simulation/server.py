@@ -17,7 +17,8 @@ from uuid import UUID
 
 from kohort.broker.broker import group_config
 from kohort.broker.config import BrokerConfig
-from kohort.broker.group import Event, coordinator_partition
+from kohort.broker.group import Decision, Event, coordinator_partition
+from kohort.broker.group.commands import Command
 from kohort.broker.group.group import Group
 from kohort.broker.handlers import (
     delete_groups,
@@ -25,6 +26,7 @@ from kohort.broker.handlers import (
     join_group,
     leave_group,
     offset_commit,
+    offset_delete,
     offset_fetch,
     sync_group,
 )
@@ -49,6 +51,7 @@ from kohort.protocol.messages import (
     JoinGroupRequest,
     LeaveGroupRequest,
     OffsetCommitRequest,
+    OffsetDeleteRequest,
     OffsetFetchRequest,
     SyncGroupRequest,
 )
@@ -58,6 +61,7 @@ from kohort.storage.cleaning import Replacement
 from kohort.storage.journal import Journal
 from tests.simulation.disk import VirtualDisk
 from tests.simulation.network import Link, Sent
+from tests.simulation.removals import RETENTION_MINUTES
 from tests.simulation.schedule import Action, Pause, Schedule, Tasks, VirtualWorker, virtual_trio
 
 if TYPE_CHECKING:
@@ -71,6 +75,7 @@ NODE_ID = 1
 JOURNAL_BYTES = 16 * 1024
 INLINE_LOAD_BYTES = 4 * 1024
 CHECKPOINT_INTERVAL_MS = 60_000
+EXPIRY_INTERVAL_MS = 10_000
 ROUND_DELAYS_MS = (0, 0, 0, 1, 2)
 NEVER_MS = 1 << 62
 
@@ -84,6 +89,7 @@ HANDLERS: dict[type[Message], Handler] = {
     OffsetCommitRequest: offset_commit.handle,
     OffsetFetchRequest: offset_fetch.handle,
     DeleteGroupsRequest: delete_groups.handle,
+    OffsetDeleteRequest: offset_delete.handle,
 }
 
 
@@ -135,6 +141,10 @@ class Witness(Protocol):
 
     def answered(self, sent: Sent, message: Message) -> None:
         """A request is answered."""
+        ...
+
+    def decided(self, shard: Shard, command: Command | None, decision: Decision) -> None:
+        """A shard's core has decided on a command, and nothing of it is done yet."""
         ...
 
     def loaded(self, shard: Shard) -> None:
@@ -199,17 +209,23 @@ class Lives:
     def patched(self) -> Iterator[None]:
         """Give the broker's code virtual threads, and ids from the seed."""
         virtual = virtual_trio(self.server)
-        load_shard, put_in_place = Shard.load, PartitionLog.replace_segments
+        load_shard, carry_out, put_in_place = Shard.load, Shard._carry_out, PartitionLog.replace_segments
 
         async def load(shard: Shard) -> None:
             await load_shard(shard)
             self.server().witness.loaded(shard)
+
+        def decided(shard: Shard, command: Command | None, decision: Decision) -> None:
+            if decision.records:
+                self.server().witness.decided(shard, command, decision)
+            carry_out(shard, command, decision)
 
         def replace_segments(log: PartitionLog, replacement: Replacement, now_ms: int) -> bool:
             return self.server().working(partial(put_in_place, log, replacement, now_ms))
 
         with (
             mock.patch.object(Shard, "load", load),
+            mock.patch.object(Shard, "_carry_out", decided),
             mock.patch.object(PartitionLog, "replace_segments", replace_segments),
             mock.patch.object(cleaner_module, "trio", virtual),
             mock.patch.object(cleaner_module, "Pace", _unhurried),
@@ -266,7 +282,11 @@ class Server:
         self.clock = schedule
         self.reactor = self
         self.node_id = NODE_ID
-        self.config = BrokerConfig(offsets_topic_num_partitions=4)
+        self.config = BrokerConfig(
+            offsets_topic_num_partitions=4,
+            offsets_retention_minutes=RETENTION_MINUTES,
+            offsets_retention_check_interval_ms=EXPIRY_INTERVAL_MS,
+        )
         self.group_config = group_config(self.config)
         self.counters = BrokerCounters()
         self.timers = Timers(self._timer_set)

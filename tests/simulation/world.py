@@ -23,6 +23,7 @@ from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages import JoinGroupRequest, SyncGroupRequest
 from kohort.protocol.records import iterate_records
 from kohort.storage import PartitionLog, StorageError
+from tests.simulation.administrator import Administrator, Loner
 from tests.simulation.books import Books, Violation
 from tests.simulation.disk import VirtualDisk
 from tests.simulation.faults import SESSION_MS, Faults
@@ -53,6 +54,7 @@ OFFSETS_CONFIG = {
     "delete.retention.ms": "30000",  # Tombstones go while somebody may still remember what they took.
     "file.delete.delay.ms": "20000",
 }
+LONERS = 4
 COMPACTED = "a log was compacted"
 LOOK_INTERVAL_MS = 10_000
 QUIET_RESTART_MS = 90_000
@@ -91,7 +93,7 @@ class World:
         self.shape = shape
         self.schedule = Schedule()
         self.trace: list[str] = []
-        self.books = Books(SHARDS, self.note)
+        self.books = Books(SHARDS, self.note, self.schedule.now_ms)
         self.network = Network(self.schedule, self.random)
         self.disk = VirtualDisk(self.random.randrange)
         self.metadata = Metadata(self._first_snapshot())
@@ -102,6 +104,11 @@ class World:
         self._tokens = 0
         self._names = 0
         self._plans = [self._plan(number) for number in range(shape.groups)]
+        groups = [plan.group_id for plan in self._plans]
+        self._loners = [Loner(self, f"l{number}", f"t{number}", groups) for number in range(LONERS)]
+        self.administrator = Administrator(
+            self, lambda: self.members, [*groups, *(each.group_id for each in self._loners)]
+        )
 
     def _first_snapshot(self) -> Snapshot:
         topics = [_topic(f"t{number}", number, self.random.choice((3, 6, 12))) for number in range(6)]
@@ -139,9 +146,12 @@ class World:
                 if self.random.random() < 0.3:
                     self._check_replay(self.random.randrange(SHARDS))
             faults.stop()
+            for loner in self._loners:
+                loner.stop()
             settled_ms = self._settle()
             self._check_ownership()
             self._check_quiet_restart()
+            self._check_expired()
             self._check_answers()
             self._check_last_power_failure()
         return Outcome(
@@ -413,6 +423,13 @@ class World:
             rule = "whoever owns partitions can commit"
             idle = not member.owned
             self.books.expect(rule, idle or member.committed > committed[member], partial(str, member.name))
+
+    def _check_expired(self) -> None:
+        """Nobody has committed for longer than the retention lasts: groups without members are gone."""
+        rule = "what nobody uses expires in the end"
+        for loner in self._loners:
+            group = self._group(loner.group_id)
+            self.books.expect(rule, group is None, lambda group=group: f"{group!r}")  # type: ignore[misc]  # a bound default
 
     def _generation(self, plan: Plan) -> int | None:
         group = self._group(plan.group_id)
