@@ -119,6 +119,13 @@ def _refuse_commit(cluster: Cluster, group_id: str, refused: Mapping[TopicPartit
             " take long to process, raise max_poll_interval_ms or lower max_poll_records",
             tuple(refused),
         )
+    if ErrorCode.UNKNOWN_TOPIC_OR_PARTITION in codes:  # It was deleted: asking again does not bring it back.
+        gone = tuple(each for each, code in refused.items() if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        raise CommitFailedError(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            f"the offsets of {', '.join(map(str, gone))} were not committed: there is no such partition",
+            gone,
+        )
     raise BrokerError(min(codes), f"the offsets of {names} were not committed")
 
 

@@ -95,23 +95,25 @@ class PollDiary:
         return text
 
     def _phases(self, now_ms: int) -> str:
-        held_ms = now_ms - self._ended_ms
         batch = HeldBatch.of(self._batch())
+        held_ms = (self._began_ms if self._is_polling else now_ms) - self._ended_ms
         text = f"Its code held {batch} for {_seconds(held_ms)}"
         if batch.size > 1:
             text += f", {_seconds(held_ms / batch.size)} a record"
-        return (
-            f"{text}; the poll before took {_seconds(self._waited_ms)}, {_seconds(self._listeners_ms)} of it"
-            " in listeners."
-        )
+        polled = f"the poll before took {_seconds(self._waited_ms)}"
+        if self._is_polling:
+            polled = f"it has been in a poll for {_seconds(now_ms - self._began_ms)}"
+        return f"{text}; {polled}, {_seconds(self._listeners_ms)} of it in listeners."
 
     def _advice(self, now_ms: int, limit_ms: int, most: int) -> str:
-        held_ms = max(1, now_ms - self._ended_ms)
-        enough_ms = int(-(-held_ms * HEADROOM // 1_000)) * 1_000
+        busy_ms = now_ms - self._ended_ms
+        if self._is_polling:  # What the listeners take counts; what a poll waits for does not.
+            busy_ms = self._began_ms - self._ended_ms + self._listeners_ms
+        enough_ms = int(-(-max(1, busy_ms) * HEADROOM // 1_000)) * 1_000
         text = f"Set max_poll_interval_ms ({limit_ms}) to {enough_ms} or more"
         size = min(len(self._batch()), most)
-        fewer = int(size * limit_ms / (held_ms * HEADROOM))
-        if size > 1 and fewer >= 1:
+        fewer = int(size * limit_ms / (max(1, busy_ms) * HEADROOM))
+        if size > 1 and 1 <= fewer < size and not self._is_polling:
             text += f", or max_poll_records ({most}) to {fewer} or fewer"
         return text
 
