@@ -28,7 +28,7 @@ WORKERS ?= 2
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test check format interop spark differential large crash bench fuzz sim scenarios mutants docs wheel constraints clean
+.PHONY: help venv demo test check format interop spark differential large crash kills bench fuzz sim scenarios mutants docs wheel constraints clean
 
 help:  ## Show the targets.
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -82,6 +82,9 @@ spark: $(SPARK_STAMP)  ## Run the tests with Spark alone, the long ones too.
 
 crash: $(STAMP)  ## Kill a broker 200 times while clients use it. ROUNDS=n, SEED=n.
 	@ROUNDS=$${ROUNDS:-200} $(PY) -m pytest -s tests/crash/test_crash_loop.py $(ARGS)
+
+kills: $(STAMP)  ## Kill readers and broker 100 times in each mode of delivery. ROUNDS=n, SEED=n.
+	@ROUNDS=$${ROUNDS:-100} $(PY) -m pytest -s tests/kills $(ARGS)
 
 differential: $(STAMP)  ## Compare group answers with Apache Kafka's, script by script; needs Java and Maven.
 	@$(PY) -m tests.differential.run --write $(ARGS)
