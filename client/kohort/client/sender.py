@@ -57,8 +57,8 @@ class Sender:
         self._accumulator = accumulator
         self._metrics = metrics
         self._need_metadata = need_metadata
-        self._identifier = Identifier(cluster, is_idempotent=config.enable_idempotence, on_change=self.wake)
-        self._outcomes = Outcomes(config, accumulator, self._identifier, metrics, need_metadata)
+        self.identifier = Identifier(cluster, is_idempotent=config.enable_idempotence, on_change=self.wake)
+        self._outcomes = Outcomes(config, accumulator, self.identifier, metrics, need_metadata)
         self._codec = Codec(
             Compression[(config.compression_type or "none").upper()], config.compression_level
         )
@@ -80,7 +80,7 @@ class Sender:
     async def run(self) -> None:
         """Send until cancelled."""
         while True:
-            wait_ms = self._step()
+            wait_ms = self.step()
             self._sleeps_until_ms = NEVER_MS if wait_ms is None else monotonic_ms() + wait_ms
             await self._wake.wait(wait_ms)
 
@@ -109,16 +109,16 @@ class Sender:
 
     # One step: whatever can be sent now is sent
 
-    def _step(self) -> int | None:
+    def step(self) -> int | None:
         """Send what is due; return how long until there may be more, None if nothing waits for time."""
         self._accumulator.is_woken = False  # Before looking: who appends from now on wakes again.
         now_ms = monotonic_ms()
         self._expire(now_ms)
-        if self._identifier.failure is not None:
-            self._fail_all(self._identifier.failure)
+        if self.identifier.failure is not None:
+            self._fail_all(self.identifier.failure)
         while True:
             due, wait_ms = self._accumulator.due(now_ms)
-            if not due or not self._identifier.is_known() or not self._send_due(due, now_ms):
+            if not due or not self.identifier.is_known() or not self._send_due(due, now_ms):
                 break
         self._accumulator.wakes = all(
             each.in_flight < self._config.max_in_flight for each in self._brokers.values()
@@ -177,7 +177,7 @@ class Sender:
             return self._config.max_in_flight > 1 or not queue.in_flight
         batch = queue.batches[0]
         self._outcomes.resolve(Parcel(queue, batch))
-        return not queue.sequences.holds_back(batch, self._identifier.identity)
+        return not queue.sequences.holds_back(batch, self.identifier.identity)
 
     async def _connect(self, broker: _Broker, topic: str) -> None:
         try:
@@ -199,7 +199,7 @@ class Sender:
             queue.in_flight.append(batch)
             self._under_way[batch] = queue
             if self._config.enable_idempotence and not batch.has_sequence:
-                queue.sequences.assign(batch, self._identifier.identity)
+                queue.sequences.assign(batch, self.identifier.identity)
         try:
             self._start(connection, broker, load)
         except KohortError as error:
@@ -257,7 +257,7 @@ class Sender:
 
     def _go_on(self) -> None:
         """Send more at once, and let `run` know if it would sleep for too long now."""
-        wait_ms = self._step()
+        wait_ms = self.step()
         if wait_ms is not None and monotonic_ms() + wait_ms < self._sleeps_until_ms:
             self.wake()
         if self._accumulator.starved and self._accumulator.has_room():
@@ -275,7 +275,7 @@ class Sender:
         ]
         late += (Parcel(*each) for each in self._accumulator.expired(now_ms))
         for parcel in late:
-            self._outcomes.expire(parcel, parcel.batch.last_error or self._identifier.last_error)
+            self._outcomes.expire(parcel, parcel.batch.last_error or self.identifier.last_error)
 
     def _fail_all(self, error: KohortError) -> None:
         while due := self._accumulator.waiting():

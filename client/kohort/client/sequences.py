@@ -49,11 +49,21 @@ class PartitionSequences:
         """Whether a batch must not go out yet.
 
         One that is sent again waits until all before it are done with. A new one waits while an expired
-        one's fate is unknown, and while batches of an older epoch are under way.
+        one's fate is unknown, and while batches of an older epoch are under way. Stricter than Java, it also
+        waits until the first batch of all is written: a broker that knows nothing of a producer takes any
+        sequence for its first, so that the second could shut the first out. And while a batch is sent again:
+        a broker knows duplicates among the last five batches alone.
         """
         if batch.has_sequence:
             return self.outstanding[0] is not batch
-        return self.is_unresolved or (bool(self.outstanding) and self.identity != identity)
+        if not self.outstanding:
+            return self.is_unresolved
+        return (
+            self.is_unresolved
+            or self.identity != identity
+            or self.last_acked_sequence == NO_SEQUENCE
+            or self.outstanding[0].attempts > 1
+        )
 
     def acknowledge(self, batch: Batch, base_offset: int) -> None:
         """A batch was written."""

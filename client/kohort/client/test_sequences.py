@@ -17,7 +17,6 @@ def batch(records: int) -> Batch:
 def sent(sequences: PartitionSequences, *sizes: int, identity: ProducerIdentity = FIRST) -> list[Batch]:
     batches = [batch(size) for size in sizes]
     for each in batches:
-        assert not sequences.holds_back(each, identity)
         sequences.assign(each, identity)
     return batches
 
@@ -39,6 +38,18 @@ def test_behind_the_largest_sequence_comes_zero() -> None:
     for each in (first, *batches):
         sequences.acknowledge(each, -1)
     assert not sequences.has_gap()
+
+
+def test_the_first_batch_goes_alone() -> None:
+    sequences = PartitionSequences()
+    assert not sequences.holds_back(batch(1), FIRST)
+    (first,) = sent(sequences, 1)
+    assert sequences.holds_back(batch(1), FIRST)
+    sequences.acknowledge(first, 0)
+    (second,) = sent(sequences, 1)
+    assert not sequences.holds_back(batch(1), FIRST), "the log knows the producer now"
+    second.attempts = 2
+    assert sequences.holds_back(batch(1), FIRST), "only so many duplicates are remembered"
 
 
 def test_what_is_sent_again_waits_for_all_before_it() -> None:
