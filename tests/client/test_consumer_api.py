@@ -17,8 +17,10 @@ from kohort.client import (
     CommitFailedError,
     ConfigurationError,
     Consumer,
+    ConsumerRecords,
     KohortError,
     OffsetAndMetadata,
+    Producer,
     RebalanceListener,
     TopicPartition,
     WakeupError,
@@ -226,6 +228,55 @@ def test_a_commit_after_a_revocation_names_the_partitions(
     if revoked is not None:
         assert set(revoked) == {each.partition for each in gone}, "no more than what moved"
         assert all(kind == "revoked" or not partitions for kind, partitions in rest)
+
+
+@pytest.mark.requirement("R22")
+def test_records_can_be_committed_only_while_their_partitions_stay(
+    bootstrap: str, topic: MakeTopic, options: ConsumerOptions, neighbour: Callable[..., Neighbour]
+) -> None:
+    """A partition that went and came back may have been read on: what was polled before is void."""
+    name = topic(4)
+    options = {**options, "partition_assignment_strategy": "cooperative-sticky"}
+    with Producer(bootstrap_servers=bootstrap) as producer:
+        for partition in range(4):
+            producer.send(name, value=b"x", partition=partition)
+    with Consumer(name, **options) as consumer:
+        records = ConsumerRecords()
+        while len(records) < 4:
+            consumer.seek_to_beginning()
+            records = consumer.poll(timeout_ms=100)
+        assert set(records.partitions()) == set(consumer.assignment())
+        assert [each.offset for each in records.of(TopicPartition(name, 3))] == [0]
+        consumer.commit(records)
+        assert set(consumer.committed(*records.partitions()).values()) == {OffsetAndMetadata(1)}
+        other = neighbour(name, partition_assignment_strategy="cooperative-sticky")
+        poll_until(consumer, lambda: len(other.consumer.assignment()) == 2, "half of it is another's")
+        away = set(records.partitions()) - set(consumer.assignment())
+        other.close()
+        poll_until(consumer, lambda: len(consumer.assignment()) == 4, "all is back")
+        with pytest.raises(CommitFailedError) as caught:
+            consumer.commit(records)
+        assert set(caught.value.partitions) == away, "those that stayed could be committed still"
+        with pytest.raises(CommitFailedError):
+            consumer.commit_async(records)
+
+
+@pytest.mark.requirement("R22")
+def test_the_lag_is_known_from_the_answers_to_fetches(
+    bootstrap: str, topic: MakeTopic, options: ConsumerOptions
+) -> None:
+    name = topic(1)
+    where = TopicPartition(name, 0)
+    produce(bootstrap, name, 10)
+    with Consumer(name, **options) as consumer:
+        assert len(consumer.poll(max_records=3)) == 3
+        assert consumer.current_lag(where) == 7
+        assert len(read(consumer, 7)) == 7
+        assert consumer.current_lag(where) == 0
+        produce(bootstrap, name, 2)
+        consumer.pause(where)
+        consumer.resume(where)
+        wait_until(lambda: consumer.current_lag(where) == 2, "the next answer has told")
 
 
 @pytest.mark.requirement("R8", "R11")

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from kohort.client.blocking.admin import Admin
     from kohort.client.blocking.consumer import Consumer
     from kohort.client.blocking.producer import Delivery, Producer
+    from kohort.client.consumer_records import ConsumerRecords
     from kohort.client.errors import (
         BrokerError,
         ClosedError,
@@ -57,6 +58,7 @@ _HOME = {
     "blocking.admin": "Admin",
     "blocking.consumer": "Consumer",
     "blocking.producer": "Delivery Producer",
+    "consumer_records": "ConsumerRecords",
     "errors": (
         "BrokerError ClosedError CommitFailedError ConfigurationError KohortError NetworkError NoOffsetError"
         " RebalanceInProgressError RequestTimeoutError UnsupportedVersionError WakeupError"
@@ -84,6 +86,7 @@ __all__ = [
     "ConfigurationError",
     "Consumer",
     "ConsumerRecord",
+    "ConsumerRecords",
     "Delivery",
     "GroupDescription",
     "GroupListing",

@@ -14,6 +14,7 @@ import anyio.lowlevel
 
 from kohort.client.cluster import Cluster
 from kohort.client.config import ConsumerConfig
+from kohort.client.consumer_records import ConsumerRecords
 from kohort.client.errors import (
     CommitFailedError,
     ConfigurationError,
@@ -30,6 +31,8 @@ from kohort.protocol.errors import ErrorCode
 logger = logging.getLogger(__name__)
 
 Offsets = Mapping[TopicPartition, OffsetAndMetadata]
+Commitable = Offsets | ConsumerRecords | None
+"""Offsets, records that were polled, or with None everything that was consumed."""
 CommitCallback = Callable[[Offsets, KohortError | None], Awaitable[None] | None]
 """Is told which offsets were committed, or why they were not."""
 
@@ -56,6 +59,8 @@ class Commits:
     ) -> None:
         self.outcomes: deque[CommitOutcome] = deque()
         self.next_auto_ms = 0
+        self.assignment_number = 0
+        self._assigned_at: dict[TopicPartition, int] = {}
         self._cluster = cluster
         self._config = config
         self._positions = positions
@@ -67,8 +72,8 @@ class Commits:
 
     # By hand
 
-    async def commit(self, offsets: Offsets | None, deadline: Deadline) -> None:
-        """Commit these offsets, or what was consumed, and return when they are kept.
+    async def commit(self, offsets: Commitable, deadline: Deadline) -> None:
+        """Commit these offsets, those behind these records, or what was consumed; return when they are kept.
 
         Raises: CommitFailedError, KohortError.
         """
@@ -76,7 +81,7 @@ class Commits:
         if wanted:
             await self._cluster.retrying(lambda: self._once(wanted), deadline=deadline)
 
-    def commit_soon(self, offsets: Offsets | None, callback: CommitCallback | None) -> None:
+    def commit_soon(self, offsets: Commitable, callback: CommitCallback | None) -> None:
         """Commit in the background, once; a later poll calls the callback. Raises: CommitFailedError."""
         wanted = self._wanted(offsets)
         self._in_background += 1
@@ -88,11 +93,20 @@ class Commits:
             async with self._turn:
                 await anyio.lowlevel.checkpoint()
 
-    def _wanted(self, offsets: Offsets | None) -> Offsets:
+    def assigned(self, partitions: Iterable[TopicPartition]) -> None:
+        """Note that these have come: what was polled of them before can't be committed any more."""
+        self.assignment_number += 1
+        self._assigned_at |= dict.fromkeys(partitions, self.assignment_number)
+
+    def _wanted(self, given: Commitable) -> Offsets:
         self._group_id()
-        if offsets is None:
+        if given is None:
             return self._positions.consumed()
-        wanted = {TopicPartition(*each): value for each, value in offsets.items()}
+        if isinstance(given, ConsumerRecords):
+            wanted = given.next_offsets()
+            self._check_owned(wanted, given.assignment_number)
+            return wanted
+        wanted = {TopicPartition(*each): value for each, value in given.items()}
         self._check_owned(wanted)
         return wanted
 
@@ -177,8 +191,8 @@ class Commits:
             self._news()
             raise
 
-    def _check_owned(self, offsets: Iterable[TopicPartition]) -> None:
-        """Return if the group lets this consumer commit these. Raises: CommitFailedError."""
+    def _check_owned(self, offsets: Iterable[TopicPartition], polled_at: int | None = None) -> None:
+        """Return if this consumer owns these, and did when it polled them. Raises: CommitFailedError."""
         membership = self._bound_to()
         if membership is None:
             return
@@ -190,7 +204,12 @@ class Commits:
                 f" {group_id!r} at the moment",
                 tuple(offsets),
             )
-        gone = tuple(each for each in offsets if each not in self._positions)
+        gone = tuple(
+            each
+            for each in offsets
+            if each not in self._positions
+            or (polled_at is not None and self._assigned_at.get(each, 0) > polled_at)
+        )
         if gone:
             raise CommitFailedError(
                 ErrorCode.ILLEGAL_GENERATION,

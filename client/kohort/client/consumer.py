@@ -9,8 +9,9 @@ import anyio
 from anyio.lowlevel import checkpoint
 
 from kohort.client.any_thread import from_any_thread
-from kohort.client.commits import CommitCallback, CommitOutcome, Offsets
+from kohort.client.commits import Commitable, CommitCallback, CommitOutcome
 from kohort.client.config import ConsumerOptions, consumer_config
+from kohort.client.consumer_records import ConsumerRecords
 from kohort.client.consumer_session import CLOSE_TIMEOUT_MS, NO_GROUP, ConsumerSession, Due
 from kohort.client.errors import ClosedError, ConfigurationError
 from kohort.client.listener import AsyncRebalanceListener, RebalanceListener
@@ -117,10 +118,11 @@ class Consumer:
 
     async def poll(
         self, *, timeout_ms: float | None = None, max_records: int | None = None
-    ) -> list[ConsumerRecord]:
+    ) -> ConsumerRecords:
         """Return records as soon as there are any; none when the time is over.
 
-        Rebalances are carried out within. Raises: KohortError; WakeupError after `wakeup`.
+        Rebalances are carried out within, and automatic commits begun.
+        Raises: KohortError; WakeupError after `wakeup`.
         """
         deadline = None if timeout_ms is None else Deadline(timeout_ms)
         most = max_records or self._session.config.max_poll_records
@@ -128,7 +130,7 @@ class Consumer:
         while True:
             found = await self._advance(deadline, most)
             if isinstance(found, list):
-                return found
+                return ConsumerRecords(found, self._session.commits.assignment_number)
             await self._attend_to(found)
 
     def wakeup(self) -> None:
@@ -186,8 +188,8 @@ class Consumer:
         """Return this consumer's place in its group, as a transaction needs it."""
         return self._session.group_metadata()
 
-    async def commit(self, offsets: Offsets | None = None) -> None:
-        """Commit these offsets, or everything that was consumed, and return when it is kept.
+    async def commit(self, offsets: Commitable = None) -> None:
+        """Commit these offsets, those behind these records, or all that was consumed; return when it is kept.
 
         One that meets a rebalance is repeated when that is over, if its partitions are kept.
         Raises: CommitFailedError, with the partitions, when the group has moved on;
@@ -195,10 +197,11 @@ class Consumer:
         """
         await self._session.commit(offsets)
 
-    def commit_async(self, offsets: Offsets | None = None, callback: CommitCallback | None = None) -> None:
-        """Commit these offsets, or everything that was consumed, in the background, without a retry.
+    def commit_async(self, offsets: Commitable = None, callback: CommitCallback | None = None) -> None:
+        """Commit these offsets, those behind these records, or all that was consumed, in the background.
 
-        A later poll or close calls, and awaits, `callback(offsets, error)`; without one, a failure is logged.
+        It is not retried. A later poll or close calls, and awaits, `callback(offsets, error)`; without one,
+        a failure is logged.
         Raises: CommitFailedError if a partition is not this consumer's.
         """
         self._session.commit_soon(offsets, callback)
@@ -210,6 +213,13 @@ class Consumer:
     async def position(self, partition: TopicPartition) -> int:
         """Return the offset of the next record of a partition."""
         return await self._session.position(partition)
+
+    def current_lag(self, partition: TopicPartition) -> int | None:
+        """Return how far the partition's end is ahead, by the last answer to a fetch, without asking.
+
+        None until there was one. For read_committed the end is that of what is committed.
+        """
+        return self._session.current_lag(partition)
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
         """Read a partition on at `offset`."""

@@ -14,7 +14,7 @@ from typing import Self
 import anyio
 
 from kohort.client.cluster import Cluster
-from kohort.client.commits import CommitCallback, CommitOutcome, Commits, Offsets
+from kohort.client.commits import Commitable, CommitCallback, CommitOutcome, Commits
 from kohort.client.config import ConsumerConfig
 from kohort.client.errors import (
     BrokerError,
@@ -267,6 +267,7 @@ class ConsumerSession:
             if isinstance(handover, Assign):
                 fresh = tuple(each for each in partitions if each not in self.positions)
                 self.positions.assign(partitions)
+                self.commits.assigned(fresh)
                 self.fetcher.wake()
                 partitions = fresh
             elif isinstance(handover, Revoke):
@@ -298,11 +299,11 @@ class ConsumerSession:
 
     # Offsets
 
-    async def commit(self, offsets: Offsets | None) -> None:
-        """Commit these offsets, or what was consumed. Raises: CommitFailedError, KohortError."""
+    async def commit(self, offsets: Commitable) -> None:
+        """Commit these offsets, those behind these records, or what was consumed. Raises: KohortError."""
         await self.commits.commit(offsets, Deadline(self._timeout_ms))
 
-    def commit_soon(self, offsets: Offsets | None, callback: CommitCallback | None) -> None:
+    def commit_soon(self, offsets: Commitable, callback: CommitCallback | None) -> None:
         """Commit in the background; a later poll calls the callback."""
         self.commits.commit_soon(offsets, callback)
 
@@ -313,7 +314,9 @@ class ConsumerSession:
         wanted = [TopicPartition(*each) for each in partitions]
         group_id = self._require_group("committed")
         found = await self._cluster.retrying(
-            lambda: fetch_committed(self._cluster, group_id, wanted, require_stable=self._reads_committed)
+            lambda: fetch_committed(
+                self._cluster, group_id, wanted, require_stable=self.config.reads_committed
+            )
         )
         return {each: found.get(each) for each in wanted}
 
@@ -329,6 +332,13 @@ class ConsumerSession:
                 )
             await self._news.wait(deadline.remaining_ms)
         return state.position
+
+    def current_lag(self, partition: TopicPartition) -> int | None:
+        """Return how many offsets the partition's end was ahead in the last answer, None before the first."""
+        state = self.positions.get(partition)
+        end = state.last_stable_offset if self.config.reads_committed else state.high_watermark
+        position = state.position
+        return None if end is None or position is None else max(0, end - position)
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
         """Read on at this offset."""
@@ -359,7 +369,7 @@ class ConsumerSession:
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
         """Return the offsets for timestamps, or for LATEST or EARLIEST."""
         return await self._cluster.retrying(
-            lambda: list_offsets(self._cluster, timestamps, committed_only=self._reads_committed)
+            lambda: list_offsets(self._cluster, timestamps, committed_only=self.config.reads_committed)
         )
 
     async def partitions_for(self, topic: str) -> tuple[TopicPartition, ...]:
@@ -376,10 +386,6 @@ class ConsumerSession:
     @property
     def _timeout_ms(self) -> int:
         return self.config.default_api_timeout_ms
-
-    @property
-    def _reads_committed(self) -> bool:
-        return self.config.isolation_level == "read_committed"
 
     def _changed(self) -> None:
         if self._group is not None:

@@ -44,7 +44,12 @@ class Lookups:
         fresh = [each for each in states if each.reset_to is None]
         if fresh and self._config.group_id is not None:
             partitions = [each.partition for each in fresh]
-            committed = await fetch_committed(self._cluster, self._config.group_id, partitions)
+            committed = await fetch_committed(
+                self._cluster,
+                self._config.group_id,
+                partitions,
+                require_stable=self._config.reads_committed,
+            )
             for state in fresh:
                 found = committed.get(state.partition)
                 if found is not None and state.stand is stands[state]:

@@ -7,8 +7,9 @@ from typing import Self, Unpack
 
 import anyio
 
-from kohort.client.commits import CommitOutcome
+from kohort.client.commits import Commitable, CommitOutcome, Offsets
 from kohort.client.config import ConsumerOptions, consumer_config
+from kohort.client.consumer_records import ConsumerRecords
 from kohort.client.consumer_session import CLOSE_TIMEOUT_MS, NO_GROUP, ConsumerSession, Due
 from kohort.client.errors import ConfigurationError, KohortError
 from kohort.client.listener import RebalanceListener
@@ -24,7 +25,6 @@ from kohort.client.values import (
     TopicPartition,
 )
 
-Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 CommitCallback = Callable[[Offsets, KohortError | None], None]
 
 
@@ -118,12 +118,11 @@ class Consumer:
         """Return the topics that it subscribes to."""
         return self._session.topics
 
-    def poll(
-        self, *, timeout_ms: float | None = None, max_records: int | None = None
-    ) -> list[ConsumerRecord]:
+    def poll(self, *, timeout_ms: float | None = None, max_records: int | None = None) -> ConsumerRecords:
         """Return records as soon as there are any; none when the time is over.
 
-        Rebalances are carried out within. Raises: KohortError; WakeupError after `wakeup`.
+        Rebalances are carried out within, and automatic commits begun.
+        Raises: KohortError; WakeupError after `wakeup`.
         """
         deadline = None if timeout_ms is None else Deadline(timeout_ms)
         most = max_records or self._session.config.max_poll_records
@@ -131,9 +130,10 @@ class Consumer:
         while not records:
             found = self._loop.call(self._session.advance, deadline, most)
             if isinstance(found, list):
-                return found
+                records = found
+                break
             self._attend_to(found)
-        return records
+        return ConsumerRecords(records, self._session.commits.assignment_number)
 
     def _take_ready(self, most: int) -> list[ConsumerRecord]:
         """Return what is there without a word to the loop, which hears only that there is room again."""
@@ -194,8 +194,8 @@ class Consumer:
         """Return this consumer's place in its group, as a transaction needs it."""
         return self._session.group_metadata()
 
-    def commit(self, offsets: Offsets | None = None) -> None:
-        """Commit these offsets, or everything that was consumed, and return when it is kept.
+    def commit(self, offsets: Commitable = None) -> None:
+        """Commit these offsets, those behind these records, or all that was consumed; return when it is kept.
 
         One that meets a rebalance is repeated when that is over, if its partitions are kept.
         Raises: CommitFailedError, with the partitions, when the group has moved on;
@@ -204,10 +204,11 @@ class Consumer:
         self._loop.call(self._session.commit, offsets)
         self._call_back()
 
-    def commit_async(self, offsets: Offsets | None = None, callback: CommitCallback | None = None) -> None:
-        """Commit these offsets, or everything that was consumed, in the background, without a retry.
+    def commit_async(self, offsets: Commitable = None, callback: CommitCallback | None = None) -> None:
+        """Commit these offsets, those behind these records, or all that was consumed, in the background.
 
-        A later poll, commit or close calls `callback(offsets, error)`; without one, a failure is logged.
+        It is not retried. A later poll, commit or close calls `callback(offsets, error)`; without one, a
+        failure is logged.
         Raises: CommitFailedError if a partition is not this consumer's.
         """
         self._loop.call_sync(self._session.commit_soon, offsets, callback)
@@ -219,6 +220,13 @@ class Consumer:
     def position(self, partition: TopicPartition) -> int:
         """Return the offset of the next record of a partition."""
         return self._loop.call(self._session.position, partition)
+
+    def current_lag(self, partition: TopicPartition) -> int | None:
+        """Return how far the partition's end is ahead, by the last answer to a fetch, without asking.
+
+        None until there was one. For read_committed the end is that of what is committed.
+        """
+        return self._session.current_lag(partition)
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
         """Read a partition on at `offset`."""
