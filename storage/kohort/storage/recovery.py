@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from kohort.protocol.records import NO_PRODUCER_ID, BatchHeader
+from kohort.protocol.records import BatchHeader
 from kohort.storage.config import LogConfig
 from kohort.storage.errors import StorageError
 from kohort.storage.filesystem import FileSystem
@@ -118,8 +118,7 @@ class LogLoader:
             segment.load()
             wanted = {file_name(segment.base_offset, suffix) for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX)}
             if segment.size_bytes and not wanted.issubset(names):
-                for _ in segment.recover(self._config.index_interval_bytes):
-                    pass
+                segment.recover(self._config.index_interval_bytes)
 
     def _load_clean(self, segments: list[Segment], names: list[str]) -> int | None:
         """Return the log end offset, None when the files are not as a clean shutdown leaves them."""
@@ -142,12 +141,11 @@ class LogLoader:
         for place in range(first, len(segments)):
             segment = segments[place]
             file_bytes = segment.file.size()
-            next_offset = segment.base_offset
-            for header in segment.recover(self._config.index_interval_bytes):
-                epochs.assign(header.partition_leader_epoch, header.base_offset)
-                if header.producer_id != NO_PRODUCER_ID:
-                    self._scanned.append(header)
-                next_offset = header.next_offset
+            prefix = segment.recover(self._config.index_interval_bytes)
+            for epoch, start_offset in prefix.epochs:
+                epochs.assign(epoch, start_offset)
+            self._scanned += prefix.produced()
+            next_offset = prefix.next_offset
             if segment.size_bytes < file_bytes:
                 self._truncated_bytes += file_bytes - segment.size_bytes
                 self._remove(segments, place + 1)

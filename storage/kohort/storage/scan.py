@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from kohort.protocol.errors import WireError
-from kohort.protocol.records import HEADER_BYTES, BatchHeader, batch_crc, read_header
+from kohort.protocol.records import HEADER_BYTES, BatchHeader, read_header
 from kohort.storage.errors import StorageError
 from kohort.storage.filesystem import File
 
@@ -53,22 +53,3 @@ def iterate_batches(file: File, position: int, end: int) -> Iterator[tuple[int, 
 
 def _read(file: File, size: int, position: int, end: int) -> memoryview:
     return memoryview(file.read_at(min(size, end - position), position))
-
-
-def iterate_valid(file: File, end: int, expected_offset: int) -> Iterator[tuple[int, BatchHeader]]:
-    """Yield position and header of each batch of the longest valid prefix of a file.
-
-    Valid is what is whole, has its CRC, and comes behind the batch before it. Gaps are valid: they are
-    what compaction leaves, unless they are wider than an index can say: the offset has no checksum.
-    Raises: OSError.
-    """
-    end_offset = expected_offset + MAX_RELATIVE_OFFSET
-    for position, header, batch in iterate_batches(file, 0, end):
-        if header.base_offset < expected_offset or header.last_offset_delta < 0:
-            return
-        if header.last_offset > end_offset:
-            return
-        if batch_crc(batch) != header.crc:
-            return
-        yield position, header
-        expected_offset = header.next_offset

@@ -7,7 +7,7 @@ moves only when the bytes are in the file. Source: org.apache.kafka.storage.inte
 import errno
 import os
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import crc32c
 import msgspec
@@ -18,7 +18,8 @@ from kohort.storage.errors import StorageError
 from kohort.storage.filesystem import Buffer, File, FileSystem
 from kohort.storage.index import OffsetIndex, TimeIndex
 from kohort.storage.open_files import OpenSegments
-from kohort.storage.scan import MAX_RELATIVE_OFFSET, iterate_headers, iterate_valid
+from kohort.storage.prefix import Prefix, scan_prefix
+from kohort.storage.scan import MAX_RELATIVE_OFFSET, iterate_headers
 
 LOG_SUFFIX = ".log"
 INDEX_SUFFIX = ".index"
@@ -214,35 +215,30 @@ class Segment:
         if len(self._recent) > _RECENT_BATCHES_MAX:
             self._recent = self._recent[_RECENT_BATCHES_MAX // 2 :]
 
-    def recover(self, index_interval_bytes: int) -> Iterator[BatchHeader]:
-        """Yield the headers of the longest valid prefix; then cut the file there, indexes rebuilt.
+    def recover(self, index_interval_bytes: int) -> Prefix:
+        """Return the longest valid prefix, at which the file is cut; its indexes are built anew.
 
-        The file is on the disk afterwards. Raises: OSError.
+        The file is on the disk afterwards. Raises: OSError, StorageError.
         """
         self.file.reread()  # A batch that the cache alone shows would be a hole once others follow it.
         file_bytes = self.file.size()
         self.index.clear()
         self.time_index.clear()
-        self.first_timestamp = self.max_timestamp = NO_TIMESTAMP
-        self.max_timestamp_offset = self.base_offset
-        self._recent, self._bytes_since_index, self.size_bytes = [], 0, 0
-        for position, header in iterate_valid(self.file, file_bytes, self.base_offset):
-            if not position:
-                self.first_timestamp = header.max_timestamp
-            self._note_batch(position, header)
-            if self._bytes_since_index > index_interval_bytes:
-                self._append_index(header.last_offset, position)
-            self._bytes_since_index += header.size_bytes
-            self.size_bytes = position + header.size_bytes
-            yield header
-        if not file_bytes:
-            return
-        if self.size_bytes < file_bytes:
-            self.file.truncate(self.size_bytes)
-        self.file.sync()
-        self.time_index.append(self.max_timestamp, self.max_timestamp_offset)
-        self.index.write()
-        self.time_index.write()
+        prefix = scan_prefix(self.file, self.base_offset, index_interval_bytes)
+        for entry in prefix.index:
+            self.index.append(entry.last_offset, entry.position)
+            self.time_index.append(entry.max_timestamp, entry.max_timestamp_offset)
+        self.size_bytes, self._recent = prefix.size_bytes, []
+        if file_bytes:
+            if prefix.size_bytes < file_bytes:
+                self.file.truncate(prefix.size_bytes)
+            self.file.sync()
+            self.time_index.append(prefix.max_timestamp, prefix.max_timestamp_offset)
+            self.index.write()
+            self.time_index.write()
+        self._reread_tail()
+        self.max_timestamp, self.max_timestamp_offset = prefix.max_timestamp, prefix.max_timestamp_offset
+        return prefix
 
     def must_roll_before(self, batch: StagedBatch, pending_bytes: int, config: LogConfig) -> bool:
         """Whether `batch` belongs into a new segment, `pending_bytes` being on their way into this one."""

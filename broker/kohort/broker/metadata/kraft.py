@@ -34,7 +34,8 @@ from kohort.protocol.records import iterate_records
 from kohort.protocol.schema import Message
 from kohort.storage import FileSystem, StorageError
 from kohort.storage.layout import METADATA_TOPIC, partition_folder
-from kohort.storage.scan import iterate_batches, iterate_valid
+from kohort.storage.prefix import scan_prefix
+from kohort.storage.scan import iterate_batches
 
 METADATA_FOLDER = partition_folder(METADATA_TOPIC, 0)
 
@@ -176,7 +177,7 @@ def _records_of(file_system: FileSystem, path: Path, offset: int, *, is_whole: b
     """Yield the records from `offset` on; only the end of the last segment may be torn."""
     file = file_system.open(path)
     size = file.size()
-    sound = sum(header.size_bytes for _, header in iterate_valid(file, size, 0))
+    sound = scan_prefix(file, 0).size_bytes
     if is_whole and sound != size:
         raise WireError(f"{path.name} is damaged at position {sound}")
     for _, header, batch in iterate_batches(file, 0, sound):

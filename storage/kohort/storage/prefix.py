@@ -1,0 +1,139 @@
+"""The longest valid prefix of a log file, found in one pass, and all that a log derives from its batches.
+
+A start after a crash reads up to a whole segment of each partition, which may be millions of batches: the
+pass makes no objects of them, and keeps what will count in the end.
+Source: org.apache.kafka.storage.internals.log.LogSegment.recover.
+"""
+
+from collections import deque
+
+import crc32c
+import msgspec
+
+from kohort.protocol.records import HEADER_BYTES, NO_PRODUCER_ID, NO_TIMESTAMP, BatchHeader
+from kohort.protocol.records.header import (
+    CONTROL_FLAG,
+    CRC_COVERS_FROM,
+    HEADER,
+    LOG_OVERHEAD_BYTES,
+    MAGIC,
+    TRANSACTIONAL_FLAG,
+)
+from kohort.storage.filesystem import File
+from kohort.storage.producers import BATCHES_KEPT
+from kohort.storage.scan import MAX_RELATIVE_OFFSET
+
+_CHUNK_BYTES = 4 * 1024 * 1024
+_LENGTH_LEAST = HEADER_BYTES - LOG_OVERHEAD_BYTES
+_UNBOUND = TRANSACTIONAL_FLAG | CONTROL_FLAG
+
+Fields = tuple[int, int, int, int, int, int, int, int, int, int, int, int, int]
+"""A header's, in their order: a `BatchHeader` costs as much again."""
+
+
+class IndexEntry(msgspec.Struct, frozen=True, gc=False):
+    """What both indexes say of a batch: its last offset, its position, and the newest time up to it."""
+
+    last_offset: int
+    position: int
+    max_timestamp: int
+    max_timestamp_offset: int
+
+
+class Prefix(msgspec.Struct):
+    """What lies in the first `size_bytes` of a file: whole batches with their CRCs, one behind the other."""
+
+    next_offset: int
+    max_timestamp_offset: int
+    max_timestamp: int = NO_TIMESTAMP
+    first_timestamp: int = NO_TIMESTAMP
+    size_bytes: int = 0
+    unindexed_bytes: int = 0
+    index: list[IndexEntry] = []
+    epochs: list[tuple[int, int]] = []
+    """Leader epochs and the offsets from which they are others than before."""
+    producers: dict[int, deque[Fields]] = {}
+
+    def produced(self) -> list[BatchHeader]:
+        """Return the batches of idempotent producers that say how far each was, in their order.
+
+        Of a producer without transactions the last few are enough: no more is remembered of it.
+        """
+        headers = [BatchHeader(*fields) for each in self.producers.values() for fields in each]
+        return sorted(headers, key=lambda header: header.base_offset)
+
+
+def scan_prefix(file: File, base_offset: int, index_interval_bytes: int = 4096) -> Prefix:
+    """Return the longest valid prefix of a segment's file. Raises: OSError.
+
+    Valid is what is whole, has its CRC, and comes behind the batch before it. Gaps are valid: they are
+    what compaction leaves, unless they are wider than an index can say: the offset has no checksum.
+    """
+    end = file.size()
+    found = Prefix(base_offset, base_offset)
+    offset_limit = base_offset + MAX_RELATIVE_OFFSET
+    size_wanted = _CHUNK_BYTES
+    while found.size_bytes < end:
+        position = found.size_bytes
+        chunk = file.read_at(min(size_wanted, end - position), position)
+        _scan_chunk(chunk, found, offset_limit, index_interval_bytes)
+        if not position and found.size_bytes:
+            found.first_timestamp = BatchHeader(*HEADER.unpack_from(chunk)).max_timestamp
+        size_wanted = _CHUNK_BYTES
+        if found.size_bytes == position:  # It is damaged there, or that batch is larger than the chunk.
+            size_wanted = _batch_bytes(chunk)
+            if not len(chunk) < size_wanted <= end - position:
+                break
+    return found
+
+
+def _batch_bytes(chunk: bytes) -> int:
+    """Return how large the batch says it is that a chunk begins with."""
+    return LOG_OVERHEAD_BYTES + int.from_bytes(chunk[8:LOG_OVERHEAD_BYTES], "big", signed=True)
+
+
+def _scan_chunk(chunk: bytes, found: Prefix, offset_limit: int, index_interval_bytes: int) -> None:
+    """Let `found` reach as far into the chunk that begins where it ends as the batches are valid."""
+    unpack, checksum, view = HEADER.unpack_from, crc32c.crc32c, memoryview(chunk)
+    place, size, start = 0, len(chunk), found.size_bytes
+    expected, unindexed = found.next_offset, found.unindexed_bytes
+    newest, newest_offset = found.max_timestamp, found.max_timestamp_offset
+    epoch_before = found.epochs[-1][0] if found.epochs else None
+    while place + HEADER_BYTES <= size:
+        fields: Fields = unpack(chunk, place)
+        base, length, epoch, magic, crc, attributes, delta, _, timestamp, producer_id, _, _, count = fields
+        stop = place + LOG_OVERHEAD_BYTES + length
+        if magic != MAGIC or length < _LENGTH_LEAST or stop > size:
+            break
+        last = base + delta
+        if base < expected or delta < 0 or last > offset_limit:
+            break
+        if checksum(view[place + CRC_COVERS_FROM : stop]) != crc:
+            break
+        if timestamp > newest and count:
+            newest, newest_offset = timestamp, last
+        if unindexed > index_interval_bytes:
+            found.index.append(IndexEntry(last, start + place, newest, newest_offset))
+            unindexed = 0
+        unindexed += stop - place
+        if epoch != epoch_before:
+            found.epochs.append((epoch, base))
+            epoch_before = epoch
+        if producer_id != NO_PRODUCER_ID:
+            _note_producer(found.producers, producer_id, attributes, fields)
+        expected = last + 1
+        place = stop
+    found.size_bytes, found.next_offset, found.unindexed_bytes = start + place, expected, unindexed
+    found.max_timestamp, found.max_timestamp_offset = newest, newest_offset
+
+
+def _note_producer(
+    producers: dict[int, deque[Fields]], producer_id: int, attributes: int, fields: Fields
+) -> None:
+    """Keep the batch, and of a producer without transactions no more than counts."""
+    batches = producers.get(producer_id)
+    if batches is None:
+        batches = producers[producer_id] = deque(maxlen=BATCHES_KEPT)
+    if attributes & _UNBOUND and batches.maxlen is not None:
+        batches = producers[producer_id] = deque(batches)
+    batches.append(fields)
