@@ -1,0 +1,67 @@
+"""Where partitions ended at times in the past, asked of a broker: a record's time says when it was there."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Self
+
+from kohort.client import LATEST, Admin, TopicPartition
+
+REQUEST_MS = 30_000
+
+
+class Ends:
+    """Looks ends up; a context manager. Partitions of topics that are gone have none."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self._admin = Admin(
+            bootstrap_servers=bootstrap, client_id="kohort-analyse", default_api_timeout_ms=REQUEST_MS
+        )
+        self._existing: frozenset[TopicPartition] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._admin.close()
+
+    def existing(self, partitions: Collection[TopicPartition]) -> list[TopicPartition]:
+        """Return those that the cluster has."""
+        if self._existing is None:
+            names = self._admin.list_topics(include_internal=True)
+            described = self._admin.describe_topics(*names) if names else {}
+            self._existing = frozenset(
+                TopicPartition(name, each.partition)
+                for name, topic in described.items()
+                for each in topic.partitions
+            )
+        return sorted(each for each in partitions if each in self._existing)
+
+    def now(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return the present ends."""
+        wanted = self.existing(partitions)
+        found = self._admin.list_offsets(dict.fromkeys(wanted, LATEST)) if wanted else {}
+        return {each: value.offset for each, value in found.items()}
+
+    def at(self, times_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Return where each partition ended at its time: the first record that was not there yet."""
+        wanted = self.existing(times_ms)
+        if not wanted:
+            return {}
+        found = self._admin.list_offsets({each: times_ms[each] + 1 for each in wanted})
+        ends = {each: value.offset for each, value in found.items() if value.offset >= 0}
+        unchanged = [each for each in wanted if each not in ends]
+        return ends | (self.now(unchanged) if unchanged else {})
+
+    def over(
+        self, partitions: Collection[TopicPartition], times_ms: Sequence[int]
+    ) -> Iterable[tuple[TopicPartition, int, int]]:
+        """Yield (partition, time, end) for each time, the ends of the last one as they are now."""
+        for time_ms in times_ms:
+            is_now = time_ms == times_ms[-1]
+            found = self.now(partitions) if is_now else self.at(dict.fromkeys(partitions, time_ms))
+            for partition, end in found.items():
+                yield partition, time_ms, end
