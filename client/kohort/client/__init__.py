@@ -24,18 +24,24 @@ if TYPE_CHECKING:
     from kohort.client.consumer_records import ConsumerRecords
     from kohort.client.errors import (
         BrokerError,
+        BufferFullError,
         ClosedError,
         CommitFailedError,
         ConfigurationError,
+        DeliveryTimeoutError,
         KohortError,
         NetworkError,
         NoOffsetError,
+        PartitionerError,
         RebalanceInProgressError,
         RequestTimeoutError,
+        SerializationError,
         UnsupportedVersionError,
         WakeupError,
+        WouldBlockError,
     )
     from kohort.client.listener import RebalanceListener
+    from kohort.client.metrics import MetricName
     from kohort.client.offsets import EARLIEST, LATEST
     from kohort.client.values import (
         ConsumerRecord,
@@ -51,8 +57,8 @@ if TYPE_CHECKING:
 
 _HOME = {
     "admin_values": (
-        "ClusterDescription ConfigEntry ConfigSource GroupDescription GroupListing MemberDescription NewTopic"
-        " ResourceType"
+        "ClusterDescription ConfigEntry ConfigSource GroupDescription GroupListing MemberDescription"
+        " NewTopic ResourceType"
     ),
     "assignors": "Assignor Subscription",
     "blocking.admin": "Admin",
@@ -60,14 +66,17 @@ _HOME = {
     "blocking.producer": "Delivery Producer",
     "consumer_records": "ConsumerRecords",
     "errors": (
-        "BrokerError ClosedError CommitFailedError ConfigurationError KohortError NetworkError NoOffsetError"
-        " RebalanceInProgressError RequestTimeoutError UnsupportedVersionError WakeupError"
+        "BrokerError BufferFullError ClosedError CommitFailedError ConfigurationError"
+        " DeliveryTimeoutError KohortError NetworkError NoOffsetError PartitionerError"
+        " RebalanceInProgressError RequestTimeoutError SerializationError UnsupportedVersionError"
+        " WakeupError WouldBlockError"
     ),
     "listener": "RebalanceListener",
+    "metrics": "MetricName",
     "offsets": "EARLIEST LATEST",
     "values": (
-        "ConsumerRecord GroupMetadata Node OffsetAndMetadata OffsetAndTimestamp PartitionInfo RecordMetadata"
-        " TopicDescription TopicPartition"
+        "ConsumerRecord GroupMetadata Node OffsetAndMetadata OffsetAndTimestamp PartitionInfo"
+        " RecordMetadata TopicDescription TopicPartition"
     ),
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names.split()}
@@ -78,6 +87,7 @@ __all__ = [
     "Admin",
     "Assignor",
     "BrokerError",
+    "BufferFullError",
     "ClosedError",
     "ClusterDescription",
     "CommitFailedError",
@@ -88,11 +98,13 @@ __all__ = [
     "ConsumerRecord",
     "ConsumerRecords",
     "Delivery",
+    "DeliveryTimeoutError",
     "GroupDescription",
     "GroupListing",
     "GroupMetadata",
     "KohortError",
     "MemberDescription",
+    "MetricName",
     "NetworkError",
     "NewTopic",
     "NoOffsetError",
@@ -100,17 +112,20 @@ __all__ = [
     "OffsetAndMetadata",
     "OffsetAndTimestamp",
     "PartitionInfo",
+    "PartitionerError",
     "Producer",
     "RebalanceInProgressError",
     "RebalanceListener",
     "RecordMetadata",
     "RequestTimeoutError",
     "ResourceType",
+    "SerializationError",
     "Subscription",
     "TopicDescription",
     "TopicPartition",
     "UnsupportedVersionError",
     "WakeupError",
+    "WouldBlockError",
 ]
 
 

@@ -1,5 +1,6 @@
 """Records of one partition that travel together, and the promise of what became of each."""
 
+import logging
 import threading
 from collections.abc import Callable, Sequence
 
@@ -20,6 +21,8 @@ from kohort.protocol.records import (
     max_record_bytes,
     seal_batch,
 )
+
+logger = logging.getLogger(__name__)
 
 Headers = Sequence[tuple[str, bytes | None]]
 
@@ -134,7 +137,10 @@ class Batch:
         self.rows = []
         self._wake()
         for _, callback in callbacks or ():
-            callback()
+            try:
+                callback()
+            except Exception:  # It is the user's own, and the next batch must not suffer from it.
+                logger.exception("a callback of a record for %s failed", self.partition)
 
     def split(self) -> "tuple[Batch, Batch]":
         """Return two halves, which carry its records, its sequence and whoever waits for it."""

@@ -60,6 +60,12 @@ class ConfigurationError(KohortError, ValueError):
     code = ErrorCode.INVALID_CONFIG
 
 
+class MissingExtraError(KohortError, ImportError):
+    """A call needs a package that is not installed; the message says how to get it."""
+
+    code = ErrorCode.INVALID_CONFIG
+
+
 class ClosedError(KohortError):
     """The client was closed, or not opened yet."""
 

@@ -157,7 +157,7 @@ class World:
         (topic,) = request.topic_data
         return response(
             *(
-                (each.index, *self.logs[each.index].append(bytes(each.records)))
+                (each.index, *self.logs[each.index].append(cast("bytes", each.records)))
                 for each in topic.partition_data
             )
         )

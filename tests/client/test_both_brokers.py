@@ -1,0 +1,298 @@
+"""The producer and the admin against kohort and against Apache Kafka: the same calls, the same answers.
+
+What was written is read with confluent-kafka: another library's view of the same bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import confluent_kafka
+import pytest
+
+from kohort.client import (
+    Admin,
+    BrokerError,
+    BufferFullError,
+    Delivery,
+    DeliveryTimeoutError,
+    KohortError,
+    NewTopic,
+    PartitionerError,
+    Producer,
+    ResourceType,
+    SerializationError,
+    TopicPartition,
+    WouldBlockError,
+)
+from kohort.client.config import ProducerOptions
+from kohort.protocol.errors import ErrorCode
+from tests.client.conftest import QUICK
+from tests.differential.apache_kafka import ApacheKafka, MissingTool
+from tests.interop.broker_process import BrokerProcess
+from tests.interop.waiting import wait_until
+
+SETTINGS = ("group.initial.rebalance.delay.ms=0", "group.min.session.timeout.ms=500")
+
+
+@pytest.fixture(scope="module", params=["kohort", "Apache Kafka"])
+def bootstrap(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Where each of the two listens in turn."""
+    folder = tmp_path_factory.mktemp("broker")
+    if request.param == "kohort":
+        own = BrokerProcess(folder, *QUICK)
+        own.start()
+        yield own.bootstrap
+        own.stop()
+    else:
+        other = ApacheKafka(folder, *SETTINGS)
+        try:
+            other.start()
+        except MissingTool as missing:
+            pytest.skip(str(missing))
+        yield f"127.0.0.1:{other.address[1]}"
+        other.stop()
+
+
+@pytest.fixture
+def name(bootstrap: str) -> str:
+    """A new topic of three partitions."""
+    topic = f"topic-{uuid.uuid4().hex[:8]}"
+    with Admin(bootstrap_servers=bootstrap) as admin:
+        admin.create_topics(NewTopic(topic, partitions=3))
+        wait_until(lambda: topic in admin.list_topics(), "every broker knows the topic")
+    return topic
+
+
+class Read(NamedTuple):
+    """A record as another library reads it."""
+
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    timestamp_ms: int
+    headers: list[tuple[str, bytes | None]]
+
+
+def read(bootstrap: str, topic: str, count: int) -> list[Read]:
+    """Return so many records of the topic, by partition and offset."""
+    consumer = confluent_kafka.Consumer(
+        {"bootstrap.servers": bootstrap, "group.id": "reader", "check.crcs": True, "fetch.wait.max.ms": 20}
+    )
+    partitions = [confluent_kafka.TopicPartition(topic, number, 0) for number in range(3)]
+    found: list[Read] = []
+    try:
+        consumer.assign(partitions)
+        deadline_s = time.monotonic() + 20
+        while len(found) < count and time.monotonic() < deadline_s:
+            for each in consumer.consume(count, 0.2):
+                assert each.error() is None, each.error()
+                found.append(
+                    Read(
+                        each.partition() or 0,
+                        each.offset() or 0,
+                        each.key(),
+                        each.value(),
+                        each.timestamp()[1],
+                        each.headers() or [],
+                    )
+                )
+    finally:
+        consumer.close()
+    return sorted(found, key=lambda each: each[:2])
+
+
+@pytest.mark.requirement("R25")
+@pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_what_was_sent_another_library_reads(bootstrap: str, name: str, compression: str) -> None:
+    with Producer(bootstrap_servers=bootstrap, compression_type=compression, linger_ms=50) as producer:
+        deliveries = [
+            producer.send(
+                name,
+                b"value %d" % number * 20 if number % 7 else None,
+                key=b"key %d" % (number % 5) if number % 3 else None,
+                timestamp_ms=1_700_000_000_000 + number % 13,
+                headers=[("number", b"%d" % number), ("none", None)] if number % 2 else (),
+            )
+            for number in range(500)
+        ]
+        written = [each.result() for each in deliveries]
+    found = {(each.partition, each.offset): each for each in read(bootstrap, name, 500)}
+    assert len(found) == 500
+    for number, metadata in enumerate(written):
+        each = found[metadata.partition, metadata.offset]
+        assert each.value == (b"value %d" % number * 20 if number % 7 else None)
+        assert each.key == (b"key %d" % (number % 5) if number % 3 else None)
+        assert each.timestamp_ms == metadata.timestamp_ms == 1_700_000_000_000 + number % 13
+        assert each.headers == ([("number", b"%d" % number), ("none", None)] if number % 2 else [])
+
+
+def test_keys_go_where_every_other_client_sends_them(bootstrap: str, name: str) -> None:
+    keys = [b"", b"UA", b"a longer key", "ключ".encode(), *(b"%d" % number for number in range(40))]
+    reference = confluent_kafka.Producer({"bootstrap.servers": bootstrap, "partitioner": "murmur2_random"})
+    for key in keys:
+        reference.produce(name, key, key)
+    reference.flush()
+    with Producer(bootstrap_servers=bootstrap) as producer:
+        for key in keys:
+            producer.send(name, key, key=key)
+    partitions: dict[bytes | None, set[int]] = {}
+    for each in read(bootstrap, name, 2 * len(keys)):
+        partitions.setdefault(each.value, set()).add(each.partition)
+    assert {len(each) for each in partitions.values()} == {1}
+
+
+def test_without_keys_all_partitions_get_their_share(bootstrap: str, name: str) -> None:
+    with Producer(bootstrap_servers=bootstrap) as producer:
+        for _ in range(6_000):
+            producer.send(name, b"x" * 100)
+        producer.flush()
+        with Admin(bootstrap_servers=bootstrap) as admin:
+            ends = admin.list_offsets({TopicPartition(name, each): -1 for each in range(3)})
+    shares = [each.offset for each in ends.values()]
+    assert sum(shares) == 6_000
+    assert min(shares) > 500
+
+
+def test_functions_make_bytes_and_choose_partitions(bootstrap: str, name: str) -> None:
+    def last(topic: str, key: bytes | None, value: bytes | None, count: int) -> int:
+        return count - 1
+
+    with Producer(
+        bootstrap_servers=bootstrap, value_serializer=to_json, key_serializer=str.encode, partitioner=last
+    ) as producer:
+        written = producer.send(name, {"a": [1, 2]}, key="k").result()
+        assert producer.send(name, None, partition=0).result().partition == 0
+        with pytest.raises(SerializationError, match="value_serializer failed"):
+            producer.send(name, object())
+    assert written.partition == 2
+    assert read(bootstrap, name, 2)[-1].value == b'{"a": [1, 2]}'
+    with (
+        Producer(bootstrap_servers=bootstrap, partitioner=lambda *_: 9) as producer,
+        pytest.raises(PartitionerError, match="chose 9"),
+    ):
+        producer.send(name, b"x")
+
+
+def to_json(value: object) -> bytes:
+    return json.dumps(value).encode()
+
+
+def test_callbacks_are_called_once_the_fate_is_known(bootstrap: str, name: str) -> None:
+    told: list[int] = []
+    blocked: list[KohortError] = []
+
+    def on_delivery(delivery: Delivery) -> None:
+        told.append(delivery.result().offset)
+
+    def waits(delivery: Delivery) -> None:
+        try:
+            producer.flush()
+        except WouldBlockError as error:
+            blocked.append(error)
+
+    def raises(delivery: Delivery) -> None:
+        raise ZeroDivisionError
+
+    with Producer(bootstrap_servers=bootstrap) as producer:
+        for _ in range(3):
+            producer.send(name, b"x", partition=0, on_delivery=on_delivery)
+        producer.send(name, b"x", partition=1, on_delivery=waits)
+        producer.send(name, b"x", partition=1, on_delivery=raises)
+        producer.flush()
+        assert told == [0, 1, 2]
+        assert len(blocked) == 1
+        producer.send(name, b"x", partition=0).add_done_callback(on_delivery)
+    assert told == [0, 1, 2, 3]
+
+
+def test_batches_larger_than_the_topic_allows_are_split(bootstrap: str, name: str) -> None:
+    with Admin(bootstrap_servers=bootstrap) as admin:
+        admin.alter_configs(ResourceType.TOPIC, name, values={"max.message.bytes": "2000"})
+    with Producer(bootstrap_servers=bootstrap, linger_ms=50) as producer:
+        deliveries = [producer.send(name, b"%3d" % number * 100, partition=0) for number in range(60)]
+        too_large = producer.send(name, b"x" * 3_000, partition=0)
+        after = producer.send(name, b"after", partition=0)
+        assert [each.result().offset for each in deliveries] == list(range(60))
+        with pytest.raises(BrokerError) as caught:
+            too_large.result()
+        assert after.result().offset == 60
+    assert (caught.value.code, caught.value.retriable) == (ErrorCode.MESSAGE_TOO_LARGE, False)
+    assert [each.value for each in read(bootstrap, name, 61)][:60] == [b"%3d" % n * 100 for n in range(60)]
+
+
+def test_many_threads_send_side_by_side_each_in_its_order(bootstrap: str, name: str) -> None:
+    with Producer(bootstrap_servers=bootstrap, batch_size=1_000) as producer:
+
+        def run(thread: int) -> None:
+            for number in range(500):
+                producer.send(name, b"%d %d" % (thread, number), key=b"%d" % thread)
+
+        threads = [threading.Thread(target=run, args=(each,)) for each in range(4)]
+        for each in threads:
+            each.start()
+        for each in threads:
+            each.join()
+    orders: dict[int, list[int]] = {}
+    for record in read(bootstrap, name, 2_000):
+        thread, number = map(int, (record.value or b"").split())
+        orders.setdefault(thread, []).append(number)
+    assert orders == {thread: list(range(500)) for thread in range(4)}
+
+
+def test_metrics_count_under_kafkas_names(bootstrap: str, name: str) -> None:
+    with Producer(bootstrap_servers=bootstrap, client_id="counted") as producer:
+        for _ in range(100):
+            producer.send(name, b"x" * 100, partition=0)
+        producer.flush()
+        found = {each.name: value for each, value in producer.metrics().items()}
+        tags = {each.tags for each in producer.metrics()}
+    assert (("client-id", "counted"),) in tags
+    assert found["record-send-total"] - found["record-retry-total"] == 100, "it counts what was sent again"
+    assert found["record-error-total"] == 0
+    assert found["byte-total"] > 10_000
+    assert found["buffer-available-bytes"] == found["buffer-total-bytes"] == 33_554_432
+    assert found["request-latency-avg"] >= 0
+
+
+def test_a_broker_that_is_gone_is_named_when_time_is_up() -> None:
+    options: ProducerOptions = {"delivery_timeout_ms": 900, "request_timeout_ms": 800, "max_block_ms": 300}
+    with (
+        Producer(bootstrap_servers="127.0.0.1:1", **options) as producer,
+        pytest.raises(KohortError, match=r"127\.0\.0\.1:1: Connection refused") as caught,
+    ):
+        producer.send("t", b"x")
+    assert caught.value.retriable
+
+
+def test_a_full_buffer_blocks_and_a_stopped_broker_is_why(tmp_path_factory: pytest.TempPathFactory) -> None:
+    broker = BrokerProcess(tmp_path_factory.mktemp("stopped"), *QUICK)
+    broker.start()
+    with Admin(bootstrap_servers=broker.bootstrap) as admin:
+        admin.create_topics(NewTopic("t", partitions=1))
+    producer = Producer(
+        bootstrap_servers=broker.bootstrap,
+        buffer_memory=50_000,
+        max_block_ms=300,
+        request_timeout_ms=1_000,
+        delivery_timeout_ms=2_000,
+    )
+    try:
+        producer.send("t", b"x").result()
+        broker.kill()
+        deliveries = [producer.send("t", b"x" * 10_000) for _ in range(3)]
+        with pytest.raises(BufferFullError, match=r"buffer_memory \(50000\) is full"):
+            producer.send("t", b"x" * 10_000)
+        with pytest.raises(
+            DeliveryTimeoutError, match=r"delivery_timeout_ms \(2000\); last: .*Connection refused"
+        ):
+            deliveries[0].result()
+    finally:
+        producer.close()
+        broker.kill()
