@@ -77,6 +77,11 @@ class RecordColumns:
     def __len__(self) -> int:
         return len(self.offsets)
 
+    @property
+    def size_bytes(self) -> int:
+        """What keys and values take, headers aside."""
+        return self.keys.data.nbytes + self.values.data.nbytes
+
 
 def decode_columns(
     records: Buffer,

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping
 from contextlib import AsyncExitStack
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import anyio
 
@@ -42,9 +42,13 @@ from kohort.client.values import (
 )
 from kohort.protocol.errors import ErrorCode
 
+if TYPE_CHECKING:
+    from kohort.client.columns import RecordColumns
+
 logger = logging.getLogger(__name__)
 
 CLOSE_TIMEOUT_MS = 5_000
+TABLE_BYTES = 16 * 1024 * 1024
 NO_GROUP = "topics are shared out by a group: give a group_id, or read partitions of your choice with assign"
 CLOSE_REASON = "the consumer is being closed"
 UNSUBSCRIBE_REASON = "the consumer unsubscribed from all topics"
@@ -178,6 +182,21 @@ class ConsumerSession:
         if record is not None:
             self._taken(now_ms, record)
         return record
+
+    def take_columns(self, most_bytes: int) -> "list[tuple[TopicPartition, RecordColumns]]":
+        """Return columns that are there, in the same way, until they hold so many bytes."""
+        now_ms = monotonic_ms()
+        found: list[tuple[TopicPartition, RecordColumns]] = []
+        size_bytes = 0
+        while size_bytes < most_bytes and not self._needs_attention(now_ms):
+            more = self.fetcher.buffer.take_columns(may_raise=not found)
+            if more is None:
+                break
+            found.append(more)
+            size_bytes += more[1].size_bytes
+        if found:
+            self._taken(now_ms, [])
+        return found
 
     def _needs_attention(self, now_ms: int) -> bool:
         if self.fetcher.error is not None or self._woken or self.commits.outcomes:

@@ -1,7 +1,12 @@
 """What the client raises: few classes, each with `.code` and `.retriable`."""
 
+from collections.abc import Hashable, Mapping
+from typing import TypeVar
+
 from kohort.client.values import OffsetAndMetadata, TopicPartition
 from kohort.protocol.errors import ErrorCode
+
+Item = TypeVar("Item", bound=Hashable)
 
 
 class KohortError(Exception):
@@ -24,8 +29,26 @@ class BrokerError(KohortError):
 
     def __init__(self, code: int, message: str | None = None) -> None:
         self.code = _known(code)
-        text = message if message else _EXPLAINED.get(self.code, "")
-        super().__init__(f"{self.code.name}: {text}" if text else self.code.name)
+        self.text = message if message else _EXPLAINED.get(self.code, "")
+        super().__init__(f"{self.code.name}: {self.text}" if self.text else self.code.name)
+
+
+class ItemsError(BrokerError):
+    """A call about several things failed for some: `errors` by thing, and `results` of the others.
+
+    Its code and whether it is retriable are those of the first.
+    """
+
+    def __init__(self, errors: "Mapping[Item, KohortError]", results: "Mapping[Item, object]") -> None:
+        self.errors: Mapping[Hashable, KohortError] = dict(errors)
+        self.results: Mapping[Hashable, object] = dict(results)
+        texts = [f"{str(item)!r}: {getattr(error, 'text', '') or error}" for item, error in errors.items()]
+        super().__init__(next(iter(errors.values())).code, "; ".join(texts))
+
+    @property
+    def retriable(self) -> bool:
+        """Whether every failure may pass."""
+        return all(each.retriable for each in self.errors.values())
 
 
 class NetworkError(KohortError):

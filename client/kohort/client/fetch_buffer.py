@@ -192,13 +192,13 @@ class FetchBuffer:
         self._current = self._chunks[0] if self._chunks else None
         return found[0] if found else None
 
-    def take_columns(self) -> "tuple[TopicPartition, RecordColumns] | None":
+    def take_columns(self, *, may_raise: bool = True) -> "tuple[TopicPartition, RecordColumns] | None":
         """Return some megabytes of a partition's records, counted as consumed, or None when none are there.
 
-        Raises: KohortError for what can't be read.
+        Raises: KohortError for what can't be read, unless the caller wants to hand out others before.
         """
         while True:
-            chunk = self._first(may_raise=True)
+            chunk = self._first(may_raise=may_raise)
             if chunk is None:
                 return None
             try:

@@ -3,15 +3,16 @@
 import re
 from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import Self, Unpack
+from typing import TYPE_CHECKING, Self, Unpack
 
 import anyio
 
 from kohort.client.commits import Commitable, CommitOutcome, Offsets
 from kohort.client.config import ConsumerOptions, consumer_config
 from kohort.client.consumer_records import ConsumerRecords
-from kohort.client.consumer_session import CLOSE_TIMEOUT_MS, NO_GROUP, ConsumerSession, Due
+from kohort.client.consumer_session import CLOSE_TIMEOUT_MS, NO_GROUP, TABLE_BYTES, ConsumerSession, Due
 from kohort.client.errors import ConfigurationError, KohortError
+from kohort.client.extras import require_arrow
 from kohort.client.listener import RebalanceListener
 from kohort.client.loop_thread import LoopThread, close_at_exit
 from kohort.client.membership import Assign, Lose, Revoke
@@ -24,6 +25,9 @@ from kohort.client.values import (
     OffsetAndTimestamp,
     TopicPartition,
 )
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 CommitCallback = Callable[[Offsets, KohortError | None], None]
 
@@ -144,6 +148,26 @@ class Consumer:
         finally:
             if self._session.fetcher.is_hungry:
                 self._loop.call_soon(self._session.fetcher.wake)
+
+    def poll_arrow(self, *, timeout_ms: float | None = None, max_bytes: int = TABLE_BYTES) -> "pa.Table":
+        """Return records as a table, as soon as there are any; one without rows when the time is over.
+
+        It has about `max_bytes` of keys and values. Otherwise this is `poll`. Raises: MissingExtraError
+        without pyarrow; KohortError; WakeupError.
+        """
+        table_of = require_arrow()
+        deadline = None if timeout_ms is None else Deadline(timeout_ms)
+        while True:
+            found = self._session.take_columns(max_bytes)
+            if self._session.fetcher.is_hungry:
+                self._loop.call_soon(self._session.fetcher.wake)
+            if found:
+                return table_of(found)
+            due = self._loop.call(self._session.advance, deadline, 0)
+            if not isinstance(due, list):
+                self._attend_to(due)
+            elif deadline is not None and deadline.passed and not self._session.fetcher.has_records:
+                return table_of([])
 
     def wakeup(self) -> None:
         """End the poll that another thread is in, or its next one, with a WakeupError; from any thread."""

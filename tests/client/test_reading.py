@@ -1,0 +1,186 @@
+"""Fetching and reading against a broker process: tables, limits, many partitions at once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import anyio
+import pytest
+
+from kohort.client import Admin, Consumer, ConsumerRecord, NewTopic, Producer, TopicPartition
+from kohort.client.aio import Consumer as AsyncConsumer
+from kohort.client.fetch_plan import CHUNKS_AHEAD
+from tests.interop.broker_process import BrokerProcess
+from tests.interop.waiting import wait_until
+
+MakeTopic = Callable[[int], str]
+
+
+def produce(bootstrap: str, topic: str, count: int, partitions: int = 1, **options: object) -> None:
+    with Producer(bootstrap_servers=bootstrap, **options) as producer:  # type: ignore[arg-type]
+        for number in range(count):
+            producer.send(
+                topic,
+                b"value %d" % number,
+                key=None if number % 3 else b"key %d" % number,
+                partition=number % partitions,
+                headers=[("h", b"%d" % number)] * (number % 2),
+            )
+
+
+def partitions_of(topic: str, count: int) -> list[TopicPartition]:
+    return [TopicPartition(topic, each) for each in range(count)]
+
+
+def rows(records: list[ConsumerRecord]) -> list[tuple[object, ...]]:
+    return sorted((each.partition, each.offset, each.key, each.value, each.headers) for each in records)
+
+
+@pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_a_table_holds_what_a_poll_reads(bootstrap: str, topic: MakeTopic, compression: str) -> None:
+    pytest.importorskip("pyarrow")
+    name = topic(3)
+    produce(bootstrap, name, 999, 3, compression_type=compression)
+    with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
+        consumer.assign(*partitions_of(name, 3))
+        polled: list[ConsumerRecord] = []
+        while len(polled) < 999:
+            polled += consumer.poll(timeout_ms=5_000)
+        consumer.seek_to_beginning()
+        tabled: list[tuple[object, ...]] = []
+        while len(tabled) < 999:
+            for each in consumer.poll_arrow(timeout_ms=5_000).to_pylist():
+                assert each["topic"] == name
+                headers = tuple((header["key"], header["value"]) for header in each["headers"])
+                tabled.append((each["partition"], each["offset"], each["key"], each["value"], headers))
+        assert consumer.poll_arrow(timeout_ms=0).num_rows == 0
+        assert [consumer.position(each) for each in partitions_of(name, 3)] == [333] * 3
+    assert sorted(tabled, key=lambda each: each[:2]) == rows(polled)
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_the_asynchronous_consumer_reads_tables(bootstrap: str, topic: MakeTopic, backend: str) -> None:
+    pytest.importorskip("pyarrow")
+    name = topic(1)
+    produce(bootstrap, name, 100)
+
+    async def read() -> list[bytes]:
+        async with AsyncConsumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
+            consumer.assign(TopicPartition(name, 0))
+            values: list[bytes] = []
+            while len(values) < 100:
+                values += (await consumer.poll_arrow(timeout_ms=5_000))["value"].to_pylist()
+            return values
+
+    assert anyio.run(read, backend=backend) == [b"value %d" % each for each in range(100)]
+
+
+def test_tables_are_committed_like_polls(bootstrap: str, topic: MakeTopic, group: str) -> None:
+    pytest.importorskip("pyarrow")
+    name = topic(1)
+    produce(bootstrap, name, 50)
+    with Consumer(
+        name, group_id=group, bootstrap_servers=bootstrap, auto_offset_reset="earliest"
+    ) as consumer:
+        assert consumer.poll_arrow(timeout_ms=20_000).num_rows == 50
+        consumer.commit()
+        where = TopicPartition(name, 0)
+        committed = consumer.committed(where)[where]
+        assert committed is not None
+        assert committed.offset == 50
+
+
+def test_a_batch_larger_than_every_limit_is_read(bootstrap: str, topic: MakeTopic) -> None:
+    name = topic(1)
+    with Producer(bootstrap_servers=bootstrap) as producer:
+        for _ in range(3):
+            producer.send(name, bytes(200_000)).result()
+    with Consumer(
+        bootstrap_servers=bootstrap,
+        auto_offset_reset="earliest",
+        max_partition_fetch_bytes=1,
+        fetch_max_bytes=1,
+    ) as consumer:
+        consumer.assign(TopicPartition(name, 0))
+        sizes = [len(next(consumer).value or b"") for _ in range(3)]
+    assert sizes == [200_000] * 3
+
+
+def chunks_ahead(consumer: Consumer, partition: TopicPartition) -> int:
+    return consumer._session.positions.get(partition).stand.chunks_ahead
+
+
+def test_a_partition_with_enough_ahead_does_not_keep_others_from_being_fetched(
+    bootstrap: str, topic: MakeTopic
+) -> None:
+    busy, quiet = TopicPartition(topic(1), 0), TopicPartition(topic(1), 0)
+    produce(bootstrap, busy.topic, 500, batch_size=1_000)
+    with Consumer(
+        bootstrap_servers=bootstrap,
+        auto_offset_reset="earliest",
+        max_partition_fetch_bytes=1_000,
+        fetch_max_wait_ms=300,
+    ) as consumer:
+        consumer.assign(busy, quiet)
+        wait_until(lambda: chunks_ahead(consumer, busy) == CHUNKS_AHEAD, "the busy one has enough")
+        produce(bootstrap, quiet.topic, 1)
+        wait_until(lambda: chunks_ahead(consumer, quiet), "the quiet one was fetched")
+
+
+def test_a_partition_that_waits_for_records_does_not_hold_up_one_that_has_them(
+    bootstrap: str, topic: MakeTopic
+) -> None:
+    busy, empty = TopicPartition(topic(1), 0), TopicPartition(topic(1), 0)
+    produce(bootstrap, busy.topic, 500, batch_size=1_000)
+    with Consumer(
+        bootstrap_servers=bootstrap,
+        auto_offset_reset="earliest",
+        max_partition_fetch_bytes=1_000,
+        fetch_max_wait_ms=20_000,
+    ) as consumer:
+        consumer.assign(busy, empty)
+        wait_until(lambda: chunks_ahead(consumer, busy) == CHUNKS_AHEAD, "the busy one has enough")
+        began_s = time.monotonic()
+        count = 0
+        while count < 500:
+            count += len(consumer.poll(timeout_ms=30_000))
+        assert time.monotonic() - began_s < 10
+
+
+def test_reading_goes_on_after_the_broker_was_killed(broker: BrokerProcess, topic: MakeTopic) -> None:
+    """The broker has forgotten the fetch session, and perhaps begun a new leader epoch."""
+    name = topic(4)
+    produce(broker.bootstrap, name, 400, 4)
+    with Consumer(
+        bootstrap_servers=broker.bootstrap, auto_offset_reset="earliest", max_partition_fetch_bytes=1_000
+    ) as consumer:
+        consumer.assign(*partitions_of(name, 4))
+        records = consumer.poll(timeout_ms=5_000)
+        broker.kill()
+        broker.start()
+        produce(broker.bootstrap, name, 400, 4)
+        while len(records) < 800:
+            records += consumer.poll(timeout_ms=20_000)
+    assert sorted((each.partition, each.offset) for each in records) == [
+        (partition, offset) for partition in range(4) for offset in range(200)
+    ]
+
+
+def test_a_topic_that_is_made_anew_is_read_under_its_new_id(bootstrap: str, topic: MakeTopic) -> None:
+    name, other = topic(1), topic(1)
+    produce(bootstrap, name, 5)
+    with Consumer(
+        bootstrap_servers=bootstrap, auto_offset_reset="earliest", fetch_max_wait_ms=50
+    ) as consumer:
+        consumer.assign(TopicPartition(name, 0), TopicPartition(other, 0))
+        assert len(consumer.poll(timeout_ms=5_000)) == 5
+        with Admin(bootstrap_servers=bootstrap) as admin:
+            admin.delete_topics(name)
+            wait_until(lambda: name not in admin.list_topics(), "the topic is gone")
+            admin.create_topics(NewTopic(name, partitions=1))
+        produce(bootstrap, name, 3)
+        records: list[ConsumerRecord] = []
+        while len(records) < 3:
+            records += consumer.poll(timeout_ms=20_000)
+    assert [each.offset for each in records] == [0, 1, 2]
