@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -20,23 +21,32 @@ PROBLEM = 1
 MISSING = "this takes PySpark, which is not installed. Install it with: pip install 'kohort[spark]'"
 
 
+_COMMANDS = {
+    "ingest": ("kohort.cli.spark_ingest", "ingest_command"),
+    "analyse": ("kohort.cli.spark_jobs", "analyse"),
+    "replay": ("kohort.cli.spark_jobs", "replay"),
+    "audit": ("kohort.cli.spark_jobs", "audit"),
+}
+
+
 class _Spark(click.Group):
     """The commands here, and those whose modules are imported when they are called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return ["ingest", *super().list_commands(ctx)]
+        return [*_COMMANDS, *super().list_commands(ctx)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name == "ingest":
-            from kohort.cli.spark_ingest import ingest_command
-
-            return ingest_command
-        return super().get_command(ctx, cmd_name)
+        if cmd_name not in _COMMANDS:
+            return super().get_command(ctx, cmd_name)
+        module, attribute = _COMMANDS[cmd_name]
+        command = getattr(import_module(module), attribute)
+        assert isinstance(command, click.Command)
+        return command
 
 
 @click.group(cls=_Spark)
 def spark() -> None:
-    """Ingest topics into tables, and keep a group's offsets true to Spark's checkpoint."""
+    """Jobs on Spark: tables of topics with the group's lag told truly, replays, audits, reports on groups."""
 
 
 def require_pyspark() -> None:
