@@ -45,6 +45,7 @@ class PartitionLog(ReadableLog):
         active = loaded.segments[-1]
         tail = Tail(loaded.log_end_offset, active, active.size_bytes)
         super().__init__(directory, loaded.segments, tail, loaded.log_start_offset)
+        self.aborted_transactions = loaded.aborted
         self.topic_id = topic_id
         self.config = config
         self.log_end_offset = loaded.log_end_offset  # Counts what is staged.

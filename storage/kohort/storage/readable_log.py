@@ -5,6 +5,7 @@ from pathlib import Path
 from threading import Lock
 
 from kohort.protocol.records import read_header
+from kohort.storage.compaction import AbortedTransaction
 from kohort.storage.errors import StorageError
 from kohort.storage.reading import (
     Slice,
@@ -16,6 +17,7 @@ from kohort.storage.reading import (
     read_batches,
 )
 from kohort.storage.segment import Segment
+from kohort.storage.transaction_index import aborted_between
 
 
 class ReadableLog:
@@ -28,6 +30,8 @@ class ReadableLog:
         self.log_start_offset = log_start_offset
         self._segments = segments
         self._tail = tail
+        self.aborted_transactions: tuple[AbortedTransaction, ...] = ()
+        """Of Apache Kafka's, where it has written the log."""
         self._renaming = Lock()  # Held while files change names, so that readers can wait for the new ones.
 
     @property
@@ -109,6 +113,17 @@ class ReadableLog:
         except OSError as error:
             self._check_replaced(segments, error)
         return self.offset_for_max_timestamp()
+
+    def aborted_from(self, offset: int) -> list[AbortedTransaction]:
+        """Return the aborted transactions that a slice from `offset` on may hold. Raises: StorageError."""
+        if not self.aborted_transactions:
+            return []
+        segments = self._segments
+        try:
+            return aborted_between(self.aborted_transactions, segments, self.written_offset, offset)
+        except OSError as error:
+            self._check_replaced(segments, error)
+        return self.aborted_from(offset)
 
     def _check_replaced(self, segments: tuple[Segment, ...], error: OSError) -> None:
         """Return if the segments that could not be read are the log's no more. Raises: StorageError."""

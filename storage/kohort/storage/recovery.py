@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from kohort.protocol.records import BatchHeader
+from kohort.storage.compaction import AbortedTransaction
 from kohort.storage.config import LogConfig
 from kohort.storage.errors import StorageError
 from kohort.storage.filesystem import FileSystem
@@ -21,6 +22,7 @@ from kohort.storage.producers import SNAPSHOT_SUFFIX, ProducerStateTable
 from kohort.storage.scan import iterate_headers
 from kohort.storage.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, Segment, file_name
 from kohort.storage.swapping import DELETED, finish_swaps
+from kohort.storage.transaction_index import find_aborted_transactions
 
 _OFFSET_DIGITS = 20
 
@@ -34,6 +36,7 @@ class LoadedLog(msgspec.Struct):
     epochs: LeaderEpochs
     producers: ProducerStateTable
     snapshot_offset: int
+    aborted: tuple[AbortedTransaction, ...] = ()
     truncated_bytes: int = 0
     removed_segments: int = 0
 
@@ -86,6 +89,7 @@ class LogLoader:
             epochs,
             producers,
             snapshot_offset,
+            find_aborted_transactions(self._file_system, self._directory, names, producers, log_end_offset),
             self._truncated_bytes,
             self._removed_segments,
         )

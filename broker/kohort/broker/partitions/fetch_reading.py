@@ -15,6 +15,7 @@ from kohort.broker.partitions.partition import Partition
 from kohort.broker.runtime.request import FileRange
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages import (
+    AbortedTransaction,
     FetchableTopicResponse,
     FetchResponse,
     FetchResponseEpochEndOffset,
@@ -181,12 +182,15 @@ def _partition_data(target: FetchTarget, outcome: Outcome, isolation_level: int)
         return failed_partition(target.index, outcome)
     records: bytes | FileRange = b""
     diverging_epoch = NO_DIVERGENCE
+    aborted: tuple[AbortedTransaction, ...] = ()
     if isinstance(outcome, FetchResponseEpochEndOffset):
         diverging_epoch = outcome
     elif outcome is not None:
         try:
             records = _records(outcome)
-        except OSError as error:
+            if isolation_level == READ_COMMITTED and partition.log.aborted_transactions:
+                aborted = _aborted(partition, target.fetch_offset)
+        except (OSError, StorageError) as error:
             partition.failed(StorageError(f"{partition.topic}-{partition.index} can't be read: {error}"))
             return failed_partition(target.index, ErrorCode.KAFKA_STORAGE_ERROR)
     return PartitionData(
@@ -196,8 +200,16 @@ def _partition_data(target: FetchTarget, outcome: Outcome, isolation_level: int)
         last_stable_offset=partition.last_stable_offset,
         log_start_offset=partition.log.log_start_offset,
         diverging_epoch=diverging_epoch,
-        aborted_transactions=() if isolation_level == READ_COMMITTED else None,
+        aborted_transactions=aborted if isolation_level == READ_COMMITTED else None,
         records=records,
+    )
+
+
+def _aborted(partition: Partition, offset: int) -> tuple[AbortedTransaction, ...]:
+    """Return what a reader of committed records passes over from `offset` on. Raises: StorageError."""
+    return tuple(
+        AbortedTransaction(producer_id=each.producer_id, first_offset=each.first_offset)
+        for each in partition.log.aborted_from(offset)
     )
 
 
