@@ -64,12 +64,10 @@ def read(
 def commit_then_process(consumer: Consumer, journal: Journal) -> None:
     """Process only what was surely committed before: at most once."""
     records = consumer.poll(timeout_ms=POLL_MS)
-    if not records:
-        return
     try:
         consumer.commit()
     except KohortError:
-        return  # Perhaps it was: somebody else may process them.
+        return  # Perhaps it is kept, and somebody else reads on from there: these records are given up.
     for record in records:
         journal.process(record)
 
@@ -79,12 +77,10 @@ def process_then_commit(consumer: Consumer, journal: Journal) -> None:
     records = consumer.poll(timeout_ms=POLL_MS)
     for record in records:
         journal.process(record)
-    if not records:
-        return
     try:
         consumer.commit()
     except KohortError:
-        return  # The next commit, or the next owner, makes up for it.
+        return  # The next commit, with or without records, makes up for it; or the next owner.
 
 
 def main() -> None:

@@ -20,9 +20,9 @@ TOPIC, GROUP = "stream", "readers"
 PARTITIONS = 4
 READERS = 2
 KEYS = 11
-PAUSE_S = 0.01
-RECORDS_A_PAUSE = 3
-SETTLE_S = 60.0
+PAUSE_S = 0.1
+RECORDS_A_PAUSE = 15  # Bursts: who is killed has several of them in hand.
+SETTLE_S = 120.0
 BROKER_SETTINGS = ("group.initial.rebalance.delay.ms=0", "group.min.session.timeout.ms=500")
 
 Place = tuple[int, int]
