@@ -218,3 +218,37 @@ def test_a_group_moves_live_from_range_to_cooperative(
         finally:
             for each in members:
                 each.close()
+
+
+@pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
+@pytest.mark.requirement("R12")
+def test_a_static_leader_comes_back_without_a_rebalance_and_goes_on_leading(
+    bootstrap: str, topic: MakeTopic, options: ConsumerOptions, group: str, strategy: str
+) -> None:
+    name = topic(2)
+    options = {**options, "partition_assignment_strategy": strategy, "metadata_max_age_ms": 300}
+    told = Diary()
+
+    def static(instance_id: str, listener: Diary | None = None) -> Consumer:
+        with_instance: ConsumerOptions = {**options, "group_instance_id": instance_id}
+        return Consumer(name, listener=listener, **with_instance)
+
+    leads = static("leads")
+    poll_until(leads, lambda: len(leads.assignment()) == 2, "it leads")
+    with static("stays", told) as stays, Admin(bootstrap_servers=bootstrap) as admin:
+        poll_until(leads, lambda: stays.poll(timeout_ms=20) or len(stays.assignment()) == 1, "two share")
+        poll_until(leads, lambda: len(leads.assignment()) == 1, "two share")
+        owned, before, lines = leads.assignment(), stays.group_metadata(), len(told.lines)
+        leads.close()
+        assert len(admin.describe_groups(group)[group].members) == 2, "nobody was told that it is gone"
+        with static("leads") as back:
+            poll_until(back, back.assignment, "it is back")
+            assert back.assignment() == owned
+            stays.poll(timeout_ms=500)
+            assert (stays.group_metadata(), len(told.lines)) == (before, lines), "no rebalance"
+            admin.create_partitions({name: 4})
+            poll_until(
+                back,
+                lambda: stays.poll(timeout_ms=20) or len({*stays.assignment(), *back.assignment()}) == 4,
+                "it has noticed the new partitions",
+            )

@@ -6,14 +6,14 @@ import json
 import sys
 import threading
 
-from tests.interop.clients import CLIENTS, ConsumerOptions
+from tests.interop.clients import ALL_CLIENTS, ConsumerOptions
 
 
 def main() -> None:
     """Poll until standard input ends."""
     name, bootstrap, group, topics, session_timeout_ms = json.loads(sys.argv[1])
     options = ConsumerOptions(group=group, topics=topics, session_timeout_ms=session_timeout_ms)
-    consumer = CLIENTS[name].consumer(bootstrap, options)
+    consumer = ALL_CLIENTS[name].consumer(bootstrap, options)
     parent_gone = threading.Event()
 
     def watch() -> None:

@@ -14,15 +14,15 @@ import pytest
 
 from kohort.client import Admin
 from tests.differential import apache_kafka
-from tests.interop.clients import CLIENTS, ConsumerOptions, Outgoing, Place
+from tests.interop.clients import ALL_CLIENTS, ConsumerOptions, Outgoing, Place
 from tests.interop.clients.kohort import Kohort
-from tests.interop.conftest import BOOTSTRAP_VARIABLE, QUICK, MakeTopic
+from tests.interop.conftest import BOOTSTRAP_VARIABLE, MIXED_VARIABLE, QUICK, MakeTopic
 from tests.interop.java_member import JavaMember
 from tests.interop.kafka_tools import MissingTool
 from tests.interop.members import Member, shares
 from tests.interop.waiting import wait_until
 
-WHOLE = "KOHORT_TEST_MIXED" in os.environ
+WHOLE = MIXED_VARIABLE in os.environ
 SESSION_TIMEOUT_MS = 3_000
 RECORDS = 500
 EAGER = ("kohort", "confluent-kafka", "kafka-python", "aiokafka", "java")
@@ -67,8 +67,7 @@ def enter(bootstrap: str, group: str) -> Iterator[Callable[[str, str, str], AnyM
             options = ConsumerOptions(
                 group=group, topics=[topic], strategy=strategy, session_timeout_ms=SESSION_TIMEOUT_MS
             )
-            client = Kohort() if name == "kohort" else CLIENTS[name]
-            members.append(Member(client, bootstrap, options))
+            members.append(Member(ALL_CLIENTS[name], bootstrap, options))
         return members[-1]
 
     yield enter

@@ -12,10 +12,15 @@ from tests.interop.clients.interface import (
     Place,
 )
 from tests.interop.clients.kafka_python import KafkaPython
+from tests.interop.clients.kohort import Kohort
 
+# The clients of others: what a test asks of all of them at once was written for these three.
 CLIENTS: dict[str, Client] = {client.name: client for client in (Confluent(), KafkaPython(), Aiokafka())}
 
+ALL_CLIENTS: dict[str, Client] = CLIENTS | {"kohort": Kohort()}
+
 __all__ = [
+    "ALL_CLIENTS",
     "CLIENTS",
     "Changes",
     "Client",
