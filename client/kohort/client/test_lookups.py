@@ -1,0 +1,140 @@
+"""Positions that a new leader may not have (KIP-320), against answers put in by hand."""
+
+from collections.abc import Mapping
+
+import anyio
+import pytest
+
+from kohort.client.cluster import Cluster
+from kohort.client.config import consumer_config
+from kohort.client.errors import BrokerError, LogTruncationError
+from kohort.client.fetch_plan import plan_fetches
+from kohort.client.lookups import Lookups
+from kohort.client.positions import RESET, PartitionState
+from kohort.client.values import OffsetAndMetadata, PartitionInfo, TopicPartition
+from kohort.protocol.errors import ErrorCode
+from kohort.protocol.messages import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderEpochResponseEpochEndOffset,
+    OffsetForLeaderTopicResult,
+)
+
+PARTITION = TopicPartition("t", 0)
+LEADER = PartitionInfo(0, 1, 7, (1,), (1,))
+
+
+class OneAnswer(Cluster):
+    """A cluster whose only broker ends the epoch where it is told to."""
+
+    def __init__(self, options: Mapping[str, object], leader_epoch: int, end_offset: int, code: int) -> None:
+        super().__init__(consumer_config(options))
+        self.asked: list[tuple[int, int]] = []
+        self.meanwhile: list[PartitionState] = []
+        self._answer = (leader_epoch, end_offset, code)
+
+    def leader(self, partition: TopicPartition) -> PartitionInfo:
+        assert partition == PARTITION
+        return LEADER
+
+    async def request(self, node_id, request, answer, **options):  # type: ignore[no-untyped-def]  # Whatever is asked.
+        assert isinstance(request, OffsetForLeaderEpochRequest)
+        (topic,) = request.topics
+        (partition,) = topic.partitions
+        self.asked.append((partition.current_leader_epoch, partition.leader_epoch))
+        for each in self.meanwhile:
+            each.seek(3)
+        leader_epoch, end_offset, code = self._answer
+        found = OffsetForLeaderEpochResponseEpochEndOffset(
+            error_code=code, partition=0, leader_epoch=leader_epoch, end_offset=end_offset
+        )
+        return OffsetForLeaderEpochResponse(
+            throttle_time_ms=0, topics=(OffsetForLeaderTopicResult(topic="t", partitions=(found,)),)
+        )
+
+
+class World:
+    def __init__(
+        self, leader_epoch: int, end_offset: int, *, code: int = 0, auto_offset_reset: str = "latest"
+    ) -> None:
+        options = {"auto_offset_reset": auto_offset_reset}
+        self.cluster = OneAnswer(options, leader_epoch, end_offset, code)
+        self.lookups = Lookups(self.cluster, consumer_config(options))
+        self.state = PartitionState(PARTITION)
+        self.state.seek(100, leader_epoch=5)
+
+    def validate(self) -> None:
+        anyio.run(self.lookups.validate, [self.state])
+
+    @property
+    def is_unsure(self) -> bool:
+        plan = plan_fetches([self.state], lambda _: LEADER, [1], 0)
+        assert bool(plan.unsure) is not bool(plan.by_node)
+        return bool(plan.unsure)
+
+
+def test_a_position_that_the_new_leader_has_stays() -> None:
+    world = World(5, 100)
+    assert world.is_unsure
+    world.validate()
+    assert world.cluster.asked == [(7, 5)]
+    assert (world.state.position, world.state.fetch_offset, world.is_unsure) == (100, 100, False)
+
+
+def test_a_position_without_an_epoch_is_not_asked_about() -> None:
+    world = World(5, 100)
+    world.state.seek(100)
+    assert not world.is_unsure
+
+
+def test_a_log_that_was_cut_off_is_read_from_where_it_was_cut() -> None:
+    world = World(4, 60)
+    world.validate()
+    assert (world.state.position, world.state.stand.leader_epoch, world.is_unsure) == (60, 4, False)
+
+
+def test_a_log_that_was_cut_off_is_an_error_without_a_reset_policy() -> None:
+    world = World(4, 60, auto_offset_reset="none")
+    with pytest.raises(LogTruncationError, match="from offset 60 on") as caught:
+        world.validate()
+    assert caught.value.partition == PARTITION
+    assert caught.value.position == OffsetAndMetadata(100, leader_epoch=5)
+    assert caught.value.divergent == OffsetAndMetadata(60, leader_epoch=4)
+    assert world.state.position == 100
+
+
+@pytest.mark.parametrize("answer", [(-1, -1), (5, -1), (-1, 60)])
+def test_an_epoch_that_nobody_knows_any_more_resets_the_position(answer: tuple[int, int]) -> None:
+    world = World(*answer)
+    world.validate()
+    assert (world.state.position, world.state.reset_to) == (None, RESET)
+
+
+def test_an_epoch_that_nobody_knows_any_more_is_an_error_without_a_reset_policy() -> None:
+    world = World(-1, -1, auto_offset_reset="none")
+    with pytest.raises(LogTruncationError, match="somewhere before") as caught:
+        world.validate()
+    assert caught.value.divergent is None
+
+
+def test_a_seek_meanwhile_is_left_alone() -> None:
+    world = World(4, 60)
+    world.cluster.meanwhile.append(world.state)
+    world.validate()
+    assert world.state.position == 3
+
+
+def test_what_was_fetched_from_the_old_leader_is_void() -> None:
+    world = World(5, 100)
+    before = world.state.stand
+    world.validate()
+    assert world.state.stand is not before
+
+
+@pytest.mark.parametrize("code", [ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.NOT_LEADER_OR_FOLLOWER])
+def test_an_answer_that_comes_from_no_leader_is_asked_for_again(code: ErrorCode) -> None:
+    world = World(5, 100, code=code)
+    with pytest.raises(BrokerError) as caught:
+        world.validate()
+    assert caught.value.retriable
+    assert world.is_unsure
