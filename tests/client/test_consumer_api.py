@@ -230,6 +230,34 @@ def test_a_commit_after_a_revocation_names_the_partitions(
         assert all(kind == "revoked" or not partitions for kind, partitions in rest)
 
 
+@pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
+@pytest.mark.requirement("R9", "R22")
+def test_who_works_through_a_rebalance_can_commit_what_it_holds(  # noqa: PLR0917  # Fixtures.
+    bootstrap: str,
+    topic: MakeTopic,
+    options: ConsumerOptions,
+    neighbour: Callable[..., Neighbour],
+    group: str,
+    strategy: str,
+) -> None:
+    """It has not polled, so nothing was taken from it yet; a cooperative one has joined anew meanwhile."""
+    name = topic(4)
+    options = {**options, "partition_assignment_strategy": strategy}
+    with Consumer(name, **options) as consumer, Admin(bootstrap_servers=bootstrap) as admin:
+        poll_until(consumer, lambda: len(consumer.assignment()) == 4, "all four")
+        neighbour(name, partition_assignment_strategy=strategy)
+        if strategy == "range":
+            wait_until(lambda: admin.describe_groups(group)[group].state == "PreparingRebalance", "it begins")
+        else:
+            wait_until(lambda: consumer.group_metadata().generation_id == 2, "a generation without a poll")
+        offsets = dict.fromkeys(consumer.assignment(), OffsetAndMetadata(7))
+        assert len(offsets) == 4
+        consumer.commit(offsets)
+        assert consumer.committed(*offsets) == offsets
+        poll_until(consumer, lambda: len(consumer.assignment()) == 2, "two are another's")
+        assert consumer.committed(*offsets) == offsets
+
+
 @pytest.mark.requirement("R22")
 def test_records_can_be_committed_only_while_their_partitions_stay(
     bootstrap: str, topic: MakeTopic, options: ConsumerOptions, neighbour: Callable[..., Neighbour]
@@ -343,6 +371,8 @@ def test_who_comes_back_too_late_is_told_what_took_how_long_and_what_to_set(
     ):
         assert len(read(consumer, 1)) == 40
         wait_until(lambda: admin.describe_groups(group)[group].state == "Empty", "it has left")
+        with pytest.raises(CommitFailedError, match="Its code held 40 records"):
+            consumer.commit()
         consumer.poll(timeout_ms=0)
     [told] = [each for each in caplog.messages if "left group" in each]
     assert f"left group {group!r}" in told

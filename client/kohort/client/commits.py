@@ -47,14 +47,20 @@ class CommitOutcome:
 
 
 class Commits:
-    """What a consumer has committed and is about to; `news` is called when an outcome is there."""
+    """What a consumer has committed and is about to; `news` is called when an outcome is there.
+
+    `bound_to` gives the membership whose partitions they are, None where no group has assigned them;
+    `why_out` says why that ended, as long as no poll has said it.
+    """
 
     def __init__(
         self,
         cluster: Cluster,
         config: ConsumerConfig,
         positions: Positions,
+        *,
         bound_to: Callable[[], Membership | None],
+        why_out: Callable[[], str],
         news: Callable[[], None],
     ) -> None:
         self.outcomes: deque[CommitOutcome] = deque()
@@ -64,7 +70,8 @@ class Commits:
         self._cluster = cluster
         self._config = config
         self._positions = positions
-        self._bound_to = bound_to  # None for a consumer that no group has given its partitions.
+        self._bound_to = bound_to
+        self._why_out = why_out
         self._news = news
         self._turn = anyio.Lock()
         self._auto_running = False
@@ -189,6 +196,9 @@ class Commits:
                     f"{error}. The group rebalances: poll, and commit again what is still assigned then"
                 ) from error
             self._news()
+            why = self._why_out()
+            if why:
+                raise CommitFailedError(error.code, f"{error}. {why}", error.partitions) from error
             raise
 
     def _check_owned(self, offsets: Iterable[TopicPartition], polled_at: int | None = None) -> None:
@@ -201,7 +211,7 @@ class Commits:
             raise CommitFailedError(
                 ErrorCode.UNKNOWN_MEMBER_ID,
                 f"the offsets of {_names(offsets)} were not committed: this consumer is no member of group"
-                f" {group_id!r} at the moment",
+                f" {group_id!r} at the moment. {self._why_out()}".rstrip(),
                 tuple(offsets),
             )
         gone = tuple(

@@ -69,7 +69,14 @@ class ConsumerSession:
         self.membership: Membership | None = None
         self._group: GroupTask | None = None
         self._watch = TopicWatch(self._cluster, config, lambda: self.membership, self._changed)
-        self.commits = Commits(self._cluster, config, self.positions, self._bound_to, self._news.set)
+        self.commits = Commits(
+            self._cluster,
+            config,
+            self.positions,
+            bound_to=self._bound_to,
+            why_out=self._why_out,
+            news=self._news.set,
+        )
         self.diary = PollDiary()
         self._woken = False
         self._begun: tuple[Handover, tuple[TopicPartition, ...], int] | None = None
@@ -261,23 +268,27 @@ class ConsumerSession:
         now_ms = monotonic_ms()
         membership = self.membership
         if membership is not None:
-            departure = membership.take_departure()
-            if departure is not None:
-                config = self.config
-                logger.warning(
-                    "%s",
-                    self.diary.explain(
-                        departure,
-                        now_ms,
-                        group_id=membership.settings.group_id,
-                        limit_ms=config.max_poll_interval_ms,
-                        session_ms=config.session_timeout_ms,
-                        most=config.max_poll_records,
-                    ),
-                )
+            why = self._why_out()
+            if why:
+                logger.warning("%s", why)
+                membership.departure = None
             if membership.poll_begins():
                 self._changed()
         self.diary.poll_began(now_ms)
+
+    def _why_out(self) -> str:
+        """Return why the member is out, and what would have kept it in, until a poll has said it."""
+        departure = None if self.membership is None else self.membership.departure
+        if departure is None:
+            return ""
+        return self.diary.explain(
+            departure,
+            monotonic_ms(),
+            group_id=self.config.group_id or "",
+            limit_ms=self.config.max_poll_interval_ms,
+            session_ms=self.config.session_timeout_ms,
+            most=self.config.max_poll_records,
+        )
 
     async def begin(self, handover: Handover) -> tuple[TopicPartition, ...]:
         """Return the partitions that a listener is to be told of; do what comes before it."""

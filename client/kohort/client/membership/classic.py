@@ -75,7 +75,7 @@ class Membership:
         self.is_leader = False
         self.is_cooperative = all(each.cooperative for each in assignors)
         self.error: KohortError | None = None
-        self.departure: Departure | None = None
+        self.departure: Departure | None = None  # Until somebody has told the user, and says so with None.
         self._ownership = Ownership()
         self._assignors = {each.name: each for each in assignors}
         self._topics: tuple[str, ...] = ()
@@ -134,11 +134,6 @@ class Membership:
             self.error = None
             self.state = State.OUTSIDE
         return error
-
-    def take_departure(self) -> Departure | None:
-        """Return, once, that the member has left or was thrown out."""
-        departure, self.departure = self.departure, None
-        return departure
 
     @property
     def owned(self) -> Owned:
