@@ -4,7 +4,7 @@ What a record says of its key replaces all that was said of it before, and a log
 time; so whoever loads decodes and replays only what stands in the end, in the order of the log.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import structlog
 
@@ -29,15 +29,24 @@ from kohort.protocol.records import (
 )
 from kohort.protocol.records.pairs import Pair, read_pairs
 
+Rest = Callable[[int], None]
+
 log = structlog.get_logger("kohort.group")
 
 
-def replay_log(core: GroupCoordinator, batches: Iterable[memoryview], shard: int) -> None:
+def _never(_size_bytes: int) -> None:
+    """Go on."""
+
+
+def replay_log(
+    core: GroupCoordinator, batches: Iterable[memoryview], shard: int, rest: Rest = _never
+) -> None:
     """Replay what the batches of a shard's log hold; damaged ones are left out, and said so.
 
-    Raises: StorageError.
+    `rest` is told of bytes, again and again: a thread beside the loop has to give way. Raises: StorageError.
     """
-    for key, value in _newest(batches, shard).items():
+    for key, value in _newest(batches, shard, rest).items():
+        rest(len(key))
         try:
             record = understood(key, value)
         except WireError as error:
@@ -47,7 +56,7 @@ def replay_log(core: GroupCoordinator, batches: Iterable[memoryview], shard: int
             core.replay(record)
 
 
-def _newest(batches: Iterable[memoryview], shard: int) -> dict[bytes, bytes | None]:
+def _newest(batches: Iterable[memoryview], shard: int, rest: Rest) -> dict[bytes, bytes | None]:
     """Return the newest value of each key, in the order in which these lie in the log.
 
     After a clean stop no CRC has been looked at yet. What the other batches say is still worth having.
@@ -56,6 +65,7 @@ def _newest(batches: Iterable[memoryview], shard: int) -> dict[bytes, bytes | No
     newest: dict[bytes, bytes | None] = {}
     pending: dict[int, list[Pair]] = {}
     for batch in batches:
+        rest(len(batch))
         try:
             verify_crc(batch)
             header = read_header(batch)

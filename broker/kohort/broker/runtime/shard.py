@@ -7,6 +7,7 @@ still waits: answers never overtake each other. A flush that fails drops the cor
 since the last one that worked, and the shard is loaded again from its log.
 """
 
+import math
 import time
 from collections import deque
 from collections.abc import Callable
@@ -33,6 +34,7 @@ from kohort.broker.group import (
     refusal,
 )
 from kohort.broker.metadata import OFFSETS_TOPIC
+from kohort.broker.partitions.pace import Pace
 from kohort.broker.runtime.events import note_event
 from kohort.broker.runtime.loading import replay_log
 from kohort.broker.runtime.request import Request
@@ -200,7 +202,8 @@ class Shard:
         if partition.log.size_bytes <= INLINE_LOAD_BYTES:
             replay_log(core, batches, self.index)
         else:
-            await trio.to_thread.run_sync(replay_log, core, batches, self.index)
+            rest = Pace(math.inf, trio.from_thread.check_cancelled)  # Other shards serve meanwhile.
+            await trio.to_thread.run_sync(replay_log, core, batches, self.index, rest)
         self._partition = partition
         self.core = core
         self.state = ShardState.ACTIVE

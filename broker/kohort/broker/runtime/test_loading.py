@@ -112,3 +112,11 @@ def test_compressed_batches_are_read_as_well() -> None:
     assert offsets(loaded(memoryview(build_batch([(1, key, value, ())], compression=Compression.LZ4)))) == {
         0: 7
     }
+
+
+def test_whoever_loads_beside_the_loop_is_told_to_rest_again_and_again() -> None:
+    told: list[int] = []
+    batches = [batch(commit(place, 1), commit(place, 2)) for place in range(50)]
+    replay_log(GroupCoordinator(GroupConfig()), batches, 0, told.append)
+    assert told[:50] == [len(each) for each in batches]
+    assert len(told) == 100, "once for each batch, and once for each key that is left"
