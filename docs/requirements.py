@@ -1,4 +1,4 @@
-"""Writes docs/requirements.md: what the group coordinator must show, and which tests show it.
+"""Writes docs/requirements.md: what coordinator and clients must show, and which tests show it.
 
 python docs/requirements.py [--check]     with --check nothing is written; the status is 1 where it is old
 
@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "requirements.md"
 ROOMS = ("protocol", "storage", "broker", "client", "cli", "testkit", "tests")
 MARKER = "requirement"
-HEAD = """# What the group coordinator must show, and the tests that show it
+HEAD = """# What coordinator and clients must show, and the tests that show it
 
 Written by `make docs` from the tests: a test names what it shows with `@pytest.mark.requirement("R12")`, a
 conversation in [tests/scenarios](../tests/scenarios) with the number in its text.
@@ -42,6 +42,12 @@ REQUIREMENTS = {
     "R18": "Offsets expire with their group's silence, and go with their topic.",
     "R19": "A reader sees nothing past the high watermark.",
     "R20": "While a shard loads it says so and the others serve; members then go on with their generation.",
+    "R22": "A consumer has Kafka's interface: subscriptions, positions, pauses, commits, wakeup and close.",
+    "R23": "Listeners hear of partitions before they go, when they come, and when they are lost.",
+    "R24": "Clients take Kafka's settings with Kafka's defaults; an unknown name suggests the nearest one.",
+    "R25": "A producer batches, partitions as Java does, keeps order, and says what became of each record.",
+    "R26": "At most once and at least once hold while readers and broker are killed.",
+    "R27": "Heartbeats outlive a busy thread; who is thrown out hears how long each phase took.",
 }
 
 

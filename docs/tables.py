@@ -3,15 +3,23 @@
 python docs/tables.py [--check]     with --check nothing is written; the status is 1 where a table is old
 """
 
+import inspect
 import sys
+import tomllib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+
+import msgspec
 
 from kohort.broker.config import BROKER_DEFINITIONS, TOPIC_DEFINITIONS, ConfigDefinition, render
 from kohort.broker.config.pending import BROKER_WITHOUT_EFFECT, TOPIC_WITHOUT_EFFECT
 from kohort.broker.http.families import FAMILIES
+from kohort.client import errors
+from kohort.client.config import ClientConfig, ConsumerConfig, ProducerConfig
+from kohort.client.workers import HandlerError
 
 DOCS = Path(__file__).parent
+WORDS = tomllib.loads((DOCS / "client-settings.toml").read_text(encoding="utf-8"))
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -71,6 +79,45 @@ def metrics() -> str:
     )
 
 
+def client_settings(config: type[ClientConfig], base: type[msgspec.Struct]) -> str:
+    """Return the table of the settings that a client has beyond its base's, by name."""
+    fields = {each.name: each for each in msgspec.structs.fields(config)}
+    return table(
+        ("name", "default", "meaning"),
+        (
+            (code(name), client_default(fields[name].default), WORDS[name])
+            for name in sorted(fields)
+            if name not in base.__struct_fields__
+        ),
+    )
+
+
+def client_default(value: object) -> str:
+    """Return a client's default as a user would write it."""
+    return "none" if value is None else code(repr(value) if isinstance(value, str) else f"{value}")
+
+
+def client_errors() -> str:
+    """Return the table of the client's exceptions, each with its nearest code."""
+    found = [
+        each
+        for each in (*vars(errors).values(), HandlerError)
+        if inspect.isclass(each) and issubclass(each, errors.KohortError) and each is not errors.KohortError
+    ]
+    return table(
+        ("name", "code", "meaning"),
+        (
+            (code(each.__name__), error_code(each), (inspect.getdoc(each) or "").partition("\n")[0])
+            for each in sorted(found, key=lambda each: each.__name__)
+        ),
+    )
+
+
+def error_code(error: type[errors.KohortError]) -> str:
+    """Return the code that an exception stands for, where it is always the same one."""
+    return "" if error.code is errors.KohortError.code else code(error.code.name)
+
+
 def written(file: Path, tables: dict[str, str]) -> str:
     """Return the text of `file` with each table between the two comments that bear its name."""
     text = file.read_text(encoding="utf-8")
@@ -93,6 +140,12 @@ def main(arguments: Sequence[str]) -> int:
             "topic defaults": topic_names(),
         },
         DOCS / "metrics.md": {"metrics": metrics()},
+        DOCS / "client.md": {
+            "client settings": client_settings(ClientConfig, msgspec.Struct),
+            "consumer settings": client_settings(ConsumerConfig, ClientConfig),
+            "producer settings": client_settings(ProducerConfig, ClientConfig),
+            "errors": client_errors(),
+        },
     }
     texts = {file: written(file, tables) for file, tables in files.items()}
     old = [file for file, text in texts.items() if text != file.read_text(encoding="utf-8")]

@@ -28,6 +28,7 @@ def test_every_option_that_is_typed_is_a_setting(options: type, config: type[Cli
 
 
 @pytest.mark.requirement("R6")
+@pytest.mark.requirement("R24")
 def test_defaults_are_kafkas() -> None:
     consumer = ConsumerConfig()
     assert (consumer.session_timeout_ms, consumer.heartbeat_interval_ms) == (45_000, 3_000)
