@@ -1,10 +1,12 @@
 """What `clients.py` lets each client do: read or write so many records, and say how many a second."""
 
 import asyncio
+import random
 import time
 import uuid
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterator
+from itertools import cycle
+from typing import Any, NamedTuple
 
 import anyio
 
@@ -12,10 +14,46 @@ LINGER_MS = 5
 BATCH_BYTES = 16_384
 AT_ONCE = 500
 POLL_MS = 1_000
+TABLE_BYTES = 1 << 20
 ACKS_ALL = -1
 FLUSH_S = 60
+FIRST = b"connects before the clock starts"
 
-Runner = Callable[[str, str, int, int, int], float]
+VALUES = 997  # A prime, so that every partition gets values of every size.
+
+
+class Job(NamedTuple):
+    """What to read or write. Values have `record_bytes` each, or if varied from half to one and a half of it."""
+
+    bootstrap: str
+    topic: str
+    partitions: int
+    record_bytes: int
+    varied: bool
+    count: int
+
+    def values(self) -> list[bytes]:
+        """Return the values that are sent in turns."""
+        if not self.varied:
+            return [bytes(self.record_bytes)]
+        dice = random.Random(self.record_bytes)
+        return [
+            bytes(dice.randint(self.record_bytes // 2, self.record_bytes * 3 // 2)) for _ in range(VALUES)
+        ]
+
+    def records(self) -> Iterator[tuple[bytes, int]]:
+        """Yield each value, and the partition that it goes to."""
+        partitions, count = self.partitions, self.count
+        return zip(cycle(self.values()), (number % partitions for number in range(count)), strict=False)
+
+    def value_bytes(self) -> int:
+        """Return what all values together take."""
+        sizes = [len(each) for each in self.values()]
+        rounds, rest = divmod(self.count, len(sizes))
+        return rounds * sum(sizes) + sum(sizes[:rest])
+
+
+Runner = Callable[[Job], float]
 
 
 def make_topic(bootstrap: str, partitions: int) -> str:
@@ -28,14 +66,15 @@ def make_topic(bootstrap: str, partitions: int) -> str:
     return name
 
 
-def fill(bootstrap: str, topic: str, partitions: int, record_bytes: int, count: int) -> None:
+def fill(job: Job) -> None:
     """Write what the consumers are going to read, in the batches of a producer with default settings."""
     from confluent_kafka import Producer
 
-    producer = Producer({"bootstrap.servers": bootstrap, "batch.size": BATCH_BYTES, "linger.ms": LINGER_MS})
-    value = bytes(record_bytes)
-    for number in range(count):
-        producer.produce(topic, value, partition=number % partitions)
+    producer = Producer(
+        {"bootstrap.servers": job.bootstrap, "batch.size": BATCH_BYTES, "linger.ms": LINGER_MS}
+    )
+    for number, (value, partition) in enumerate(job.records()):
+        producer.produce(job.topic, value, partition=partition)
         if number % 10_000 == 0:
             producer.flush(FLUSH_S)
     assert producer.flush(FLUSH_S) == 0
@@ -44,33 +83,37 @@ def fill(bootstrap: str, topic: str, partitions: int, record_bytes: int, count: 
 class Meter:
     """Counts from the first records that come: connecting is not what is measured."""
 
-    def __init__(self, count: int, record_bytes: int) -> None:
-        self._left, self._record_bytes, self._count = count, record_bytes, 0
-        self._began = 0.0
+    def __init__(self, job: Job) -> None:
+        self._left, self._bytes_left, self._count = job.count, job.value_bytes(), 0
+        self._began = self._ended = 0.0
 
     def more(self, records: int, value_bytes: int) -> bool:
         """Count what has come; return whether there is more to come."""
-        assert value_bytes == records * self._record_bytes
         self._left -= records
+        self._bytes_left -= value_bytes
         if self._began:
             self._count += records
         elif records:
             self._began = time.perf_counter()
-        return self._left > 0
+        if self._left:
+            return True
+        self._ended = time.perf_counter()
+        assert self._bytes_left == 0
+        return False
 
     def rate(self) -> float:
-        return self._count / (time.perf_counter() - self._began)
+        return self._count / (self._ended - self._began)
 
 
 # Consumers
 
 
-def kohort_poll(bootstrap: str, topic: str, partitions: int, record_bytes: int, count: int) -> float:
+def kohort_poll(job: Job) -> float:
     from kohort.client import Consumer, TopicPartition
 
-    meter = Meter(count, record_bytes)
-    with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
-        consumer.assign(*(TopicPartition(topic, each) for each in range(partitions)))
+    meter = Meter(job)
+    with Consumer(bootstrap_servers=job.bootstrap, auto_offset_reset="earliest") as consumer:
+        consumer.assign(*(TopicPartition(job.topic, each) for each in range(job.partitions)))
         more = True
         while more:
             records = consumer.poll(timeout_ms=POLL_MS)
@@ -81,31 +124,67 @@ def kohort_poll(bootstrap: str, topic: str, partitions: int, record_bytes: int, 
         return meter.rate()
 
 
-def kohort_loop(bootstrap: str, topic: str, partitions: int, record_bytes: int, count: int) -> float:
+def kohort_tables(job: Job) -> float:
+    import pyarrow.compute
+
     from kohort.client import Consumer, TopicPartition
 
-    meter = Meter(count, record_bytes)
-    with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
-        consumer.assign(*(TopicPartition(topic, each) for each in range(partitions)))
+    meter = Meter(job)
+    with Consumer(bootstrap_servers=job.bootstrap, auto_offset_reset="earliest") as consumer:
+        consumer.assign(*(TopicPartition(job.topic, each) for each in range(job.partitions)))
+        more = True
+        while more:
+            table = consumer.poll_arrow(timeout_ms=POLL_MS, max_bytes=TABLE_BYTES)
+            lengths = pyarrow.compute.binary_length(table["value"])
+            more = meter.more(table.num_rows, pyarrow.compute.sum(lengths).as_py() or 0)
+        return meter.rate()
+
+
+def kohort_aio_tables(job: Job) -> float:
+    import pyarrow.compute
+
+    from kohort.client import TopicPartition
+    from kohort.client.aio import Consumer
+
+    async def run() -> float:
+        meter = Meter(job)
+        async with Consumer(bootstrap_servers=job.bootstrap, auto_offset_reset="earliest") as consumer:
+            consumer.assign(*(TopicPartition(job.topic, each) for each in range(job.partitions)))
+            more = True
+            while more:
+                table = await consumer.poll_arrow(timeout_ms=POLL_MS, max_bytes=TABLE_BYTES)
+                lengths = pyarrow.compute.binary_length(table["value"])
+                more = meter.more(table.num_rows, pyarrow.compute.sum(lengths).as_py() or 0)
+            return meter.rate()
+
+    return anyio.run(run)
+
+
+def kohort_loop(job: Job) -> float:
+    from kohort.client import Consumer, TopicPartition
+
+    meter = Meter(job)
+    with Consumer(bootstrap_servers=job.bootstrap, auto_offset_reset="earliest") as consumer:
+        consumer.assign(*(TopicPartition(job.topic, each) for each in range(job.partitions)))
         meter.more(1, len(next(consumer).value or b""))
         seen, size = 1, 0
         for each in consumer:
             size += len(each.value)  # type: ignore[arg-type]
             seen += 1
-            if seen == count:
+            if seen == job.count:
                 break
-        meter.more(count - 1, size)
+        meter.more(job.count - 1, size)
         return meter.rate()
 
 
-def kohort_aio_poll(bootstrap: str, topic: str, partitions: int, record_bytes: int, count: int) -> float:
+def kohort_aio_poll(job: Job) -> float:
     from kohort.client import TopicPartition
     from kohort.client.aio import Consumer
 
     async def run() -> float:
-        meter = Meter(count, record_bytes)
-        async with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
-            consumer.assign(*(TopicPartition(topic, each) for each in range(partitions)))
+        meter = Meter(job)
+        async with Consumer(bootstrap_servers=job.bootstrap, auto_offset_reset="earliest") as consumer:
+            consumer.assign(*(TopicPartition(job.topic, each) for each in range(job.partitions)))
             more = True
             while more:
                 records = await consumer.poll(timeout_ms=POLL_MS)
@@ -118,38 +197,38 @@ def kohort_aio_poll(bootstrap: str, topic: str, partitions: int, record_bytes: i
     return anyio.run(run)
 
 
-def kohort_aio_loop(bootstrap: str, topic: str, partitions: int, record_bytes: int, count: int) -> float:
+def kohort_aio_loop(job: Job) -> float:
     from kohort.client import TopicPartition
     from kohort.client.aio import Consumer
 
     async def run() -> float:
-        meter = Meter(count, record_bytes)
-        async with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
-            consumer.assign(*(TopicPartition(topic, each) for each in range(partitions)))
+        meter = Meter(job)
+        async with Consumer(bootstrap_servers=job.bootstrap, auto_offset_reset="earliest") as consumer:
+            consumer.assign(*(TopicPartition(job.topic, each) for each in range(job.partitions)))
             meter.more(1, len((await anext(consumer)).value or b""))
             seen, size = 1, 0
             async for each in consumer:
                 size += len(each.value)  # type: ignore[arg-type]
                 seen += 1
-                if seen == count:
+                if seen == job.count:
                     break
-            meter.more(count - 1, size)
+            meter.more(job.count - 1, size)
             return meter.rate()
 
     return anyio.run(run)
 
 
-def _confluent_consumer(bootstrap: str, topic: str, partitions: int) -> Any:
+def _confluent_consumer(job: Job) -> Any:
     from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "g", "enable.auto.commit": False})
-    consumer.assign([TopicPartition(topic, each, OFFSET_BEGINNING) for each in range(partitions)])
+    consumer = Consumer({"bootstrap.servers": job.bootstrap, "group.id": "g", "enable.auto.commit": False})
+    consumer.assign([TopicPartition(job.topic, each, OFFSET_BEGINNING) for each in range(job.partitions)])
     return consumer
 
 
-def confluent_batches(bootstrap: str, topic: str, partitions: int, record_bytes: int, count: int) -> float:
-    consumer = _confluent_consumer(bootstrap, topic, partitions)
-    meter = Meter(count, record_bytes)
+def confluent_batches(job: Job) -> float:
+    consumer = _confluent_consumer(job)
+    meter = Meter(job)
     more = True
     while more:
         records = consumer.consume(AT_ONCE, POLL_MS / 1000)
@@ -160,9 +239,9 @@ def confluent_batches(bootstrap: str, topic: str, partitions: int, record_bytes:
     return meter.rate()
 
 
-def confluent_loop(bootstrap: str, topic: str, partitions: int, record_bytes: int, count: int) -> float:
-    consumer = _confluent_consumer(bootstrap, topic, partitions)
-    meter = Meter(count, record_bytes)
+def confluent_loop(job: Job) -> float:
+    consumer = _confluent_consumer(job)
+    meter = Meter(job)
     more = True
     while more:
         record = consumer.poll(POLL_MS / 1000)
@@ -172,15 +251,15 @@ def confluent_loop(bootstrap: str, topic: str, partitions: int, record_bytes: in
 
 
 def _aiokafka(work: Callable[[Any, Meter], Awaitable[float]]) -> Runner:
-    def run(bootstrap: str, topic: str, partitions: int, record_bytes: int, count: int) -> float:
+    def run(job: Job) -> float:
         from aiokafka import AIOKafkaConsumer, TopicPartition
 
         async def consume() -> float:
-            consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest")
-            consumer.assign([TopicPartition(topic, each) for each in range(partitions)])
+            consumer = AIOKafkaConsumer(bootstrap_servers=job.bootstrap, auto_offset_reset="earliest")
+            consumer.assign([TopicPartition(job.topic, each) for each in range(job.partitions)])
             await consumer.start()
             try:
-                return await work(consumer, Meter(count, record_bytes))
+                return await work(consumer, Meter(job))
             finally:
                 await consumer.stop()
 
@@ -209,17 +288,17 @@ async def _aiokafka_loop(consumer: Any, meter: Meter) -> float:
     return meter.rate()
 
 
-def _kafka_python_consumer(bootstrap: str, topic: str, partitions: int) -> Any:
+def _kafka_python_consumer(job: Job) -> Any:
     from kafka import KafkaConsumer, TopicPartition
 
-    consumer = KafkaConsumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest")
-    consumer.assign([TopicPartition(topic, each) for each in range(partitions)])
+    consumer = KafkaConsumer(bootstrap_servers=job.bootstrap, auto_offset_reset="earliest")
+    consumer.assign([TopicPartition(job.topic, each) for each in range(job.partitions)])
     return consumer
 
 
-def kafka_python_batches(bootstrap: str, topic: str, partitions: int, record_bytes: int, count: int) -> float:
-    consumer = _kafka_python_consumer(bootstrap, topic, partitions)
-    meter = Meter(count, record_bytes)
+def kafka_python_batches(job: Job) -> float:
+    consumer = _kafka_python_consumer(job)
+    meter = Meter(job)
     more = True
     while more:
         found = consumer.poll(timeout_ms=POLL_MS)
@@ -232,9 +311,9 @@ def kafka_python_batches(bootstrap: str, topic: str, partitions: int, record_byt
     return meter.rate()
 
 
-def kafka_python_loop(bootstrap: str, topic: str, partitions: int, record_bytes: int, count: int) -> float:
-    consumer = _kafka_python_consumer(bootstrap, topic, partitions)
-    meter = Meter(count, record_bytes)
+def kafka_python_loop(job: Job) -> float:
+    consumer = _kafka_python_consumer(job)
+    meter = Meter(job)
     for each in consumer:
         if not meter.more(1, len(each.value)):
             break
@@ -244,6 +323,8 @@ def kafka_python_loop(bootstrap: str, topic: str, partitions: int, record_bytes:
 CONSUMERS: dict[str, Runner] = {
     "kohort poll": kohort_poll,
     "kohort aio poll": kohort_aio_poll,
+    "kohort poll_arrow": kohort_tables,
+    "kohort aio poll_arrow": kohort_aio_tables,
     "confluent-kafka consume": confluent_batches,
     "aiokafka getmany": _aiokafka(_aiokafka_batches),
     "kafka-python poll": kafka_python_batches,
@@ -258,99 +339,94 @@ CONSUMERS: dict[str, Runner] = {
 # Producers
 
 
-def kohort_send(bootstrap: str, topic: str, partitions: int, record_bytes: int, count: int) -> float:
+def kohort_send(job: Job) -> float:
     from kohort.client import Producer
 
-    value = bytes(record_bytes)
     with Producer(
-        bootstrap_servers=bootstrap, acks="all", linger_ms=LINGER_MS, batch_size=BATCH_BYTES
+        bootstrap_servers=job.bootstrap, acks="all", linger_ms=LINGER_MS, batch_size=BATCH_BYTES
     ) as producer:
-        producer.send(topic, value).result()
+        producer.send(job.topic, FIRST).result()
         began = time.perf_counter()
-        for number in range(count):
-            producer.send(topic, value, partition=number % partitions)
+        for value, partition in job.records():
+            producer.send(job.topic, value, partition=partition)
         producer.flush()
-        return count / (time.perf_counter() - began)
+        return job.count / (time.perf_counter() - began)
 
 
-def kohort_aio_send(bootstrap: str, topic: str, partitions: int, record_bytes: int, count: int) -> float:
+def kohort_aio_send(job: Job) -> float:
     from kohort.client.aio import Producer
 
     async def run() -> float:
-        value = bytes(record_bytes)
         async with Producer(
-            bootstrap_servers=bootstrap, acks="all", linger_ms=LINGER_MS, batch_size=BATCH_BYTES
+            bootstrap_servers=job.bootstrap, acks="all", linger_ms=LINGER_MS, batch_size=BATCH_BYTES
         ) as producer:
-            await (await producer.send(topic, value))
+            await (await producer.send(job.topic, FIRST))
             began = time.perf_counter()
-            for number in range(count):
-                await producer.send(topic, value, partition=number % partitions)
+            for value, partition in job.records():
+                await producer.send(job.topic, value, partition=partition)
             await producer.flush()
-            return count / (time.perf_counter() - began)
+            return job.count / (time.perf_counter() - began)
 
     return anyio.run(run)
 
 
-def confluent_produce(bootstrap: str, topic: str, partitions: int, record_bytes: int, count: int) -> float:
+def confluent_produce(job: Job) -> float:
     from confluent_kafka import Producer
 
-    value = bytes(record_bytes)
     producer = Producer(
-        {"bootstrap.servers": bootstrap, "acks": "all", "linger.ms": LINGER_MS, "batch.size": BATCH_BYTES}
+        {"bootstrap.servers": job.bootstrap, "acks": "all", "linger.ms": LINGER_MS, "batch.size": BATCH_BYTES}
     )
-    producer.produce(topic, value)
+    producer.produce(job.topic, FIRST)
     assert producer.flush(FLUSH_S) == 0
     began = time.perf_counter()
-    for number in range(count):
+    for value, partition in job.records():
         while True:
             try:
-                producer.produce(topic, value, partition=number % partitions)
+                producer.produce(job.topic, value, partition=partition)
                 break
             except BufferError:
                 producer.poll(0.01)
     assert producer.flush(FLUSH_S) == 0
-    return count / (time.perf_counter() - began)
+    return job.count / (time.perf_counter() - began)
 
 
-def aiokafka_send(bootstrap: str, topic: str, partitions: int, record_bytes: int, count: int) -> float:
+def aiokafka_send(job: Job) -> float:
     from aiokafka import AIOKafkaProducer
 
     async def run() -> float:
-        value = bytes(record_bytes)
         producer = AIOKafkaProducer(
-            bootstrap_servers=bootstrap, acks="all", linger_ms=LINGER_MS, max_batch_size=BATCH_BYTES
+            bootstrap_servers=job.bootstrap, acks="all", linger_ms=LINGER_MS, max_batch_size=BATCH_BYTES
         )
         await producer.start()
         try:
-            await producer.send_and_wait(topic, value)
+            await producer.send_and_wait(job.topic, FIRST)
             began = time.perf_counter()
-            for number in range(count):
-                await producer.send(topic, value, partition=number % partitions)
+            for value, partition in job.records():
+                await producer.send(job.topic, value, partition=partition)
             await producer.flush()
-            return count / (time.perf_counter() - began)
+            return job.count / (time.perf_counter() - began)
         finally:
             await producer.stop()
 
     return asyncio.run(run())
 
 
-def kafka_python_send(bootstrap: str, topic: str, partitions: int, record_bytes: int, count: int) -> float:
+def kafka_python_send(job: Job) -> float:
     from kafka import KafkaProducer
 
-    value = bytes(record_bytes)
     producer = KafkaProducer(
-        bootstrap_servers=bootstrap,
+        bootstrap_servers=job.bootstrap,
         acks="all",
         linger_ms=LINGER_MS,
         batch_size=BATCH_BYTES,
         enable_idempotence=False,
     )
-    producer.send(topic, value).get(FLUSH_S)
+    producer.send(job.topic, FIRST).get(FLUSH_S)
     began = time.perf_counter()
-    for number in range(count):
-        producer.send(topic, value, partition=number % partitions)
+    for value, partition in job.records():
+        producer.send(job.topic, value, partition=partition)
     producer.flush()
-    rate = count / (time.perf_counter() - began)
+    rate = job.count / (time.perf_counter() - began)
     producer.close()
     return rate
 

@@ -1,10 +1,11 @@
 """Python's Kafka clients side by side: records a second, produced and consumed, on the same broker.
 
-    python benchmarks/clients.py [--repeats N] [--seconds-each S] [--only WORDS] [--markdown]
+    python benchmarks/clients.py [--repeats N] [--megabytes N] [--only WORDS] [--sizes 100,~100,1024] ...
 
 Every figure is a process of its own. The clients take turns, and the median of the repetitions counts.
 All have the same settings: acks=all, linger 5 ms, batches of 16,384 bytes, no compression; consumers read
-assigned partitions from their beginning and look at every value. Apache Kafka joins in where there is Java.
+assigned partitions from their beginning and look at every value. `~100` are values of 50 to 150 bytes. Apache
+Kafka joins in where there is Java. The tables are Markdown, for docs/performance.md.
 """
 
 import argparse
@@ -23,25 +24,60 @@ from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from benchmarks.client_runs import CONSUMERS, PRODUCERS, fill, make_topic
+from benchmarks.client_runs import CONSUMERS, PRODUCERS, Job, fill, make_topic
 
 from tests.differential.apache_kafka import ApacheKafka, MissingTool
 from tests.interop.broker_process import BrokerProcess
 
 PACKAGES = ("confluent-kafka", "aiokafka", "kafka-python", "pyarrow")
 RUN_TIMEOUT_S = 120
+WHOLE = (
+    4_000  # Records come in multiples of it: confluent-kafka's `consume` waits for whole 500s, to the end.
+)
+
+
+IN_BATCHES = tuple(each for each in CONSUMERS if "loop" not in each and each != "confluent-kafka poll")
+ONE_BY_ONE = tuple(each for each in CONSUMERS if each not in IN_BATCHES)
+TABLES = (
+    ("Consumed in batches", "consume", IN_BATCHES),
+    ("Consumed one by one", "consume", ONE_BY_ONE),
+    ("Produced", "produce", tuple(PRODUCERS)),
+)
+COMPARED = (
+    ("consume", "kohort poll", "aiokafka getmany"),
+    ("consume", "kohort poll", "kafka-python poll"),
+    ("consume", "kohort poll", "confluent-kafka consume"),
+    ("consume", "kohort aio poll", "aiokafka getmany"),
+    ("consume", "kohort poll_arrow", "confluent-kafka consume"),
+    ("consume", "kohort loop", "kafka-python loop"),
+    ("consume", "kohort loop", "confluent-kafka poll"),
+    ("consume", "kohort aio loop", "aiokafka loop"),
+    ("produce", "kohort", "kafka-python"),
+    ("produce", "kohort", "confluent-kafka"),
+    ("produce", "kohort", "aiokafka"),
+    ("produce", "kohort aio", "aiokafka"),
+)
 
 
 class Cell(NamedTuple):
-    """What one table row is about."""
+    """What one table row is about; the size as the command line has it."""
 
     broker: str
-    record_bytes: int
+    size: str
     partitions: int
 
     def __str__(self) -> str:
         plural = "s" if self.partitions > 1 else ""
-        return f"{self.broker}, {self.record_bytes:,} B, {self.partitions} partition{plural}"
+        size = int(self.size.lstrip("~"))
+        sizes = f"{size // 2:,} to {size * 3 // 2:,} B" if self.size.startswith("~") else f"{size:,} B"
+        return f"{self.broker}, {sizes}, {self.partitions} partition{plural}"
+
+    def job(self, bootstrap: str, megabytes: int) -> Job:
+        """Return the work on a new topic."""
+        record_bytes = int(self.size.lstrip("~"))
+        count = megabytes * 1_000_000 // record_bytes // WHOLE * WHOLE
+        topic = make_topic(bootstrap, self.partitions)
+        return Job(bootstrap, topic, self.partitions, record_bytes, self.size.startswith("~"), count)
 
 
 class Run(NamedTuple):
@@ -70,7 +106,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--megabytes", type=int, default=50, help="how much is read or written each time")
     parser.add_argument("--brokers", default="kohort,Kafka")
-    parser.add_argument("--sizes", default="100,1024")
+    parser.add_argument("--sizes", default="100,~100,1024")
     parser.add_argument("--partitions", default="1,8")
     parser.add_argument("--tasks", default="consume,produce")
     parser.add_argument("--only", default="", help="clients whose name has one of these words, with commas")
@@ -80,7 +116,7 @@ def arguments() -> argparse.Namespace:
 
 def cells(brokers: list[str], options: argparse.Namespace) -> Iterator[Cell]:
     for broker in brokers:
-        for size in map(int, options.sizes.split(",")):
+        for size in options.sizes.split(","):
             for partitions in map(int, options.partitions.split(",")):
                 yield Cell(broker, size, partitions)
 
@@ -112,51 +148,68 @@ def measure(
 ) -> None:
     """Let every client do every task as often as asked for."""
     tasks, words = options.tasks.split(","), [each for each in options.only.split(",") if each]
-    count = options.megabytes * 1_000_000 // cell.record_bytes
     runs = [Run("consume", each) for each in CONSUMERS] + [Run("produce", each) for each in PRODUCERS]
     runs = [run for run in runs if run.task in tasks and (not words or any(w in run.client for w in words))]
-    source = make_topic(bootstrap, cell.partitions)
-    fill(bootstrap, source, cell.partitions, cell.record_bytes, count)
+    source = cell.job(bootstrap, options.megabytes)
+    if "consume" in tasks:
+        fill(source)
     for _ in range(options.repeats):
         for run in runs:
-            topic = source if run.task == "consume" else make_topic(bootstrap, cell.partitions)
-            job = {"run": run, "bootstrap": bootstrap, "topic": topic, "count": count, "cell": cell[1:]}
-            rate = in_a_process(job)
+            job = source if run.task == "consume" else cell.job(bootstrap, options.megabytes)
+            rate = in_a_process(run, job)
             figures.setdefault((cell, run), []).append(rate)
             print(f"{cell}: {run.task} {run.client}: {rate:,.0f}/s", file=sys.stderr)
 
 
-def in_a_process(job: dict[str, object]) -> float:
+def in_a_process(run: Run, job: Job) -> float:
     """Return the records a second that a process of its own has measured."""
-    command = [sys.executable, __file__, "--child", json.dumps(job)]
+    command = [sys.executable, __file__, "--child", json.dumps([run, job])]
     done = subprocess.run(command, capture_output=True, text=True, timeout=RUN_TIMEOUT_S, check=False)
     if done.returncode:
-        raise SystemExit(f"{job}: {done.stderr[-2000:]}")
+        raise SystemExit(f"{run}, {job}: {done.stderr[-2000:]}")
     return float(done.stdout)
 
 
-def child(job: dict[str, object]) -> None:
-    task, client = job["run"]  # type: ignore[misc]
-    record_bytes, partitions = job["cell"]  # type: ignore[misc]
-    run = (CONSUMERS if task == "consume" else PRODUCERS)[client]
-    print(run(str(job["bootstrap"]), str(job["topic"]), partitions, record_bytes, job["count"]))
+def child(options: list[list[object]]) -> None:
+    """Do one client's work, in a process of its own."""
+    task, client = options[0]
+    run = (CONSUMERS if task == "consume" else PRODUCERS)[str(client)]
+    print(run(Job(*options[1])))  # type: ignore[arg-type]  # As the parent has made it.
 
 
 def report(medians: dict[tuple[Cell, Run], float]) -> Iterator[str]:
-    """Yield the tables as Markdown: thousands of records a second, and the ratio to each other client."""
+    """Yield the tables as Markdown: thousands of records a second, and how kohort's best compares."""
     versions = ", ".join(f"{each} {importlib.metadata.version(each)}" for each in PACKAGES)
-    yield f"Python {platform.python_version()}, {versions}; {os.cpu_count()} cores, {processor()}"
-    for task in ("consume", "produce"):
-        of_task = {key: rate for key, rate in medians.items() if key[1].task == task}
-        clients = list(dict.fromkeys(run.client for _, run in of_task))
-        if not clients:
+    yield f"Python {platform.python_version()}, {versions}; {os.cpu_count()} cores, {processor()}."
+    for title, task, clients in TABLES:
+        of_task = {
+            key: rate for key, rate in medians.items() if key[1].task == task and key[1].client in clients
+        }
+        present = [each for each in clients if any(run.client == each for _, run in of_task)]
+        if not present:
             continue
         yield ""
-        yield f"| {task}d, thousand records/s | " + " | ".join(clients) + " |"
-        yield "| --- |" + " ---: |" * len(clients)
+        yield f"| {title}, thousand records/s | " + " | ".join(present) + " |"
+        yield "| --- |" + " ---: |" * len(present)
         for cell in dict.fromkeys(cell for cell, _ in of_task):
-            rates = (f"{of_task[cell, Run(task, each)] / 1000:,.0f}" for each in clients)
-            yield f"| {cell} | " + " | ".join(rates) + " |"
+            rates = [of_task[cell, Run(task, each)] for each in present]
+            yield f"| {cell} | " + " | ".join(f"{rate / 1000:,.0f}" for rate in rates) + " |"
+    yield ""
+    yield from ratios(medians)
+
+
+def ratios(medians: dict[tuple[Cell, Run], float]) -> Iterator[str]:
+    """Yield how many times as fast as another client kohort is at the same thing: the least, the most."""
+    yield "| kohort compared | least | most |"
+    yield "| --- | ---: | ---: |"
+    for task, ours, theirs in COMPARED:
+        found = [
+            medians[cell, Run(task, ours)] / medians[cell, Run(task, theirs)]
+            for cell in dict.fromkeys(cell for cell, _ in medians)
+            if (cell, Run(task, ours)) in medians and (cell, Run(task, theirs)) in medians
+        ]
+        if found:
+            yield f"| {task}: {ours} / {theirs} | {min(found):.2f} | {max(found):.2f} |"
 
 
 def processor() -> str:
