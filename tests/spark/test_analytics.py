@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 import types
 import typing
@@ -14,6 +15,7 @@ from pyspark.sql.types import ArrayType, DataType, StructType
 
 from kohort.broker.group import events as of_broker
 from kohort.client import Admin, Consumer, OffsetAndMetadata, TopicPartition
+from kohort.pipeline.analytics.alerts import watch
 from kohort.pipeline.analytics.job import Analysis, analyse
 from kohort.pipeline.analytics.page import write_page
 from kohort.pipeline.analytics.tables import (
@@ -151,3 +153,24 @@ def assert_same(kind: type[msgspec.Struct], column: DataType) -> None:
         args = typing.get_args(each.type) if isinstance(each.type, types.GenericAlias) else (each.type,)
         if isinstance(args[0], type) and issubclass(args[0], msgspec.Struct):
             assert_same(args[0], inner)
+
+
+@pytest.mark.skipif("KOHORT_TEST_LARGE" not in os.environ, reason="only with KOHORT_TEST_LARGE=1")
+def test_alerts_about_a_group_that_stops_are_written_to_a_topic(
+    spark: SparkSession, history: str, topics: Topics
+) -> None:
+    alerts = topics.make()
+    query = watch(spark, history, alerts, every_s=0.5)
+    try:
+        with Consumer(bootstrap_servers=history, auto_offset_reset="earliest") as consumer:
+            consumer.assign(TopicPartition(alerts, 0))
+            found: list[dict[str, object]] = []
+
+            def told() -> bool:
+                found.extend(msgspec.json.decode(each.value or b"") for each in consumer.poll(timeout_ms=200))
+                return any(each.get("group_id") == "slow" and each.get("verdict") == "STOP" for each in found)
+
+            until(told)
+    finally:
+        query.stop()
+    assert query.exception() is None

@@ -28,8 +28,16 @@ class Ends:
     ) -> None:
         self._admin.close()
 
+    def partitions_of(self, *topics: str) -> list[TopicPartition]:
+        """Return all partitions of those topics that the cluster has."""
+        return sorted(each for each in self._known() if each.topic in topics)
+
     def existing(self, partitions: Collection[TopicPartition]) -> list[TopicPartition]:
         """Return those that the cluster has."""
+        known = self._known()
+        return sorted(each for each in partitions if each in known)
+
+    def _known(self) -> frozenset[TopicPartition]:
         if self._existing is None:
             names = self._admin.list_topics(include_internal=True)
             described = self._admin.describe_topics(*names) if names else {}
@@ -38,7 +46,7 @@ class Ends:
                 for name, topic in described.items()
                 for each in topic.partitions
             )
-        return sorted(each for each in partitions if each in self._existing)
+        return self._existing
 
     def now(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the present ends."""

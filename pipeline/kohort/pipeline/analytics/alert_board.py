@@ -1,0 +1,129 @@
+"""Which changes in groups are worth an alert: verdicts that turn, and storms that begin. Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+
+from kohort.client import TopicPartition
+from kohort.pipeline.analytics.storms import QUIET_MS, Rebalance, Storm, find_storms
+from kohort.protocol.verdict import COMMITS_KEPT, Commit, Verdict, judge
+
+REBALANCES_KEPT = 100
+Key = tuple[str, TopicPartition]
+
+
+class VerdictAlert(msgspec.Struct, frozen=True, tag_field="alert", tag="verdict"):
+    """A group does worse, or better, in a partition than when it was told of last."""
+
+    group_id: str
+    topic: str
+    partition: int
+    verdict: str
+    before: str
+    lag: int
+    committed_offset: int
+    at_ms: int
+
+
+class StormAlert(msgspec.Struct, frozen=True, tag_field="alert", tag="storm"):
+    """A group rebalances again and again; told once for each storm."""
+
+    group_id: str
+    started_ms: int
+    rebalances: int
+    still_ms: int
+    causes: dict[str, int]
+    clients: dict[str, int]
+    at_ms: int
+
+
+Alert = VerdictAlert | StormAlert
+
+
+@dataclass(slots=True)
+class _Window:
+    """A group's last commits in a partition, with the lag when each was seen."""
+
+    caught_up_ms: int
+    commits: deque[Commit] = field(default_factory=lambda: deque(maxlen=COMMITS_KEPT))
+    told: Verdict = Verdict.OK
+
+
+class AlertBoard:
+    """What is known of all groups, and what was told of them."""
+
+    def __init__(self, interval_ms: int) -> None:
+        self._interval_ms = interval_ms
+        self._offsets: dict[Key, tuple[int, int]] = {}
+        self._windows: dict[Key, _Window] = {}
+        self._rebalances: dict[str, deque[Rebalance]] = defaultdict(lambda: deque(maxlen=REBALANCES_KEPT))
+        self._storms_told: dict[str, int] = {}
+
+    @property
+    def partitions(self) -> set[TopicPartition]:
+        """The partitions in which any group has committed something."""
+        return {partition for _, partition in self._offsets}
+
+    def commit(self, group_id: str, partition: TopicPartition, offset: int | None, committed_ms: int) -> None:
+        """Take over a commit; None removes the offset, and what was known of it."""
+        key = (group_id, partition)
+        if offset is None:
+            self._offsets.pop(key, None)
+            self._windows.pop(key, None)
+        else:
+            self._offsets[key] = (offset, committed_ms)
+
+    def rebalance(self, group_id: str, rebalance: Rebalance) -> None:
+        """Take over a rebalance that is over."""
+        self._rebalances[group_id].append(rebalance)
+
+    def look(self, ends: Mapping[TopicPartition, int], now_ms: int) -> list[Alert]:
+        """Return what is new: called every interval with the present ends of the partitions."""
+        return [*self._verdicts(ends, now_ms), *self._storms(now_ms)]
+
+    def _verdicts(self, ends: Mapping[TopicPartition, int], now_ms: int) -> Iterator[Alert]:
+        for (group_id, partition), (offset, committed_ms) in self._offsets.items():
+            if partition not in ends:
+                continue
+            lag = max(ends[partition] - offset, 0)
+            window = self._windows.setdefault((group_id, partition), _Window(now_ms))
+            if not lag:
+                window.caught_up_ms = now_ms
+            if not window.commits or window.commits[-1].timestamp_ms != committed_ms:
+                window.commits.append(Commit(committed_ms, offset, lag))
+            found = judge(
+                tuple(window.commits),
+                lag,
+                caught_up_ms=window.caught_up_ms,
+                now_ms=now_ms,
+                interval_ms=self._interval_ms,
+            )
+            if found is not window.told:
+                before, window.told = window.told, found
+                place = (partition.topic, partition.partition)
+                yield VerdictAlert(group_id, *place, found.value, before.value, lag, offset, now_ms)
+
+    def _storms(self, now_ms: int) -> Iterator[Alert]:
+        for group_id, rebalances in self._rebalances.items():
+            for each in _going_on(rebalances, now_ms):
+                if self._storms_told.get(group_id, -1) < each.started_ms:
+                    self._storms_told[group_id] = each.ended_ms
+                    yield StormAlert(
+                        group_id,
+                        each.started_ms,
+                        each.rebalances,
+                        each.still_ms,
+                        each.causes,
+                        each.clients,
+                        now_ms,
+                    )
+                else:
+                    self._storms_told[group_id] = each.ended_ms
+
+
+def _going_on(rebalances: Iterable[Rebalance], now_ms: int) -> list[Storm]:
+    return [each for each in find_storms(rebalances) if now_ms - each.ended_ms < QUIET_MS]

@@ -1,0 +1,126 @@
+"""`watch`: a streaming job that follows the broker's own topics and writes alerts about groups to a topic.
+
+An alert is JSON with the group's id as its key. It is written at least once: after a restart, what was true
+before and still is gets told again.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+from pyspark.sql import functions as F
+
+from kohort.client import TopicPartition
+from kohort.pipeline.analytics.alert_board import Alert, AlertBoard
+from kohort.pipeline.analytics.decoding import Cells, Raw, commit_row
+from kohort.pipeline.analytics.ends import Ends
+from kohort.pipeline.analytics.storms import Rebalance
+from kohort.pipeline.analytics.tables import CONSUMER_OFFSETS, GROUP_EVENTS, commits, read_topic
+from kohort.pipeline.offsets import encode_offsets
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+COLUMNS = ("topic", "partition", "offset", "key", "value")
+ALERT = "key string, value string"
+
+
+class _Cause(msgspec.Struct):
+    kind: str
+    client_id: str = ""
+
+
+class _Report(msgspec.Struct):
+    cause: _Cause
+    started_ms: int
+    still_ms: int
+
+
+class _Completed(msgspec.Struct):
+    """What is needed of a RebalanceCompleted event."""
+
+    group_id: str
+    report: _Report
+
+
+class _Watch:
+    """What the driver keeps between two batches. Called in Spark's one thread for the query."""
+
+    def __init__(self, spark: SparkSession, bootstrap: str, topic: str, interval_ms: int) -> None:
+        self._spark = spark
+        self._bootstrap = bootstrap
+        self._topic = topic
+        self._board = AlertBoard(interval_ms)
+        self._ends = Ends(bootstrap)
+
+    def begin(self) -> None:
+        """Take over what groups have committed so far: a group that stopped long ago is behind, too."""
+        newest = F.max_by(F.struct("committed_offset", "committed_ms"), "log_offset").alias("newest")
+        so_far = commits(read_topic(self._spark, CONSUMER_OFFSETS, bootstrap=self._bootstrap))
+        rows = so_far.groupBy("group_id", "topic", "partition").agg(newest).select("*", "newest.*").collect()
+        self._take(row.asDict() for row in rows)
+
+    def batch(self, frame: DataFrame, batch_id: int) -> None:
+        """Take a batch's commits and rebalances over, and write what is new.
+
+        What changed within an interval is little: it is decoded here, where the board is.
+        """
+        for row in frame.where(F.col("topic").isNotNull()).orderBy("topic", "partition", "offset").collect():
+            if row["topic"] == CONSUMER_OFFSETS:
+                cells = commit_row(Raw(row["partition"], row["offset"], row["key"], row["value"]))
+                self._take([cells] if cells is not None else [])
+            else:
+                self._note(row["value"] or b"")
+        now_ms = time.time_ns() // 1_000_000
+        self._write(self._board.look(self._ends.now(self._board.partitions), now_ms))
+
+    def _note(self, value: bytes) -> None:
+        """Take an event over if it tells of a rebalance that is over."""
+        try:
+            told = msgspec.json.decode(value, type=_Completed)
+        except msgspec.DecodeError:  # Another kind of event has no report.
+            return
+        cause = told.report.cause
+        rebalance = Rebalance(told.report.started_ms, told.report.still_ms, cause.kind, cause.client_id)
+        self._board.rebalance(told.group_id, rebalance)
+
+    def _take(self, commits_: Iterable[Cells]) -> None:
+        for each in commits_:
+            topic, partition, offset = each["topic"], each["partition"], each["committed_offset"]
+            assert isinstance(topic, str)
+            assert isinstance(partition, int)
+            assert offset is None or isinstance(offset, int)
+            if not topic.startswith("__"):
+                place = TopicPartition(topic, partition)
+                committed_ms = each["committed_ms"]
+                at_ms = committed_ms if isinstance(committed_ms, int) else 0
+                self._board.commit(str(each["group_id"]), place, offset, at_ms)
+
+    def _write(self, alerts: Sequence[Alert]) -> None:
+        if alerts:
+            rows = [(each.group_id, msgspec.json.encode(each).decode()) for each in alerts]
+            writer = self._spark.createDataFrame(rows, ALERT).write.format("kohort").mode("append")
+            writer.option("bootstrap", self._bootstrap).option("topic", self._topic).save()
+
+
+def watch(spark: SparkSession, bootstrap: str, topic: str, *, every_s: float = 10.0) -> StreamingQuery:
+    """Start to write alerts about all groups to a topic, and return the running query.
+
+    It looks every `every_s` seconds, whether anything was committed or not: silence is what STOP is about.
+    """
+    with Ends(bootstrap) as ends:
+        starting = ends.now(ends.partitions_of(CONSUMER_OFFSETS, GROUP_EVENTS))
+    watched = _Watch(spark, bootstrap, topic, int(every_s * 1000))
+    watched.begin()  # What is committed meanwhile is read again: nothing falls between the two.
+    reader = spark.readStream.format("kohort").option("bootstrap", bootstrap)
+    reader = reader.option("topics", ",".join(sorted({each.topic for each in starting})))
+    records = reader.option("starting", json.dumps(encode_offsets(starting))).load().select(*COLUMNS)
+    ticks = spark.readStream.format("rate").option("rowsPerSecond", "1").option("numPartitions", "1").load()
+    nothing = [F.lit(None).cast(each.dataType).alias(each.name) for each in records.schema]
+    both = records.unionByName(ticks.select(*nothing))
+    return both.writeStream.foreachBatch(watched.batch).trigger(processingTime=f"{every_s} seconds").start()
