@@ -29,6 +29,7 @@ CREATE_TIME, LOG_APPEND_TIME = 0, 1
 _RUN_LEAST = 256  # Records in a batch, or walked one by one since the last try, before a run is looked for.
 _RUN_SHORT = 16  # A run below this is no gain: the next try waits longer, up to _PATIENCE_MOST records.
 _PATIENCE_MOST = 1 << 16
+_TOGETHER_LEAST = 16  # Batches that are walked through together, as long as so many have records left.
 _BY_INDEX_BYTES = 24  # Below this mean size, an index of every byte is faster than a slice of every value.
 _NO_BYTES = np.zeros(0, np.uint8)
 
@@ -143,17 +144,26 @@ class _Chunk:
             raise WireError(f"records behind offset {self._fetch_offset} end early") from None
 
     def _starts(self, data: bytes) -> Int64s:
-        starts: list[Int64s] = []
-        position = 0
-        for header, payload in zip(self._headers, self._payloads, strict=True):
-            end = position + len(payload)
-            try:
-                position = _walk(data, position, end, header.record_count, starts)
-            except IndexError:
-                raise WireError(f"the records of the batch at {header.base_offset} end early") from None
-            if position != end:
-                raise WireError(f"the batch at {header.base_offset} is not as long as its records")
-        return np.concatenate(starts) if starts else np.zeros(0, np.int64)
+        counts = np.array([each.record_count for each in self._headers], np.int64)
+        ends = np.cumsum([len(each) for each in self._payloads], dtype=np.int64)
+        begins = np.concatenate([np.zeros(1, np.int64), ends[:-1]])
+        slots = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+        found = np.zeros(int(slots[-1]), np.int64) if counts.sum() <= len(data) else None
+        if found is None:
+            raise WireError(f"batches behind offset {self._fetch_offset} have more records than bytes")
+        try:
+            done, positions = _walk_together(np.frombuffer(data, np.uint8), begins, counts, slots[:-1], found)
+            for nth in np.flatnonzero(done < counts).tolist():
+                starts: list[Int64s] = []
+                left = int(counts[nth] - done[nth])
+                positions[nth] = _walk(data, int(positions[nth]), int(ends[nth]), left, starts)
+                found[slots[nth] + done[nth] : slots[nth + 1]] = np.concatenate(starts)
+        except IndexError:
+            raise WireError(f"the records of batches behind offset {self._fetch_offset} end early") from None
+        if (positions != ends).any():
+            wrong = self._headers[int(np.flatnonzero(positions != ends)[0])]
+            raise WireError(f"the batch at {wrong.base_offset} is not as long as its records")
+        return found
 
     def _read(self, data: bytes, starts: Int64s, batches: "_Batches") -> RecordColumns:
         raw = np.frombuffer(data, np.uint8)
@@ -187,6 +197,36 @@ class _Chunk:
             next_offset=self.next_offset,
             leader_epoch=self._leader_epoch,
         )
+
+
+def _walk_together(
+    raw: Bytes, begins: Int64s, counts: Int64s, slots: Int64s, found: Int64s
+) -> tuple[Int64s, Int64s]:
+    """Walk through many batches at once, the nth records of all in the nth step.
+
+    Batch k's starts go to `found` from `slots[k]` on. Returns how many records of each batch were passed,
+    not all of them where few batches had so many, and the positions behind them. Raises: WireError,
+    IndexError.
+    """
+    order = np.argsort(-counts, kind="stable")
+    most = int(counts[order[_TOGETHER_LEAST - 1]]) if len(counts) >= _TOGETHER_LEAST else 0
+    positions, slots = begins[order], slots[order]
+    with_more = len(counts) - np.searchsorted(np.sort(counts), np.arange(most), side="right")
+    for step, going in enumerate(with_more.tolist()):
+        position = positions[:going]
+        found[slots[:going] + step] = position
+        first, second = raw[position], raw[position + 1]  # No record is shorter than two bytes.
+        longer = first >= 128
+        zigzag = np.where(longer, first & 127 | second.astype(np.int64) << 7, first)
+        behind = position + 1 + longer + (zigzag >> 1)
+        longest = np.flatnonzero(longer & (second >= 128))
+        if len(longest):
+            sizes, stops = _varints(raw, position[longest])
+            behind[longest] = stops + sizes
+        positions[:going] = behind
+    done, unsorted = np.zeros_like(counts), np.zeros_like(positions)
+    done[order], unsorted[order] = np.minimum(counts[order], most), positions
+    return done, unsorted
 
 
 def _walk(data: bytes, position: int, end: int, count: int, starts: list[Int64s]) -> int:

@@ -106,6 +106,36 @@ def test_runs_of_records_of_one_size_begin_and_end_anywhere(
     assert decoded(record_set) == plain(record_set)
 
 
+@given(
+    st.lists(st.lists(fields, min_size=1, max_size=6), min_size=14, max_size=40),
+    st.integers(0, 30),
+    codecs,
+    st.integers(0, 60),
+)
+@settings(max_examples=60, deadline=None)
+def test_many_batches_are_walked_through_together(
+    parts: list[list[RecordFields]], repeated: int, codec: Compression, fetch_offset: int
+) -> None:
+    parts[len(parts) // 2] *= 1 + repeated  # Longer than the others, which end before it.
+    record_set = joined(parts, [codec] * len(parts))
+    assert decoded(record_set, fetch_offset=fetch_offset) == plain(record_set, fetch_offset)
+
+
+@given(
+    st.lists(batches, min_size=16, max_size=20),
+    st.lists(st.tuples(st.integers(0, 4000), st.integers(1, 255)), min_size=1, max_size=4),
+)
+@settings(max_examples=200, deadline=None)
+def test_damage_in_many_batches_raises_wire_errors_alone(
+    parts: list[list[RecordFields]], damage: list[tuple[int, int]]
+) -> None:
+    record_set = bytearray(joined(parts, [Compression.NONE] * len(parts)))
+    for place, bits in damage:
+        record_set[place % len(record_set)] ^= bits
+    with suppress(WireError):
+        decoded(bytes(record_set), check_crcs=False)
+
+
 def test_a_long_batch_of_records_of_all_sizes() -> None:
     records = [(place * 7, b"%d" % place, b"v" * (place * 37 % 211), ()) for place in range(20_000)]
     record_set = build_batch(records)

@@ -3,6 +3,7 @@
 Decompression stops at a cap: a few bytes on the wire must not become gigabytes in memory.
 """
 
+import threading
 import zlib
 from collections.abc import Callable
 
@@ -16,6 +17,7 @@ from kohort.protocol.records.header import Buffer, Compression
 MAX_DECOMPRESSED_BYTES = 128 * 1024 * 1024
 
 _GZIP_WINDOW_BITS = 31
+_ZSTD_PIECE_BYTES = 128 * 1024
 _ZSTD_LEVEL = 3
 _XERIAL_HEADER = b"\x82SNAPPY\x00" + (1).to_bytes(4, "big") * 2  # The magic, version 1, readable by 1.
 _XERIAL_MAGIC = _XERIAL_HEADER[:8]
@@ -126,10 +128,25 @@ def _zstd(data: bytes, level: int | None) -> bytes:
 
 
 def _read_zstd(data: Buffer, max_bytes: int) -> bytes:
-    # Frames that were streamed carry no content size, so the output is read up to the cap. What is
-    # cut short shows when the records are read: there are fewer bytes than they say.
-    with zstandard.ZstdDecompressor().stream_reader(bytes(data), read_across_frames=True) as reader:
-        return reader.read(max_bytes + 1)
+    # Frames that were streamed carry no content size, so the output is read piece by piece up to the cap.
+    # What is cut short shows when the records are read: there are fewer bytes than they say.
+    pieces: list[bytes] = []
+    size = 0
+    with _own.zstd.stream_reader(bytes(data), read_across_frames=True) as reader:
+        while size <= max_bytes and (piece := reader.read(_ZSTD_PIECE_BYTES)):
+            pieces.append(piece)
+            size += len(piece)
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+class _ThreadsOwn(threading.local):
+    """A decompressor takes longer to make than most batches to read, and serves one thread at a time."""
+
+    def __init__(self) -> None:
+        self.zstd = zstandard.ZstdDecompressor()
+
+
+_own = _ThreadsOwn()
 
 
 _COMPRESSORS: dict[Compression, Callable[[bytes, int | None], bytes]] = {
