@@ -16,13 +16,17 @@ import confluent_kafka
 import pytest
 
 from kohort.client import (
+    MAX_TIMESTAMP,
     Admin,
     BrokerError,
     BufferFullError,
+    Consumer,
     Delivery,
     DeliveryTimeoutError,
+    ItemsError,
     KohortError,
     NewTopic,
+    OffsetAndMetadata,
     PartitionerError,
     Producer,
     ResourceType,
@@ -30,7 +34,7 @@ from kohort.client import (
     TopicPartition,
     WouldBlockError,
 )
-from kohort.client.config import ProducerOptions
+from kohort.client.config import ConsumerOptions, ProducerOptions
 from kohort.protocol.errors import ErrorCode
 from tests.client.conftest import QUICK
 from tests.differential.apache_kafka import ApacheKafka, MissingTool
@@ -296,3 +300,117 @@ def test_a_full_buffer_blocks_and_a_stopped_broker_is_why(tmp_path_factory: pyte
     finally:
         producer.close()
         broker.kill()
+
+
+def test_each_failure_of_a_call_about_several_things_is_told(bootstrap: str, name: str, group: str) -> None:
+    with Admin(bootstrap_servers=bootstrap) as admin:
+        with pytest.raises(ItemsError) as caught:
+            admin.create_topics(NewTopic(f"{name}-new", partitions=1), NewTopic(name), NewTopic("a b"))
+        codes = {item: each.code for item, each in caught.value.errors.items()}
+        assert codes == {name: ErrorCode.TOPIC_ALREADY_EXISTS, "a b": ErrorCode.INVALID_TOPIC_EXCEPTION}
+        assert set(caught.value.results) == {f"{name}-new"}
+        assert not caught.value.retriable
+        with pytest.raises(ItemsError, match="does not exist") as caught:
+            admin.describe_topics(name, "nowhere")
+        assert list(caught.value.results) == [name]
+        with pytest.raises(ItemsError) as caught:
+            admin.delete_records({TopicPartition(name, 0): 0, TopicPartition(name, 1): 99})
+        assert list(caught.value.errors) == [TopicPartition(name, 1)]
+        assert caught.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
+        admin.alter_group_offsets(group, {TopicPartition(name, 0): OffsetAndMetadata(1)})
+        with pytest.raises(ItemsError) as caught:
+            admin.delete_groups("nobody", group)
+        assert (list(caught.value.errors), list(caught.value.results)) == (["nobody"], [group])
+        assert caught.value.code is ErrorCode.GROUP_ID_NOT_FOUND
+        admin.delete_topics(f"{name}-new")
+
+
+def test_topics_partition_by_partition(bootstrap: str, name: str) -> None:
+    with Admin(bootstrap_servers=bootstrap) as admin:
+        details = admin.describe_topic_partitions(name)[name]
+        plain = admin.describe_topics(name)[name]
+        assert (details.topic_id, details.is_internal) == (plain.topic_id, False)
+        assert [(each.partition, each.leader, each.isr) for each in details.partitions] == [
+            (each.partition, each.leader, each.isr) for each in plain.partitions
+        ]
+        admin.create_partitions({name: 5}, validate_only=True)
+        assert len(admin.describe_topics(name)[name].partitions) == 3
+        node_id = plain.partitions[0].leader
+        admin.create_topics(NewTopic(f"{name}-placed", replicas={0: [node_id], 1: [node_id]}))
+        wait_until(lambda: f"{name}-placed" in admin.list_topics(), "the topic is known")
+        assert len(admin.describe_topics(f"{name}-placed")[f"{name}-placed"].partitions) == 2
+
+
+def test_settings_that_are_lists_grow_and_shrink(bootstrap: str, name: str) -> None:
+    def policy() -> set[str]:
+        found = admin.describe_configs(ResourceType.TOPIC, name)["cleanup.policy"]
+        return set((found.value or "").split(","))
+
+    with Admin(bootstrap_servers=bootstrap) as admin:
+        admin.alter_configs(ResourceType.TOPIC, name, append={"cleanup.policy": "compact"})
+        wait_until(lambda: policy() == {"compact", "delete"}, "the new value is in use")
+        admin.alter_configs(ResourceType.TOPIC, name, subtract={"cleanup.policy": "delete"})
+        wait_until(lambda: policy() == {"compact"}, "the new value is in use")
+        with pytest.raises(BrokerError) as caught:
+            admin.alter_configs(ResourceType.TOPIC, name, values={"retention.ms": "soon"}, validate_only=True)
+        assert caught.value.code is ErrorCode.INVALID_CONFIG
+
+
+def test_the_record_with_the_newest_time_is_found(bootstrap: str, name: str) -> None:
+    where = TopicPartition(name, 0)
+    with Producer(bootstrap_servers=bootstrap) as producer:
+        for timestamp_ms in (5_000, 9_000, 7_000):
+            producer.send(name, b"x", partition=0, timestamp_ms=timestamp_ms)
+            producer.flush()
+    with Admin(bootstrap_servers=bootstrap) as admin:
+        found = admin.list_offsets({where: MAX_TIMESTAMP})[where]
+        assert (found.offset, found.timestamp_ms) == (1, 9_000)
+        assert admin.list_offsets({where: 6_000})[where].offset == 1
+
+
+def test_offsets_of_several_groups_at_once(bootstrap: str, name: str, group: str) -> None:
+    places = [TopicPartition(name, each) for each in range(3)]
+    with Admin(bootstrap_servers=bootstrap) as admin:
+        for number in range(3):
+            admin.alter_group_offsets(
+                f"{group}-{number}", {each: OffsetAndMetadata(number, "m") for each in places}
+            )
+        found = admin.list_offsets_of_groups({f"{group}-0": None, f"{group}-2": places[:1], "nobody": None})
+        assert {each: len(offsets) for each, offsets in found.items()} == {
+            f"{group}-0": 3,
+            f"{group}-2": 1,
+            "nobody": 0,
+        }
+        assert found[f"{group}-2"][places[0]] == OffsetAndMetadata(2, "m")
+        listed = {each.group_id for each in admin.list_groups(states=["Empty"], types=["Classic"])}
+        assert {f"{group}-{number}" for number in range(3)} <= listed
+        assert not {f"{group}-0"} & {each.group_id for each in admin.list_groups(states=["Stable"])}
+        assert set(admin.describe_groups(f"{group}-0", f"{group}-1")) == {f"{group}-0", f"{group}-1"}
+
+
+def test_members_are_removed_by_an_admin(bootstrap: str, name: str, group: str) -> None:
+    options: ConsumerOptions = {
+        "bootstrap_servers": bootstrap,
+        "group_id": group,
+        "heartbeat_interval_ms": 200,
+    }
+    with (
+        Admin(bootstrap_servers=bootstrap) as admin,
+        Consumer(name, group_instance_id="static", **options) as consumer,
+    ):
+        wait_until(lambda: consumer.poll(timeout_ms=50) or consumer.assignment(), "an assignment")
+        (member,) = admin.describe_groups(group)[group].members
+        with pytest.raises(ItemsError) as caught:
+            admin.remove_group_members(group, member_ids=["stranger"])
+        assert caught.value.code is ErrorCode.UNKNOWN_MEMBER_ID
+        assert member.group_instance_id == "static"
+        admin.remove_group_members(group, group_instance_ids=["static"])
+        assert admin.describe_groups(group)[group].state == "Empty"
+
+
+def test_the_cluster_and_its_brokers_settings(bootstrap: str) -> None:
+    with Admin(bootstrap_servers=bootstrap) as admin:
+        cluster = admin.describe_cluster()
+        assert [each.address for each in cluster.nodes] == [bootstrap]
+        settings = admin.describe_configs(ResourceType.BROKER, str(cluster.nodes[0].node_id))
+        assert settings["node.id"].value == str(cluster.nodes[0].node_id)

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
         GroupListing,
         MemberDescription,
         NewTopic,
+        PartitionDetails,
         ResourceType,
+        TopicDetails,
     )
     from kohort.client.assignors import Assignor, Subscription
     from kohort.client.blocking.admin import Admin
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
         CommitFailedError,
         ConfigurationError,
         DeliveryTimeoutError,
+        ItemsError,
         KohortError,
         NetworkError,
         NoOffsetError,
@@ -42,7 +45,7 @@ if TYPE_CHECKING:
     )
     from kohort.client.listener import RebalanceListener
     from kohort.client.metrics import MetricName
-    from kohort.client.offsets import EARLIEST, LATEST
+    from kohort.client.offsets import EARLIEST, LATEST, MAX_TIMESTAMP
     from kohort.client.values import (
         ConsumerRecord,
         GroupMetadata,
@@ -58,7 +61,7 @@ if TYPE_CHECKING:
 _HOME = {
     "admin_values": (
         "ClusterDescription ConfigEntry ConfigSource GroupDescription GroupListing MemberDescription"
-        " NewTopic ResourceType"
+        " NewTopic PartitionDetails ResourceType TopicDetails"
     ),
     "assignors": "Assignor Subscription",
     "blocking.admin": "Admin",
@@ -67,13 +70,13 @@ _HOME = {
     "consumer_records": "ConsumerRecords",
     "errors": (
         "BrokerError BufferFullError ClosedError CommitFailedError ConfigurationError"
-        " DeliveryTimeoutError KohortError NetworkError NoOffsetError PartitionerError"
+        " DeliveryTimeoutError ItemsError KohortError NetworkError NoOffsetError PartitionerError"
         " RebalanceInProgressError RequestTimeoutError SerializationError UnsupportedVersionError"
         " WakeupError WouldBlockError"
     ),
     "listener": "RebalanceListener",
     "metrics": "MetricName",
-    "offsets": "EARLIEST LATEST",
+    "offsets": "EARLIEST LATEST MAX_TIMESTAMP",
     "values": (
         "ConsumerRecord GroupMetadata Node OffsetAndMetadata OffsetAndTimestamp PartitionInfo"
         " RecordMetadata TopicDescription TopicPartition"
@@ -84,6 +87,7 @@ _MODULE_OF = {name: module for module, names in _HOME.items() for name in names.
 __all__ = [
     "EARLIEST",
     "LATEST",
+    "MAX_TIMESTAMP",
     "Admin",
     "Assignor",
     "BrokerError",
@@ -102,6 +106,7 @@ __all__ = [
     "GroupDescription",
     "GroupListing",
     "GroupMetadata",
+    "ItemsError",
     "KohortError",
     "MemberDescription",
     "MetricName",
@@ -111,6 +116,7 @@ __all__ = [
     "Node",
     "OffsetAndMetadata",
     "OffsetAndTimestamp",
+    "PartitionDetails",
     "PartitionInfo",
     "PartitionerError",
     "Producer",
@@ -122,6 +128,7 @@ __all__ = [
     "SerializationError",
     "Subscription",
     "TopicDescription",
+    "TopicDetails",
     "TopicPartition",
     "UnsupportedVersionError",
     "WakeupError",

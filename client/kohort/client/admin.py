@@ -4,7 +4,8 @@ from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Self, Unpack
 
-from kohort.client.admin_groups import GroupAdmin
+from kohort.client.admin_configs import ConfigAdmin, changes_of
+from kohort.client.admin_groups import REMOVED, GroupAdmin
 from kohort.client.admin_topics import TopicAdmin
 from kohort.client.admin_values import (
     ClusterDescription,
@@ -13,6 +14,7 @@ from kohort.client.admin_values import (
     GroupListing,
     NewTopic,
     ResourceType,
+    TopicDetails,
 )
 from kohort.client.cluster import Cluster
 from kohort.client.config import AdminOptions, admin_config
@@ -26,12 +28,15 @@ class Admin:
     async with Admin(bootstrap_servers="localhost:9092") as admin:
         await admin.create_topics(NewTopic("flights", partitions=8))
 
-    Everything raises a BrokerError with Kafka's code where a broker refuses.
+    Everything raises a BrokerError with Kafka's code where a broker refuses; what is about several
+    things an ItemsError, which has the error of each and what succeeded. What fails for a while only is
+    tried again within default_api_timeout_ms.
     """
 
     def __init__(self, **options: Unpack[AdminOptions]) -> None:
         self._cluster = Cluster(admin_config(options))
         self._topics = TopicAdmin(self._cluster)
+        self._configs = ConfigAdmin(self._cluster)
         self._groups = GroupAdmin(self._cluster)
 
     async def __aenter__(self) -> Self:
@@ -52,8 +57,12 @@ class Admin:
         return await self._topics.names(include_internal=include_internal)
 
     async def describe_topics(self, *names: str) -> dict[str, TopicDescription]:
-        """Return these topics with their partitions. Raises: BrokerError if one does not exist."""
+        """Return these topics with their partitions. Raises: ItemsError if one does not exist."""
         return await self._topics.describe(names)
+
+    async def describe_topic_partitions(self, *names: str) -> dict[str, TopicDetails]:
+        """Return these topics with the replicas that may lead (KIP-966), page by page."""
+        return await self._topics.details(names)
 
     async def create_topics(self, *topics: NewTopic, validate_only: bool = False) -> None:
         """Make these topics, or check that they could be made."""
@@ -63,9 +72,9 @@ class Admin:
         """Delete these topics."""
         await self._topics.delete(names)
 
-    async def create_partitions(self, counts: Mapping[str, int]) -> None:
+    async def create_partitions(self, counts: Mapping[str, int], *, validate_only: bool = False) -> None:
         """Give each topic more partitions, up to this number."""
-        await self._topics.create_partitions(counts)
+        await self._topics.create_partitions(counts, validate_only=validate_only)
 
     async def delete_records(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Delete what lies before these offsets; return the new first offsets."""
@@ -73,7 +82,7 @@ class Admin:
 
     async def describe_configs(self, resource: ResourceType, name: str) -> dict[str, ConfigEntry]:
         """Return the settings of a topic, a broker (its id as the name) or a group."""
-        return await self._topics.describe_configs(resource, name)
+        return await self._configs.describe(resource, name)
 
     async def alter_configs(
         self,
@@ -82,9 +91,16 @@ class Admin:
         *,
         values: Mapping[str, str] | None = None,
         delete: Iterable[str] = (),
+        append: Mapping[str, str] | None = None,
+        subtract: Mapping[str, str] | None = None,
+        validate_only: bool = False,
     ) -> None:
-        """Set some settings and take others back to their defaults; the rest stays."""
-        await self._topics.alter_configs(resource, name, values or {}, tuple(delete))
+        """Set some settings and take others back to their defaults; the rest stays.
+
+        `append` and `subtract` add to settings that are lists, and take away from them.
+        """
+        changes = changes_of(values, tuple(delete), append, subtract)
+        await self._configs.alter(resource, name, changes, validate_only=validate_only)
 
     async def list_groups(
         self, *, states: Iterable[str] = (), types: Iterable[str] = ()
@@ -93,19 +109,35 @@ class Admin:
         return await self._groups.listing(tuple(states), tuple(types))
 
     async def describe_groups(self, *group_ids: str) -> dict[str, GroupDescription]:
-        """Return these groups with their members. Raises: BrokerError if one does not exist."""
-        return {each: await self._groups.describe(each) for each in group_ids}
+        """Return these groups with their members. Raises: ItemsError if one does not exist."""
+        return await self._groups.describe(group_ids)
 
     async def delete_groups(self, *group_ids: str) -> None:
         """Delete these groups with their offsets; they must be empty."""
-        for each in group_ids:
-            await self._groups.delete(each)
+        await self._groups.delete(group_ids)
+
+    async def remove_group_members(
+        self,
+        group_id: str,
+        *,
+        member_ids: Iterable[str] = (),
+        group_instance_ids: Iterable[str] = (),
+        reason: str = REMOVED,
+    ) -> None:
+        """Make these members leave the group, or all if none is named."""
+        await self._groups.remove_members(group_id, tuple(member_ids), tuple(group_instance_ids), reason)
 
     async def list_group_offsets(
         self, group_id: str, partitions: Iterable[TopicPartition] | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return what a group has committed, of all partitions or of these."""
-        return await self._groups.offsets(group_id, None if partitions is None else tuple(partitions))
+        return (await self._groups.offsets({group_id: partitions}))[group_id]
+
+    async def list_offsets_of_groups(
+        self, groups: Mapping[str, Iterable[TopicPartition] | None]
+    ) -> dict[str, dict[TopicPartition, OffsetAndMetadata]]:
+        """Return what each group has committed, of all partitions (None) or of those given."""
+        return await self._groups.offsets(groups)
 
     async def alter_group_offsets(
         self, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]
@@ -120,5 +152,5 @@ class Admin:
     async def list_offsets(
         self, timestamps: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
-        """Return the first offset at or after each timestamp in ms, or for LATEST or EARLIEST."""
+        """Return the first offset at or after each time in ms, or for LATEST, EARLIEST, MAX_TIMESTAMP."""
         return await self._cluster.retrying(lambda: list_offsets(self._cluster, timestamps))

@@ -1,14 +1,15 @@
 """The admin client's requests about groups and their offsets."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 from typing import TypeVar
 
+from kohort.client.admin_items import outcome, settle
 from kohort.client.admin_values import GroupDescription, GroupListing, MemberDescription
 from kohort.client.cluster import Cluster
-from kohort.client.errors import BrokerError, check
+from kohort.client.errors import BrokerError, KohortError, UnsupportedVersionError, check
 from kohort.client.offsets import by_topic, commit_offsets, fetch_committed
-from kohort.client.values import OffsetAndMetadata, TopicPartition
+from kohort.client.values import Node, OffsetAndMetadata, TopicPartition
 from kohort.protocol.consumer import ConsumerProtocolAssignment
 from kohort.protocol.errors import ErrorCode, WireError
 from kohort.protocol.messages import (
@@ -18,21 +19,26 @@ from kohort.protocol.messages import (
     DescribedGroupMember,
     DescribeGroupsRequest,
     DescribeGroupsResponse,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
     ListedGroup,
     ListGroupsRequest,
     ListGroupsResponse,
+    MemberIdentity,
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
     OffsetDeleteResponse,
 )
-from kohort.protocol.schema import Message
 
-Answer = TypeVar("Answer", bound=Message)
+Result = TypeVar("Result")
+GroupOutcomes = dict[str, Result | KohortError]
 
 _LOOK_AGAIN = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
 GROUP_ID_NOT_FOUND_SINCE = 6  # Before, DescribeGroups answered with a group in the state Dead.
 STATES_SINCE, TYPES_SINCE = 4, 5
+SEVERAL_LEAVE_SINCE = 3
+REMOVED = "member was removed by an admin"
 
 
 class GroupAdmin:
@@ -55,86 +61,161 @@ class GroupAdmin:
     ) -> ListGroupsResponse:
         connection = await self._cluster.connection(node_id)
         version = connection.version_of(ListGroupsRequest)
-        request = ListGroupsRequest(
-            states_filter=states if version >= STATES_SINCE else (),
-            types_filter=types if version >= TYPES_SINCE else (),
-        )
+        if (states and version < STATES_SINCE) or (types and version < TYPES_SINCE):
+            raise UnsupportedVersionError(f"{connection.address} can't choose groups by state or type")
+        request = ListGroupsRequest(states_filter=states, types_filter=types)
         answer = await connection.request(
             request, ListGroupsResponse, timeout_ms=self._cluster.config.request_timeout_ms
         )
         check(answer.error_code)
         return answer
 
-    async def describe(self, group_id: str) -> GroupDescription:
-        """Return a group with its members. Raises: BrokerError if it does not exist."""
-        request = DescribeGroupsRequest(groups=(group_id,), include_authorized_operations=False)
+    async def describe(self, group_ids: tuple[str, ...]) -> dict[str, GroupDescription]:
+        """Return these groups with their members. Raises: ItemsError if one does not exist."""
 
-        async def attempt() -> DescribedGroup:
-            answer = await self._cluster.request_coordinator(group_id, request, DescribeGroupsResponse)
-            group = answer.groups[0]
-            self._check(group_id, group.error_code, group.error_message)
-            return group
+        async def ask(node: Node, wanted: tuple[str, ...]) -> GroupOutcomes[GroupDescription]:
+            request = DescribeGroupsRequest(groups=wanted, include_authorized_operations=False)
+            connection = await self._cluster.connection_to(node)
+            answer = await connection.request(
+                request, DescribeGroupsResponse, timeout_ms=self._cluster.config.request_timeout_ms
+            )
+            return {each.group_id: _description(each, node) for each in answer.groups}
 
-        group = await self._cluster.retrying(attempt)
-        if group.group_state == "Dead":
-            raise BrokerError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
-        return GroupDescription(
-            group_id,
-            group.group_state,
-            group.protocol_type,
-            group.protocol_data,
-            await self._cluster.coordinator(group_id),
-            tuple(_member(each) for each in group.members),
-        )
+        return await self._by_coordinator(group_ids, ask)
 
-    async def delete(self, group_id: str) -> None:
-        """Delete a group with its offsets. Raises: BrokerError."""
-        request = DeleteGroupsRequest(groups_names=(group_id,))
+    async def delete(self, group_ids: tuple[str, ...]) -> None:
+        """Delete these groups with their offsets. Raises: ItemsError."""
 
-        async def attempt() -> None:
-            answer = await self._cluster.request_coordinator(group_id, request, DeleteGroupsResponse)
-            for each in answer.results:
-                self._check(group_id, each.error_code, each.error_message)
+        async def ask(node: Node, wanted: tuple[str, ...]) -> GroupOutcomes[None]:
+            request = DeleteGroupsRequest(groups_names=wanted)
+            connection = await self._cluster.connection_to(node)
+            answer = await connection.request(
+                request, DeleteGroupsResponse, timeout_ms=self._cluster.config.request_timeout_ms
+            )
+            return {
+                each.group_id: outcome(each.error_code, each.error_message, None) for each in answer.results
+            }
 
-        await self._cluster.retrying(attempt)
+        await self._by_coordinator(group_ids, ask)
+
+    async def remove_members(
+        self, group_id: str, member_ids: tuple[str, ...], group_instance_ids: tuple[str, ...], reason: str
+    ) -> None:
+        """Make members leave, or with none named all. Raises: ItemsError by member or instance id."""
+        if not member_ids and not group_instance_ids:
+            members = (await self.describe((group_id,)))[group_id].members
+            member_ids = tuple(each.member_id for each in members)
+        names = [*((each, None) for each in member_ids), *(("", each) for each in group_instance_ids)]
+
+        async def ask(
+            wanted: tuple[tuple[str, str | None], ...],
+        ) -> dict[tuple[str, str | None], KohortError | None]:
+            request = LeaveGroupRequest(
+                group_id=group_id,
+                member_id="",
+                members=tuple(
+                    MemberIdentity(member_id=member_id, group_instance_id=instance_id, reason=reason)
+                    for member_id, instance_id in wanted
+                ),
+            )
+            answer = await self._cluster.request_coordinator(group_id, request, LeaveGroupResponse)
+            self._check(group_id, answer.error_code, None)
+            return {
+                (each.member_id if instance_id is None else "", instance_id): outcome(
+                    each.error_code, None, None
+                )
+                for each, (_, instance_id) in zip(answer.members, wanted, strict=True)
+            }
+
+        await settle(self._cluster, names, ask)
 
     async def offsets(
-        self, group_id: str, partitions: tuple[TopicPartition, ...] | None
-    ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return what a group has committed. Raises: BrokerError."""
-        return await self._cluster.retrying(lambda: fetch_committed(self._cluster, group_id, partitions))
+        self, wanted: Mapping[str, Iterable[TopicPartition] | None]
+    ) -> dict[str, dict[TopicPartition, OffsetAndMetadata]]:
+        """Return what each group has committed, of all partitions or of those given. Raises: ItemsError."""
+        partitions = {group: None if given is None else tuple(given) for group, given in wanted.items()}
+
+        async def ask(group_ids: tuple[str, ...]) -> GroupOutcomes[dict[TopicPartition, OffsetAndMetadata]]:
+            found: GroupOutcomes[dict[TopicPartition, OffsetAndMetadata]] = {}
+            for group_id in group_ids:
+                try:
+                    found[group_id] = await fetch_committed(self._cluster, group_id, partitions[group_id])
+                except KohortError as error:
+                    found[group_id] = error
+            return found
+
+        return await settle(self._cluster, partitions, ask)
 
     async def alter_offsets(self, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         """Commit in the name of a group that has no members. Raises: CommitFailedError, BrokerError."""
         await self._cluster.retrying(lambda: commit_offsets(self._cluster, group_id, offsets))
 
     async def delete_offsets(self, group_id: str, partitions: Iterable[TopicPartition]) -> None:
-        """Let a group forget its offsets of these partitions. Raises: BrokerError."""
-        topics = by_topic(
-            partitions, lambda each: OffsetDeleteRequestPartition(partition_index=each.partition)
-        )
-        request = OffsetDeleteRequest(
-            group_id=group_id,
-            topics=tuple(
-                OffsetDeleteRequestTopic(name=name, partitions=items) for name, items in topics.items()
-            ),
-        )
+        """Let a group forget its offsets of these partitions. Raises: ItemsError, BrokerError."""
 
-        async def attempt() -> OffsetDeleteResponse:
+        async def ask(wanted: tuple[TopicPartition, ...]) -> dict[TopicPartition, KohortError | None]:
+            topics = by_topic(
+                wanted, lambda each: OffsetDeleteRequestPartition(partition_index=each.partition)
+            )
+            request = OffsetDeleteRequest(
+                group_id=group_id,
+                topics=tuple(
+                    OffsetDeleteRequestTopic(name=name, partitions=items) for name, items in topics.items()
+                ),
+            )
             answer = await self._cluster.request_coordinator(group_id, request, OffsetDeleteResponse)
             self._check(group_id, answer.error_code, None)
-            return answer
+            return {
+                TopicPartition(topic.name, each.partition_index): outcome(each.error_code, None, None)
+                for topic in answer.topics
+                for each in topic.partitions
+            }
 
-        answer = await self._cluster.retrying(attempt)
-        for topic in answer.topics:
-            for each in topic.partitions:
-                where = TopicPartition(topic.name, each.partition_index)
-                check(each.error_code, f"partition {where}" if each.error_code else None)
+        await settle(self._cluster, partitions, ask)
+
+    async def _by_coordinator(
+        self,
+        group_ids: tuple[str, ...],
+        ask: Callable[[Node, tuple[str, ...]], Awaitable[GroupOutcomes[Result]]],
+    ) -> dict[str, Result]:
+        """Return what the coordinators say, each asked once about all of its groups."""
+
+        async def ask_all(wanted: tuple[str, ...]) -> GroupOutcomes[Result]:
+            nodes: dict[Node, list[str]] = {}
+            for group_id in wanted:
+                nodes.setdefault(await self._cluster.coordinator(group_id), []).append(group_id)
+            found: GroupOutcomes[Result] = {}
+            for node, groups in nodes.items():
+                try:
+                    found.update(await ask(node, tuple(groups)))
+                except KohortError as error:
+                    found.update(dict.fromkeys(groups, error))
+            for group_id, each in found.items():
+                if isinstance(each, KohortError) and (each.retriable or each.code in _LOOK_AGAIN):
+                    self._cluster.forget_coordinator(group_id)
+            return found
+
+        return await settle(self._cluster, group_ids, ask_all)
 
     def _check(self, group_id: str, code: int, message: str | None) -> None:
         if code in _LOOK_AGAIN:
             self._cluster.forget_coordinator(group_id)
         check(code, message)
+
+
+def _description(told: DescribedGroup, node: Node) -> GroupDescription | KohortError:
+    if told.error_code:
+        return BrokerError(told.error_code, told.error_message)
+    if told.group_state == "Dead":
+        return BrokerError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {told.group_id} not found.")
+    return GroupDescription(
+        told.group_id,
+        told.group_state,
+        told.protocol_type,
+        told.protocol_data,
+        node,
+        tuple(_member(each) for each in told.members),
+    )
 
 
 def _listing(told: ListedGroup) -> GroupListing:

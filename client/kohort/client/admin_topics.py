@@ -1,15 +1,17 @@
-"""The admin client's requests about topics, settings and the cluster."""
+"""The admin client's requests about topics, their partitions and the cluster."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
-from kohort.client.admin_values import ClusterDescription, ConfigEntry, ConfigSource, NewTopic, ResourceType
+from kohort.client.admin_items import outcome, settle
+from kohort.client.admin_values import ClusterDescription, NewTopic, PartitionDetails, TopicDetails
 from kohort.client.cluster import Cluster
-from kohort.client.errors import BrokerError, check
+from kohort.client.errors import BrokerError, KohortError, check
 from kohort.client.offsets import by_topic
 from kohort.client.values import Node, TopicDescription, TopicPartition
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages import (
+    CreatableReplicaAssignment,
     CreatableTopic,
     CreatableTopicConfig,
     CreatePartitionsRequest,
@@ -26,20 +28,17 @@ from kohort.protocol.messages import (
     DeleteTopicState,
     DescribeClusterRequest,
     DescribeClusterResponse,
-    DescribeConfigsRequest,
-    DescribeConfigsResource,
-    DescribeConfigsResourceResult,
-    DescribeConfigsResponse,
-    IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsRequestAlterableConfig,
-    IncrementalAlterConfigsRequestAlterConfigsResource,
-    IncrementalAlterConfigsResponse,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsRequestCursor,
+    DescribeTopicPartitionsRequestTopicRequest,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
 )
 from kohort.protocol.schema import ZERO_UUID, Message
 
 Answer = TypeVar("Answer", bound=Message)
 
-SET, DELETE = 0, 1  # AlterConfigOp.OpType
 NAMES_IN_DELETE_TOPICS = 5  # Up to here a plain list of names.
 
 
@@ -69,159 +68,177 @@ class TopicAdmin:
         topics = self._cluster.metadata.topics.values()
         return tuple(sorted(each.name for each in topics if include_internal or not each.is_internal))
 
-    async def describe(self, names: Sequence[str]) -> dict[str, TopicDescription]:
-        """Return these topics with their partitions. Raises: BrokerError if one does not exist."""
-        await self._cluster.retrying(lambda: self._cluster.refresh_metadata(names))
-        described = {}
-        for name in names:
-            topic = self._cluster.metadata.topics.get(name)
-            if topic is None:
-                raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name!r} does not exist")
-            check(topic.error, f"topic {name!r}")
-            partitions = tuple(topic.partitions.values())
-            described[name] = TopicDescription(name, topic.topic_id, topic.is_internal, partitions)
-        return described
+    async def describe(self, names: tuple[str, ...]) -> dict[str, TopicDescription]:
+        """Return these topics with their partitions. Raises: ItemsError if one does not exist."""
+
+        async def ask(wanted: tuple[str, ...]) -> dict[str, TopicDescription | KohortError]:
+            await self._cluster.refresh_metadata(wanted)
+            return {each: self._description(each) for each in wanted}
+
+        return await settle(self._cluster, names, ask)
+
+    def _description(self, name: str) -> TopicDescription | KohortError:
+        topic = self._cluster.metadata.topics.get(name)
+        if topic is None:
+            return BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name!r} does not exist")
+        partitions = tuple(topic.partitions.values())
+        found = TopicDescription(name, topic.topic_id, topic.is_internal, partitions)
+        return outcome(topic.error, f"topic {name!r}", found)
+
+    async def details(self, names: tuple[str, ...]) -> dict[str, TopicDetails]:
+        """Return these topics with all that DescribeTopicPartitions tells, page by page (KIP-966)."""
+
+        async def ask(wanted: tuple[str, ...]) -> dict[str, TopicDetails | KohortError]:
+            found: dict[str, TopicDetails | KohortError] = {}
+            cursor: DescribeTopicPartitionsRequestCursor | None = None
+            while True:
+                request = DescribeTopicPartitionsRequest(
+                    topics=tuple(
+                        DescribeTopicPartitionsRequestTopicRequest(name=each) for each in sorted(wanted)
+                    ),
+                    cursor=cursor,
+                )
+                answer = await self._cluster.request_any(request, DescribeTopicPartitionsResponse)
+                for topic in answer.topics:
+                    _add_details(topic, found)
+                if answer.next_cursor is None:
+                    return found
+                cursor = DescribeTopicPartitionsRequestCursor(
+                    topic_name=answer.next_cursor.topic_name,
+                    partition_index=answer.next_cursor.partition_index,
+                )
+
+        return await settle(self._cluster, names, ask)
 
     async def create(self, topics: Iterable[NewTopic], *, validate_only: bool) -> None:
-        """Make these topics, or check that they could be made. Raises: BrokerError."""
-        wanted = tuple(
-            CreatableTopic(
-                name=each.name,
-                num_partitions=each.partitions,
-                replication_factor=each.replication_factor,
-                assignments=(),
-                configs=tuple(
-                    CreatableTopicConfig(name=name, value=value) for name, value in each.configs.items()
-                ),
+        """Make these topics, or check that they could be made. Raises: ItemsError."""
+        wanted = {each.name: each for each in topics}
+
+        async def ask(names: tuple[str, ...]) -> dict[str, KohortError | None]:
+            request = CreateTopicsRequest(
+                topics=tuple(_creatable(wanted[each]) for each in names),
+                timeout_ms=self._timeout_ms,
+                validate_only=validate_only,
             )
-            for each in topics
-        )
-        request = CreateTopicsRequest(topics=wanted, timeout_ms=self._timeout_ms, validate_only=validate_only)
-        answer = await self._ask(request, CreateTopicsResponse)
-        _check_all((each.name, each.error_code, each.error_message) for each in answer.topics)
+            answer = await self._cluster.request_any(request, CreateTopicsResponse)
+            return {each.name: outcome(each.error_code, each.error_message, None) for each in answer.topics}
 
-    async def delete(self, names: Sequence[str]) -> None:
-        """Delete these topics. Raises: BrokerError."""
-        connection = await self._cluster.retrying(self._cluster.any_connection)
-        by_name = connection.version_of(DeleteTopicsRequest) <= NAMES_IN_DELETE_TOPICS
-        states = tuple(DeleteTopicState(name=each, topic_id=ZERO_UUID) for each in names)
-        request = DeleteTopicsRequest(
-            topics=() if by_name else states,
-            topic_names=tuple(names) if by_name else (),
-            timeout_ms=self._timeout_ms,
-        )
-        answer = await connection.request(request, DeleteTopicsResponse, timeout_ms=self._timeout_ms)
-        _check_all(
-            (each.name or str(each.topic_id), each.error_code, each.error_message)
-            for each in answer.responses
-        )
+        await settle(self._cluster, wanted, ask)
 
-    async def create_partitions(self, counts: Mapping[str, int]) -> None:
-        """Give each topic more partitions, up to this number. Raises: BrokerError."""
-        request = CreatePartitionsRequest(
-            topics=tuple(
-                CreatePartitionsTopic(name=name, count=count, assignments=None)
-                for name, count in counts.items()
-            ),
-            timeout_ms=self._timeout_ms,
-            validate_only=False,
-        )
-        answer = await self._ask(request, CreatePartitionsResponse)
-        _check_all((each.name, each.error_code, each.error_message) for each in answer.results)
+    async def delete(self, names: tuple[str, ...]) -> None:
+        """Delete these topics. Raises: ItemsError."""
+
+        async def ask(wanted: tuple[str, ...]) -> dict[str, KohortError | None]:
+            connection = await self._cluster.any_connection()
+            by_name = connection.version_of(DeleteTopicsRequest) <= NAMES_IN_DELETE_TOPICS
+            states = tuple(DeleteTopicState(name=each, topic_id=ZERO_UUID) for each in wanted)
+            request = DeleteTopicsRequest(
+                topics=() if by_name else states,
+                topic_names=wanted if by_name else (),
+                timeout_ms=self._timeout_ms,
+            )
+            answer = await connection.request(request, DeleteTopicsResponse, timeout_ms=self._timeout_ms)
+            return {
+                each.name or "": outcome(each.error_code, each.error_message, None)
+                for each in answer.responses
+            }
+
+        await settle(self._cluster, names, ask)
+
+    async def create_partitions(self, counts: Mapping[str, int], *, validate_only: bool) -> None:
+        """Give each topic more partitions, up to this number. Raises: ItemsError."""
+
+        async def ask(names: tuple[str, ...]) -> dict[str, KohortError | None]:
+            request = CreatePartitionsRequest(
+                topics=tuple(
+                    CreatePartitionsTopic(name=each, count=counts[each], assignments=None) for each in names
+                ),
+                timeout_ms=self._timeout_ms,
+                validate_only=validate_only,
+            )
+            answer = await self._cluster.request_any(request, CreatePartitionsResponse)
+            return {each.name: outcome(each.error_code, each.error_message, None) for each in answer.results}
+
+        await settle(self._cluster, counts, ask)
 
     async def delete_records(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """Delete what lies before these offsets; return the new first offsets. Raises: BrokerError."""
-        await self.describe(sorted({each.topic for each in offsets}))
-        nodes: dict[int, list[TopicPartition]] = {}
-        for each in offsets:
-            nodes.setdefault(self._cluster.leader(each).leader, []).append(each)
+        """Delete what lies before these offsets; return the new first offsets. Raises: ItemsError."""
 
+        async def ask(wanted: tuple[TopicPartition, ...]) -> dict[TopicPartition, int | KohortError]:
+            await self._cluster.refresh_metadata({each.topic for each in wanted})
+            found: dict[TopicPartition, int | KohortError] = {}
+            nodes: dict[int, list[TopicPartition]] = {}
+            for each in wanted:
+                try:
+                    nodes.setdefault(self._cluster.leader(each).leader, []).append(each)
+                except BrokerError as error:
+                    found[each] = error
+            for node_id, partitions in nodes.items():
+                found.update(await self._delete_records_of(node_id, partitions, offsets))
+            return found
+
+        return await settle(self._cluster, offsets, ask)
+
+    async def _delete_records_of(
+        self, node_id: int, partitions: list[TopicPartition], offsets: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, int | KohortError]:
         def partition(each: TopicPartition) -> DeleteRecordsPartition:
             return DeleteRecordsPartition(partition_index=each.partition, offset=offsets[each])
 
-        low: dict[TopicPartition, int] = {}
-        for node_id, partitions in nodes.items():
-            topics = by_topic(partitions, partition)
-            request = DeleteRecordsRequest(
-                topics=tuple(
-                    DeleteRecordsTopic(name=name, partitions=items) for name, items in topics.items()
-                ),
-                timeout_ms=self._timeout_ms,
-            )
-            answer = await self._cluster.request(node_id, request, DeleteRecordsResponse)
-            for topic in answer.topics:
-                for result in topic.partitions:
-                    where = TopicPartition(topic.name, result.partition_index)
-                    check(result.error_code, f"partition {where}" if result.error_code else None)
-                    low[where] = result.low_watermark
-        return low
-
-    async def describe_configs(self, resource: ResourceType, name: str) -> dict[str, ConfigEntry]:
-        """Return the settings of a topic, a broker or a group. Raises: BrokerError."""
-        request = DescribeConfigsRequest(
-            resources=(
-                DescribeConfigsResource(resource_type=resource, resource_name=name, configuration_keys=None),
-            )
+        topics = by_topic(partitions, partition)
+        request = DeleteRecordsRequest(
+            topics=tuple(DeleteRecordsTopic(name=name, partitions=items) for name, items in topics.items()),
+            timeout_ms=self._timeout_ms,
         )
-        node_id = _node_of(resource, name)
-        answer = await self._ask(request, DescribeConfigsResponse, node_id)
-        for result in answer.results:
-            check(result.error_code, result.error_message)
-        return {each.name: _entry(each) for result in answer.results for each in result.configs}
+        answer = await self._cluster.request(node_id, request, DeleteRecordsResponse)
+        return {
+            TopicPartition(topic.name, each.partition_index): outcome(
+                each.error_code, None, each.low_watermark
+            )
+            for topic in answer.topics
+            for each in topic.partitions
+        }
 
-    async def alter_configs(
-        self, resource: ResourceType, name: str, values: Mapping[str, str], delete: Sequence[str]
-    ) -> None:
-        """Set some settings and take others back to their defaults. Raises: BrokerError."""
-        changes: list[tuple[str, int, str | None]] = [(each, SET, value) for each, value in values.items()]
-        changes += [(each, DELETE, None) for each in delete]
-        request = IncrementalAlterConfigsRequest(
-            resources=(
-                IncrementalAlterConfigsRequestAlterConfigsResource(
-                    resource_type=resource,
-                    resource_name=name,
-                    configs=tuple(
-                        IncrementalAlterConfigsRequestAlterableConfig(
-                            name=each, config_operation=operation, value=value
-                        )
-                        for each, operation, value in changes
-                    ),
-                ),
-            ),
-            validate_only=False,
-        )
-        answer = await self._ask(request, IncrementalAlterConfigsResponse, _node_of(resource, name))
-        _check_all((each.resource_name, each.error_code, each.error_message) for each in answer.responses)
-
-    async def _ask(self, request: Message, kind: type[Answer], node_id: int | None = None) -> Answer:
-        """Return one broker's answer; only a broken connection makes it ask again."""
-
-        async def attempt() -> Answer:
-            if node_id is None:
-                return await self._cluster.request_any(request, kind)
-            if node_id not in self._cluster.metadata.nodes:
-                await self._cluster.refresh_metadata(())
-            return await self._cluster.request(node_id, request, kind)
-
-        return await self._cluster.retrying(attempt)
+    async def _ask(self, request: Message, kind: type[Answer]) -> Answer:
+        """Return any broker's answer; only a broken connection makes it ask again."""
+        return await self._cluster.retrying(lambda: self._cluster.request_any(request, kind))
 
 
-def _node_of(resource: ResourceType, name: str) -> int | None:
-    """Return the broker that alone knows its own settings; any broker knows the rest."""
-    return int(name) if resource is ResourceType.BROKER and name.isdecimal() else None
+def _creatable(topic: NewTopic) -> CreatableTopic:
+    return CreatableTopic(
+        name=topic.name,
+        num_partitions=-1 if topic.replicas else topic.partitions,
+        replication_factor=-1 if topic.replicas else topic.replication_factor,
+        assignments=tuple(
+            CreatableReplicaAssignment(partition_index=partition, broker_ids=tuple(brokers))
+            for partition, brokers in sorted(topic.replicas.items())
+        ),
+        configs=tuple(CreatableTopicConfig(name=name, value=value) for name, value in topic.configs.items()),
+    )
 
 
-def _check_all(results: Iterable[tuple[str, int, str | None]]) -> None:
-    """Raise one BrokerError for all that failed, with the code of the first."""
-    failed = [(name, code, message) for name, code, message in results if code]
-    if failed:
-        texts = [f"{name!r}: {message or BrokerError(code)}" for name, code, message in failed]
-        raise BrokerError(failed[0][1], "; ".join(texts))
+def _add_details(
+    told: DescribeTopicPartitionsResponseTopic, found: dict[str, TopicDetails | KohortError]
+) -> None:
+    """Take in one topic of a page; a topic may go on in the next."""
+    name = told.name or ""
+    if told.error_code:
+        found[name] = BrokerError(told.error_code)
+        return
+    before = found.get(name)
+    earlier = before.partitions if isinstance(before, TopicDetails) else ()
+    partitions = (*earlier, *(_partition_details(each) for each in told.partitions))
+    found[name] = TopicDetails(name, told.topic_id, told.is_internal, partitions)
 
 
-def _entry(told: DescribeConfigsResourceResult) -> ConfigEntry:
-    source = ConfigSource(told.config_source) if told.config_source in _SOURCES else ConfigSource.UNKNOWN
-    return ConfigEntry(told.name, told.value, source, told.read_only, told.is_sensitive)
-
-
-_SOURCES = frozenset(ConfigSource)
+def _partition_details(told: DescribeTopicPartitionsResponsePartition) -> PartitionDetails:
+    return PartitionDetails(
+        told.partition_index,
+        told.leader_id,
+        told.leader_epoch,
+        told.replica_nodes,
+        told.isr_nodes,
+        told.offline_replicas,
+        told.eligible_leader_replicas or (),
+        told.last_known_elr or (),
+    )

@@ -1,7 +1,8 @@
 """What the Admin takes and returns."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import IntEnum
+from uuid import UUID
 
 import msgspec
 
@@ -37,6 +38,30 @@ class NewTopic(msgspec.Struct, frozen=True):
     partitions: int = -1
     replication_factor: int = -1
     configs: Mapping[str, str] = {}
+    replicas: Mapping[int, Sequence[int]] = {}
+    """The brokers of each partition, instead of two numbers; the first is its preferred leader."""
+
+
+class PartitionDetails(msgspec.Struct, frozen=True):
+    """One partition with the replicas that may lead it though they are not in sync (KIP-966)."""
+
+    partition: int
+    leader: int
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    offline_replicas: tuple[int, ...]
+    eligible_leader_replicas: tuple[int, ...]
+    last_known_eligible_leader_replicas: tuple[int, ...]
+
+
+class TopicDetails(msgspec.Struct, frozen=True):
+    """A topic as DescribeTopicPartitions tells it."""
+
+    name: str
+    topic_id: UUID
+    is_internal: bool
+    partitions: tuple[PartitionDetails, ...]
 
 
 class ConfigEntry(msgspec.Struct, frozen=True):

@@ -40,9 +40,9 @@ class ItemsError(BrokerError):
     """
 
     def __init__(self, errors: "Mapping[Item, KohortError]", results: "Mapping[Item, object]") -> None:
-        self.errors: Mapping[Hashable, KohortError] = dict(errors)
-        self.results: Mapping[Hashable, object] = dict(results)
-        texts = [f"{str(item)!r}: {getattr(error, 'text', '') or error}" for item, error in errors.items()]
+        self.errors: Mapping[Hashable, KohortError] = dict(errors.items())
+        self.results: Mapping[Hashable, object] = dict(results.items())
+        texts = (_of_item(item, getattr(error, "text", "") or str(error)) for item, error in errors.items())
         super().__init__(next(iter(errors.values())).code, "; ".join(texts))
 
     @property
@@ -184,6 +184,11 @@ def check(code: int, message: str | None = None) -> None:
     """Return if `code` is none. Raises: BrokerError for any other."""
     if code != ErrorCode.NONE:
         raise BrokerError(code, message)
+
+
+def _of_item(item: object, text: str) -> str:
+    """Return what happened to an item; its name comes first unless the text has it anyway."""
+    return text if str(item) in text else f"{str(item)!r}: {text}"
 
 
 def _known(code: int) -> ErrorCode:

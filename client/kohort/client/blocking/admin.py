@@ -5,6 +5,7 @@ from types import TracebackType
 from typing import Self, Unpack
 
 from kohort.client import admin
+from kohort.client.admin_groups import REMOVED
 from kohort.client.admin_values import (
     ClusterDescription,
     ConfigEntry,
@@ -12,6 +13,7 @@ from kohort.client.admin_values import (
     GroupListing,
     NewTopic,
     ResourceType,
+    TopicDetails,
 )
 from kohort.client.config import AdminOptions
 from kohort.client.loop_thread import LoopThread, close_at_exit
@@ -24,7 +26,9 @@ class Admin:
     with Admin(bootstrap_servers="localhost:9092") as admin:
         admin.create_topics(NewTopic("flights", partitions=8))
 
-    Everything raises a BrokerError with Kafka's code where a broker refuses.
+    Everything raises a BrokerError with Kafka's code where a broker refuses; what is about several
+    things an ItemsError, which has the error of each and what succeeded. What fails for a while only is
+    tried again within default_api_timeout_ms.
     """
 
     def __init__(self, **options: Unpack[AdminOptions]) -> None:
@@ -54,8 +58,12 @@ class Admin:
         return self._loop.call(self._admin.list_topics, include_internal=include_internal)
 
     def describe_topics(self, *names: str) -> dict[str, TopicDescription]:
-        """Return these topics with their partitions. Raises: BrokerError if one does not exist."""
+        """Return these topics with their partitions. Raises: ItemsError if one does not exist."""
         return self._loop.call(self._admin.describe_topics, *names)
+
+    def describe_topic_partitions(self, *names: str) -> dict[str, TopicDetails]:
+        """Return these topics with the replicas that may lead (KIP-966), page by page."""
+        return self._loop.call(self._admin.describe_topic_partitions, *names)
 
     def create_topics(self, *topics: NewTopic, validate_only: bool = False) -> None:
         """Make these topics, or check that they could be made."""
@@ -65,9 +73,9 @@ class Admin:
         """Delete these topics."""
         self._loop.call(self._admin.delete_topics, *names)
 
-    def create_partitions(self, counts: Mapping[str, int]) -> None:
+    def create_partitions(self, counts: Mapping[str, int], *, validate_only: bool = False) -> None:
         """Give each topic more partitions, up to this number."""
-        self._loop.call(self._admin.create_partitions, counts)
+        self._loop.call(self._admin.create_partitions, counts, validate_only=validate_only)
 
     def delete_records(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Delete what lies before these offsets; return the new first offsets."""
@@ -84,9 +92,24 @@ class Admin:
         *,
         values: Mapping[str, str] | None = None,
         delete: Iterable[str] = (),
+        append: Mapping[str, str] | None = None,
+        subtract: Mapping[str, str] | None = None,
+        validate_only: bool = False,
     ) -> None:
-        """Set some settings and take others back to their defaults; the rest stays."""
-        self._loop.call(self._admin.alter_configs, resource, name, values=values, delete=delete)
+        """Set some settings and take others back to their defaults; the rest stays.
+
+        `append` and `subtract` add to settings that are lists, and take away from them.
+        """
+        self._loop.call(
+            self._admin.alter_configs,
+            resource,
+            name,
+            values=values,
+            delete=delete,
+            append=append,
+            subtract=subtract,
+            validate_only=validate_only,
+        )
 
     def list_groups(
         self, *, states: Iterable[str] = (), types: Iterable[str] = ()
@@ -95,18 +118,41 @@ class Admin:
         return self._loop.call(self._admin.list_groups, states=states, types=types)
 
     def describe_groups(self, *group_ids: str) -> dict[str, GroupDescription]:
-        """Return these groups with their members. Raises: BrokerError if one does not exist."""
+        """Return these groups with their members. Raises: ItemsError if one does not exist."""
         return self._loop.call(self._admin.describe_groups, *group_ids)
 
     def delete_groups(self, *group_ids: str) -> None:
         """Delete these groups with their offsets; they must be empty."""
         self._loop.call(self._admin.delete_groups, *group_ids)
 
+    def remove_group_members(
+        self,
+        group_id: str,
+        *,
+        member_ids: Iterable[str] = (),
+        group_instance_ids: Iterable[str] = (),
+        reason: str = REMOVED,
+    ) -> None:
+        """Make these members leave the group, or all if none is named."""
+        self._loop.call(
+            self._admin.remove_group_members,
+            group_id,
+            member_ids=member_ids,
+            group_instance_ids=group_instance_ids,
+            reason=reason,
+        )
+
     def list_group_offsets(
         self, group_id: str, partitions: Iterable[TopicPartition] | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return what a group has committed, of all partitions or of these."""
         return self._loop.call(self._admin.list_group_offsets, group_id, partitions)
+
+    def list_offsets_of_groups(
+        self, groups: Mapping[str, Iterable[TopicPartition] | None]
+    ) -> dict[str, dict[TopicPartition, OffsetAndMetadata]]:
+        """Return what each group has committed, of all partitions (None) or of those given."""
+        return self._loop.call(self._admin.list_offsets_of_groups, groups)
 
     def alter_group_offsets(self, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         """Commit in the name of a group that has no members."""
@@ -119,5 +165,5 @@ class Admin:
     def list_offsets(
         self, timestamps: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
-        """Return the first offset at or after each timestamp in ms, or for LATEST or EARLIEST."""
+        """Return the first offset at or after each time in ms, or for LATEST, EARLIEST, MAX_TIMESTAMP."""
         return self._loop.call(self._admin.list_offsets, timestamps)

@@ -1,0 +1,110 @@
+"""The admin client's requests about settings of topics, brokers and groups."""
+
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
+
+from kohort.client.admin_values import ConfigEntry, ConfigSource, ResourceType
+from kohort.client.cluster import Cluster
+from kohort.client.errors import BrokerError, check
+from kohort.protocol.messages import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsRequestAlterableConfig,
+    IncrementalAlterConfigsRequestAlterConfigsResource,
+    IncrementalAlterConfigsResponse,
+)
+from kohort.protocol.schema import Message
+
+Answer = TypeVar("Answer", bound=Message)
+
+SET, DELETE, APPEND, SUBTRACT = range(4)
+"""What to do with a setting; the last two are for those that are lists. Source: AlterConfigOp.OpType."""
+
+_SOURCES = frozenset(ConfigSource)
+
+
+class ConfigAdmin:
+    """Requests that any broker answers, but that about a broker's own settings."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    async def describe(self, resource: ResourceType, name: str) -> dict[str, ConfigEntry]:
+        """Return the settings of a topic, a broker or a group. Raises: BrokerError."""
+        request = DescribeConfigsRequest(
+            resources=(
+                DescribeConfigsResource(resource_type=resource, resource_name=name, configuration_keys=None),
+            )
+        )
+        answer = await self._ask(request, DescribeConfigsResponse, _node_of(resource, name))
+        for result in answer.results:
+            check(result.error_code, result.error_message)
+        return {each.name: _entry(each) for result in answer.results for each in result.configs}
+
+    async def alter(
+        self,
+        resource: ResourceType,
+        name: str,
+        changes: Sequence[tuple[str, int, str | None]],
+        *,
+        validate_only: bool,
+    ) -> None:
+        """Change some settings, each (name, what to do, value); the rest stays. Raises: BrokerError."""
+        request = IncrementalAlterConfigsRequest(
+            resources=(
+                IncrementalAlterConfigsRequestAlterConfigsResource(
+                    resource_type=resource,
+                    resource_name=name,
+                    configs=tuple(
+                        IncrementalAlterConfigsRequestAlterableConfig(
+                            name=each, config_operation=operation, value=value
+                        )
+                        for each, operation, value in changes
+                    ),
+                ),
+            ),
+            validate_only=validate_only,
+        )
+        answer = await self._ask(request, IncrementalAlterConfigsResponse, _node_of(resource, name))
+        for result in answer.responses:
+            if result.error_code:
+                text = result.error_message or str(BrokerError(result.error_code))
+                raise BrokerError(result.error_code, f"{result.resource_name!r}: {text}")
+
+    async def _ask(self, request: Message, kind: type[Answer], node_id: int | None) -> Answer:
+        """Return one broker's answer; only a broken connection makes it ask again."""
+
+        async def attempt() -> Answer:
+            if node_id is None:
+                return await self._cluster.request_any(request, kind)
+            if node_id not in self._cluster.metadata.nodes:
+                await self._cluster.refresh_metadata(())
+            return await self._cluster.request(node_id, request, kind)
+
+        return await self._cluster.retrying(attempt)
+
+
+def changes_of(
+    values: Mapping[str, str] | None,
+    delete: Sequence[str],
+    append: Mapping[str, str] | None,
+    subtract: Mapping[str, str] | None,
+) -> list[tuple[str, int, str | None]]:
+    """Return what `alter` takes, of the four ways to change a setting."""
+    changes: list[tuple[str, int, str | None]] = [(each, DELETE, None) for each in delete]
+    for operation, given in ((SET, values), (APPEND, append), (SUBTRACT, subtract)):
+        changes += [(each, operation, value) for each, value in (given or {}).items()]
+    return changes
+
+
+def _node_of(resource: ResourceType, name: str) -> int | None:
+    """Return the broker that alone knows its own settings; any broker knows the rest."""
+    return int(name) if resource is ResourceType.BROKER and name.isdecimal() else None
+
+
+def _entry(told: DescribeConfigsResourceResult) -> ConfigEntry:
+    source = ConfigSource(told.config_source) if told.config_source in _SOURCES else ConfigSource.UNKNOWN
+    return ConfigEntry(told.name, told.value, source, told.read_only, told.is_sensitive)
