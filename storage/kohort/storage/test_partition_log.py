@@ -239,6 +239,32 @@ def test_a_jitter_is_at_most_the_time_itself(tmp_path: Path) -> None:
     assert [int(path.stem) for path in sorted(log.directory.glob("*.log"))] == [0, 2]
 
 
+def test_a_segment_ends_when_its_index_is_full(tmp_path: Path) -> None:
+    """One entry per batch of 100 bytes at an interval of none, and room for ten."""
+    log = open_log(tmp_path, LogConfig(index_interval_bytes=0, segment_index_bytes=80))
+    for place in range(40):
+        stage(log, timestamp=1000 + place)
+        log.write(False)
+    log.close()
+    sizes = [path.stat().st_size for path in sorted(log.directory.glob("*.index"))]
+    assert len(sizes) > 3
+    assert max(sizes) <= 80
+    assert all(path.stat().st_size <= 80 + 12 for path in log.directory.glob("*.timeindex"))
+
+
+@pytest.mark.parametrize("interval_bytes", [0, 500, 5_000])
+def test_an_index_has_an_entry_per_interval(tmp_path: Path, interval_bytes: int) -> None:
+    log = open_log(tmp_path, LogConfig(index_interval_bytes=interval_bytes))
+    for _ in range(200):
+        stage(log)
+        log.write(False)
+    size_bytes = log.size_bytes
+    log.close()
+    entries = (log.directory / "00000000000000000000.index").stat().st_size // 8
+    batch_bytes = size_bytes // 200
+    assert entries == 199 // (interval_bytes // batch_bytes + 1)
+
+
 def test_truncation_removes_batches_and_the_epochs_that_began_in_them(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     fill(log)
