@@ -36,7 +36,7 @@ REBALANCES = 5
 
 @pytest.fixture(scope="module")
 def topic(topics: Topics) -> str:
-    name = topics.make(PARTITIONS)
+    name = topics.make(PARTITIONS, retention_ms="-1")
     topics.fill(name, numbered(200, partitions=PARTITIONS))
     return name
 

@@ -12,6 +12,7 @@ from kohort.client import Admin, OffsetAndMetadata, TopicPartition
 from kohort.pipeline.audit import AuditError, audit
 from kohort.pipeline.errors import OptionError
 from kohort.pipeline.replaying import replay, write_to_topic
+from kohort.protocol.records import build_batch
 from tests.interop.broker_process import BrokerProcess
 from tests.spark.topics import Sent, Topics, numbered, values
 
@@ -34,7 +35,7 @@ def committed(bootstrap: str, topic: str) -> int:
 def test_what_a_group_read_between_two_times_is_read_once_more_and_the_group_stays(
     spark: SparkSession, bootstrap: str, topics: Topics
 ) -> None:
-    topic = topics.make()
+    topic = topics.make(retention_ms="-1")
     topics.fill(topic, numbered(100))
     at = {offset: commit(bootstrap, topic, offset) for offset in (20, 50, 90)}
     again = replay(
@@ -51,7 +52,7 @@ def test_what_a_group_read_between_two_times_is_read_once_more_and_the_group_sta
 def test_a_range_by_time_goes_into_another_topic_once_however_often_it_is_written(
     spark: SparkSession, bootstrap: str, topics: Topics
 ) -> None:
-    topic, other = topics.make(), topics.make()
+    topic, other = (topics.make(retention_ms="-1") for _ in range(2))
     topics.fill(topic, [Sent(b"%d" % number, timestamp_ms=1_000_000 + number) for number in range(60)])
     again = replay(spark, bootstrap, [topic], starting="timestamp:1000010", ending="timestamp:1000030")
     for _ in range(2):
@@ -67,7 +68,7 @@ def folder(broker: BrokerProcess) -> Path:
 def test_a_sound_folder_has_no_problem_and_the_sums_are_right(
     spark: SparkSession, topics: Topics, folder: Path
 ) -> None:
-    topic = topics.make(2)
+    topic = topics.make(2, retention_ms="-1")
     topics.fill(topic, numbered(500, partitions=2))
     found = audit(spark, str(folder), topics=[topic], deep=True)
     assert (found.segments, found.records, found.problem_count) == (2, 500, 0)
@@ -81,7 +82,7 @@ def test_a_sound_folder_has_no_problem_and_the_sums_are_right(
 def test_damage_of_each_kind_is_told_with_its_place(
     spark: SparkSession, topics: Topics, folder: Path, tmp_path: Path
 ) -> None:
-    topic = topics.make(1, segment_bytes="1048576")
+    topic = topics.make(1, segment_bytes="1048576", retention_ms="-1")
     for _ in range(5):
         topics.fill(topic, [Sent(b"x" * 300_000) for _ in range(3)])
     copied = tmp_path / f"{topic}-0"
@@ -105,8 +106,6 @@ def test_damage_of_each_kind_is_told_with_its_place(
 
 
 def test_a_producers_batch_that_lies_there_twice_is_a_duplicate(spark: SparkSession, tmp_path: Path) -> None:
-    from kohort.protocol.records import build_batch
-
     folder = tmp_path / "air-0"
     folder.mkdir()
     rows = [(1_000, None, b"x", ())]

@@ -6,10 +6,9 @@ import os
 import shutil
 import uuid
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from py4j.java_gateway import JavaObject
     from pyspark.sql import SparkSession
 
 LOCAL_SCHEME = "file:"
@@ -21,24 +20,31 @@ class Folder(Protocol):
     @property
     def uri(self) -> str:
         """The folder's name as Spark takes it."""
+        ...
 
     def child(self, name: str) -> Folder:
         """Return a folder in this one, there or not."""
+        ...
 
     def names(self) -> set[str]:
         """Return the names of the files and folders in it, none if it does not exist."""
+        ...
 
     def exists(self, name: str) -> bool:
         """Return whether there is a file or a folder of that name."""
+        ...
 
     def read(self, name: str) -> str:
         """Return a file's text. Raises: FileNotFoundError."""
+        ...
 
     def create(self, name: str, text: str) -> None:
         """Make a file with this text in one step. Raises: FileExistsError if somebody was quicker."""
+        ...
 
     def delete(self, name: str) -> None:
         """Delete a file or a whole folder; nothing happens if there is none."""
+        ...
 
 
 class LocalFolder:
@@ -100,10 +106,9 @@ class HadoopFolder:
     def __init__(self, spark: SparkSession, uri: str) -> None:
         self._spark = spark
         self._uri = uri.rstrip("/")
-        self._jvm = spark.sparkContext._jvm
-        assert self._jvm is not None
-        self._configuration = spark.sparkContext._jsc.hadoopConfiguration()
-        self._system = self._path().getFileSystem(self._configuration)
+        context: Any = spark.sparkContext  # Java's objects have the methods that their classes have there.
+        self._path_class = context._jvm.org.apache.hadoop.fs.Path
+        self._system = self._path().getFileSystem(context._jsc.hadoopConfiguration())
 
     @property
     def uri(self) -> str:
@@ -152,9 +157,8 @@ class HadoopFolder:
         """Delete a file or a whole folder; nothing happens if there is none."""
         self._system.delete(self._path(name), True)
 
-    def _path(self, name: str = "") -> JavaObject:
-        assert self._jvm is not None
-        return self._jvm.org.apache.hadoop.fs.Path(f"{self._uri}/{name}" if name else self._uri)
+    def _path(self, name: str = "") -> Any:
+        return self._path_class(f"{self._uri}/{name}" if name else self._uri)
 
 
 def open_folder(spark: SparkSession | None, uri: str) -> Folder:

@@ -30,9 +30,11 @@ class GroupOffsets(Protocol):
 
     def look(self, offsets: Offsets) -> Comparison:
         """Return where the group stands beside these offsets. Raises: GroupBusyError, KohortError."""
+        ...
 
     def commit(self, offsets: Offsets, note: str) -> None:
         """Commit for the group. Raises: GroupBusyError, KohortError."""
+        ...
 
 
 class BrokerGroup:
