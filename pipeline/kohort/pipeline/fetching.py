@@ -4,7 +4,7 @@ present one is decoded, so that the broker reads while the task computes.
 
 import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 
 from kohort.client import TopicPartition
@@ -73,7 +73,7 @@ def extent(records: memoryview, position: int, end: int) -> Extent:
     return Extent(at, next_offset)
 
 
-def fetch_range(options: ReadOptions, wanted: OffsetRange) -> Iterator[Fetched]:
+def fetch_range(options: ReadOptions, wanted: OffsetRange) -> Generator[Fetched]:
     """Yield what a range holds. Raises: DataLossError, KohortError."""
     with Brokers(options.bootstrap, options.timeout_ms) as brokers:
         yield from _RangeFetch(brokers, options, wanted).run()
