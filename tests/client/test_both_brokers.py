@@ -414,3 +414,28 @@ def test_the_cluster_and_its_brokers_settings(bootstrap: str) -> None:
         assert [each.address for each in cluster.nodes] == [bootstrap]
         settings = admin.describe_configs(ResourceType.BROKER, str(cluster.nodes[0].node_id))
         assert settings["node.id"].value == str(cluster.nodes[0].node_id)
+
+
+def test_a_consumers_metrics_count_under_kafkas_names(bootstrap: str, name: str, group: str) -> None:
+    with Producer(bootstrap_servers=bootstrap) as producer:
+        for number in range(90):
+            producer.send(name, b"x" * 100, partition=number % 3)
+    with Consumer(
+        name, bootstrap_servers=bootstrap, group_id=group, auto_offset_reset="earliest", client_id="counted"
+    ) as consumer:
+        seen: list[object] = []
+        wait_until(lambda: seen.extend(consumer.poll(timeout_ms=50)) or len(seen) == 90, "all is read")
+        consumer.commit()
+        read = consumer.metrics()
+    found = {each.name: value for each, value in read.items() if len(each.tags) == 1}
+    lags = {dict(each.tags)["partition"]: lag for each, lag in read.items() if each.name == "records-lag"}
+    assert (found["records-consumed-total"], found["records-lag-max"]) == (90, 0)
+    assert lags == {"0": 0, "1": 0, "2": 0}
+    assert found["bytes-consumed-total"] > 9_000
+    assert (found["rebalance-total"], found["failed-rebalance-total"]) == (1, 0)
+    assert (found["join-total"], found["sync-total"]) in {(1, 1), (2, 1)}, "a new member joins with its id"
+    assert found["commit-total"] >= 1
+    assert found["commit-latency-avg"] >= 0
+    assert (found["assigned-partitions"], found["last-poll-seconds-ago"]) == (3, 0)
+    assert found["rebalance-latency-max"] > 0
+    assert found["connection-count"] >= 2

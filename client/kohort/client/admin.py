@@ -16,8 +16,10 @@ from kohort.client.admin_values import (
     ResourceType,
     TopicDetails,
 )
+from kohort.client.client_metrics import RequestMetrics
 from kohort.client.cluster import Cluster
 from kohort.client.config import AdminOptions, admin_config
+from kohort.client.metrics import MetricName, Metrics
 from kohort.client.offsets import list_offsets
 from kohort.client.values import OffsetAndMetadata, OffsetAndTimestamp, TopicDescription, TopicPartition
 
@@ -34,7 +36,10 @@ class Admin:
     """
 
     def __init__(self, **options: Unpack[AdminOptions]) -> None:
-        self._cluster = Cluster(admin_config(options))
+        config = admin_config(options)
+        self._cluster = Cluster(config)
+        self._metrics = Metrics(config.client_id)
+        RequestMetrics(self._metrics, "admin-client-metrics", self._cluster)
         self._topics = TopicAdmin(self._cluster)
         self._configs = ConfigAdmin(self._cluster)
         self._groups = GroupAdmin(self._cluster)
@@ -154,3 +159,7 @@ class Admin:
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
         """Return the first offset at or after each time in ms, or for LATEST, EARLIEST, MAX_TIMESTAMP."""
         return await self._cluster.retrying(lambda: list_offsets(self._cluster, timestamps))
+
+    def metrics(self) -> Mapping[MetricName, float]:
+        """Return what this client counts, under the names of Kafka's Java client."""
+        return self._metrics.read()

@@ -11,7 +11,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from kohort.client.config import ClientConfig
-from kohort.client.connection import Connection
+from kohort.client.connection import Connection, Observer
 from kohort.client.errors import (
     BrokerError,
     ClosedError,
@@ -63,6 +63,7 @@ class Cluster:
         self._refreshing = anyio.Lock()
         self._renewed_ms = monotonic_ms()  # When the metadata was answered last.
         self._told_by = ""  # The broker that answered it.
+        self.observer: Observer | None = None
         self._tasks: TaskGroup | None = None
         self._stack = AsyncExitStack()
 
@@ -324,6 +325,7 @@ class Cluster:
                 timeout_ms=self.config.socket_connection_setup_timeout_ms,
                 receive_buffer_bytes=self.config.receive_buffer_bytes,
                 send_buffer_bytes=self.config.send_buffer_bytes,
+                observer=self._observe,
             )
             self.tasks.start_soon(connection.serve)
             try:
@@ -336,6 +338,15 @@ class Cluster:
             raise
         self._backoffs.pop((host, port), None)  # Another channel's connection may have been there first.
         return connection
+
+    def _observe(self, api_key: int, latency_ms: int, size_bytes: int) -> None:
+        if self.observer is not None:
+            self.observer(api_key, latency_ms, size_bytes)
+
+    @property
+    def connection_count(self) -> int:
+        """How many connections are open."""
+        return sum(each.is_open for each in self._connections.values())
 
     async def _wait_for_reconnect(self, host: str, port: int) -> None:
         _, not_before_ms = self._backoffs.get((host, port), (None, 0))

@@ -49,11 +49,17 @@ class _Waiter:
         self.done.set()
 
 
+Observer = Callable[[int, int, int], None]
+"""Is told of each answer: its API key, how many milliseconds it took, how many bytes it has."""
+
+
 class _Pending(NamedTuple):
     """A request whose answer has not come yet."""
 
     finish: Callable[[Outcome], None]
     has_tagged_header: bool
+    api_key: int
+    sent_ms: int
 
 
 class _Due(NamedTuple):
@@ -71,11 +77,14 @@ class Connection:
     Its owner runs `serve` as a task; it ends when the connection does.
     """
 
-    def __init__(self, stream: SocketStream, address: str, client_id: str) -> None:
+    def __init__(
+        self, stream: SocketStream, address: str, client_id: str, observer: Observer | None = None
+    ) -> None:
         self.address = address
         self.last_used_ms = monotonic_ms()
         self._stream = stream
         self._client_id = client_id
+        self._observer = observer
         self._correlation_id = 0
         self._pending: dict[int, _Pending] = {}
         self._due: deque[_Due] = deque()
@@ -112,6 +121,7 @@ class Connection:
         timeout_ms: float,
         receive_buffer_bytes: int = -1,
         send_buffer_bytes: int = -1,
+        observer: Observer | None = None,
     ) -> "Connection":
         """Return a connection to `host:port`, before the two sides have agreed on versions.
 
@@ -129,7 +139,7 @@ class Connection:
         for option, size in ((socket.SO_RCVBUF, receive_buffer_bytes), (socket.SO_SNDBUF, send_buffer_bytes)):
             if size > 0:
                 raw.setsockopt(socket.SOL_SOCKET, option, size)
-        return cls(stream, address, client_id)
+        return cls(stream, address, client_id, observer)
 
     async def serve(self) -> None:
         """Send and receive until the connection breaks or is closed; then fail whoever still waits."""
@@ -262,7 +272,9 @@ class Connection:
         body = request.encode(version)
         if finish is not None:
             tagged_header = flexible and declared.api_key != 18
-            self._pending[self._correlation_id] = _Pending(finish, tagged_header)
+            self._pending[self._correlation_id] = _Pending(
+                finish, tagged_header, declared.api_key, monotonic_ms()
+            )
         self._outgoing += ((len(header) + len(body)).to_bytes(4, "big"), header, body)
         self.last_used_ms = monotonic_ms()
         self._writable.set()
@@ -316,6 +328,8 @@ class Connection:
             raise WireError(f"a response to request {correlation_id}, which nobody sent")
         self.last_used_ms = monotonic_ms()
         self._answers += 1
+        if self._observer is not None:
+            self._observer(found.api_key, self.last_used_ms - found.sent_ms, len(frame))
         found.finish(frame[_tags_end(frame) :] if found.has_tagged_header else frame[4:])
 
     def _fail(self, error: KohortError) -> None:

@@ -17,6 +17,7 @@ from kohort.client.errors import ClosedError, ConfigurationError
 from kohort.client.extras import require_arrow
 from kohort.client.listener import AsyncRebalanceListener, RebalanceListener
 from kohort.client.membership import Assign, Lose, Revoke
+from kohort.client.metrics import MetricName
 from kohort.client.offsets import EARLIEST, LATEST
 from kohort.client.retry import Deadline
 from kohort.client.values import (
@@ -111,6 +112,10 @@ class Consumer:
     def assign(self, *partitions: TopicPartition) -> None:
         """Read these partitions without a group's say."""
         self._session.assign(partitions)
+
+    def metrics(self) -> Mapping[MetricName, float]:
+        """Return what this consumer counts, under the names of Kafka's Java client."""
+        return self._session.metrics.read()
 
     def assignment(self) -> tuple[TopicPartition, ...]:
         """Return the partitions that this consumer reads at the moment."""

@@ -16,6 +16,7 @@ import anyio
 from kohort.client.cluster import Cluster
 from kohort.client.commits import Commitable, CommitCallback, CommitOutcome, Commits
 from kohort.client.config import ConsumerConfig
+from kohort.client.consumer_metrics import ConsumerMetrics
 from kohort.client.errors import (
     BrokerError,
     ConfigurationError,
@@ -27,6 +28,7 @@ from kohort.client.errors import (
 from kohort.client.fetcher import Fetcher
 from kohort.client.group import GroupTask
 from kohort.client.membership import Assign, Handover, Lose, MemberSettings, Membership, Revoke
+from kohort.client.metrics import Metrics
 from kohort.client.offsets import EARLIEST, LATEST, fetch_committed, list_offsets
 from kohort.client.poll_diary import PollDiary
 from kohort.client.positions import Positions
@@ -78,6 +80,8 @@ class ConsumerSession:
             news=self._news.set,
         )
         self.diary = PollDiary()
+        self.metrics = Metrics(config.client_id)
+        self._sensors = ConsumerMetrics(self.metrics, self._cluster, self.positions, self.current_lag)
         self._woken = False
         self._begun: tuple[Handover, tuple[TopicPartition, ...], int] | None = None
         self._stack = AsyncExitStack()
@@ -89,7 +93,7 @@ class ConsumerSession:
         tasks.start_soon(self._watch.run)
         if self.config.group_id is not None:
             self.membership = new_membership(self.config, self.config.group_id)
-            self._group = GroupTask(self._cluster, self.membership, self._news.set)
+            self._group = GroupTask(self._cluster, self.membership, self._news.set, self._sensors)
             tasks.start_soon(self._group.run)
         return self
 
@@ -201,6 +205,7 @@ class ConsumerSession:
                 break
             found.append(more)
             size_bytes += more[1].size_bytes
+            self._sensors.records_consumed += len(more[1])
         if found:
             self._taken(now_ms, [])
         return found
@@ -215,6 +220,7 @@ class ConsumerSession:
 
     def _taken(self, now_ms: int, records: list[ConsumerRecord] | ConsumerRecord) -> None:
         """The user got records, and works on them."""
+        self._sensors.records_consumed += len(records) if isinstance(records, list) else 1
         if self.membership is not None:
             self.membership.poll_ends(now_ms)
         self.diary.poll_ended(now_ms, records)
@@ -247,6 +253,7 @@ class ConsumerSession:
                 self.membership.poll_ends(now_ms)
             if isinstance(answer, list):
                 self.diary.poll_ended(now_ms, answer)
+                self._sensors.records_consumed += len(answer)
 
     async def _next_due(self, deadline: Deadline | None, most: int) -> list[ConsumerRecord] | Due:
         while True:
@@ -275,6 +282,7 @@ class ConsumerSession:
             if membership.poll_begins():
                 self._changed()
         self.diary.poll_began(now_ms)
+        self._sensors.polled(now_ms)
 
     def _why_out(self) -> str:
         """Return why the member is out, and what would have kept it in, until a poll has said it."""

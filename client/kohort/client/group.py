@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable
 
 from kohort.client.cluster import GROUP, Cluster
+from kohort.client.consumer_metrics import ConsumerMetrics
 from kohort.client.errors import KohortError
 from kohort.client.membership import FindCoordinator, HandOut, Membership, Send, State, Wait
 from kohort.client.retry import monotonic_ms
@@ -24,11 +25,14 @@ logger = logging.getLogger(__name__)
 class GroupTask:
     """Joins, syncs and heartbeats; `changed` tells it that the user has done something."""
 
-    def __init__(self, cluster: Cluster, membership: Membership, news: Callable[[], None]) -> None:
+    def __init__(
+        self, cluster: Cluster, membership: Membership, news: Callable[[], None], metrics: ConsumerMetrics
+    ) -> None:
         self._cluster = cluster
         self._membership = membership
         self._group_id = membership.settings.group_id
         self._news = news
+        self._metrics = metrics
         self._changed = Signal()
 
     def changed(self) -> None:
@@ -92,11 +96,14 @@ class GroupTask:
         kind: type[JoinGroupResponse | HeartbeatResponse | SyncGroupResponse] = SyncGroupResponse
         if isinstance(request, JoinGroupRequest):
             kind = JoinGroupResponse
+            self._metrics.joining()
         elif isinstance(request, HeartbeatRequest):
             kind = HeartbeatResponse
         answer = await self._cluster.request_coordinator(
             self._group_id, request, kind, channel=GROUP, timeout_ms=send.timeout_ms
         )
+        if isinstance(answer, SyncGroupResponse):
+            self._metrics.synced(answer.error_code)
         membership.answered(answer, monotonic_ms())
 
     async def _send_leave(self, request: LeaveGroupRequest, timeout_ms: float) -> None:

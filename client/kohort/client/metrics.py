@@ -4,7 +4,7 @@ A sensor is told of batches, requests and rounds, never of single records. Rates
 back over two windows of 30 seconds, as Kafka's do. Source: org.apache.kafka.common.metrics.stats.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from kohort.client.retry import monotonic_ms
@@ -101,12 +101,44 @@ class Gauge:
         return largest if largest != float("-inf") else float("nan")
 
 
+class _Counted:
+    """The rate of a total that is counted elsewhere, looked at when the metrics are read."""
+
+    __slots__ = ("_before", "_read", "_since")
+
+    def __init__(self, read: Callable[[], float]) -> None:
+        self._read = read
+        self._before = self._since = (monotonic_ms(), 0.0)
+
+    def rate(self) -> float:
+        now_ms, total = monotonic_ms(), self._read()
+        if now_ms - self._since[0] >= WINDOW_MS:
+            self._before, self._since = self._since, (now_ms, total)
+        began_ms, began = self._before
+        return (total - began) * 1_000 / max(now_ms - began_ms, 1_000)
+
+
 class Metrics:
     """All metrics of one client; `read` gives their present values."""
 
     def __init__(self, client_id: str) -> None:
         self._tags = (("client-id", client_id),)
         self._readers: dict[MetricName, Callable[[], float]] = {}
+        self._sources: list[Callable[[], Iterable[tuple[MetricName, float]]]] = []
+
+    @property
+    def client_tags(self) -> tuple[tuple[str, str], ...]:
+        """The tags that every metric of this client carries."""
+        return self._tags
+
+    def also(self, source: Callable[[], Iterable[tuple[MetricName, float]]]) -> None:
+        """Show what `source` yields, too: metrics of things that come and go."""
+        self._sources.append(source)
+
+    def counted(self, group: str, name: str, read: Callable[[], float]) -> None:
+        """Show a total that is counted elsewhere as `NAME-total` and `NAME-rate`."""
+        self.value(group, f"{name}-total", read)
+        self.value(group, f"{name}-rate", _Counted(read).rate)
 
     def value(self, group: str, name: str, read: Callable[[], float], **tags: str) -> None:
         """Show what `read` returns as a metric of its own."""
@@ -126,15 +158,12 @@ class Metrics:
         self._readers[self._name(group, f"{name}-max", tags)] = lambda: gauge.maximum
         return gauge
 
-    def forget(self, **tags: str) -> None:
-        """Drop the metrics that carry all of these tags, such as those of a partition that is gone."""
-        gone = {(name.replace("_", "-"), value) for name, value in tags.items()}
-        for each in [name for name in self._readers if gone <= set(name.tags)]:
-            del self._readers[each]
-
     def read(self) -> Mapping[MetricName, float]:
         """Return every metric with its present value."""
-        return {name: read() for name, read in tuple(self._readers.items())}
+        found = {name: read() for name, read in self._readers.items()}
+        for source in self._sources:
+            found.update(source())
+        return found
 
     def _name(self, group: str, name: str, tags: Mapping[str, str]) -> MetricName:
         own = ((each.replace("_", "-"), value) for each, value in tags.items())

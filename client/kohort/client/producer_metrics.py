@@ -33,9 +33,7 @@ class ProducerMetrics:
         self._records_per_request = registry.gauge(GROUP, "records-per-request")
         self._record_queue_time = registry.gauge(GROUP, "record-queue-time")
         self._compression_rate = registry.gauge(GROUP, "compression-rate")
-        self._request_latency = registry.gauge(GROUP, "request-latency")
         self._throttle_time = registry.gauge(GROUP, "produce-throttle-time")
-        self._request = registry.meter(GROUP, "request")
 
     def sent(self, load: Load) -> None:
         """A request with these batches goes out."""
@@ -47,13 +45,11 @@ class ProducerMetrics:
             self._batch_size.record(batch.sent_bytes)
             self._compression_rate.record(batch.sent_bytes / batch.size_bytes)
             self._record_queue_time.record(now_ms - batch.created_ms)
-        self._request.record()
         self._record_send.record(records)
         self._records_per_request.record(records)
 
-    def answered(self, latency_ms: float, throttle_time_ms: int) -> None:
-        """A request was answered."""
-        self._request_latency.record(latency_ms)
+    def throttled(self, throttle_time_ms: int) -> None:
+        """A broker has answered, and wants to be left alone for so long."""
         self._throttle_time.record(throttle_time_ms)
 
     def retried(self, batch: Batch) -> None:

@@ -10,6 +10,7 @@ import anyio
 
 from kohort.client.accumulator import Accumulator
 from kohort.client.batch import Appended
+from kohort.client.client_metrics import RequestMetrics
 from kohort.client.cluster import Cluster
 from kohort.client.config import ProducerConfig
 from kohort.client.errors import (
@@ -20,7 +21,7 @@ from kohort.client.errors import (
     RequestTimeoutError,
 )
 from kohort.client.metrics import Metrics
-from kohort.client.producer_metrics import ProducerMetrics
+from kohort.client.producer_metrics import GROUP, ProducerMetrics
 from kohort.client.record_input import Record, RecordInput
 from kohort.client.retry import Backoff, Deadline
 from kohort.client.sender import Sender
@@ -52,6 +53,7 @@ class ProducerSession:
         self._wanted: set[str] = set()
         self._metadata_needed = Signal()
         self.accumulator = Accumulator(config, self.wake if wake is None else wake, kind)
+        RequestMetrics(self.metrics, GROUP, self._cluster)
         sensors = ProducerMetrics(self.metrics, self.accumulator, config)
         self._sender = Sender(self._cluster, config, self.accumulator, sensors, self._need_metadata)
         self._stack = AsyncExitStack()

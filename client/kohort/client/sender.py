@@ -222,14 +222,13 @@ class Sender:
                 self._under_way.pop(parcel.batch)
                 self._outcomes.written(parcel, -1, -1)
             return
-        sent_ms = monotonic_ms()
 
         def on_done(answer: ProduceResponse | KohortError) -> None:
             broker.in_flight -= 1
             if isinstance(answer, KohortError):
                 self._failed(load, answer)
             else:
-                self._answered(broker, load, ids, answer, sent_ms)
+                self._answered(broker, load, ids, answer)
             self._go_on()
 
         connection.start(
@@ -239,13 +238,11 @@ class Sender:
 
     # What comes back
 
-    def _answered(
-        self, broker: _Broker, load: Load, ids: dict[str, UUID], answer: ProduceResponse, sent_ms: int
-    ) -> None:
+    def _answered(self, broker: _Broker, load: Load, ids: dict[str, UUID], answer: ProduceResponse) -> None:
         now_ms = monotonic_ms()
         broker.last_error = None
         broker.throttled_until_ms = now_ms + answer.throttle_time_ms if answer.throttle_time_ms else 0
-        self._metrics.answered(now_ms - sent_ms, answer.throttle_time_ms)
+        self._metrics.throttled(answer.throttle_time_ms)
         for parcel, each in read_answers(load, ids, answer):
             self._under_way.pop(parcel.batch, None)
             self._outcomes.answered(parcel, each)

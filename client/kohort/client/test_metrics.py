@@ -36,7 +36,7 @@ def test_a_gauge_forgets_what_is_older_than_two_windows(clock: list[int]) -> Non
     assert math.isnan(gauge.average)
 
 
-def test_metrics_carry_the_client_and_are_forgotten_by_tag() -> None:
+def test_metrics_carry_the_client_and_their_own_tags() -> None:
     registry = Metrics("me")
     registry.meter("consumer-metrics", "poll")
     registry.value("consumer-fetch-manager-metrics", "records-lag", lambda: 7.0, topic="t", partition="0")
@@ -47,5 +47,21 @@ def test_metrics_carry_the_client_and_are_forgotten_by_tag() -> None:
     )
     assert registry.read()[lag] == 7
     assert str(lag) == "consumer-fetch-manager-metrics:records-lag,client-id=me,topic=t,partition=0"
-    registry.forget(topic="t", partition="0")
-    assert [each.name for each in registry.read()] == ["poll-total", "poll-rate"]
+
+
+def test_what_is_counted_elsewhere_has_a_rate_too(clock: list[int]) -> None:
+    registry = Metrics("me")
+    total = [0.0]
+    registry.counted("g", "records", lambda: total[0])
+    registry.also(lambda: [(MetricName("g", "of-a-source"), 3.0)])
+
+    def read() -> dict[str, float]:
+        return {each.name: value for each, value in registry.read().items()}
+
+    clock[0] += 10_000
+    total[0] = 1_000
+    assert read() == {"records-total": 1_000, "records-rate": 100, "of-a-source": 3}
+    for _ in range(5):
+        clock[0] += WINDOW_MS
+        last = read()
+    assert last["records-rate"] == 0

@@ -17,6 +17,7 @@ from kohort.client.admin_values import (
 )
 from kohort.client.config import AdminOptions
 from kohort.client.loop_thread import LoopThread, close_at_exit
+from kohort.client.metrics import MetricName
 from kohort.client.values import OffsetAndMetadata, OffsetAndTimestamp, TopicDescription, TopicPartition
 
 
@@ -167,3 +168,7 @@ class Admin:
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
         """Return the first offset at or after each time in ms, or for LATEST, EARLIEST, MAX_TIMESTAMP."""
         return self._loop.call(self._admin.list_offsets, timestamps)
+
+    def metrics(self) -> Mapping[MetricName, float]:
+        """Return what this client counts, under the names of Kafka's Java client."""
+        return self._admin.metrics()
