@@ -89,6 +89,13 @@ class PartitionState:
         """Throw away what was fetched, and stay where the user is."""
         self.stand = Stand(self.stand.position, self.stand.leader_epoch)
 
+    def drop(self) -> None:
+        """Throw away what was fetched, and let nobody fetch more: the partition is another's.
+
+        A fetch that was planned before, and goes out after this, leaves it out: it has no offset to ask for.
+        """
+        self.stand = Stand(None)
+
     def needs_validation(self, leader_epoch: int) -> bool:
         """Whether the position was read under another leader, who may have had other records (KIP-320)."""
         return self.stand.leader_epoch >= 0 and leader_epoch >= 0 and leader_epoch != self.validated_epoch
@@ -132,7 +139,7 @@ class Positions:
         wanted = dict.fromkeys(partitions)
         for each in self:
             if each.partition not in wanted:
-                each.void()
+                each.drop()
         self._states = {each: self._states.get(each) or PartitionState(each) for each in wanted}
 
     def partitions(self) -> tuple[TopicPartition, ...]:
