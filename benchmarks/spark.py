@@ -63,41 +63,30 @@ class Spent:
     broker_s: float
 
 
+def descendants(pid: int) -> Iterator[tuple[int, list[str]]]:
+    """Yield a process and all below it, each with the fields of its `stat` from the state on."""
+    fields: dict[int, list[str]] = {}
+    for each in filter(str.isdecimal, os.listdir("/proc")):
+        try:
+            fields[int(each)] = Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue  # It has ended meanwhile.
+    found = [pid]
+    while found:
+        one = found.pop()
+        yield one, fields.get(one, ["Z", *["0"] * 40])
+        found += [each for each, told in fields.items() if int(told[1]) == one]
+
+
 def tree_cpu_s(pid: int) -> float:
-    """Return the CPU seconds of a process and all that it has started and waits for or runs."""
-    parents: dict[int, int] = {}
-    spent: dict[int, float] = {}
-    for each in filter(str.isdecimal, os.listdir("/proc")):
-        try:
-            fields = Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        parents[int(each)] = int(fields[1])
-        spent[int(each)] = sum(map(int, fields[11:15])) / TICKS_PER_S
-    total, found = 0.0, [pid]
-    while found:
-        one = found.pop()
-        total += spent.get(one, 0.0)
-        found += [each for each, parent in parents.items() if parent == one]
-    return total
+    """Return the CPU seconds of a process and all that it has started, ended ones too."""
+    return sum(sum(map(int, told[11:15])) for _, told in descendants(pid)) / TICKS_PER_S
 
 
-def tree_resident_bytes(pid: int) -> int:
-    """Return the memory of a process and its descendants."""
-    parents: dict[int, int] = {}
-    pages: dict[int, int] = {}
-    for each in filter(str.isdecimal, os.listdir("/proc")):
-        try:
-            parents[int(each)] = int(Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split()[1])
-            pages[int(each)] = int(Path(f"/proc/{each}/statm").read_text().split()[1])
-        except OSError:
-            continue
-    total, found = 0, [pid]
-    while found:
-        one = found.pop()
-        total += pages.get(one, 0) * os.sysconf("SC_PAGE_SIZE")
-        found += [each for each, parent in parents.items() if parent == one]
-    return total
+def resident_bytes(pid: int) -> tuple[int, int]:
+    """Return the memory of a process, and that of all below it."""
+    own, *others = (int(told[21]) * os.sysconf("SC_PAGE_SIZE") for _, told in descendants(pid))
+    return own, sum(others)
 
 
 def fill(bootstrap: str, load: Load) -> None:
@@ -192,14 +181,14 @@ def bench(settings: dict[str, str]) -> Iterator[Bench]:
             broker.stop()
 
 
-def compare(load: Load, rounds: int, names: list[str], found: Bench) -> None:
+def compare(load: Load, rounds: int, warm_up: int, names: list[str], found: Bench) -> None:
     """Print what each reader took for one topic, and how it stands to the connector."""
     fill(found.broker.bootstrap, load)
     spent: dict[str, list[Spent]] = {name: [] for name in names}
-    for number in range(rounds + 1):
+    for number in range(rounds + warm_up):
         for name in names:
             once = found.run(READERS[name], load)
-            if number:  # The first round warms the JVM up.
+            if number >= warm_up:
                 spent[name].append(once)
     print(f"{load.topic}: {load.rows:,} rows, median of {rounds}")
     of_connector = spent.get("connector")
@@ -220,20 +209,55 @@ def compare(load: Load, rounds: int, names: list[str], found: Bench) -> None:
         print(line, flush=True)
 
 
+def stream_all(rows: int, found: Bench, folder: Path) -> None:
+    """Print the memory while so many records go from a topic through a stream into Parquet files."""
+    load = Load(100, Compression.NONE, rows)
+    began = time.perf_counter()
+    fill(found.broker.bootstrap, load)
+    print(f"{rows:,} records of 100 bytes written in {time.perf_counter() - began:.0f} s", flush=True)
+    read = found.spark.readStream.format("kohort").option("max_rows_per_trigger", str(rows // 20))
+    frame = read.options(bootstrap=found.broker.bootstrap, topics=load.topic, starting="earliest").load()
+    writer = frame.writeStream.format("parquet").trigger(availableNow=True)
+    began = time.perf_counter()
+    query = writer.option("checkpointLocation", str(folder / "checkpoint")).start(str(folder / "table"))
+    done, seen = 0, -1
+    while query.isActive or query.lastProgress["batchId"] != seen:
+        progress = query.lastProgress
+        if progress is None or progress["batchId"] == seen:
+            time.sleep(0.05)
+            continue
+        seen, done = progress["batchId"], done + progress["numInputRows"]
+        jvm, python = resident_bytes(found.jvm_pid)
+        broker, _ = resident_bytes(found.broker.pid)
+        told = f"  {done:>11,} rows after {time.perf_counter() - began:5.1f} s, resident: "
+        print(
+            told + f"jvm {jvm >> 20} MB, its Python {python >> 20} MB, broker {broker >> 20} MB", flush=True
+        )
+    table = found.spark.read.parquet(str(folder / "table"))
+    distinct = table.select("partition", "offset").distinct().count()
+    print(f"the table has {table.count():,} rows of {distinct:,} offsets")
+
+
 def main() -> None:
+    """Run what the arguments say."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rows", type=int, help="stream so many records into a table instead")
     parser.add_argument("--scale", type=float, default=1.0)
     parser.add_argument("--readers", default=",".join(READERS))
     parser.add_argument("--loads", default="100-none,100-zstd,1024-none,1024-zstd")
     options = parser.parse_args()
     try:
-        with bench({}) as found:
+        with bench({}) as found, tempfile.TemporaryDirectory(prefix="kohort-table-") as folder:
+            if options.rows:
+                return stream_all(options.rows, found, Path(folder))
+            warm_up = 3  # The JVM compiles what is hot: later readers would profit from the first ones.
             for each in options.loads.split(","):
                 size, codec = each.split("-")
                 rows = int((2_000_000 if int(size) < 500 else 400_000) * options.scale)
                 load = Load(int(size), Compression[codec.upper()], rows)
-                compare(load, options.rounds, options.readers.split(","), found)
+                compare(load, options.rounds, warm_up, options.readers.split(","), found)
+                warm_up = 1
     except MissingTool as missing:
         print(f"not measured: {missing}")
 
