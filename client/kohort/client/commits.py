@@ -154,7 +154,11 @@ class Commits:
         try:
             await self._once(offsets)
         except KohortError as error:
-            logger.warning("an automatic commit failed, the next one will make up for it: %s", error)
+            level = logging.WARNING
+            if error.retriable:  # As a rebalance is, or a coordinator that moves: soon once more.
+                level = logging.DEBUG
+                self.next_auto_ms = min(self.next_auto_ms, monotonic_ms() + self._config.retry_backoff_max_ms)
+            logger.log(level, "an automatic commit failed, the next one will make up for it: %s", error)
         finally:
             self._auto_running = False
 
@@ -193,7 +197,8 @@ class Commits:
         except CommitFailedError as error:
             if membership.commit_refused(error.code, generation_id, monotonic_ms()):
                 raise RebalanceInProgressError(
-                    f"{error}. The group rebalances: poll, and commit again what is still assigned then"
+                    f"the offsets of {_names(offsets)} were not committed: group {self._group_id()!r} is"
+                    " rebalancing. Poll, and commit again what is still assigned then"
                 ) from error
             self._news()
             why = self._why_out()
