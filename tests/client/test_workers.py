@@ -63,7 +63,13 @@ def running(pool: WorkerPool) -> Iterator[threading.Thread]:
         assert not thread.is_alive()
 
 
-def make(bootstrap: str, topic: str, group: str, handler: Callable[[ConsumerRecord], object]) -> WorkerPool:
+def make(
+    bootstrap: str,
+    topic: str,
+    group: str,
+    handler: Callable[[ConsumerRecord], object],
+    strategy: str = "range",
+) -> WorkerPool:
     return WorkerPool(
         topic,
         handler=handler,
@@ -72,6 +78,7 @@ def make(bootstrap: str, topic: str, group: str, handler: Callable[[ConsumerReco
         auto_offset_reset="earliest",
         auto_commit_interval_ms=100,
         window_max=50,
+        partition_assignment_strategy=strategy,
     )
 
 
@@ -150,14 +157,15 @@ def test_a_partition_is_paused_while_too_many_records_wait(
         wait_until(lambda: not pool.paused, "it is read on")
 
 
+@pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
 def test_pools_hand_partitions_over_without_handling_a_record_twice(
-    bootstrap: str, topic: MakeTopic, group: str
+    bootstrap: str, topic: MakeTopic, group: str, strategy: str
 ) -> None:
     name, handled = topic(4), Handled(slow_s=0.01)
     produce(bootstrap, name)
-    with running(make(bootstrap, name, group, handled)):
+    with running(make(bootstrap, name, group, handled, strategy)):
         wait_until(lambda: len(handled.numbers) > 20, "the first is at work")
-        with running(make(bootstrap, name, group, handled)):
+        with running(make(bootstrap, name, group, handled, strategy)):
             wait_until(lambda: len(handled.numbers) > 300, "both are at work")
         wait_until(lambda: len(handled.numbers) >= RECORDS, "all records are handled")
     assert Counter(handled.numbers) == Counter(range(RECORDS))
