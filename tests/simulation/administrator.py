@@ -36,7 +36,7 @@ class Administrator:
     def __init__(self, world: Around, members: Callable[[], list[Member]], group_ids: list[str]) -> None:
         self._world = world
         self._members = members
-        self.group_ids = group_ids
+        self._group_ids = group_ids
         self._host = Host("admin")
         self._link: Link | None = None
 
@@ -44,7 +44,7 @@ class Administrator:
         """Ask for one group's deletion; return whether anybody could be asked."""
         link = self._connected()
         if link is not None:
-            self._delete(link, self._random.choice(self.group_ids))
+            self._delete(link, self._random.choice(self._group_ids))
         return link is not None
 
     def delete_offsets(self) -> bool:
@@ -52,15 +52,19 @@ class Administrator:
         link = self._connected()
         if link is None:
             return False
+        group_id = self._random.choice(self._group_ids)
         counts = self._world.partition_counts()
-        topic = self._random.choice([*sorted(counts), SPARE_TOPIC])
+        topics = sorted(counts)
+        if self._random.random() < 0.5:  # One that its members read, if it has any.
+            topics = [topic for each in self._members_of(group_id) for topic in each.plan.topics] or topics
+        topic = self._random.choice(topics)
         partitions = tuple(
             OffsetDeleteRequestPartition(partition_index=index)
             for index in range(counts[topic])
             if self._random.random() < 0.8
         )
         message = OffsetDeleteRequest(
-            group_id=self._random.choice(self.group_ids),
+            group_id=group_id,
             topics=(OffsetDeleteRequestTopic(name=topic, partitions=partitions),),
         )
         link.send(OFFSET_DELETE, 0, message, _ignore)
@@ -70,14 +74,15 @@ class Administrator:
         """Ask for some members of a group to be removed at once."""
         link, somebody = self._connected(), self._random.choice(self._members())
         if link is not None:
-            self._remove(link, [each for each in self._of(somebody) if self._random.random() < 0.4])
+            some = [each for each in self._members_of(somebody.plan.group_id) if self._random.random() < 0.4]
+            self._remove(link, some)
         return link is not None
 
     def empty_and_delete(self) -> bool:
         """Remove all members of a group, and ask for its deletion before they can come back."""
         link, somebody = self._connected(), self._random.choice(self._members())
         if link is not None:
-            self._remove(link, self._of(somebody))
+            self._remove(link, self._members_of(somebody.plan.group_id))
             self._delete(link, somebody.plan.group_id)
         return link is not None
 
@@ -85,8 +90,8 @@ class Administrator:
     def _random(self) -> Random:
         return self._world.random
 
-    def _of(self, somebody: Member) -> list[Member]:
-        return [each for each in self._members() if each.plan is somebody.plan]
+    def _members_of(self, group_id: str) -> list[Member]:
+        return [each for each in self._members() if each.plan.group_id == group_id]
 
     def _connected(self) -> Link | None:
         if self._link is None or self._link.closed:

@@ -6,10 +6,12 @@ The rules are stated here once more, from the protocol and not from the core's c
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 
-from kohort.broker.group import Decision, GroupState, coordinator_partition
+from kohort.broker.group import Decision, GroupCoordinator, GroupState, coordinator_partition
 from kohort.broker.group.commands import Command
 from kohort.broker.group.group import Group
 from kohort.broker.group.reports import assigned_partitions
+from kohort.broker.group.test_world import Logged, logged_state
+from kohort.broker.runtime.loading import understood
 from kohort.broker.runtime.shard import Shard
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages import (
@@ -29,6 +31,7 @@ from kohort.protocol.messages import (
     SyncGroupResponse,
 )
 from kohort.protocol.offsets_topic import OffsetCommitKey
+from kohort.protocol.records import iterate_records
 from kohort.protocol.schema import Message
 from tests.simulation.network import Sent
 from tests.simulation.removals import Key, Removals
@@ -292,6 +295,8 @@ class Books:
         self._gone = {each for each in self._gone if self._shard_of(each[0]) != shard.index}
         self._note(f"shard {shard.index} loaded: {sorted(shard.core.groups)}")
         self.check_offsets(shard.index, shard.core.groups)
+        rule = "a load finds what every record together says"
+        self.expect(rule, logged_state(shard.core) == replayed_state(shard), lambda: f"shard {shard.index}")
 
     def check_offsets(self, index: int, groups: Mapping[str, Group]) -> None:
         """Check that all promised offsets of that shard are there."""
@@ -312,6 +317,18 @@ class Books:
         if place is None:
             place = self._places[group_id] = coordinator_partition(group_id, self._shards)
         return place
+
+
+def replayed_state(shard: Shard) -> Logged:
+    """Return what a follower would know, which replays every record: a load looks at the newest alone."""
+    assert shard._partition is not None
+    fresh = GroupCoordinator(shard.core.config)
+    for batch in shard._partition.log.read_batches():
+        for each in iterate_records(batch):
+            record = understood(each.key or b"", each.value)
+            assert record is not None, "this broker writes no others"
+            fresh.replay(record)
+    return logged_state(fresh)
 
 
 def _code(message: Message) -> int | None:

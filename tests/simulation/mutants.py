@@ -22,7 +22,7 @@ from tests.simulation.mutations import MUTANTS, Mutant
 REPOSITORY = Path(__file__).parents[2]
 ROOMS = ("broker", "storage", "protocol", "client")
 SEEDS = 40
-SEEDS_TO_CONFIRM = 12  # Where a scenario has seen it already.
+SEEDS_TO_CONFIRM = 6  # Where a scenario has seen it already.
 SIZES = ("--members", "60", "--groups", "6", "--seconds", "300")
 PATIENCE_SECONDS = 240
 FAILED_SCENARIO = re.compile(r"FAILED .*\[(\w+)\]")

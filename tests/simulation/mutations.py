@@ -103,6 +103,57 @@ MUTANTS = (
         "    answer_join(turn, group, member, parked_join_error(ErrorCode.REBALANCE_IN_PROGRESS, member))\n",
         "    group.awaiting_joins -= member.awaiting_join is not None\n",
     ),
+    # What is taken away.
+    Mutant(
+        "a group with members is deleted",
+        f"{GROUP}/administration.py",
+        "    if not group.is_empty:\n        raise",
+        "    if group.is_blank:\n        raise",
+    ),
+    Mutant(
+        "a deleted group leaves its offsets",
+        f"{GROUP}/administration.py",
+        '    remove_offsets(turn, group, all_offsets(group), "group deleted")\n',
+        "",
+    ),
+    Mutant(
+        "offsets that are read may be deleted",
+        f"{GROUP}/offset_removal.py",
+        " if group.subscribes_to(topic.name) else ErrorCode.NONE\n",
+        " if not topic.name else ErrorCode.NONE\n",
+    ),
+    Mutant(
+        "offsets expire while members read on",
+        f"{GROUP}/offset_removal.py",
+        "    unread = None if group.is_empty else group.subscribed_topics\n",
+        "    unread = None\n",
+    ),
+    Mutant(
+        "offsets expire by their commit alone",
+        f"{GROUP}/offset_removal.py",
+        "        since_ms = max(since_ms, group.state_since_ms)",
+        "        pass",
+    ),
+    Mutant(
+        "a group outlives its last offset",
+        f"{GROUP}/offset_removal.py",
+        "            turn.log(group_tombstone(group.group_id))\n",
+        "",
+    ),
+    Mutant(
+        "a load overlooks what was deleted",
+        f"{RUNTIME}/loading.py",
+        "                newest.pop(key, None)  # So that it goes behind the others.\n"
+        "                newest[key] = value\n",
+        "                if value is not None:\n                    newest[key] = value\n",
+    ),
+    Mutant(
+        "a load believes a key's first record",
+        f"{RUNTIME}/loading.py",
+        "                newest.pop(key, None)  # So that it goes behind the others.\n"
+        "                newest[key] = value\n",
+        "                newest.setdefault(key, value)\n",
+    ),
     # The shard's order.
     Mutant(
         "answers do not wait for the flush",
@@ -136,6 +187,24 @@ MUTANTS = (
         first_seed=60,
     ),
     # What the disk holds.
+    Mutant(
+        "compaction drops keys that are not dirty",
+        f"{STORAGE}/compaction.py",
+        "_digest(key), -1) <= offset\n",
+        "_digest(key), -1) == offset\n",
+    ),
+    Mutant(
+        "a compacted segment is not synced",
+        f"{STORAGE}/cleaning.py",
+        "            cleaned.file.sync()\n",
+        "",
+    ),
+    Mutant(
+        "a swap that was cut short is forgotten",
+        f"{STORAGE}/swapping.py",
+        "    names = file_system.list_directory(directory) or []\n    undone",
+        "    names: list[str] = []\n    undone",
+    ),
     Mutant(
         "the journal goes before the logs are closed",
         f"{STORAGE}/data_directory.py",

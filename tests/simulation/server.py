@@ -355,8 +355,13 @@ class Server:
         try:
             return function()
         finally:
-            if self.alive and self.dies_inside_work is not None and self.disk.operations > before:
-                self.dies_inside_work(before)
+            if self.alive and self.disk.operations > before:
+                self._may_die(before)
+
+    def _may_die(self, before: int) -> None:
+        """Die in this step or a later one: what comes behind another would else never have its turn."""
+        if self.dies_inside_work is not None and self.random.random() < 0.4:
+            self.dies_inside_work(before)
 
     def when_alive(self, delay_ms: int, action: Action) -> None:
         """Run `action` later, unless this life is over by then."""

@@ -12,19 +12,16 @@ from uuid import UUID
 
 import structlog
 
-from kohort.broker.group import GroupCoordinator, GroupState
+from kohort.broker.group import GroupState
 from kohort.broker.group.group import Group
 from kohort.broker.group.test_world import logged_state
 from kohort.broker.metadata import OFFSETS_TOPIC, Mutation, PartitionState, Snapshot, TopicState
-from kohort.broker.runtime.loading import understood
-from kohort.broker.runtime.shard import Shard
 from kohort.client.membership import State
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages import JoinGroupRequest, SyncGroupRequest
-from kohort.protocol.records import iterate_records
-from kohort.storage import PartitionLog, StorageError
+from kohort.storage import StorageError
 from tests.simulation.administrator import Administrator, Loner
-from tests.simulation.books import Books, Violation
+from tests.simulation.books import Books, Violation, replayed_state
 from tests.simulation.disk import VirtualDisk
 from tests.simulation.faults import SESSION_MS, Faults
 from tests.simulation.member import SPARE_TOPIC, Member, Plan
@@ -150,8 +147,8 @@ class World:
                 loner.stop()
             settled_ms = self._settle()
             self._check_ownership()
-            self._check_quiet_restart()
             self._check_expired()
+            self._check_quiet_restart()
             self._check_answers()
             self._check_last_power_failure()
         return Outcome(
@@ -322,8 +319,7 @@ class World:
             if shard._staged or shard._owed or shard._flushing or shard._partition is None:
                 continue
             rule = "replaying the log gives the live state"
-            live = logged_state(shard.core)
-            replayed = logged_state(_replayed(shard, shard._partition.log))
+            live, replayed = logged_state(shard.core), replayed_state(shard)
             self.books.expect(rule, replayed == live, lambda shard=shard: f"shard {shard.index}")  # type: ignore[misc]  # a bound default
             self.books.check_offsets(shard.index, shard.core.groups)
 
@@ -453,17 +449,6 @@ class World:
         assert self.server is not None
         loaded = [shard.index for shard in self.server.shards()]
         self.books.expect("every shard serves again", len(loaded) == SHARDS, lambda: f"{loaded}")
-
-
-def _replayed(shard: Shard, log: PartitionLog) -> GroupCoordinator:
-    """Return what a follower would know, which replays every record: a load looks at the newest alone."""
-    fresh = GroupCoordinator(shard.core.config)
-    for batch in log.read_batches():
-        for each in iterate_records(batch):
-            record = understood(each.key or b"", each.value)
-            assert record is not None, "this broker writes no others"
-            fresh.replay(record)
-    return fresh
 
 
 def _topic(name: str, number: int, partitions: int) -> TopicState:
