@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from random import Random
 from uuid import UUID
 
 import pytest
@@ -221,3 +222,26 @@ def test_damage_within_the_log_stops_the_start(tmp_path: Path) -> None:
     write(tmp_path, segment(2), [partition(1)], base_offset=2)
     with pytest.raises(StorageError, match="damaged at position 0"):
         started(tmp_path)
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_no_damage_does_more_than_stop_the_start(tmp_path: Path, seed: int) -> None:
+    """Bytes of records are changed, and the CRC made right: what is read may be anything."""
+    dice = Random(seed)
+    records: list[Message] = [
+        TopicRecord(name="orders", topic_id=ORDERS),
+        partition(0),
+        PartitionChangeRecord(partition_id=0, topic_id=ORDERS, isr=(), leader=-1),
+        config(ResourceType.TOPIC, "orders", "retention.ms", "5"),
+        ProducerIdsRecord(broker_id=1, broker_epoch=9, next_producer_id=3_000),
+    ]
+    values = [bytearray(encode_metadata_record(record)) for record in records]
+    for _ in range(dice.randrange(1, 4)):
+        value = dice.choice(values)
+        value[dice.randrange(len(value))] = dice.randrange(256)
+    path = write(tmp_path, segment())
+    path.write_bytes(build_batch([(1, None, bytes(value), ()) for value in values]))
+    try:
+        started(tmp_path)
+    except StorageError:
+        assert not (tmp_path / FILE_NAME).exists()
