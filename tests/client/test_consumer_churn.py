@@ -16,7 +16,7 @@ from kohort.client import Consumer, Producer
 from kohort.client.config import ConsumerOptions
 from tests.interop.waiting import wait_until
 
-SECONDS = float(os.environ.get("KOHORT_TEST_CHURN_S", "4"))
+SECONDS = float(os.environ.get("KOHORT_TEST_CHURN_S", "2"))
 SEED = int(os.environ.get("SEED") or secrets.randbelow(1_000_000))
 PARTITIONS = 8
 MEMBERS_MAX = 4

@@ -23,7 +23,7 @@ from tests.interop.members import Member, shares
 from tests.interop.waiting import wait_until
 
 WHOLE = MIXED_VARIABLE in os.environ
-SESSION_TIMEOUT_MS = 3_000
+SESSION_TIMEOUT_MS = 3_000 if WHOLE else 2_000
 RECORDS = 500
 EAGER = ("kohort", "confluent-kafka", "kafka-python", "aiokafka", "java")
 COOPERATIVE = ("kohort", "confluent-kafka", "kafka-python", "java")
