@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 
 import click
 
@@ -26,23 +27,31 @@ from kohort.protocol.errors import ErrorCode
 GROUP_STATES = ("Empty", "PreparingRebalance", "CompletingRebalance", "Stable", "Dead")
 
 
+_LATER = {
+    "explain": ("kohort.cli.explain", "explain"),
+    "reset-offsets": ("kohort.cli.group_changes", "reset_offsets"),
+    "delete-offsets": ("kohort.cli.group_changes", "delete_offsets"),
+    "delete": ("kohort.cli.group_changes", "delete_groups"),
+}
+
+
 class _Groups(click.Group):
-    """The subcommands here, and `explain`, which is imported when it is called: it brings the consumer."""
+    """The subcommands here, and those that are imported when they are called: they bring more with them."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return [*super().list_commands(ctx), "explain"]
+        return [*super().list_commands(ctx), *_LATER]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name == "explain":
-            from kohort.cli.explain import explain
-
-            return explain
-        return super().get_command(ctx, cmd_name)
+        if cmd_name not in _LATER:
+            return super().get_command(ctx, cmd_name)
+        module, name = _LATER[cmd_name]
+        command: click.Command = getattr(import_module(module), name)
+        return command
 
 
 @click.group(cls=_Groups)
 def groups() -> None:
-    """List consumer groups, describe their offsets and members, explain their rebalances."""
+    """List consumer groups, describe and reset their offsets, explain their rebalances, delete them."""
 
 
 @groups.command("list")
