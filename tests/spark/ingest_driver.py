@@ -40,7 +40,7 @@ MOMENTS = (BEFORE_WRITE, IN_WRITE, AFTER_WRITE, AFTER_MANIFEST, BEFORE_GROUP, AF
 CALLS_BEFORE = 1
 """So many calls pass before the moment comes: something is there already that could be lost or doubled."""
 REACHED, GO_ON = "reached", "go-on"
-PATIENCE_S = 60.0
+PATIENCE_S = 180.0
 
 
 def deadly_for(group: int) -> Callable[[], None]:

@@ -23,7 +23,7 @@ from tests.spark import ingest_driver
 
 TOPIC, GROUP = "flights", "spark"
 PARTITIONS = 2
-PATIENCE_S = 90.0
+PATIENCE_S = 180.0
 ROOT = Path(__file__).resolve().parents[2]
 
 

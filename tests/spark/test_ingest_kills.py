@@ -25,7 +25,7 @@ from tests.spark.ingest_driver import (
     IN_WRITE,
     REACHED,
 )
-from tests.spark.ingest_world import World, until
+from tests.spark.ingest_world import PATIENCE_S, World, until
 
 ALL = bool(os.environ.get("KOHORT_TEST_LARGE"))
 all_of_them = pytest.mark.skipif(not ALL, reason="only with KOHORT_TEST_LARGE=1: it takes minutes")
@@ -88,7 +88,7 @@ def test_a_broker_that_is_killed_and_comes_back_at_this_moment(
     world.broker.kill()
     (world.folder / GO_ON).touch()
     world.broker.start()
-    out, _ = driver.communicate(timeout=120)
+    out, _ = driver.communicate(timeout=PATIENCE_S)
     if driver.returncode == 0:  # It rode over the gap; else it ended, and the next one goes on.
         assert json.loads(out)["error"] is None
         world.assert_nothing_is_lost_or_doubled(spark)
@@ -106,5 +106,5 @@ def test_a_coordinator_that_is_away_as_spark_commits_hears_of_it_later(
     (world.folder / GO_ON).touch()
     until((world.folder / "checkpoint" / "commits" / "1").exists)
     world.broker.start()
-    driver.communicate(timeout=120)
+    driver.communicate(timeout=PATIENCE_S)
     finish(world, spark)

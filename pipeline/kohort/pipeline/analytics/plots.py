@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from html import escape
 
 WIDTH, HEIGHT = 760, 180
-LEFT, RIGHT, TOP, BOTTOM = 64, 12, 12, 26
+LEFT, RIGHT, TOP, BOTTOM = 64, 12, 20, 26
 COLOURS = ("#2563eb", "#ea580c", "#059669", "#9333ea", "#dc2626", "#0891b2", "#ca8a04", "#4b5563")
 TICKS = 4
 
@@ -109,7 +109,7 @@ def _scale(frame: _Frame, unit: str) -> list[str]:
         y = frame.y(value)
         parts.append(f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}" class="grid"/>')
         parts.append(f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{short(value)}</text>')
-    return [*parts, f'<text x="{LEFT}" y="{TOP - 2}" class="unit">{escape(unit)}</text>']
+    return [*parts, f'<text x="{LEFT}" y="{TOP - 8}" class="unit">{escape(unit)}</text>']
 
 
 def _times(frame: _Frame, height: int = HEIGHT) -> list[str]:

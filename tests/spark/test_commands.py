@@ -1,0 +1,95 @@
+"""`kohort spark` as people call it: a process, its words and its exit code."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kohort.client import Admin, OffsetAndMetadata, TopicPartition
+from tests.interop.broker_process import BrokerProcess
+from tests.spark.topics import Topics, numbered
+
+LARGE = pytest.mark.skipif("KOHORT_TEST_LARGE" not in os.environ, reason="only with KOHORT_TEST_LARGE=1")
+
+
+def kohort(bootstrap: str, *words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "kohort.cli", "spark", *words]
+    named = {"KOHORT_BOOTSTRAP_SERVERS": bootstrap}
+    return subprocess.run(
+        command, capture_output=True, text=True, check=False, timeout=300, env=os.environ | named
+    )
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> Path:
+    """A checkpoint of Spark's own connector, by hand: batch 0 is committed, batch 1 is not."""
+    for batch, ends in enumerate(('{"air":{"0":40,"1":7}}', '{"air":{"0":90,"1":90}}')):
+        path = tmp_path / "offsets" / str(batch)
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(f'v1\n{{"batchWatermarkMs":0}}\n{ends}')
+    (tmp_path / "commits").mkdir()
+    (tmp_path / "commits" / "0").write_text('v1\n{"nextBatchWatermarkMs":0}')
+    return tmp_path
+
+
+def test_reconcile_shows_first_and_changes_when_told(
+    bootstrap: str, topics: Topics, checkpoint: Path
+) -> None:
+    topics.make_named("air", 2)
+    with Admin(bootstrap_servers=bootstrap) as admin:
+        admin.alter_group_offsets("mirror", {TopicPartition("air", 1): OffsetAndMetadata(9)})
+        words = ("reconcile", str(checkpoint), "--group", "mirror")
+        shown = kohort(bootstrap, *words)
+        assert shown.returncode == 0, shown.stderr
+        assert [line.split() for line in shown.stdout.splitlines()[1:]] == [
+            ["air", "0", "40", "-", "forward"],
+            ["air", "1", "7", "9", "back"],
+        ]
+        assert "Nothing was changed" in shown.stderr
+        refused = kohort(bootstrap, *words, "--execute")
+        assert refused.returncode == 1
+        assert "is ahead of Spark's checkpoint" in refused.stderr
+        assert kohort(bootstrap, *words, "--execute", "--backwards").returncode == 0
+        found = {each.partition: value.offset for each, value in admin.list_group_offsets("mirror").items()}
+    assert found == {0: 40, 1: 7}
+
+
+def test_reconcile_says_what_it_lacks(bootstrap: str, tmp_path: Path) -> None:
+    done = kohort(bootstrap, "reconcile", str(tmp_path), "--group", "mirror")
+    assert done.returncode == 1
+    assert done.stderr == f"kohort: {tmp_path} has no batch that Spark has committed\n"
+
+
+@LARGE
+def test_ingest_replay_audit_and_analyse_say_what_they_did(
+    bootstrap: str, broker: BrokerProcess, topics: Topics, tmp_path: Path
+) -> None:
+    topic = topics.make(2)
+    topics.fill(topic, numbered(300, partitions=2))
+    table = str(tmp_path / "table")
+    done = kohort(bootstrap, "ingest", topic, "--to", table, "--group", "spark", "--json")
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert (told["rows"], told["group"]["error"]) == (300, None)
+    done = kohort(bootstrap, "replay", topic, "--to", str(tmp_path / "again"), "--until", "group:spark")
+    assert done.stdout.startswith("300 records written"), done.stderr
+    done = kohort(bootstrap, "audit", str(broker.data), "--topic", topic, "--deep")
+    assert done.returncode == 0, done.stdout
+    assert "300 records" in done.stdout
+    page = tmp_path / "groups.html"
+    done = kohort(bootstrap, "analyse", "--group", "spark", "--report", str(page))
+    assert done.returncode == 0, done.stderr
+    assert f"spark  {topic}-0  lag 0  OK" in done.stdout
+    assert page.exists()
+    damaged = next((broker.data / f"{topic}-0").glob("*.log"))
+    copied = tmp_path / "copy" / f"{topic}-0"
+    copied.mkdir(parents=True)
+    (copied / damaged.name).write_bytes(damaged.read_bytes()[:-3])
+    done = kohort(bootstrap, "audit", str(copied.parent))
+    assert done.returncode == 1
+    assert "torn" in done.stdout
