@@ -189,6 +189,29 @@ def test_a_group_of_two_outlives_a_killed_coordinator_without_a_rebalance(
             other.close()
 
 
+@ours_alone
+@pytest.mark.requirement("R22")
+def test_a_close_keeps_to_its_time_although_nobody_answers(
+    broker: BrokerProcess, topic: MakeTopic, options: ConsumerOptions
+) -> None:
+    name = topic(1)
+    produce(broker.bootstrap, name, 3)
+    told = Diary()
+    options = {**options, "session_timeout_ms": 1_000}  # The broker misses it soon, for it hears no goodbye.
+    consumer = Consumer(name, listener=told, **options)
+    assert len(read(consumer, 3)) == 3
+    broker.kill()
+    try:
+        began_s = time.monotonic()
+        consumer.close(timeout_ms=1_000)
+        assert time.monotonic() - began_s < 5
+    finally:
+        broker.start()
+    assert told.lines == [("assigned", (0,)), ("revoked", (0,))]
+    with Consumer(name, **options) as again:
+        assert numbers(read(again, 3)) == [0, 1, 2], "nothing was committed"
+
+
 @pytest.mark.requirement("R5", "R14")
 def test_a_group_moves_live_from_range_to_cooperative(
     bootstrap: str, topic: MakeTopic, options: ConsumerOptions, group: str

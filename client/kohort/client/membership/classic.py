@@ -315,7 +315,8 @@ class Membership:
 
     def _prepare_join(self, reason: str) -> None:
         """Rejoin, once the user has given up what it can't keep."""
-        self._reason = reason[:REASON_LENGTH_MAX]
+        if self._reason is None:  # What was the first reason to join again still is.
+            self._reason = reason[:REASON_LENGTH_MAX]
         self.state = State.OUTSIDE
         if not self.is_cooperative:
             self._ownership.give_up(self.owned)
