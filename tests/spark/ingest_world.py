@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -21,6 +23,9 @@ from kohort.pipeline.ingest.folder import LocalFolder
 from tests.interop.broker_process import BrokerProcess
 from tests.spark import ingest_driver
 
+only_large = pytest.mark.skipif(
+    "KOHORT_TEST_LARGE" not in os.environ, reason="only with KOHORT_TEST_LARGE=1 (make spark): it takes long"
+)
 TOPIC, GROUP = "flights", "spark"
 PARTITIONS = 2
 PATIENCE_S = 180.0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 import types
 import typing
@@ -27,7 +26,7 @@ from kohort.pipeline.analytics.tables import (
     groups,
     read_topic,
 )
-from tests.spark.ingest_world import until
+from tests.spark.ingest_world import only_large, until
 from tests.spark.topics import Topics, numbered
 
 PARTITIONS = 2
@@ -155,7 +154,7 @@ def assert_same(kind: type[msgspec.Struct], column: DataType) -> None:
             assert_same(args[0], inner)
 
 
-@pytest.mark.skipif("KOHORT_TEST_LARGE" not in os.environ, reason="only with KOHORT_TEST_LARGE=1")
+@only_large
 def test_alerts_about_a_group_that_stops_are_written_to_a_topic(
     spark: SparkSession, history: str, topics: Topics
 ) -> None:

@@ -12,9 +12,8 @@ import pytest
 
 from kohort.client import Admin, OffsetAndMetadata, TopicPartition
 from tests.interop.broker_process import BrokerProcess
+from tests.spark.ingest_world import only_large
 from tests.spark.topics import Topics, numbered
-
-LARGE = pytest.mark.skipif("KOHORT_TEST_LARGE" not in os.environ, reason="only with KOHORT_TEST_LARGE=1")
 
 
 def kohort(bootstrap: str, *words: str) -> subprocess.CompletedProcess[str]:
@@ -65,7 +64,7 @@ def test_reconcile_says_what_it_lacks(bootstrap: str, tmp_path: Path) -> None:
     assert done.stderr == f"kohort: {tmp_path} has no batch that Spark has committed\n"
 
 
-@LARGE
+@only_large
 def test_ingest_replay_audit_and_analyse_say_what_they_did(
     bootstrap: str, broker: BrokerProcess, topics: Topics, tmp_path: Path
 ) -> None:

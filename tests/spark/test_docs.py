@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 import subprocess
@@ -15,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from kohort.cli.commands import kohort
 from kohort.client import Admin, NewTopic
+from tests.spark.ingest_world import only_large
 from tests.spark.topics import Topics, numbered
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -50,7 +50,7 @@ def test_every_command_on_the_page_parses(line: str) -> None:
     command.make_context(command.name, words)
 
 
-@pytest.mark.skipif("KOHORT_TEST_LARGE" not in os.environ, reason="only with KOHORT_TEST_LARGE=1")
+@only_large
 def test_the_python_on_the_page_runs(
     spark: SparkSession, bootstrap: str, topics: Topics, tmp_path: Path
 ) -> None:

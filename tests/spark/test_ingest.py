@@ -28,9 +28,9 @@ from kohort.pipeline.ingest.manifest import ManifestLog
 from kohort.pipeline.ingest.table import clear_leftovers
 from tests.interop.broker_process import BrokerProcess
 from tests.interop.kafka_tools import MissingTool, Tools
-from tests.spark.ingest_world import GROUP, PARTITIONS, TOPIC, World, until
+from tests.spark.ingest_world import GROUP, PARTITIONS, TOPIC, World, only_large, until
 
-SOURCES = ("kohort", "kafka")
+SOURCES = ("kohort", pytest.param("kafka", marks=only_large))
 
 
 @pytest.fixture
@@ -110,6 +110,7 @@ def test_a_lost_checkpoint_is_an_error_and_a_new_one_goes_on_where_the_table_end
     world.assert_nothing_is_lost_or_doubled(spark)
 
 
+@only_large
 def test_a_new_checkpoint_that_begins_behind_the_tables_end_is_an_error(
     world: World, spark: SparkSession
 ) -> None:
@@ -122,6 +123,7 @@ def test_a_new_checkpoint_that_begins_behind_the_tables_end_is_an_error(
         world.ingest(stream, world.checkpoint + "2", resume=True)
 
 
+@only_large
 def test_a_table_that_is_lost_is_an_error(world: World, spark: SparkSession) -> None:
     world.produce(100)
     world.ingest(world.stream(spark))
@@ -183,6 +185,7 @@ def test_the_data_does_not_wait_for_a_coordinator_that_is_away(
     world.assert_group_is_at_the_end()
 
 
+@only_large
 def test_what_a_killed_batch_has_left_behind_is_not_in_the_table_and_goes(
     world: World, spark: SparkSession
 ) -> None:

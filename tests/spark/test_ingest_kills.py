@@ -1,13 +1,12 @@
 """A driver that is killed at every moment, and a broker that is: nothing lost, nothing twice, no lag at last.
 
 Each kill is SIGKILL for Python and Spark's JVM at once. Starting a driver takes seconds, so `make test` kills
-at two moments; KOHORT_TEST_LARGE=1 (`make spark`) at all of them.
+at one moment; KOHORT_TEST_LARGE=1 (`make spark`) at all of them.
 """
 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -25,10 +24,7 @@ from tests.spark.ingest_driver import (
     IN_WRITE,
     REACHED,
 )
-from tests.spark.ingest_world import PATIENCE_S, World, until
-
-ALL = bool(os.environ.get("KOHORT_TEST_LARGE"))
-all_of_them = pytest.mark.skipif(not ALL, reason="only with KOHORT_TEST_LARGE=1: it takes minutes")
+from tests.spark.ingest_world import PATIENCE_S, World, only_large, until
 
 
 @pytest.fixture
@@ -52,6 +48,12 @@ def finish(world: World, spark: SparkSession) -> None:
     world.assert_group_is_at_the_end()
 
 
+def test_a_driver_that_is_killed_before_it_tells_the_group(world: World, spark: SparkSession) -> None:
+    world.kill_at(BEFORE_GROUP)
+    finish(world, spark)
+
+
+@only_large
 def test_a_driver_that_is_killed_as_it_writes_and_again_before_it_tells_the_group(
     world: World, spark: SparkSession
 ) -> None:
@@ -61,16 +63,14 @@ def test_a_driver_that_is_killed_as_it_writes_and_again_before_it_tells_the_grou
     finish(world, spark)
 
 
-@all_of_them
-@pytest.mark.parametrize(
-    "moment", [BEFORE_WRITE, IN_WRITE, AFTER_WRITE, AFTER_MANIFEST, BEFORE_GROUP, AFTER_GROUP]
-)
+@only_large
+@pytest.mark.parametrize("moment", [BEFORE_WRITE, IN_WRITE, AFTER_WRITE, AFTER_MANIFEST, AFTER_GROUP])
 def test_a_driver_that_is_killed_at_this_moment(world: World, spark: SparkSession, moment: str) -> None:
     world.kill_at(moment, "--deadly-offset", "150")
     finish(world, spark)
 
 
-@all_of_them
+@only_large
 def test_a_driver_that_is_killed_again_and_again(world: World, spark: SparkSession) -> None:
     for moment in (AFTER_MANIFEST, AFTER_WRITE, BEFORE_GROUP):
         world.kill_at(moment)
@@ -78,7 +78,7 @@ def test_a_driver_that_is_killed_again_and_again(world: World, spark: SparkSessi
     finish(world, spark)
 
 
-@all_of_them
+@only_large
 @pytest.mark.parametrize("moment", [BEFORE_WRITE, IN_WRITE, AFTER_WRITE, AFTER_MANIFEST, BEFORE_GROUP])
 def test_a_broker_that_is_killed_and_comes_back_at_this_moment(
     world: World, spark: SparkSession, moment: str
@@ -96,7 +96,7 @@ def test_a_broker_that_is_killed_and_comes_back_at_this_moment(
     finish(world, spark)
 
 
-@all_of_them
+@only_large
 def test_a_coordinator_that_is_away_as_spark_commits_hears_of_it_later(
     world: World, spark: SparkSession
 ) -> None:

@@ -74,9 +74,13 @@ class Manifest:
     version: int = -1
 
     def positions(self) -> dict[TopicPartition, int]:
-        """Return the next offset of each partition that is not in the table."""
+        """Return the next offset of each partition that is not in the table.
+
+        Spark writes down all partitions of a source with each batch: a query's last entry has them all.
+        """
+        last = {entry.query_id: entry for entry in self.entries}
         found: dict[TopicPartition, int] = {}
-        for entry in self.entries:
+        for entry in last.values():
             for partition, offset in entry.offsets.items():
                 found[partition] = max(offset, found.get(partition, offset))
         return found

@@ -63,8 +63,9 @@ def test_with_a_batch_of_a_rolled_back_checkpoint_go_those_behind_it(log: Manife
 
 
 def test_entries_of_another_query_stay(log: ManifestLog) -> None:
-    manifest = filled(log, entry(0, 5), entry(1, 9), entry(0, 12, query_id="r"))
+    manifest = filled(log, entry(0, 5), entry(1, 9), entry(0, 3, query_id="r"))
     assert manifest.rows == 3
+    assert manifest.positions() == {AIR: 9}
     assert manifest.of("q", 0) is not None
     assert manifest.of("r", 1) is None
 
