@@ -23,7 +23,7 @@ VALUES = 997  # A prime, so that every partition gets values of every size.
 
 
 class Job(NamedTuple):
-    """What to read or write. Values have `record_bytes` each, or if varied from half to one and a half of it."""
+    """What to read or write: values of `record_bytes` each, or if varied of half to one and a half of it."""
 
     bootstrap: str
     topic: str

@@ -68,6 +68,7 @@ class ConsumerSession:
         self._cluster = Cluster(config)
         self._news = Signal()
         self.fetcher = Fetcher(self._cluster, config, self.positions, self._news.set)
+        self._buffer = self.fetcher.buffer
         self.membership: Membership | None = None
         self._group: GroupTask | None = None
         self._watch = TopicWatch(self._cluster, config, lambda: self.membership, self._changed)
@@ -179,7 +180,7 @@ class ConsumerSession:
         now_ms = monotonic_ms()
         if self._needs_attention(now_ms):
             return []
-        records = self.fetcher.buffer.take(most)
+        records = self._buffer.take(most)
         if records:
             self._taken(now_ms, records)
         return records
@@ -189,9 +190,11 @@ class ConsumerSession:
         now_ms = monotonic_ms()
         if self._needs_attention(now_ms):
             return None
-        record = self.fetcher.buffer.next_record()
+        record = self._buffer.next_record()
         if record is not None:
-            self._taken(now_ms, record)
+            if self.membership is not None:
+                self.membership.poll_ends(now_ms)
+            self.diary.poll_ended(now_ms, record)
         return record
 
     def take_columns(self, most_bytes: int) -> "list[tuple[TopicPartition, RecordColumns]]":
@@ -200,7 +203,7 @@ class ConsumerSession:
         found: list[tuple[TopicPartition, RecordColumns]] = []
         size_bytes = 0
         while size_bytes < most_bytes and not self._needs_attention(now_ms):
-            more = self.fetcher.buffer.take_columns(may_raise=not found)
+            more = self._buffer.take_columns(may_raise=not found)
             if more is None:
                 break
             found.append(more)

@@ -24,44 +24,50 @@ _ZIGZAG = tuple((byte >> 1) ^ -(byte & 1) for byte in range(128))
 _BELOW_128 = bytes(range(128))
 
 
-def decode_records(partition: TopicPartition, header: BatchHeader, data: bytes) -> list[ConsumerRecord]:
-    """Return the records of a batch, of which `data` is the plain payload. Raises: WireError.
+class RecordLists:
+    """Reads a partition's batches, one after the other, into lists.
 
     A record's own length is passed over: its fields say as much, and together they have to fill the batch.
     """
-    try:
-        if header.last_offset_delta + 1 == header.record_count and not header.has_log_append_time:
-            return _decode_dense(partition, header, data)
-        topic, number = partition
-        return [
-            ConsumerRecord(topic, number, each.offset, each.timestamp, each.key, each.value, each.headers)
-            for each in iterate_payload(data, header)
-        ]
-    except IndexError:
-        raise WireError(f"the records of the batch at {header.base_offset} end early") from None
 
+    __slots__ = ("_cursor", "_partition")
 
-def _decode_dense(partition: TopicPartition, header: BatchHeader, data: bytes) -> list[ConsumerRecord]:
-    """Return the records, whose offsets follow one another. Raises: WireError, IndexError."""
-    cursor = _Cursor(partition, data, header.base_timestamp)
-    base_offset, lowest, patience = header.base_offset, 0, _RUN_LEAST
-    for width, above in _OFFSET_WIDTHS:
-        highest = min(above, header.record_count)
-        while lowest < highest:
-            if highest - lowest >= _RUN_LEAST:
-                run = _find_run(data, cursor.position, width, highest - lowest)
-                if run is not None:
-                    cursor.cut_out(run, base_offset + lowest)
-                    lowest += run.length
-                    patience = _RUN_LEAST
-                    continue
-                patience = min(2 * patience, _PATIENCE_MOST)
-            offsets = range(base_offset + lowest, base_offset + min(highest, lowest + patience))
-            cursor.read_each(offsets, width)
-            lowest += len(offsets)
-    if cursor.position != len(data):
-        raise WireError(f"the batch at {base_offset} is not as long as its records")
-    return cursor.records
+    def __init__(self, partition: TopicPartition) -> None:
+        self._partition = partition
+        self._cursor = _Cursor(partition)
+
+    def read(self, header: BatchHeader, data: bytes, records: list[ConsumerRecord]) -> None:
+        """Add the records of a batch, of which `data` is the plain payload.
+
+        Raises: WireError; what was added until then is not to be used.
+        """
+        try:
+            if header.last_offset_delta + 1 == header.record_count and not header.has_log_append_time:
+                self._read_dense(header, data, records)
+                return
+            topic, number = self._partition
+            records += [
+                ConsumerRecord(topic, number, each.offset, each.timestamp, each.key, each.value, each.headers)
+                for each in iterate_payload(data, header)
+            ]
+        except IndexError:
+            raise WireError(f"the records of the batch at {header.base_offset} end early") from None
+
+    def _read_dense(self, header: BatchHeader, data: bytes, records: list[ConsumerRecord]) -> None:
+        """Add the records, whose offsets follow one another. Raises: WireError, IndexError."""
+        cursor, count, base_offset = self._cursor, header.record_count, header.base_offset
+        cursor.begin(data, header.base_timestamp, records)
+        if count < _RUN_LEAST:
+            cursor.read_each(range(base_offset, base_offset + count), 1)
+        else:
+            lowest = 0
+            for width, above in _OFFSET_WIDTHS:
+                cursor.read_width(base_offset, lowest, min(above, count), width)
+                if above >= count:
+                    break
+                lowest = above
+        if cursor.position != len(data):
+            raise WireError(f"the batch at {base_offset} is not as long as its records")
 
 
 class _Shape(NamedTuple):
@@ -85,16 +91,36 @@ class _Run(NamedTuple):
 
 
 class _Cursor:
-    """The records of a batch so far, and the position behind the last."""
+    """The position behind the last record of a batch that was read."""
 
-    __slots__ = ("_base_timestamp", "_data", "_number", "_topic", "position", "records")
+    __slots__ = ("_base_timestamp", "_data", "_number", "_records", "_topic", "position")
 
-    def __init__(self, partition: TopicPartition, data: bytes, base_timestamp: int) -> None:
-        self.records: list[ConsumerRecord] = []
-        self.position = 0
+    def __init__(self, partition: TopicPartition) -> None:
         self._topic, self._number = partition
+        self.begin(b"", 0, [])
+
+    def begin(self, data: bytes, base_timestamp: int, records: list[ConsumerRecord]) -> None:
+        """Read another batch."""
         self._data = data
         self._base_timestamp = base_timestamp
+        self._records = records
+        self.position = 0
+
+    def read_width(self, base_offset: int, lowest: int, highest: int, width: int) -> None:
+        """Add the records from the `lowest` to before the `highest`, whose offsets all take so many bytes."""
+        patience = _RUN_LEAST
+        while lowest < highest:
+            if highest - lowest >= _RUN_LEAST:
+                run = _find_run(self._data, self.position, width, highest - lowest)
+                if run is not None:
+                    self.cut_out(run, base_offset + lowest)
+                    lowest += run.length
+                    patience = _RUN_LEAST
+                    continue
+                patience = min(2 * patience, _PATIENCE_MOST)
+            stop = min(highest, lowest + patience)
+            self.read_each(range(base_offset + lowest, base_offset + stop), width)
+            lowest = stop
 
     def read_each(self, offsets: Iterable[int], offset_width: int) -> None:
         """Add a record for each offset, which takes so many bytes. Raises: WireError, IndexError.
@@ -103,7 +129,7 @@ class _Cursor:
         """
         topic, number, data = self._topic, self._number, self._data
         position, base_timestamp = self.position, self._base_timestamp
-        append, record_type = self.records.append, ConsumerRecord
+        append, record_type = self._records.append, ConsumerRecord
         for offset in offsets:
             if data[position] < 128:  # The length, and behind it the attributes, which are unused.
                 position += 2
@@ -153,7 +179,7 @@ class _Cursor:
         shape = run.shape
         stop = self.position + shape.step * run.length
         part = memoryview(self._data)[self.position : stop]
-        self.records += map(
+        self._records += map(
             ConsumerRecord,
             repeat(self._topic),
             repeat(self._number),

@@ -6,7 +6,7 @@ from struct import Struct
 from typing import TYPE_CHECKING
 
 from kohort.client.batches import Aborted, plain_records, visible_batches
-from kohort.client.decoding import decode_records
+from kohort.client.decoding import RecordLists
 from kohort.client.errors import BrokerError, KohortError, NoOffsetError
 from kohort.client.positions import RESET, PartitionState
 from kohort.client.values import ConsumerRecord, TopicPartition
@@ -17,6 +17,7 @@ from kohort.protocol.records.header import LOG_OVERHEAD_BYTES
 if TYPE_CHECKING:
     from kohort.client.columns import RecordColumns
 
+FILL_RECORDS = 500  # About as many as a poll hands out.
 _EDGES = Struct(">qi11xi")  # A batch's base offset, length and last offset delta.
 
 
@@ -75,11 +76,6 @@ class Chunk:
         """Whether the partition is read elsewhere by now."""
         return self.stand is not self.state.stand
 
-    @property
-    def is_due(self) -> bool:
-        """Whether it may be read now."""
-        return self.stand is self.state.stand and not self.state.paused
-
     def take(self, most: int) -> Sequence[ConsumerRecord]:
         """Return some records of a batch and count them as consumed; none when all is read.
 
@@ -94,25 +90,48 @@ class Chunk:
         return left if stop - start == len(left) else left[start:stop]
 
     def fill(self) -> bool:
-        """Return whether another batch is there to be read. Raises: WireError."""
-        stand, partition = self.stand, self.state.partition
+        """Return whether more is there to be read: some hundred records of one or several batches.
+
+        Raises: WireError for a batch that can't be read, when all before it is read.
+        """
         self._pass_by()
         self._columns = None
         if self._batches is None:
             self._batches = visible_batches(self.data, check_crcs=self.check_crcs, aborted=self.aborted)
-        for header, payload in self._batches:
-            position = stand.position or 0
-            if payload is not None and header.last_offset >= position:
-                records = decode_records(partition, header, plain_records(header, payload))
-                if header.base_offset < position:
-                    records = [each for each in records if each.offset >= position]
-                if records:
-                    self.left, self.taken, self._header = records, 0, header
-                    stand.leader_epoch = header.partition_leader_epoch
-                    return True
-            self._header = header
-            self._pass_by()
+        records: list[ConsumerRecord] = []
+        try:
+            self._read_batches(self._batches, records)
+        except WireError:
+            self._batches = None  # From the position on, it is met again.
+            if not records:
+                raise
+        self.left, self.taken = records, 0
+        if self._header is not None:
+            # That of the last batch serves for all: a later epoch has the records of those before it.
+            self.stand.leader_epoch = self._header.partition_leader_epoch
+        if records:
+            return True
+        self._pass_by()
         return False
+
+    def _read_batches(
+        self, batches: Iterator[tuple[BatchHeader, memoryview | None]], records: list[ConsumerRecord]
+    ) -> None:
+        """Add records, and note the last batch that was read whole. Raises: WireError."""
+        position, lists = self.stand.position or 0, RecordLists(self.state.partition)
+        for header, payload in batches:
+            if payload is not None and header.last_offset >= position:
+                whole = len(records)
+                try:
+                    lists.read(header, plain_records(header, payload), records)
+                except WireError:
+                    del records[whole:]
+                    raise
+                if header.base_offset < position:
+                    records[whole:] = [each for each in records[whole:] if each.offset >= position]
+            self._header = header
+            if len(records) >= FILL_RECORDS:
+                break
 
     def _pass_by(self) -> None:
         """Go on behind the batch that is read, whose last records may be gone or not for the user."""
@@ -183,11 +202,13 @@ class FetchBuffer:
     def next_record(self) -> ConsumerRecord | None:
         """Return the next record, counted as consumed, or None when none is there. Raises: KohortError."""
         chunk = self._current
-        if chunk is not None and chunk.taken < len(chunk.left) and chunk.is_due:
-            record = chunk.left[chunk.taken]
-            chunk.taken += 1
-            chunk.stand.position = record.offset + 1
-            return record
+        if chunk is not None:
+            state, stand, taken, left = chunk.state, chunk.stand, chunk.taken, chunk.left
+            if taken < len(left) and stand is state.stand and not state.paused:
+                record = left[taken]
+                chunk.taken = taken + 1
+                stand.position = record.offset + 1
+                return record
         found = self.take(1)
         self._current = self._chunks[0] if self._chunks else None
         return found[0] if found else None

@@ -5,7 +5,7 @@ from contextlib import suppress
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kohort.client.decoding import decode_records
+from kohort.client.decoding import RecordLists
 from kohort.client.values import ConsumerRecord, TopicPartition
 from kohort.protocol.errors import WireError
 from kohort.protocol.records import (
@@ -31,7 +31,9 @@ fields = st.tuples(times, contents, contents, st.just(()) | headers)
 
 
 def listed(batch: bytes) -> list[ConsumerRecord]:
-    return decode_records(PARTITION, read_header(batch), batch[HEADER_BYTES:])
+    records: list[ConsumerRecord] = []
+    RecordLists(PARTITION).read(read_header(batch), batch[HEADER_BYTES:], records)
+    return records
 
 
 def plain(batch: bytes) -> list[ConsumerRecord]:
@@ -121,4 +123,6 @@ def test_damaged_bytes_raise_wire_errors_alone(
         payload[place % len(payload)] = byte
     data = bytes(payload[: cut % len(payload)] if cuts else payload)
     with suppress(WireError):
-        assert len(decode_records(PARTITION, read_header(batch), data)) == len(records)
+        found: list[ConsumerRecord] = []
+        RecordLists(PARTITION).read(read_header(batch), data, found)
+        assert len(found) == len(records)
