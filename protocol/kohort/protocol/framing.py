@@ -12,7 +12,7 @@ never copied. Memory grows with what has arrived, not with what a length promise
 from kohort.protocol.errors import WireError
 
 LENGTH_BYTES = 4
-FIRST_ALLOCATION_BYTES = 1 << 20
+FIRST_ALLOCATION_BYTES = (1 << 20) + (64 << 10)  # A megabyte of records, and what stands around them.
 Frame = bytes | memoryview
 
 
