@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from benchmarks.client_runs import CONSUMERS, PRODUCERS, Job, fill, make_topic
+from benchmarks.parts.client_runs import CONSUMERS, PRODUCERS, Job, fill, make_topic
 
 from tests.differential.apache_kafka import ApacheKafka, MissingTool
 from tests.interop.broker_process import BrokerProcess
@@ -104,7 +104,7 @@ def main() -> None:
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--megabytes", type=int, default=50, help="how much is read or written each time")
+    parser.add_argument("--megabytes", type=int, default=20, help="how much is read or written each time")
     parser.add_argument("--brokers", default="kohort,Kafka")
     parser.add_argument("--sizes", default="100,~100,1024")
     parser.add_argument("--partitions", default="1,8")
