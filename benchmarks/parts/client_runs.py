@@ -1,4 +1,4 @@
-"""What `benchmarks/clients.py` lets each client do: read or write so many records, and say how many a second."""
+"""What `benchmarks/clients.py` lets each client do: read or write so many records, how many a second."""
 
 import asyncio
 import random
