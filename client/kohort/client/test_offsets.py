@@ -1,0 +1,124 @@
+"""What is asked and answered about committed offsets, without a broker."""
+
+from typing import cast
+
+import pytest
+
+from kohort.client.cluster import Cluster
+from kohort.client.errors import BrokerError, CommitFailedError
+from kohort.client.offsets import commit_offsets, fetch_committed
+from kohort.client.values import Node, OffsetAndMetadata, TopicPartition
+from kohort.protocol.errors import ErrorCode
+from kohort.protocol.messages import (
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopics,
+)
+from kohort.protocol.schema import Message
+
+ZERO, ONE = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+class Scripted:
+    """Stands for the cluster: answers every request in the same way, and keeps it."""
+
+    def __init__(self, answer: Message) -> None:
+        self.answer = answer
+        self.request: Message | None = None
+        self.forgot = False
+
+    async def coordinator(self, group_id: str) -> Node:
+        return Node(1, "localhost", 1)
+
+    async def connection_to(self, node: Node) -> "Scripted":
+        return self
+
+    def version_of(self, request: type[Message], highest: int) -> int:
+        return highest
+
+    async def request_coordinator(
+        self, group_id: str, request: Message, answer: type[Message], *, highest: int
+    ) -> Message:
+        self.request = request
+        return self.answer
+
+    def forget_coordinator(self, group_id: str) -> None:
+        self.forgot = True
+
+
+def committed(code: int = 0) -> Scripted:
+    partition = OffsetFetchResponsePartitions(
+        partition_index=0, committed_offset=5, committed_leader_epoch=2, metadata="m", error_code=code
+    )
+    topic = OffsetFetchResponseTopics(name="t", partitions=(partition,))
+    group = OffsetFetchResponseGroup(group_id="g", topics=(topic,), error_code=0)
+    return Scripted(OffsetFetchResponse(throttle_time_ms=0, topics=(), error_code=0, groups=(group,)))
+
+
+def commit_answer(*codes: int) -> Scripted:
+    partitions = tuple(
+        OffsetCommitResponsePartition(partition_index=index, error_code=code)
+        for index, code in enumerate(codes)
+    )
+    topic = OffsetCommitResponseTopic(name="t", partitions=partitions)
+    return Scripted(OffsetCommitResponse(throttle_time_ms=0, topics=(topic,)))
+
+
+@pytest.mark.parametrize("require_stable", [False, True])
+async def test_who_reads_committed_records_asks_for_stable_offsets(require_stable: bool) -> None:
+    cluster = committed()
+    found = await fetch_committed(cast(Cluster, cluster), "g", [ZERO], require_stable=require_stable)
+    assert found == {ZERO: OffsetAndMetadata(5, "m", 2)}
+    assert isinstance(cluster.request, OffsetFetchRequest)
+    assert cluster.request.require_stable is require_stable
+
+
+async def test_an_offset_that_a_transaction_holds_is_asked_for_again() -> None:
+    with pytest.raises(BrokerError) as caught:
+        await fetch_committed(
+            cast(Cluster, committed(ErrorCode.UNSTABLE_OFFSET_COMMIT)), "g", [ZERO], require_stable=True
+        )
+    assert caught.value.retriable
+
+
+@pytest.mark.parametrize(
+    "codes, refusal, retriable, partitions",
+    [
+        ((0, 22), CommitFailedError, False, (ONE,)),
+        ((25, 25), CommitFailedError, False, (ZERO, ONE)),
+        ((3, 0), CommitFailedError, False, (ZERO,)),
+        ((16, 16), BrokerError, True, None),
+        ((14, 14), BrokerError, True, None),
+        ((0, 12), BrokerError, False, None),
+    ],
+    ids=[
+        "old generation",
+        "unknown member",
+        "no such topic",
+        "not coordinator",
+        "loading",
+        "metadata too large",
+    ],
+)
+async def test_a_refused_commit_names_its_partitions_and_says_whether_to_try_again(
+    codes: tuple[int, ...],
+    refusal: type[BrokerError | CommitFailedError],
+    retriable: bool,
+    partitions: tuple[TopicPartition, ...] | None,
+) -> None:
+    cluster = commit_answer(*codes)
+    with pytest.raises(refusal) as caught:
+        await commit_offsets(
+            cast(Cluster, cluster), "g", {ZERO: OffsetAndMetadata(1), ONE: OffsetAndMetadata(2)}
+        )
+    assert caught.value.retriable is retriable
+    assert cluster.forgot is (16 in codes)
+    for index, code in enumerate(codes):
+        assert (f"t-{index}" in str(caught.value)) is (code != 0)
+    if isinstance(caught.value, CommitFailedError):
+        assert caught.value.partitions == partitions
