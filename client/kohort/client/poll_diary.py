@@ -79,9 +79,10 @@ class PollDiary:
         """Return why the member is out, what its user was doing, and what would have kept it in."""
         ago = _seconds(now_ms - departure.at_ms)
         if departure.by_poll_interval:
+            did = "stopped its heartbeats to" if departure.silently else "left"
             return (
-                f"this consumer left group {group_id!r} {ago} ago: {departure.reason} {self._phases(now_ms)}"
-                f" {self._advice(now_ms, limit_ms, most)}"
+                f"this consumer {did} group {group_id!r} {ago} ago: {departure.reason}"
+                f" {self._phases(now_ms)} {self._advice(now_ms, limit_ms, most)}"
             )
         text = (
             f"this consumer was thrown out of group {group_id!r} {ago} ago: {departure.reason};"

@@ -296,6 +296,8 @@ def test_a_static_member_falls_silent_instead_of_leaving() -> None:
     join(member, 0, 1, 0)
     member.poll_ends(0)
     assert member.next_request(10_000) == Wait(None)
+    assert member.departure is not None
+    assert member.departure.silently
     assert member.leave("closed") is None
 
 

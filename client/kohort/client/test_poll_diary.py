@@ -45,6 +45,15 @@ def test_who_worked_too_long_is_told_on_what_how_long_and_what_to_set() -> None:
     )
 
 
+def test_a_static_member_is_told_that_it_fell_silent() -> None:
+    departure = Departure(
+        POLL_TIMEOUT_REASON, at_ms=300_000, silent_ms=0, by_poll_interval=True, silently=True
+    )
+    assert explained(PollDiary(), departure, 301_000).startswith(
+        "this consumer stopped its heartbeats to group 'g' 1.0 s ago: consumer poll timeout has expired."
+    )
+
+
 def test_fewer_records_are_no_advice_for_who_held_one() -> None:
     diary = PollDiary()
     diary.poll_ended(0, records(1)[0])

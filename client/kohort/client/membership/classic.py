@@ -61,6 +61,8 @@ class Departure:
     silent_ms: int
     """How long the coordinator had not been heard by then."""
     by_poll_interval: bool = False
+    silently: bool = False
+    """Whether it told nobody: a static member only stops its heartbeats."""
 
 
 class Membership:
@@ -297,7 +299,8 @@ class Membership:
 
     def _depart(self, reason: str, now_ms: int, *, by_poll_interval: bool = False) -> None:
         if self.generation_id >= 0:
-            self.departure = Departure(reason, now_ms, now_ms - self._heard_ms, by_poll_interval)
+            silently = by_poll_interval and self.settings.group_instance_id is not None
+            self.departure = Departure(reason, now_ms, now_ms - self._heard_ms, by_poll_interval, silently)
 
     def _thrown_out(self, *, keep_member_id: bool) -> None:
         self.generation_id = -1
