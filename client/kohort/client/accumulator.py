@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from kohort.client.batch import Appended, Batch, Headers
 from kohort.client.config import ProducerConfig
-from kohort.client.errors import BrokerError
+from kohort.client.errors import BrokerError, KohortError
 from kohort.client.partitioner import choose_by_queue, partition_for_key
 from kohort.client.retry import monotonic_ms
 from kohort.client.sequences import PartitionSequences
@@ -28,7 +28,16 @@ _partition_for_key = lru_cache(_KEYS_REMEMBERED)(partition_for_key)
 class PartitionQueue:
     """The batches of one partition that wait to be sent; the last may be open for more records."""
 
-    __slots__ = ("batches", "failures", "in_flight", "not_before_ms", "open", "partition", "sequences")
+    __slots__ = (
+        "batches",
+        "failures",
+        "in_flight",
+        "last_error",
+        "not_before_ms",
+        "open",
+        "partition",
+        "sequences",
+    )
 
     def __init__(self, partition: TopicPartition) -> None:
         self.partition = partition
@@ -38,6 +47,7 @@ class PartitionQueue:
         self.sequences = PartitionSequences()
         self.not_before_ms = 0
         self.failures = 0
+        self.last_error: KohortError | None = None  # Why nothing was written lately.
 
 
 class _TopicQueues:

@@ -64,7 +64,6 @@ class Batch:
         "error",
         "identity",
         "is_done",
-        "last_error",
         "log_append_ms",
         "partition",
         "parts",
@@ -85,7 +84,6 @@ class Batch:
         self.sent_bytes = 0  # As it was sent last.
         self.reserved_bytes = 0  # Of buffer_memory, until its fate is known.
         self.attempts = 0
-        self.last_error: KohortError | None = None
         self.identity = NOBODY
         self.base_sequence = NO_SEQUENCE
         self.sequence_was_reset = False
@@ -163,7 +161,6 @@ class Batch:
         part = Batch(self.partition, self.created_ms)
         part.rows = self.rows[start:stop]
         part.size_bytes += sum(max_record_bytes(*row[1:]) for row in part.rows)
-        part.last_error = self.last_error
         part.close()
         if self.has_sequence:
             part.identity = self.identity

@@ -58,6 +58,7 @@ class Outcomes:
         """The broker has the batch; without an offset it had it before, and forgot where."""
         queue, batch = parcel
         queue.failures = 0
+        queue.last_error = None
         queue.sequences.acknowledge(batch, base_offset)
         self._landed(parcel)
         if not batch.is_done:
@@ -85,7 +86,7 @@ class Outcomes:
         """A batch was not written, as far as is known: it is sent again if that may help."""
         queue, batch = parcel
         self._landed(parcel)
-        batch.last_error = error
+        queue.last_error = error
         if error.code in _METADATA_ERRORS:
             self._need_metadata(queue.partition.topic)
         if batch.is_done:

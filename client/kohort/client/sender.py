@@ -21,7 +21,8 @@ from kohort.client.produce_messages import NAMES_IN_PRODUCE, Load, Parcel, produ
 from kohort.client.producer_metrics import ProducerMetrics
 from kohort.client.retry import monotonic_ms
 from kohort.client.signal import Signal
-from kohort.protocol.messages import ProduceResponse
+from kohort.client.values import Node
+from kohort.protocol.messages import PartitionProduceResponse, ProduceResponse
 from kohort.protocol.records import Compression
 from kohort.protocol.schema import ZERO_UUID
 
@@ -157,12 +158,12 @@ class Sender:
         try:
             node_id = self._cluster.leader(queue.partition).leader
         except BrokerError as error:
-            queue.batches[0].last_error = error
+            queue.last_error = error
             self._need_metadata(queue.partition.topic)
             return None
         broker = self._brokers.setdefault(node_id, _Broker(node_id))
         if self._cluster.open_connection(node_id) is None:
-            queue.batches[0].last_error = broker.last_error
+            queue.last_error = broker.last_error
             if not broker.is_connecting:
                 broker.is_connecting = True
                 self._cluster.tasks.start_soon(self._connect, broker, queue.partition.topic)
@@ -245,7 +246,19 @@ class Sender:
         self._metrics.throttled(answer.throttle_time_ms)
         for parcel, each in read_answers(load, ids, answer):
             self._under_way.pop(parcel.batch, None)
+            if each is not None and each.current_leader.leader_id >= 0:
+                self._learn_leader(parcel, each, answer)
             self._outcomes.answered(parcel, each)
+
+    def _learn_leader(
+        self, parcel: Parcel, answer: PartitionProduceResponse, response: ProduceResponse
+    ) -> None:
+        """Take in which broker leads a partition by now: the batch need not wait for metadata (KIP-951)."""
+        nodes = [Node(each.node_id, each.host, each.port, each.rack) for each in response.node_endpoints]
+        leader = answer.current_leader
+        self._cluster.metadata.learn_leader(
+            parcel.queue.partition, leader.leader_id, leader.leader_epoch, nodes
+        )
 
     def _failed(self, load: Load, error: KohortError) -> None:
         for parcel in load:
@@ -272,7 +285,7 @@ class Sender:
         ]
         late += (Parcel(*each) for each in self._accumulator.expired(now_ms))
         for parcel in late:
-            self._outcomes.expire(parcel, parcel.batch.last_error or self.identifier.last_error)
+            self._outcomes.expire(parcel, parcel.queue.last_error or self.identifier.last_error)
 
     def _fail_all(self, error: KohortError) -> None:
         while due := self._accumulator.waiting():

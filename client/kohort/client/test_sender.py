@@ -18,13 +18,14 @@ from kohort.client.metadata import TopicMetadata
 from kohort.client.metrics import Metrics
 from kohort.client.producer_metrics import ProducerMetrics
 from kohort.client.sender import Sender
-from kohort.client.values import PartitionInfo, TopicPartition
+from kohort.client.values import Node, PartitionInfo, TopicPartition
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages import (
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
     ProduceResponseLeaderIdAndEpoch,
+    ProduceResponseNodeEndpoint,
     TopicProduceResponse,
 )
 from kohort.protocol.records import iterate_records, read_header
@@ -177,7 +178,14 @@ class World:
         raise AssertionError("it never ends")
 
 
-def response(*answers: tuple[int, ErrorCode, int], log_start_offset: int = 0) -> ProduceResponse:
+def response(
+    *answers: tuple[int, ErrorCode, int], log_start_offset: int = 0, leader: Node | None = None
+) -> ProduceResponse:
+    current_leader = ProduceResponseLeaderIdAndEpoch()
+    endpoints: tuple[ProduceResponseNodeEndpoint, ...] = ()
+    if leader is not None:
+        current_leader = ProduceResponseLeaderIdAndEpoch(leader_id=leader.node_id, leader_epoch=5)
+        endpoints = (ProduceResponseNodeEndpoint(node_id=leader.node_id, host=leader.host, port=leader.port),)
     return ProduceResponse(
         responses=(
             TopicProduceResponse(
@@ -190,13 +198,13 @@ def response(*answers: tuple[int, ErrorCode, int], log_start_offset: int = 0) ->
                         base_offset=offset,
                         log_start_offset=log_start_offset,
                         record_errors=(),
-                        current_leader=ProduceResponseLeaderIdAndEpoch(),
+                        current_leader=current_leader,
                     )
                     for index, code, offset in answers
                 ),
             ),
         ),
-        node_endpoints=(),
+        node_endpoints=endpoints,
     )
 
 
@@ -303,6 +311,15 @@ def test_a_producer_that_the_broker_forgot_goes_on_in_a_new_epoch(world: World) 
     assert world.sender.identifier.identity == ProducerIdentity(9, 1)
 
 
+def test_an_answer_that_names_the_new_leader_is_believed(world: World) -> None:
+    learned: list[tuple[TopicPartition, int, int, list[Node]]] = []
+    world.known.learn_leader = lambda *leader: learned.append(leader)  # type: ignore[attr-defined]
+    world.send(1)
+    _, on_done = world.wire.take()
+    on_done(response((0, ErrorCode.NOT_LEADER_OR_FOLLOWER, -1), leader=Node(2, "h", 9)))
+    assert learned == [(TopicPartition("t", 0), 2, 5, [Node(2, "h", 9)])]
+
+
 def test_a_duplicate_that_the_broker_knows_no_offset_of_is_written(world: World) -> None:
     (sent,) = world.send(1)
     _, on_done = world.wire.take()
@@ -311,7 +328,7 @@ def test_a_duplicate_that_the_broker_knows_no_offset_of_is_written(world: World)
 
 
 def test_a_delivery_timeout_names_the_last_error(world: World) -> None:
-    (sent,) = world.send(1)
+    sent, behind = world.send(2)
     for _ in range(400):
         if world.wire.waiting:
             _, on_done = world.wire.take()
@@ -321,6 +338,8 @@ def test_a_delivery_timeout_names_the_last_error(world: World) -> None:
         DeliveryTimeoutError, match=r"within delivery_timeout_ms \(120000\); last: NOT_ENOUGH"
     ):
         sent.known_metadata()
+    with pytest.raises(DeliveryTimeoutError, match="last: NOT_ENOUGH"):
+        behind.known_metadata()
 
 
 def test_what_expires_under_way_holds_the_next_back_until_its_fate_is_clear(world: World) -> None:
