@@ -18,3 +18,12 @@ def test_the_admin_is_imported_without_the_consumer() -> None:
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
     assert "kohort.client.admin" in done.stdout.split()
     assert "kohort.client.consumer_session" not in done.stdout.split()
+
+
+def test_nothing_is_printed_unless_logging_is_configured() -> None:
+    text = "import logging, kohort.client; logging.getLogger('kohort.client.sender').warning('gone')"
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    loud = text.replace("logging.getL", "logging.basicConfig(); logging.getL", 1)
+    done = subprocess.run([sys.executable, "-c", loud], capture_output=True, text=True, check=True)
+    assert done.stderr == "WARNING:kohort.client.sender:gone\n"
