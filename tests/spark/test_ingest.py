@@ -23,9 +23,7 @@ from kohort.pipeline.ingest import (
     reconcile,
 )
 from kohort.pipeline.ingest.comparison import Step
-from kohort.pipeline.ingest.folder import HadoopFolder, LocalFolder
-from kohort.pipeline.ingest.manifest import ManifestLog
-from kohort.pipeline.ingest.table import clear_leftovers
+from kohort.pipeline.ingest.folder import HadoopFolder
 from tests.interop.broker_process import BrokerProcess
 from tests.interop.kafka_tools import MissingTool, Tools
 from tests.spark.ingest_world import GROUP, PARTITIONS, TOPIC, World, only_large, until
@@ -75,6 +73,20 @@ def test_after_available_now_every_record_is_there_once_and_the_group_has_no_lag
     world.assert_nothing_is_lost_or_doubled(spark)
     world.assert_group_is_at_the_end()
     assert lag_by_kafkas_tool(world) == [0] * PARTITIONS
+
+
+@only_large
+def test_an_ingest_that_goes_on_tells_the_group_batch_by_batch(world: World, spark: SparkSession) -> None:
+    world.produce(100)
+    where = (world.table, world.checkpoint, world.group, world.broker.bootstrap)
+    with ingest(world.stream(spark), *where, every="200 milliseconds") as job:
+        until(lambda: world.committed() == world.ends())
+        world.produce(100)
+        until(lambda: world.committed() == world.ends())
+        assert job.rows == 200
+        summary = job.stop()
+    assert summary.group.is_true
+    world.assert_nothing_is_lost_or_doubled(spark)
 
 
 def test_offsets_below_the_log_start_are_an_error_unless_opted_out(world: World, spark: SparkSession) -> None:
@@ -194,9 +206,12 @@ def test_what_a_killed_batch_has_left_behind_is_not_in_the_table_and_goes(
     leftover = Path(world.table) / "data" / "batch-leftover"
     shutil.copytree(next((Path(world.table) / "data").iterdir()), leftover)
     world.assert_nothing_is_lost_or_doubled(spark)
-    log = ManifestLog(LocalFolder(Path(world.table)))
-    assert clear_leftovers(log, log.read()) == 1
+    world.ingest(world.stream(spark))
+    assert leftover.exists()  # Nothing was written: another driver might still be at work.
+    world.produce(10)
+    world.ingest(world.stream(spark))
     assert not leftover.exists()
+    world.assert_nothing_is_lost_or_doubled(spark)
 
 
 def test_a_folder_of_hadoops_keeps_the_same_promises(spark: SparkSession, tmp_path: Path) -> None:

@@ -16,7 +16,6 @@ from kohort.pipeline.ingest.group_offsets import BrokerGroup
 from kohort.pipeline.ingest.manifest import ManifestLog
 from kohort.pipeline.ingest.mirror import Mirror, MirrorState
 from kohort.pipeline.ingest.sink import Rules, TableSink
-from kohort.pipeline.ingest.table import clear_leftovers
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -143,7 +142,6 @@ def ingest(
         undo.callback(offsets.close)
         mirror.start()
         undo.callback(mirror.finish, 0)
-        clear_leftovers(log, sink.manifest)
         writer = stream.writeStream.foreachBatch(write).option("checkpointLocation", place.uri)
         writer = writer.trigger(processingTime=every) if every else writer.trigger(availableNow=True)
         query = writer.start()

@@ -16,7 +16,7 @@ from kohort.client import TopicPartition
 from kohort.pipeline.errors import DataLossError, PipelineError
 from kohort.pipeline.ingest.checkpoint import Checkpoint, Offsets
 from kohort.pipeline.ingest.manifest import DATA, Entry, Manifest, ManifestLog, nested
-from kohort.pipeline.ingest.table import FILE_ENDING
+from kohort.pipeline.ingest.table import FILE_ENDING, clear_leftovers
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -45,6 +45,7 @@ class TableSink:
         self._checkpoint = checkpoint
         self._rules = rules
         self.manifest = log.read()
+        self._has_cleared = False
         self.rows = 0
         """Rows written since this sink was made."""
 
@@ -80,6 +81,9 @@ class TableSink:
         entry = self._write_files(_not_in_table(frame, starts, position), query_id, batch_id, ends)
         self.manifest = self._log.append(self.manifest, entry)
         self.rows += entry.rows
+        if not self._has_cleared:  # Not before: a driver thought dead may be about to list its files.
+            clear_leftovers(self._log, self.manifest)
+            self._has_cleared = True
 
     def _write_files(self, frame: DataFrame, query_id: str, batch_id: int, ends: Offsets) -> Entry:
         """Write a batch's files into a folder of their own; return what the manifest has to say of them."""

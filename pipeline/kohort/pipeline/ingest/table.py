@@ -34,7 +34,11 @@ def read_manifest(spark: SparkSession, path: str) -> DataFrame:
 
 
 def clear_leftovers(log: ManifestLog, manifest: Manifest) -> int:
-    """Delete what batches have left behind that are not in the table; return how many there were."""
+    """Delete what batches have left behind that are not in the table; return how many there were.
+
+    Called by whoever has just changed the manifest: another writer's next change will be refused, so that
+    what it has written is of no use any more.
+    """
     data = log.table.child(DATA)
     wanted = {file.split("/")[1] for file in manifest.files}
     leftovers = data.names() - wanted
