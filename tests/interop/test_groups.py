@@ -27,6 +27,7 @@ def values_of(*members: Member) -> list[bytes]:
     return [record.value or b"" for member in members for record in member.records]
 
 
+@pytest.mark.requirement("R2", "R8", "R11")
 def test_members_share_partitions_and_take_over_from_one_that_leaves(
     client: Client, bootstrap: str, make_topic: MakeTopic, join: Join
 ) -> None:
@@ -45,6 +46,7 @@ def test_members_share_partitions_and_take_over_from_one_that_leaves(
     wait_until(lambda: after <= set(values_of(first)), "the rest is read by who stayed")
 
 
+@pytest.mark.requirement("R8")
 def test_a_killed_members_partitions_move_when_its_session_expires(
     client: Client, bootstrap: str, make_topic: MakeTopic, join: Join, group: str
 ) -> None:

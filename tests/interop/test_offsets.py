@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 
+import pytest
+
 from tests.interop.clients import Client, Outgoing
 from tests.interop.conftest import Join, MakeTopic
 from tests.interop.members import Member, wait_until_shared
@@ -27,6 +29,7 @@ def wait_for_offsets(member: Member, offsets: range) -> None:
     assert [record.offset for record in member.records] == list(offsets)
 
 
+@pytest.mark.requirement("R15", "R16")
 def test_a_group_goes_on_where_it_committed(
     client: Client, bootstrap: str, make_topic: MakeTopic, join: Join
 ) -> None:
@@ -40,6 +43,26 @@ def test_a_group_goes_on_where_it_committed(
     first.close()
     second = join(client, place.topic, auto_commit=False)
     wait_for_offsets(second, range(4, 10))
+
+
+@pytest.mark.requirement("R17")
+def test_without_a_commit_earliest_reads_all_and_latest_what_is_still_to_come(
+    client: Client, bootstrap: str, make_topic: MakeTopic, join: Join
+) -> None:
+    place = make_topic(1)[0]
+    produce_ten(client, bootstrap, place.topic)
+    early = join(client, place.topic, auto_commit=False)
+    wait_for_offsets(early, range(10))
+    early.close()
+    late = join(client, place.topic, auto_commit=False, start="latest")
+    wait_until_shared([late], [place])
+
+    def reads_what_comes() -> bool:  # librdkafka does not say when it has looked up where the end is.
+        client.produce(bootstrap, place.topic, [Outgoing(b"one more", partition=0)])
+        return bool(late.records)
+
+    wait_until(reads_what_comes, "it reads what comes")
+    assert late.records[0].offset >= 10
 
 
 def test_a_plain_commit_takes_the_position(

@@ -107,7 +107,11 @@ def _summarise(outcomes: list[Outcome], seconds: float) -> None:
     _table("what was checked", checked)
     simulated = sum(outcome.simulated_ms for outcome in outcomes) / 1_000
     settled = max(outcome.settled_ms for outcome in outcomes) // 1_000
-    speed = f"{simulated:,.0f} simulated seconds in {seconds:,.1f} s: {simulated / seconds:,.0f} a second"
+    worked = sum(os.times()[:4])  # What other programs take of the machine does not count in it.
+    speed = (
+        f"{simulated:,.0f} simulated seconds in {seconds:,.1f} s: {simulated / seconds:,.0f} a second, "
+        f"{simulated / worked:,.0f} a second of a core's time"
+    )
     say(f"{len(outcomes)} seeds, {speed}; the slowest group was stable after {settled} s")
     if len(outcomes) == 1:
         say(f"the trace's SHA-256: {outcomes[0].trace_digest}")

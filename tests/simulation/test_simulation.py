@@ -14,6 +14,7 @@ REPOSITORY = Path(__file__).parents[2]
 SMALL = Shape(members=40, groups=5, faults_ms=200_000)
 
 
+@pytest.mark.requirement("R9", "R15", "R18", "R20")
 @pytest.mark.parametrize("seed", range(6))
 def test_what_must_hold_holds_whatever_goes_wrong(seed: int) -> None:
     outcome = World(seed, SMALL).run()
@@ -21,6 +22,7 @@ def test_what_must_hold_holds_whatever_goes_wrong(seed: int) -> None:
     assert outcome.checked["no partition has two owners in one generation"] > 100
 
 
+@pytest.mark.requirement("R10")
 def test_a_hundred_members_come_to_rest() -> None:
     assert World(7, Shape()).run().checked["every partition has one owner"] == Shape().groups
 
