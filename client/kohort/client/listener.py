@@ -15,7 +15,11 @@ class RebalanceListener:
         """These partitions go to somebody else when this returns; a commit made here counts."""
 
     def on_lost(self, partitions: Partitions) -> None:
-        """These partitions are gone: somebody else may have read on already."""
+        """These partitions are gone: somebody else may have read on already, and a commit is refused.
+
+        Without a method of its own a listener hears `on_revoked`, as in ConsumerRebalanceListener.
+        """
+        self.on_revoked(partitions)
 
 
 class AsyncRebalanceListener:
@@ -28,4 +32,8 @@ class AsyncRebalanceListener:
         """These partitions go to somebody else when this returns; a commit made here counts."""
 
     async def on_lost(self, partitions: Partitions) -> None:
-        """These partitions are gone: somebody else may have read on already."""
+        """These partitions are gone: somebody else may have read on already, and a commit is refused.
+
+        Without a method of its own a listener hears `on_revoked`, as in ConsumerRebalanceListener.
+        """
+        await self.on_revoked(partitions)
