@@ -125,8 +125,10 @@ def run(bootstrap: str, folder: Path, flights: int, console: Console) -> bool:
         console.print(f"every flight is there once: {once}; lag of group {GROUP}: {lag}")
         page = write_page(analyse(spark, bootstrap, groups=[GROUP]), folder / "groups.html")
         console.print(f"report on the group: {page}")
-        agrees = flights < FLIGHTS or are_the_same(found, delays_in_data_frame())
-        console.print(f"the averages are those of the file: {agrees}" if flights == FLIGHTS else "")
+        agrees = True
+        if flights == FLIGHTS:
+            agrees = are_the_same(found, delays_in_data_frame())
+            console.print(f"the averages are those of the file: {agrees}")
         return once and agrees and lag == 0 and summary.group.is_true
     finally:
         spark.stop()
