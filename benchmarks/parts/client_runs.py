@@ -30,7 +30,7 @@ class Job(NamedTuple):
     partitions: int
     record_bytes: int
     varied: bool
-    count: int
+    total: int
 
     def values(self) -> list[bytes]:
         """Return the values that are sent in turns."""
@@ -43,13 +43,13 @@ class Job(NamedTuple):
 
     def records(self) -> Iterator[tuple[bytes, int]]:
         """Yield each value, and the partition that it goes to."""
-        partitions, count = self.partitions, self.count
+        partitions, count = self.partitions, self.total
         return zip(cycle(self.values()), (number % partitions for number in range(count)), strict=False)
 
     def value_bytes(self) -> int:
         """Return what all values together take."""
         sizes = [len(each) for each in self.values()]
-        rounds, rest = divmod(self.count, len(sizes))
+        rounds, rest = divmod(self.total, len(sizes))
         return rounds * sum(sizes) + sum(sizes[:rest])
 
 
@@ -84,7 +84,7 @@ class Meter:
     """Counts from the first records that come: connecting is not what is measured."""
 
     def __init__(self, job: Job) -> None:
-        self._left, self._bytes_left, self._count = job.count, job.value_bytes(), 0
+        self._left, self._bytes_left, self._count = job.total, job.value_bytes(), 0
         self._began = self._ended = 0.0
 
     def more(self, records: int, value_bytes: int) -> bool:
@@ -171,9 +171,9 @@ def kohort_loop(job: Job) -> float:
         for each in consumer:
             size += len(each.value)  # type: ignore[arg-type]
             seen += 1
-            if seen == job.count:
+            if seen == job.total:
                 break
-        meter.more(job.count - 1, size)
+        meter.more(job.total - 1, size)
         return meter.rate()
 
 
@@ -210,9 +210,9 @@ def kohort_aio_loop(job: Job) -> float:
             async for each in consumer:
                 size += len(each.value)  # type: ignore[arg-type]
                 seen += 1
-                if seen == job.count:
+                if seen == job.total:
                     break
-            meter.more(job.count - 1, size)
+            meter.more(job.total - 1, size)
             return meter.rate()
 
     return anyio.run(run)
@@ -350,7 +350,7 @@ def kohort_send(job: Job) -> float:
         for value, partition in job.records():
             producer.send(job.topic, value, partition=partition)
         producer.flush()
-        return job.count / (time.perf_counter() - began)
+        return job.total / (time.perf_counter() - began)
 
 
 def kohort_aio_send(job: Job) -> float:
@@ -365,7 +365,7 @@ def kohort_aio_send(job: Job) -> float:
             for value, partition in job.records():
                 await producer.send(job.topic, value, partition=partition)
             await producer.flush()
-            return job.count / (time.perf_counter() - began)
+            return job.total / (time.perf_counter() - began)
 
     return anyio.run(run)
 
@@ -387,7 +387,7 @@ def confluent_produce(job: Job) -> float:
             except BufferError:
                 producer.poll(0.01)
     assert producer.flush(FLUSH_S) == 0
-    return job.count / (time.perf_counter() - began)
+    return job.total / (time.perf_counter() - began)
 
 
 def aiokafka_send(job: Job) -> float:
@@ -404,7 +404,7 @@ def aiokafka_send(job: Job) -> float:
             for value, partition in job.records():
                 await producer.send(job.topic, value, partition=partition)
             await producer.flush()
-            return job.count / (time.perf_counter() - began)
+            return job.total / (time.perf_counter() - began)
         finally:
             await producer.stop()
 
@@ -426,7 +426,7 @@ def kafka_python_send(job: Job) -> float:
     for value, partition in job.records():
         producer.send(job.topic, value, partition=partition)
     producer.flush()
-    rate = job.count / (time.perf_counter() - began)
+    rate = job.total / (time.perf_counter() - began)
     producer.close()
     return rate
 
