@@ -129,6 +129,7 @@ class Member:
         )
         self.membership = Membership(settings, [ASSIGNORS[each] for each in plan.assignors])
         self.membership.subscribe(plan.topics)
+        self.membership.partitions_changed(world.partition_counts())  # Its client knows them before it joins.
         self._later(int(world.random.random() * 2_000), self.serve)
         self._later(int(world.random.random() * self._commit_interval_ms), self._commit_regularly)
 
