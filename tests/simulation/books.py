@@ -37,6 +37,7 @@ from tests.simulation.network import Sent
 from tests.simulation.removals import Key, Removals
 
 NOBODY = -1
+LOADS_PER_REPLAY = 3
 ABSENT = ""  # Stands for the token where there is no offset: no commit has it.
 LIVES = (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS)
 OUT = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID)
@@ -73,6 +74,7 @@ class Books:
         self._note = note
         self._removals = Removals(now_ms)
         self._order = 0
+        self._loads = 0
         self._kept: dict[Key, Kept] = {}
         self._floors: dict[Sent, dict[Key, int]] = {}
         self._gone: set[tuple[str, str]] = set()  # Who was told that it is no member (any more).
@@ -295,8 +297,11 @@ class Books:
         self._gone = {each for each in self._gone if self._shard_of(each[0]) != shard.index}
         self._note(f"shard {shard.index} loaded: {sorted(shard.core.groups)}")
         self.check_offsets(shard.index, shard.core.groups)
-        rule = "a load finds what every record together says"
-        self.expect(rule, logged_state(shard.core) == replayed_state(shard), lambda: f"shard {shard.index}")
+        self._loads += 1
+        if self._loads % LOADS_PER_REPLAY == 0:
+            rule = "a load finds what every record together says"
+            same = logged_state(shard.core) == replayed_state(shard)
+            self.expect(rule, same, lambda: f"shard {shard.index}")
 
     def check_offsets(self, index: int, groups: Mapping[str, Group]) -> None:
         """Check that all promised offsets of that shard are there."""

@@ -24,14 +24,16 @@ class VirtualDisk:
         """Let only that much more be written."""
         self.file_system.room_bytes = left_bytes
 
-    def fail_sync(self, after: int) -> None:
-        """Let a sync fail soon, and lose what it should have kept."""
+    def fail_sync(self, after: int, times: int = 1) -> None:
+        """Let a sync fail soon, and those behind it, and lose what they should have kept."""
         self.file_system.syncs_until_failure = after
+        self.file_system.failures_behind_it = times - 1
 
     def heal(self) -> None:
         """Let everything work again."""
         self.file_system.room_bytes = None
         self.file_system.syncs_until_failure = None
+        self.file_system.failures_behind_it = 0
         self.latency_ms = 1
 
     def lose_power(self, operations: int) -> None:

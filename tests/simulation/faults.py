@@ -14,7 +14,7 @@ from tests.simulation.server import Server
 MEAN_INTERVAL_MS = 6_000
 SESSION_MS = 45_000
 BAD_DISK = 8  # How much oftener the disk and the broker fail where that is looked for.
-OF_THE_DISK = ("broker", "power", "sync", "disk")
+OF_THE_DISK = ("broker", "power", "sync", "disk", "shard")
 KILL_AFTER_MS = 1_000
 COMMIT_DELAY_MS_MAX = 18_000
 
@@ -97,6 +97,7 @@ class Faults:
             ("power fails while the broker stops", 1, self._cut_while_stopping),
             ("sync fails and loses data", 3, self._fail_sync),
             ("sync fails and broker is killed", 2, self._fail_sync_and_kill),
+            ("shard is dropped and loaded again", 3, self._drop_shard),
             ("disk is full", 2, self._fill_disk),
             ("disk is slow", 3, self._slow_disk),
         ]
@@ -277,6 +278,19 @@ class Faults:
         )
         return True
 
+    def _drop_shard(self) -> bool:
+        """Let a shard drop its state, as a bug would make it, perhaps while a worker writes in vain."""
+        server = self._stage.server
+        if server is None or not server.serving:
+            return False
+        if self._random.random() < 0.5:
+            self._stage.disk.fail_sync(self._random.randrange(2), times=3)  # The journal's, and the logs'.
+            self._stage.disk.latency_ms = KILL_AFTER_MS
+            self._stage.schedule.after(2 * KILL_AFTER_MS, self._stage.disk.heal)
+        place = self._random.random()
+        self._stage.schedule.after(self._span_ms(KILL_AFTER_MS), lambda: _drop(server, place))
+        return True
+
     # -- the disk ---------------------------------------------------------------------------------------
 
     def _fail_sync(self) -> bool:
@@ -307,3 +321,10 @@ class Faults:
         self._stage.disk.latency_ms = self._random.choice((5, 50, 500))
         self._stage.schedule.after(self._span_ms(20_000), self._stage.disk.heal)
         return True
+
+
+def _drop(server: Server, place: float) -> None:
+    """Let the shard at that place of the row fail, if any serves."""
+    shards = server.shards() if server.alive else []
+    if shards:
+        shards[int(place * len(shards))]._fail()

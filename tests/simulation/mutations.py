@@ -184,7 +184,6 @@ MUTANTS = (
         f"{RUNTIME}/shard.py",
         "        await partitions.between_writes(partition, _look_on)\n",
         "",
-        first_seed=60,
     ),
     # What the disk holds.
     Mutant(

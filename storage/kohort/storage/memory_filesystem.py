@@ -113,6 +113,7 @@ class MemoryFileSystem:
         self.operations: list[Operation] = []
         self.room_bytes: int | None = None  # None: the disk never fills.
         self.syncs_until_failure: int | None = None  # None: no sync fails.
+        self.failures_behind_it = 0  # How many syncs after that one fail as well.
         self._names: dict[str, MemoryFile | None] = {}  # A folder is None.
         self._files: list[MemoryFile] = []
         self._locked: set[str] = set()
@@ -134,7 +135,8 @@ class MemoryFileSystem:
             return
         self.syncs_until_failure -= 1
         if self.syncs_until_failure < 0:
-            self.syncs_until_failure = None
+            self.syncs_until_failure = 0 if self.failures_behind_it else None
+            self.failures_behind_it = max(0, self.failures_behind_it - 1)
             self.note(Operation("lost", file=file.number))
             raise OSError(errno.EIO, os.strerror(errno.EIO))
 
