@@ -6,6 +6,7 @@ from typing import TypeVar
 
 from kohort.client.admin_items import outcome, settle
 from kohort.client.admin_values import GroupDescription, GroupListing, MemberDescription
+from kohort.client.arguments import one_by_one
 from kohort.client.cluster import Cluster
 from kohort.client.errors import BrokerError, KohortError, UnsupportedVersionError, check
 from kohort.client.offsets import by_topic, commit_offsets, fetch_committed
@@ -81,7 +82,7 @@ class GroupAdmin:
             )
             return {each.group_id: _description(each, node) for each in answer.groups}
 
-        return await self._by_coordinator(group_ids, ask)
+        return await self._by_coordinator(one_by_one(group_ids, str, "describe_groups"), ask)
 
     async def delete(self, group_ids: tuple[str, ...]) -> None:
         """Delete these groups with their offsets. Raises: ItemsError."""
@@ -96,7 +97,7 @@ class GroupAdmin:
                 each.group_id: outcome(each.error_code, each.error_message, None) for each in answer.results
             }
 
-        await self._by_coordinator(group_ids, ask)
+        await self._by_coordinator(one_by_one(group_ids, str, "delete_groups"), ask)
 
     async def remove_members(
         self, group_id: str, member_ids: tuple[str, ...], group_instance_ids: tuple[str, ...], reason: str

@@ -5,6 +5,7 @@ from typing import TypeVar
 
 from kohort.client.admin_items import outcome, settle
 from kohort.client.admin_values import ClusterDescription, NewTopic, PartitionDetails, TopicDetails
+from kohort.client.arguments import one_by_one
 from kohort.client.cluster import Cluster
 from kohort.client.errors import BrokerError, KohortError, check
 from kohort.client.offsets import by_topic
@@ -75,7 +76,7 @@ class TopicAdmin:
             await self._cluster.refresh_metadata(wanted)
             return {each: self._description(each) for each in wanted}
 
-        return await settle(self._cluster, names, ask)
+        return await settle(self._cluster, one_by_one(names, str, "describe_topics"), ask)
 
     def _description(self, name: str) -> TopicDescription | KohortError:
         topic = self._cluster.metadata.topics.get(name)
@@ -108,11 +109,11 @@ class TopicAdmin:
                     partition_index=answer.next_cursor.partition_index,
                 )
 
-        return await settle(self._cluster, names, ask)
+        return await settle(self._cluster, one_by_one(names, str, "describe_topic_partitions"), ask)
 
     async def create(self, topics: Iterable[NewTopic], *, validate_only: bool) -> None:
         """Make these topics, or check that they could be made. Raises: ItemsError."""
-        wanted = {each.name: each for each in topics}
+        wanted = {each.name: each for each in one_by_one(topics, NewTopic, "create_topics")}
 
         async def ask(names: tuple[str, ...]) -> dict[str, KohortError | None]:
             request = CreateTopicsRequest(
@@ -143,7 +144,7 @@ class TopicAdmin:
                 for each in answer.responses
             }
 
-        await settle(self._cluster, names, ask)
+        await settle(self._cluster, one_by_one(names, str, "delete_topics"), ask)
 
     async def create_partitions(self, counts: Mapping[str, int], *, validate_only: bool) -> None:
         """Give each topic more partitions, up to this number. Raises: ItemsError."""

@@ -9,6 +9,7 @@ import anyio
 from anyio.lowlevel import checkpoint
 
 from kohort.client.any_thread import from_any_thread
+from kohort.client.arguments import one_by_one
 from kohort.client.commits import Commitable, CommitCallback, CommitOutcome
 from kohort.client.config import ConsumerOptions, consumer_config
 from kohort.client.consumer_records import ConsumerRecords
@@ -48,6 +49,7 @@ class Consumer:
     def __init__(
         self, *topics: str, listener: Listener | None = None, **options: Unpack[ConsumerOptions]
     ) -> None:
+        one_by_one(topics, str, "Consumer")
         config = consumer_config(options)
         if topics and config.group_id is None:
             raise ConfigurationError(NO_GROUP)
@@ -283,12 +285,16 @@ class Consumer:
 
     async def beginning_offsets(self, *partitions: TopicPartition) -> dict[TopicPartition, int]:
         """Return the first offset of each partition."""
-        found = await self._session.offsets_at(dict.fromkeys(partitions, EARLIEST))
+        found = await self._session.offsets_at(
+            dict.fromkeys(one_by_one(partitions, tuple, "beginning_offsets"), EARLIEST)
+        )
         return {each: value.offset for each, value in found.items()}
 
     async def end_offsets(self, *partitions: TopicPartition) -> dict[TopicPartition, int]:
         """Return the offset behind the last record of each partition."""
-        found = await self._session.offsets_at(dict.fromkeys(partitions, LATEST))
+        found = await self._session.offsets_at(
+            dict.fromkeys(one_by_one(partitions, tuple, "end_offsets"), LATEST)
+        )
         return {each: value.offset for each, value in found.items()}
 
     async def offsets_for_times(

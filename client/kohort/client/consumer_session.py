@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Self
 
 import anyio
 
+from kohort.client.arguments import one_by_one
 from kohort.client.cluster import Cluster
 from kohort.client.commits import Commitable, CommitCallback, CommitOutcome, Commits
 from kohort.client.config import ConsumerConfig
@@ -124,8 +125,9 @@ class ConsumerSession:
             raise ConfigurationError(NO_GROUP)
         if self.positions.partitions() and not self.is_subscribed:
             raise ConfigurationError("partitions are assigned by hand: unsubscribe before you subscribe")
+        wanted = one_by_one(topics, str, "subscribe")
         self.commits.start_interval()
-        self._watch.subscribe(topics, pattern)
+        self._watch.subscribe(wanted, pattern)
 
     def farewell(self) -> Revoke | Lose | None:
         """Return what a listener is to be told before the consumer leaves its group."""
@@ -149,7 +151,8 @@ class ConsumerSession:
         """Read these partitions, whatever a group would say. Raises: ConfigurationError if subscribed."""
         if self.is_subscribed:
             raise ConfigurationError("the group assigns the partitions: unsubscribe before you assign")
-        self.positions.assign(TopicPartition(*each) for each in partitions)
+        wanted = one_by_one(partitions, tuple, "assign")
+        self.positions.assign(TopicPartition(*each) for each in wanted)
         self.commits.start_interval()
         self.fetcher.wake()
 
@@ -352,7 +355,7 @@ class ConsumerSession:
         self, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """Return what the group has committed for each partition."""
-        wanted = [TopicPartition(*each) for each in partitions]
+        wanted = [TopicPartition(*each) for each in one_by_one(partitions, tuple, "committed")]
         group_id = self._require_group("committed")
         found = await self._cluster.retrying(
             lambda: fetch_committed(
@@ -390,13 +393,15 @@ class ConsumerSession:
 
     def seek_to_ends(self, partitions: Iterable[TopicPartition], *, beginning: bool) -> None:
         """Read on at the beginning or the end; with no partitions, of all that are assigned."""
-        for each in tuple(partitions) or self.positions.partitions():
+        wanted = one_by_one(partitions, tuple, "seek_to_beginning" if beginning else "seek_to_end")
+        for each in wanted or self.positions.partitions():
             self.positions.get(each).seek_to(EARLIEST if beginning else LATEST)
         self.fetcher.wake()
 
     def pause(self, partitions: Iterable[TopicPartition], *, paused: bool) -> None:
         """Hold back, or let through again, the records of these partitions; with none, of all."""
-        for each in tuple(partitions) or self.positions.partitions():
+        wanted = one_by_one(partitions, tuple, "pause" if paused else "resume")
+        for each in wanted or self.positions.partitions():
             self.positions.get(each).paused = paused
         self.fetcher.wake()
         self._news.set()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Self, Unpack
 
 import anyio
 
+from kohort.client.arguments import one_by_one
 from kohort.client.commits import Commitable, CommitOutcome, Offsets
 from kohort.client.config import ConsumerOptions, consumer_config
 from kohort.client.consumer_records import ConsumerRecords
@@ -50,6 +51,7 @@ class Consumer:
         listener: RebalanceListener | None = None,
         **options: Unpack[ConsumerOptions],
     ) -> None:
+        one_by_one(topics, str, "Consumer")
         config = consumer_config(options)
         if topics and config.group_id is None:
             raise ConfigurationError(NO_GROUP)
@@ -287,12 +289,17 @@ class Consumer:
 
     def beginning_offsets(self, *partitions: TopicPartition) -> dict[TopicPartition, int]:
         """Return the first offset of each partition."""
-        found = self._loop.call(self._session.offsets_at, dict.fromkeys(partitions, EARLIEST))
+        found = self._loop.call(
+            self._session.offsets_at,
+            dict.fromkeys(one_by_one(partitions, tuple, "beginning_offsets"), EARLIEST),
+        )
         return {each: value.offset for each, value in found.items()}
 
     def end_offsets(self, *partitions: TopicPartition) -> dict[TopicPartition, int]:
         """Return the offset behind the last record of each partition."""
-        found = self._loop.call(self._session.offsets_at, dict.fromkeys(partitions, LATEST))
+        found = self._loop.call(
+            self._session.offsets_at, dict.fromkeys(one_by_one(partitions, tuple, "end_offsets"), LATEST)
+        )
         return {each: value.offset for each, value in found.items()}
 
     def offsets_for_times(
