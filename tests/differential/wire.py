@@ -7,7 +7,7 @@ import socket
 import trio
 
 from kohort.protocol.framing import FrameReader
-from kohort.protocol.headers import RequestHeader, ResponseHeader
+from kohort.protocol.headers import CORRELATION_ID_BYTES, frame_request, response_body
 from kohort.protocol.registry import BY_NAME
 from kohort.protocol.schema import Message
 
@@ -31,17 +31,10 @@ class Connection:
     def send(self, name: str, version: int, message: Message, client_id: str) -> None:
         """Send one request of the API of that name; the answer to the one before has been taken."""
         assert self._asked is None, self._asked
-        api = BY_NAME[name]
         self._sent += 1
-        header = RequestHeader(
-            request_api_key=api.api_key,
-            request_api_version=version,
-            correlation_id=self._sent,
-            client_id=client_id,
-        )
-        data = header.encode(api.request_header_version(version)) + message.encode(version)
-        sent = self._socket.send(len(data).to_bytes(4, "big") + data)
-        assert sent == len(data) + 4, "a request that does not fit into the socket's buffer"
+        data = b"".join(frame_request(message, version, self._sent, client_id))
+        sent = self._socket.send(data)
+        assert sent == len(data), "a request that does not fit into the socket's buffer"
         self._asked = name, version
 
     def take(self) -> Message | None:
@@ -80,8 +73,5 @@ class Connection:
         assert self._asked is not None
         name, version = self._asked
         api = BY_NAME[name]
-        header_version = api.response_header_version(version)
-        size = len(ResponseHeader(correlation_id=0).encode(header_version))
-        header = ResponseHeader.decode(frame[:size], header_version)
-        assert header.correlation_id == self._sent, header
-        return api.response.decode(frame[size:], version)
+        assert int.from_bytes(frame[:CORRELATION_ID_BYTES], "big") == self._sent, frame
+        return api.response.decode(response_body(frame, api.response_header_version(version)), version)

@@ -13,19 +13,23 @@ from typing import NamedTuple, TypeVar
 import anyio
 from anyio.abc import SocketAttribute, SocketStream
 
-from kohort.client.errors import KohortError, NetworkError, RequestTimeoutError, UnsupportedVersionError
+from kohort.client.errors import KohortError, NetworkError, RequestTimeoutError
 from kohort.client.retry import monotonic_ms
 from kohort.client.signal import Signal
+from kohort.client.versions import FIRST_API_VERSIONS, MAX_ANSWER_BYTES, SOFTWARE_VERSION, agreed_version
 from kohort.protocol.errors import ErrorCode, WireError
 from kohort.protocol.framing import Frame, FrameReader
-from kohort.protocol.headers import RequestHeader
+from kohort.protocol.headers import (
+    API_VERSIONS_KEY,
+    CORRELATION_ID_BYTES,
+    frame_request,
+    response_body,
+    response_header_version,
+)
 from kohort.protocol.messages import ApiVersionsRequest, ApiVersionsResponse
 from kohort.protocol.schema import Message
 
 SOFTWARE_NAME = "kohort"
-SOFTWARE_VERSION = "0.1.0"
-FIRST_API_VERSIONS = 4  # Every broker since Kafka 4.0 knows it; an older one says so, and what it knows.
-MAX_FRAME_BYTES = 512 << 20
 RECEIVE_BYTES = 256 << 10
 _TLS_ALERT = b"\x15\x03"  # The first bytes of what a TLS server says to who begins without a handshake.
 
@@ -57,7 +61,7 @@ class _Pending(NamedTuple):
     """A request whose answer has not come yet."""
 
     finish: Callable[[Outcome], None]
-    has_tagged_header: bool
+    header_version: int
     api_key: int
     sent_ms: int
 
@@ -174,7 +178,9 @@ class Connection:
         body = await self._exchange(hello, version, timeout_ms)
         if int.from_bytes(body[:2], "big") == ErrorCode.UNSUPPORTED_VERSION:
             refusal = _decode(body, ApiVersionsResponse, 0)
-            version = max((each.max_version for each in refusal.api_keys if each.api_key == 18), default=0)
+            version = max(
+                (each.max_version for each in refusal.api_keys if each.api_key == API_VERSIONS_KEY), default=0
+            )
             body = await self._exchange(hello, version, timeout_ms)
         answer = _decode(body, ApiVersionsResponse, version)
         if answer.error_code:
@@ -186,15 +192,7 @@ class Connection:
 
         Raises: UnsupportedVersionError.
         """
-        declared = request.declaration()
-        lowest_there, highest_there = self._versions.get(declared.api_key, (0, -1))
-        version = min(declared.versions.highest, highest_there)
-        if highest is not None:
-            version = min(version, highest)
-        if version < max(declared.versions.lowest, lowest_there):
-            name = declared.name.removesuffix("Request")
-            raise UnsupportedVersionError(f"{self.address} does not speak {name} in a version known here")
-        return version
+        return agreed_version(request, self._versions, highest, self.address)
 
     async def request(
         self, request: Message, answer: type[Answer], *, timeout_ms: float, highest: int | None = None
@@ -261,21 +259,16 @@ class Connection:
         if self._failure is not None:
             raise self._failure
         declared = request.declaration()
-        flexible = version in declared.flexible
         self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
-        header = RequestHeader(
-            request_api_key=declared.api_key,
-            request_api_version=version,
-            correlation_id=self._correlation_id,
-            client_id=self._client_id,
-        ).encode(2 if flexible else 1)
-        body = request.encode(version)
+        framed = frame_request(request, version, self._correlation_id, self._client_id)
         if finish is not None:
-            tagged_header = flexible and declared.api_key != 18
-            self._pending[self._correlation_id] = _Pending(
-                finish, tagged_header, declared.api_key, monotonic_ms()
+            header_version = response_header_version(
+                declared.api_key, is_flexible=version in declared.flexible
             )
-        self._outgoing += ((len(header) + len(body)).to_bytes(4, "big"), header, body)
+            self._pending[self._correlation_id] = _Pending(
+                finish, header_version, declared.api_key, monotonic_ms()
+            )
+        self._outgoing += framed
         self.last_used_ms = monotonic_ms()
         self._writable.set()
 
@@ -310,7 +303,7 @@ class Connection:
         return ""
 
     async def _read(self) -> None:
-        reader = FrameReader(MAX_FRAME_BYTES)
+        reader = FrameReader(MAX_ANSWER_BYTES)
         data = await self._stream.receive(RECEIVE_BYTES)
         if data[:2] == _TLS_ALERT:
             raise WireError("it speaks TLS, and this client PLAINTEXT alone")
@@ -320,9 +313,9 @@ class Connection:
             data = await self._stream.receive(RECEIVE_BYTES)
 
     def _receive(self, frame: Frame) -> None:
-        if len(frame) < 4:
+        if len(frame) < CORRELATION_ID_BYTES:
             raise WireError("a response without a correlation id")
-        correlation_id = int.from_bytes(frame[:4], "big", signed=True)
+        correlation_id = int.from_bytes(frame[:CORRELATION_ID_BYTES], "big", signed=True)
         found = self._pending.pop(correlation_id, None)
         if found is None:
             raise WireError(f"a response to request {correlation_id}, which nobody sent")
@@ -330,7 +323,7 @@ class Connection:
         self._answers += 1
         if self._observer is not None:
             self._observer(found.api_key, self.last_used_ms - found.sent_ms, len(frame))
-        found.finish(frame[_tags_end(frame) :] if found.has_tagged_header else frame[4:])
+        found.finish(response_body(frame, found.header_version))
 
     def _fail(self, error: KohortError) -> None:
         if self._failure is None:
@@ -345,28 +338,6 @@ def _decode(body: Frame, answer: type[Answer], version: int) -> Answer:
         return answer.decode(body, version)
     except WireError as error:
         raise NetworkError(f"an answer that can't be read: {error}") from error
-
-
-def _tags_end(frame: Frame) -> int:
-    """Return where the tagged fields of a flexible response header end; brokers send none so far."""
-    count, position = _uvarint(frame, 4)
-    for _ in range(count):
-        _, position = _uvarint(frame, position)
-        size, position = _uvarint(frame, position)
-        position += size
-    return position
-
-
-def _uvarint(frame: Frame, position: int) -> tuple[int, int]:
-    value = shift = 0
-    while shift < 35 and position < len(frame):
-        byte = frame[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, position
-        shift += 7
-    raise WireError("a response header that ends in the middle")
 
 
 def _reason(error: OSError) -> str:

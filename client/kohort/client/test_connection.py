@@ -6,8 +6,9 @@ import anyio
 import pytest
 from anyio.abc import SocketAttribute, SocketStream
 
-from kohort.client.connection import SOFTWARE_VERSION, Connection
+from kohort.client.connection import Connection
 from kohort.client.errors import KohortError, NetworkError, RequestTimeoutError, UnsupportedVersionError
+from kohort.client.versions import SOFTWARE_VERSION
 from kohort.protocol.framing import FrameReader
 from kohort.protocol.messages import (
     ApiVersion,

@@ -5,7 +5,13 @@ dropped. A response in a flexible version has header 1, any other 0; so has ever
 because a client reads it before it knows what the broker speaks. Source: KIP-482, KIP-511.
 """
 
+from kohort.protocol.errors import WireError
+from kohort.protocol.framing import LENGTH_BYTES, Frame
 from kohort.protocol.schema import Int16, Int32, Message, NullableString, field, message
+from kohort.protocol.varint import read_uvarint
+
+API_VERSIONS_KEY = 18
+CORRELATION_ID_BYTES = 4
 
 
 @message(versions="1-2", flexible="2+")
@@ -29,3 +35,44 @@ class ResponseHeader(Message):
     """
 
     correlation_id: Int32
+
+
+def request_header_version(*, is_flexible: bool) -> int:
+    """Return the version of the header before a request."""
+    return 2 if is_flexible else 1
+
+
+def response_header_version(api_key: int, *, is_flexible: bool) -> int:
+    """Return the version of the header before a response."""
+    return 1 if is_flexible and api_key != API_VERSIONS_KEY else 0
+
+
+def frame_request(
+    request: Message, version: int, correlation_id: int, client_id: str
+) -> tuple[bytes, bytes, bytes]:
+    """Return what goes on the wire for a request, in three parts: its length, its header and its body."""
+    declared = request.declaration()
+    header = RequestHeader(
+        request_api_key=declared.api_key,
+        request_api_version=version,
+        correlation_id=correlation_id,
+        client_id=client_id,
+    ).encode(request_header_version(is_flexible=version in declared.flexible))
+    body = request.encode(version)
+    return (len(header) + len(body)).to_bytes(LENGTH_BYTES, "big"), header, body
+
+
+def response_body(frame: Frame, header_version: int) -> Frame:
+    """Return what stands behind a response's header, and its tagged fields. Raises: WireError."""
+    position = CORRELATION_ID_BYTES
+    if header_version == 0:
+        return frame[position:]
+    try:
+        count, position = read_uvarint(frame, position)
+        for _ in range(count):
+            _, position = read_uvarint(frame, position)
+            size, position = read_uvarint(frame, position)
+            position += size
+    except IndexError:
+        raise WireError("a response header that ends in the middle") from None
+    return frame[position:]

@@ -1,10 +1,8 @@
 """Every API that kohort speaks, by its key."""
 
-from kohort.protocol import messages
+from kohort.protocol import headers, messages
 from kohort.protocol.schema import Message
 from kohort.protocol.versions import Versions
-
-API_VERSIONS_KEY = 18
 
 
 class Api:
@@ -28,11 +26,11 @@ class Api:
 
     def request_header_version(self, version: int) -> int:
         """Return the version of the header before a request."""
-        return 2 if self.is_flexible(version) else 1
+        return headers.request_header_version(is_flexible=self.is_flexible(version))
 
     def response_header_version(self, version: int) -> int:
         """Return the version of the header before a response."""
-        return 1 if self.is_flexible(version) and self.api_key != API_VERSIONS_KEY else 0
+        return headers.response_header_version(self.api_key, is_flexible=self.is_flexible(version))
 
     def __repr__(self) -> str:
         return f"<Api {self.name} ({self.api_key}) {self.versions}>"

@@ -3,7 +3,7 @@
 import pytest
 
 from kohort.protocol.errors import WireError
-from kohort.protocol.headers import RequestHeader, ResponseHeader
+from kohort.protocol.headers import RequestHeader, ResponseHeader, frame_request, response_body
 from kohort.protocol.registry import APIS, BY_NAME
 from tests.messages import message_of
 
@@ -58,3 +58,23 @@ def test_an_api_versions_response_never_has_a_flexible_header() -> None:
     api_versions = APIS[18]
     assert [api_versions.request_header_version(version) for version in (2, 3)] == [1, 2]
     assert [api_versions.response_header_version(version) for version in range(6)] == [0] * 6
+
+
+def test_a_framed_request_is_its_length_its_header_and_its_body() -> None:
+    request = message_of(BY_NAME["ApiVersions"].request, client_software_name="kohort")
+    framed = frame_request(request, 3, 258, "app")
+    assert framed == (
+        (len(framed[1]) + len(framed[2])).to_bytes(4, "big"),
+        HEADER.encode(2),
+        request.encode(3),
+    )
+
+
+def test_the_body_of_an_answer_begins_behind_its_header() -> None:
+    assert response_body(b"\0\0\0\x07body", 0) == b"body"
+    assert response_body(b"\0\0\0\x07\0body", 1) == b"body"
+    tagged = b"\0\0\0\x07" + b"\x02" + b"\x05\x02xy" + b"\x81\x01\x01z"
+    assert response_body(tagged + b"body", 1) == b"body"
+    for cut in range(4, len(tagged) - 3):
+        with pytest.raises(WireError):
+            response_body(tagged[:cut], 1)

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from kohort.broker.handlers.table import MODULES
 from kohort.protocol.errors import ErrorCode
+from kohort.protocol.headers import API_VERSIONS_KEY
 from kohort.protocol.messages import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
-from kohort.protocol.registry import API_VERSIONS_KEY, APIS
+from kohort.protocol.registry import APIS
 
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker

@@ -21,7 +21,8 @@ from kohort.broker.handlers.table import handler_of
 from kohort.broker.runtime.request import FileRange, Request
 from kohort.protocol.errors import WireError
 from kohort.protocol.framing import Frame, FrameReader
-from kohort.protocol.registry import API_VERSIONS_KEY, APIS
+from kohort.protocol.headers import API_VERSIONS_KEY
+from kohort.protocol.registry import APIS
 from kohort.protocol.schema import Message
 
 if TYPE_CHECKING:

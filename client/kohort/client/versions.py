@@ -1,0 +1,31 @@
+"""Which version of an API to speak with a broker, once it has told which ones it speaks."""
+
+from collections.abc import Mapping
+
+from kohort.client.errors import UnsupportedVersionError
+from kohort.protocol.schema import Message
+
+SOFTWARE_VERSION = "0.1.0"
+FIRST_API_VERSIONS = 4  # Every broker since Kafka 4.0 knows it; an older one says so, and what it knows.
+MAX_ANSWER_BYTES = 512 << 20
+
+
+def agreed_version(
+    request: type[Message],
+    spoken: Mapping[int, tuple[int, int]],
+    highest: int | None,
+    address: str,
+) -> int:
+    """Return the newest version of an API that both sides speak, up to `highest`.
+
+    `spoken` has the broker's lowest and highest versions by API key. Raises: UnsupportedVersionError.
+    """
+    declared = request.declaration()
+    lowest_there, highest_there = spoken.get(declared.api_key, (0, -1))
+    version = min(declared.versions.highest, highest_there)
+    if highest is not None:
+        version = min(version, highest)
+    if version < max(declared.versions.lowest, lowest_there):
+        name = declared.name.removesuffix("Request")
+        raise UnsupportedVersionError(f"{address} does not speak {name} in a version known here")
+    return version
