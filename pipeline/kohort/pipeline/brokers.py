@@ -12,6 +12,7 @@ from kohort.client import TopicPartition
 from kohort.client.config import AdminConfig
 from kohort.client.errors import BrokerError, KohortError, check
 from kohort.client.offsets import by_topic
+from kohort.client.retry import Backoff, Deadline
 from kohort.pipeline.connection import BrokerConnection
 from kohort.pipeline.offsets import Offsets
 from kohort.protocol.errors import ErrorCode
@@ -26,10 +27,15 @@ from kohort.protocol.messages import (
 )
 from kohort.protocol.schema import ZERO_UUID, Message
 
-FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 1.0
+FIRST_PAUSE_MS, LONGEST_PAUSE_MS = 50, 1000
 
 Result = TypeVar("Result")
 Answer = TypeVar("Answer", bound=Message)
+
+
+def new_pauses() -> Backoff:
+    """Return the pauses between attempts: short at first, for most of what passes does so at once."""
+    return Backoff(FIRST_PAUSE_MS, LONGEST_PAUSE_MS)
 
 
 class Brokers:
@@ -63,17 +69,17 @@ class Brokers:
 
         Raises: the last KohortError when the time is over.
         """
-        deadline = time.monotonic() + self._timeout_ms / 1000
-        pause = FIRST_PAUSE_S
+        deadline = Deadline(self._timeout_ms)
+        pauses = new_pauses()
         while True:
             try:
                 return attempt()
             except KohortError as error:
                 self.forget()
-                if not error.retriable or time.monotonic() + pause > deadline:
+                pause_ms = pauses.next_ms()
+                if not error.retriable or pause_ms > deadline.remaining_ms:
                     raise
-            time.sleep(pause)
-            pause = min(2 * pause, LONGEST_PAUSE_S)
+            time.sleep(pause_ms / 1000)
 
     def forget(self) -> None:
         """Close the connections and look leaders up again: something has gone wrong with one."""

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from kohort.client import TopicPartition
 from kohort.client.errors import BrokerError, KohortError, RequestTimeoutError
-from kohort.pipeline.brokers import FIRST_PAUSE_S, LONGEST_PAUSE_S, Brokers
+from kohort.client.retry import Deadline
+from kohort.pipeline.brokers import Brokers, new_pauses
 from kohort.pipeline.connection import BrokerConnection
 from kohort.pipeline.errors import DataLossError
 from kohort.pipeline.options import ReadOptions
@@ -89,10 +90,10 @@ class _RangeFetch:
         self._position = wanted.start
         self._end = wanted.end
         self._row_bytes = float(FIRST_ROW_BYTES)
-        self._progress_s = time.monotonic()
+        self._deadline = Deadline(options.timeout_ms)
 
     def run(self) -> Iterator[Fetched]:
-        pause = FIRST_PAUSE_S
+        pauses = new_pauses()
         while self._position < self._end:
             before = self._position
             try:
@@ -106,8 +107,9 @@ class _RangeFetch:
                 self._give_up_on(error)
             else:
                 return
-            pause = FIRST_PAUSE_S if self._position > before else min(2 * pause, LONGEST_PAUSE_S)
-            time.sleep(pause)
+            if self._position > before:
+                pauses.reset()
+            time.sleep(pauses.next_ms() / 1000)
 
     def _fetch(self) -> Iterator[Fetched]:
         """Yield from one connection, as long as it goes well. Raises: KohortError, DataLossError."""
@@ -134,9 +136,9 @@ class _RangeFetch:
 
     def _learn(self, found: Extent, position: int) -> None:
         if found.next_offset > position:
-            self._progress_s = time.monotonic()
+            self._deadline = Deadline(self._options.timeout_ms)
             self._row_bytes = found.size_bytes / (found.next_offset - position)
-        elif time.monotonic() - self._progress_s > self._options.timeout_ms / 1000:
+        elif self._deadline.passed:
             raise _Silent(
                 f"{self._partition} gave nothing at offset {position}, before {self._end},"
                 f" for {self._options.timeout_ms} ms"
@@ -165,8 +167,7 @@ class _RangeFetch:
     def _give_up_on(self, error: KohortError) -> None:
         """Raise `error` unless it may pass and there is time left."""
         self._brokers.forget()
-        is_late = time.monotonic() - self._progress_s > self._options.timeout_ms / 1000
-        if not error.retriable or is_late or isinstance(error, _Silent):
+        if not error.retriable or self._deadline.passed or isinstance(error, _Silent):
             raise error
 
     def _find_again(self) -> None:

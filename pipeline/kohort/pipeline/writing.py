@@ -9,7 +9,8 @@ from functools import partial
 from kohort.client import TopicPartition
 from kohort.client.errors import BrokerError, KohortError, check
 from kohort.client.partitioner import partition_for_key
-from kohort.pipeline.brokers import FIRST_PAUSE_S, LONGEST_PAUSE_S, Brokers
+from kohort.client.retry import Deadline
+from kohort.pipeline.brokers import Brokers, new_pauses
 from kohort.pipeline.errors import PipelineError
 from kohort.pipeline.identity import ProducerIdentity
 from kohort.pipeline.options import WriteOptions
@@ -201,16 +202,16 @@ class RowWriter:
 
         Raises: KohortError when it is of no use, or the time is over.
         """
-        deadline = time.monotonic() + self._options.timeout_ms / 1000
-        pause = FIRST_PAUSE_S
+        deadline = Deadline(self._options.timeout_ms)
+        pauses = new_pauses()
         while True:
             if error.code == ErrorCode.INVALID_PRODUCER_EPOCH:
                 raise StaleBatchError(f"a later batch of this query is there already: {error}") from error
             self._brokers.forget()
-            if not error.retriable or time.monotonic() + pause > deadline:
+            pause_ms = pauses.next_ms()
+            if not error.retriable or pause_ms > deadline.remaining_ms:
                 raise error
-            time.sleep(pause)
-            pause = min(2 * pause, LONGEST_PAUSE_S)
+            time.sleep(pause_ms / 1000)
             try:
                 for each in self._under_way:
                     self._put(each)
