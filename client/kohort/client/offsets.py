@@ -226,8 +226,11 @@ async def list_offsets(
         for each in timestamps:
             nodes.setdefault(cluster.leader(each).leader, []).append(each)
         for node_id, partitions in nodes.items():
-            request = _list_offsets_request(
-                cluster, {each: timestamps[each] for each in partitions}, committed_only
+            request = list_offsets_request(
+                {each: timestamps[each] for each in partitions},
+                lambda each: cluster.leader(each).leader_epoch,
+                committed_only=committed_only,
+                timeout_ms=cluster.config.request_timeout_ms,
             )
             response = await cluster.request(node_id, request, ListOffsetsResponse)
             for topic in response.topics:
@@ -240,13 +243,19 @@ async def list_offsets(
     return found
 
 
-def _list_offsets_request(
-    cluster: Cluster, timestamps: Mapping[TopicPartition, int], committed_only: bool
+def list_offsets_request(
+    timestamps: Mapping[TopicPartition, int],
+    leader_epoch: Callable[[TopicPartition], int],
+    *,
+    committed_only: bool,
+    timeout_ms: int,
 ) -> ListOffsetsRequest:
+    """Return what one leader of all these partitions is asked; an epoch of -1 asks whoever leads now."""
+
     def partition(each: TopicPartition) -> ListOffsetsPartition:
         return ListOffsetsPartition(
             partition_index=each.partition,
-            current_leader_epoch=cluster.leader(each).leader_epoch,
+            current_leader_epoch=leader_epoch(each),
             timestamp=timestamps[each],
         )
 
@@ -257,7 +266,7 @@ def _list_offsets_request(
             ListOffsetsTopic(name=topic, partitions=items)
             for topic, items in by_topic(timestamps, partition).items()
         ),
-        timeout_ms=cluster.config.request_timeout_ms,
+        timeout_ms=timeout_ms,
     )
 
 

@@ -11,16 +11,13 @@ from typing import Self, TypeVar
 from kohort.client import TopicPartition
 from kohort.client.config import AdminConfig
 from kohort.client.errors import BrokerError, KohortError, check
-from kohort.client.offsets import by_topic
+from kohort.client.offsets import list_offsets_request
 from kohort.client.retry import Backoff, Deadline
 from kohort.pipeline.connection import BrokerConnection
 from kohort.pipeline.offsets import Offsets
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages import (
-    ListOffsetsPartition,
-    ListOffsetsRequest,
     ListOffsetsResponse,
-    ListOffsetsTopic,
     MetadataRequest,
     MetadataRequestTopic,
     MetadataResponse,
@@ -28,6 +25,7 @@ from kohort.protocol.messages import (
 from kohort.protocol.schema import ZERO_UUID, Message
 
 FIRST_PAUSE_MS, LONGEST_PAUSE_MS = 50, 1000
+ANY_LEADER_EPOCH = -1
 
 Result = TypeVar("Result")
 Answer = TypeVar("Answer", bound=Message)
@@ -166,7 +164,12 @@ class Brokers:
             nodes.setdefault(self.leader_id(each), []).append(each)
         found: Offsets = {}
         for node_id, partitions in nodes.items():
-            request = _list_offsets_request(timestamps, partitions, self._timeout_ms, read_committed)
+            request = list_offsets_request(
+                {each: timestamps[each] for each in partitions},
+                lambda _: ANY_LEADER_EPOCH,
+                committed_only=read_committed,
+                timeout_ms=self._timeout_ms,
+            )
             connection = self._connection(self._addresses[node_id])
             for topic in connection.request(request, ListOffsetsResponse).topics:
                 for told in topic.partitions:
@@ -174,25 +177,3 @@ class Brokers:
                     check(told.error_code, f"partition {partition}")
                     found[partition] = told.offset
         return found
-
-
-def _list_offsets_request(
-    timestamps: Mapping[TopicPartition, int],
-    partitions: Iterable[TopicPartition],
-    timeout_ms: int,
-    read_committed: bool,
-) -> ListOffsetsRequest:
-    def partition(each: TopicPartition) -> ListOffsetsPartition:
-        return ListOffsetsPartition(
-            partition_index=each.partition, current_leader_epoch=-1, timestamp=timestamps[each]
-        )
-
-    return ListOffsetsRequest(
-        replica_id=-1,
-        isolation_level=int(read_committed),
-        topics=tuple(
-            ListOffsetsTopic(name=topic, partitions=items)
-            for topic, items in by_topic(partitions, partition).items()
-        ),
-        timeout_ms=timeout_ms,
-    )
