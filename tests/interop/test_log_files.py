@@ -25,7 +25,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # Their home 
     NewTopic,
 )
 
-from kohort.protocol.offsets_topic import OffsetCommitKey, OffsetCommitValue, decode_key, decode_value
+from kohort.protocol.offsets_topic import OffsetCommitRecord, decode_record
 from kohort.protocol.records import iterate_records, read_header
 from kohort.storage import DataDirectory, LogConfig, OsFileSystem, PartitionLog
 from kohort.storage.dump import DumpOptions, dump
@@ -355,7 +355,7 @@ def committed_offsets(log: PartitionLog) -> dict[str, int]:
         if read_header(batch).is_transactional:
             continue
         for record in iterate_records(batch):
-            key = decode_key(record.key or b"")
-            if isinstance(key, OffsetCommitKey) and record.value is not None:
-                found[key.group] = decode_value(OffsetCommitValue, record.value).offset
+            said = decode_record(record.key or b"", record.value)
+            if isinstance(said, OffsetCommitRecord) and said.value is not None:
+                found[said.key.group] = said.value.offset
     return found

@@ -8,6 +8,8 @@ coordinator, CoordinatorRecordSerde and its JSON schemas.
 import struct
 from typing import TypeVar
 
+import msgspec
+
 from kohort.protocol.errors import WireError
 from kohort.protocol.schema import (
     ZERO_UUID,
@@ -108,6 +110,24 @@ class UnknownKey(Message):
 Key = OffsetCommitKey | GroupMetadataKey | UnknownKey
 Value = OffsetCommitValue | GroupMetadataValue
 
+
+class OffsetCommitRecord(msgspec.Struct, frozen=True, gc=False):
+    """A committed offset, or with a value of None its removal."""
+
+    key: OffsetCommitKey
+    value: OffsetCommitValue | None
+
+
+class GroupMetadataRecord(msgspec.Struct, frozen=True, gc=False):
+    """A classic group in one generation, or with a value of None its removal."""
+
+    key: GroupMetadataKey
+    value: GroupMetadataValue | None
+
+
+DecodedRecord = OffsetCommitRecord | GroupMetadataRecord | UnknownKey
+
+_INT16 = struct.Struct(">h")
 _TYPES: dict[type[Message], bytes] = {OffsetCommitKey: b"\0\1", GroupMetadataKey: b"\0\2"}
 
 
@@ -120,7 +140,7 @@ def decode_key(data: bytes) -> Key:
     """Return the key that `data` holds; one of another kind comes back as its type. Raises: WireError."""
     if len(data) < 2:
         raise WireError("a record key without its type")
-    record_type = int.from_bytes(data[:2], "big", signed=True)
+    (record_type,) = _INT16.unpack_from(data)
     if record_type in (0, 1):
         return OffsetCommitKey.decode(data[2:], 0)
     if record_type == 2:
@@ -141,14 +161,24 @@ def encode_value(value: Value) -> bytes:
             version = OFFSET_COMMIT_VALUE_VERSION_WITH_TOPIC_ID
         else:
             version = OFFSET_COMMIT_VALUE_VERSION
-    return struct.pack(">h", version) + value.encode(version)
+    return _INT16.pack(version) + value.encode(version)
 
 
 def decode_value(kind: type[V], data: bytes) -> V:
     """Return the value of `kind` in whichever version it was written. Raises: WireError."""
     if len(data) < 2:
         raise WireError("a record value without its version")
-    version = int.from_bytes(data[:2], "big", signed=True)
+    (version,) = _INT16.unpack_from(data)
     if version not in kind.declaration().versions:
         raise WireError(f"{kind.__name__} has no version {version}")
     return kind.decode(data[2:], version)
+
+
+def decode_record(key: bytes, value: bytes | None) -> DecodedRecord:
+    """Return what a record says; one of another kind comes back as its type. Raises: WireError."""
+    known = decode_key(key)
+    if isinstance(known, OffsetCommitKey):
+        return OffsetCommitRecord(known, None if value is None else decode_value(OffsetCommitValue, value))
+    if isinstance(known, GroupMetadataKey):
+        return GroupMetadataRecord(known, None if value is None else decode_value(GroupMetadataValue, value))
+    return known

@@ -7,13 +7,16 @@ import pytest
 from kohort.protocol.errors import WireError
 from kohort.protocol.offsets_topic import (
     GroupMetadataKey,
+    GroupMetadataRecord,
     GroupMetadataValue,
     MemberMetadata,
     OffsetCommitKey,
+    OffsetCommitRecord,
     OffsetCommitValue,
     UnknownKey,
     Value,
     decode_key,
+    decode_record,
     decode_value,
     encode_key,
     encode_value,
@@ -85,6 +88,25 @@ def test_a_malformed_value_is_refused(data: bytes) -> None:
 def test_a_malformed_key_is_refused(data: bytes) -> None:
     with pytest.raises(WireError):
         decode_key(data)
+
+
+def test_a_record_is_read_as_what_its_key_says() -> None:
+    commit, group = OffsetCommitKey(group="g", topic="t", partition=1), GroupMetadataKey(group="g")
+    assert decode_record(encode_key(commit), encode_value(OFFSET)) == OffsetCommitRecord(commit, OFFSET)
+    assert decode_record(encode_key(group), encode_value(GROUP)) == GroupMetadataRecord(group, GROUP)
+    assert decode_record(encode_key(commit), None) == OffsetCommitRecord(commit, None)
+    assert decode_record(encode_key(group), None) == GroupMetadataRecord(group, None)
+
+
+def test_the_value_of_a_record_of_another_kind_is_not_looked_at() -> None:
+    assert decode_record(b"\0\x03key", b"value") == UnknownKey(record_type=3)
+
+
+@pytest.mark.parametrize("value", [b"", b"\0\x63", encode_value(OFFSET) + b"!"])
+def test_a_record_with_a_malformed_value_is_refused(value: bytes) -> None:
+    key = encode_key(OffsetCommitKey(group="g", topic="t", partition=1))
+    with pytest.raises(WireError):
+        decode_record(key, value)
 
 
 def test_an_offset_with_its_own_expiry_keeps_it() -> None:

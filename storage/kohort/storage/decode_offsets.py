@@ -4,14 +4,7 @@ import json
 from base64 import b64encode
 
 from kohort.protocol.errors import WireError
-from kohort.protocol.offsets_topic import (
-    GroupMetadataValue,
-    OffsetCommitKey,
-    OffsetCommitValue,
-    UnknownKey,
-    decode_key,
-    decode_value,
-)
+from kohort.protocol.offsets_topic import UnknownKey, decode_record
 from kohort.protocol.schema import Message
 
 DELETED = "<DELETE>"
@@ -22,17 +15,16 @@ def decode_offsets_record(key: bytes | None, value: bytes | None) -> dict[str, s
     if key is None:
         return {"key": "<none>", "payload": "<none>"}
     try:
-        known = decode_key(key)
-        if isinstance(known, UnknownKey):
-            return {"key": f"<type {known.record_type}>", "payload": f"<{len(value or b'')} bytes>"}
+        found = decode_record(key, value)
+        if isinstance(found, UnknownKey):
+            return {"key": f"<type {found.record_type}>", "payload": f"<{len(value or b'')} bytes>"}
         record_type = int.from_bytes(key[:2], "big")
-        text = _json({"type": str(record_type), "data": _fields(known, 0)})
-        if value is None:
+        text = _json({"type": str(record_type), "data": _fields(found.key, 0)})
+        if value is None or found.value is None:
             return {"key": text, "payload": DELETED}
-        kind = OffsetCommitValue if isinstance(known, OffsetCommitKey) else GroupMetadataValue
         version = int.from_bytes(value[:2], "big", signed=True)
-        found = decode_value(kind, value)
-        return {"key": text, "payload": _json({"version": str(version), "data": _fields(found, version)})}
+        data = _fields(found.value, version)
+        return {"key": text, "payload": _json({"version": str(version), "data": data})}
     except WireError as error:
         return {"key": f"<{error}>", "payload": f"<{len(value or b'')} bytes>"}
 

@@ -47,12 +47,11 @@ from kohort.protocol.messages import (
     SyncGroupResponse,
 )
 from kohort.protocol.offsets_topic import (
-    GroupMetadataKey,
+    GroupMetadataRecord,
     GroupMetadataValue,
-    OffsetCommitKey,
+    OffsetCommitRecord,
     OffsetCommitValue,
-    decode_key,
-    decode_value,
+    decode_record,
     encode_key,
     encode_value,
 )
@@ -73,14 +72,11 @@ def assignment(topic: str, *partitions: int) -> bytes:
 
 def through_the_log(record: Record) -> Record:
     """The record as a log would give it back."""
-    key = decode_key(encode_key(record.key))
-    assert isinstance(key, OffsetCommitKey | GroupMetadataKey)
-    if record.value is None:
-        return Record(key, None)
-    data = encode_value(record.value)
-    if isinstance(key, OffsetCommitKey):
-        return Record(key, decode_value(OffsetCommitValue, data))
-    return Record(key, decode_value(GroupMetadataValue, data))
+    found = decode_record(
+        encode_key(record.key), None if record.value is None else encode_value(record.value)
+    )
+    assert isinstance(found, OffsetCommitRecord | GroupMetadataRecord)
+    return Record(found.key, found.value)
 
 
 Logged = dict[str, tuple[GroupMetadataValue | None, dict[tuple[str, int], OffsetCommitValue]]]

@@ -10,15 +10,7 @@ import structlog
 
 from kohort.broker.group import GroupCoordinator, Record
 from kohort.protocol.errors import WireError
-from kohort.protocol.offsets_topic import (
-    GroupMetadataKey,
-    GroupMetadataValue,
-    OffsetCommitKey,
-    OffsetCommitValue,
-    UnknownKey,
-    decode_key,
-    decode_value,
-)
+from kohort.protocol.offsets_topic import UnknownKey, decode_record
 from kohort.protocol.records import (
     BatchHeader,
     ControlType,
@@ -94,13 +86,7 @@ def _settled(pending: dict[int, list[Pair]], header: BatchHeader, pairs: list[Pa
 
 def understood(key: bytes, value: bytes | None) -> Record | None:
     """Return the record that these bytes are, None for one that means nothing to us. Raises: WireError."""
-    decoded = decode_key(key)
-    if isinstance(decoded, UnknownKey):
+    found = decode_record(key, value)
+    if isinstance(found, UnknownKey):
         return None  # A newer Kafka's kind of record: kept in the log, of no meaning to us.
-    return Record(decoded, None if value is None else _value(decoded, value))
-
-
-def _value(key: OffsetCommitKey | GroupMetadataKey, value: bytes) -> OffsetCommitValue | GroupMetadataValue:
-    if isinstance(key, OffsetCommitKey):
-        return decode_value(OffsetCommitValue, value)
-    return decode_value(GroupMetadataValue, value)
+    return Record(found.key, found.value)

@@ -7,13 +7,12 @@ from typing import NamedTuple
 from kohort.protocol.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from kohort.protocol.errors import WireError
 from kohort.protocol.offsets_topic import (
-    GroupMetadataKey,
+    DecodedRecord,
+    GroupMetadataRecord,
     GroupMetadataValue,
     MemberMetadata,
-    OffsetCommitKey,
-    OffsetCommitValue,
-    decode_key,
-    decode_value,
+    OffsetCommitRecord,
+    decode_record,
 )
 
 CONSUMER = "consumer"
@@ -31,13 +30,10 @@ class Raw(NamedTuple):
 
 def commit_row(record: Raw) -> Cells | None:
     """Return a committed offset as a row, None for another kind of record; a removal has no offset."""
-    try:
-        key = decode_key(record.key or b"")
-        if not isinstance(key, OffsetCommitKey):
-            return None
-        value = None if record.value is None else decode_value(OffsetCommitValue, record.value)
-    except WireError:
+    found = _decoded(record)
+    if not isinstance(found, OffsetCommitRecord):
         return None
+    key, value = found.key, found.value
     return {
         "group_id": key.group,
         "topic": key.topic,
@@ -53,17 +49,14 @@ def commit_row(record: Raw) -> Cells | None:
 
 def group_row(record: Raw) -> Cells | None:
     """Return a group in one generation as a row, None for another kind of record."""
-    try:
-        key = decode_key(record.key or b"")
-        if not isinstance(key, GroupMetadataKey):
-            return None
-        value = None if record.value is None else decode_value(GroupMetadataValue, record.value)
-    except WireError:
+    found = _decoded(record)
+    if not isinstance(found, GroupMetadataRecord):
         return None
+    value = found.value
     if value is None:
         value = GroupMetadataValue(protocol_type="", generation=-1, protocol=None, leader=None, members=())
     return {
-        "group_id": key.group,
+        "group_id": found.key.group,
         "is_deleted": record.value is None,
         "protocol_type": value.protocol_type,
         "generation_id": value.generation,
@@ -74,6 +67,14 @@ def group_row(record: Raw) -> Cells | None:
         "log_partition": record.partition,
         "log_offset": record.offset,
     }
+
+
+def _decoded(record: Raw) -> DecodedRecord | None:
+    """Return what a record says, None for bytes that are not to be understood."""
+    try:
+        return decode_record(record.key or b"", record.value)
+    except WireError:
+        return None
 
 
 def _member_cells(member: MemberMetadata, protocol_type: str) -> Cells:
