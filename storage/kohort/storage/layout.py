@@ -26,6 +26,9 @@ def partition_folder(topic: str, index: int) -> str:
     return f"{topic}-{index}"
 
 
+METADATA_FOLDER = partition_folder(METADATA_TOPIC, 0)
+
+
 def parse_partition_folder(name: str) -> TopicPartition | None:
     """Return topic and partition that a folder's name says, None when it says none."""
     match = _FOLDER.fullmatch(name)

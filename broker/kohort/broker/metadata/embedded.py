@@ -1,5 +1,6 @@
 """The metadata of one broker on its own: a snapshot in memory, a file in the data folder."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -7,11 +8,12 @@ import trio
 
 from kohort.broker.metadata.file import MetadataFile
 from kohort.broker.metadata.format import Stored
-from kohort.broker.metadata.kraft import has_kraft_metadata
 from kohort.broker.metadata.snapshot import BrokerState, Mutation, Snapshot, topics_by_id
 from kohort.broker.metadata.store import PRODUCER_ID_BLOCK, MetadataConflict, Watcher
-from kohort.broker.metadata.takeover import take_over
-from kohort.storage import FileSystem
+from kohort.storage import FileSystem, StorageError
+from kohort.storage.layout import METADATA_FOLDER
+
+_KRAFT_SEGMENT = re.compile(r"\d{20}\.log")
 
 
 class EmbeddedMetadataStore:
@@ -46,7 +48,9 @@ class EmbeddedMetadataStore:
         Raises: StorageError if the file is damaged or can't be read.
         """
         file = MetadataFile(filesystem, folder)
-        if file.is_missing() and has_kraft_metadata(filesystem, folder):
+        if file.is_missing() and _has_kraft_metadata(filesystem, folder):
+            from kohort.broker.metadata.takeover import take_over  # noqa: PLC0415  # Only Kafka's folders need it.
+
             file.save(take_over(filesystem, folder, node_id))
         return cls(file, file.load(), cluster_id, node_id)
 
@@ -103,3 +107,11 @@ class EmbeddedMetadataStore:
         for watcher in tuple(self._watchers):
             watcher(before, after)
         return after
+
+
+def _has_kraft_metadata(file_system: FileSystem, folder: Path) -> bool:
+    """Whether Apache Kafka has kept its metadata in this data folder. Raises: StorageError."""
+    try:
+        return any(map(_KRAFT_SEGMENT.fullmatch, file_system.list_directory(folder / METADATA_FOLDER) or ()))
+    except OSError as error:
+        raise StorageError(f"{folder / METADATA_FOLDER} cannot be read: {error}") from error

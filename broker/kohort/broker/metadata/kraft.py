@@ -33,11 +33,9 @@ from kohort.protocol.metadata_topic import (
 from kohort.protocol.records import iterate_records
 from kohort.protocol.schema import Message
 from kohort.storage import FileSystem, StorageError
-from kohort.storage.layout import METADATA_TOPIC, partition_folder
+from kohort.storage.layout import METADATA_FOLDER
 from kohort.storage.prefix import scan_prefix
 from kohort.storage.scan import iterate_batches
-
-METADATA_FOLDER = partition_folder(METADATA_TOPIC, 0)
 
 _SNAPSHOT = re.compile(r"(\d{20})-\d{10}\.checkpoint")
 _SEGMENT = re.compile(r"(\d{20})\.log")
@@ -120,14 +118,6 @@ class KraftMetadata(msgspec.Struct):
             values.pop(record.name, None)
         else:
             values[record.name] = record.value
-
-
-def has_kraft_metadata(file_system: FileSystem, folder: Path) -> bool:
-    """Whether Apache Kafka has kept its metadata in this data folder. Raises: StorageError."""
-    try:
-        return any(map(_SEGMENT.fullmatch, file_system.list_directory(folder / METADATA_FOLDER) or ()))
-    except OSError as error:
-        raise StorageError(f"{folder / METADATA_FOLDER} cannot be read: {error}") from error
 
 
 def read_kraft_metadata(file_system: FileSystem, folder: Path) -> KraftMetadata:

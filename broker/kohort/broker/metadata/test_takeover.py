@@ -9,7 +9,6 @@ import pytest
 
 from kohort.broker.metadata import ConfigResource, EmbeddedMetadataStore, ResourceType, Snapshot
 from kohort.broker.metadata.file import FILE_NAME
-from kohort.broker.metadata.kraft import METADATA_FOLDER
 from kohort.protocol.metadata_topic import (
     AbortTransactionRecord,
     BeginTransactionRecord,
@@ -25,6 +24,7 @@ from kohort.protocol.metadata_topic import (
 from kohort.protocol.records import build_batch
 from kohort.protocol.schema import Message
 from kohort.storage import OsFileSystem, StorageError
+from kohort.storage.layout import METADATA_FOLDER
 from tests.messages import message_of
 
 ORDERS, GONE = UUID(int=1), UUID(int=2)
