@@ -5,7 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from kohort.client.columns import BinaryColumn, Bools, RecordColumns
+from kohort.client.batch_table import Bools
+from kohort.client.columns import BinaryColumn, RecordColumns
 from kohort.client.values import TopicPartition
 
 HEADER = pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())])

@@ -1,7 +1,7 @@
 """Which batches of a fetched record set a reader sees: no markers, and no transactions that were aborted."""
 
 import heapq
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from kohort.protocol.errors import WireError
 from kohort.protocol.messages import AbortedTransaction
@@ -47,6 +47,14 @@ def visible_batches(
         is_hidden = is_hidden or header.is_control or not header.record_count
         yield header, None if is_hidden else view[position + HEADER_BYTES : stop]
         position = stop
+
+
+def hidden_batches(records: memoryview, positions: Iterable[int], aborted: Aborted) -> Iterator[bool]:
+    """Yield of each batch at these positions, in their order, whether it was aborted. Raises: WireError."""
+    transactions = _AbortedTransactions(aborted)
+    for position in positions:
+        header = read_header(records, position)
+        yield transactions.hide(header, records[position : position + header.size_bytes])
 
 
 def plain_records(header: BatchHeader, payload: memoryview) -> bytes:

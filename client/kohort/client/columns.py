@@ -1,4 +1,4 @@
-"""Record sets decoded into columns, a whole fetch at once. Needs numpy, and is imported only when used.
+"""Record sets decoded into columns, a whole fetch at once. Needs pyarrow and numpy: imported only when used.
 
     for columns in decode_columns(records, fetch_offset=offset):
         columns.offsets, columns.values.data, columns.values.offsets ...
@@ -13,15 +13,15 @@ from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
-from kohort.client.batches import Aborted, plain_records, visible_batches
+from kohort.client.batch_table import BatchTable, Bools, Int64s, check_end, read_batches
+from kohort.client.batches import Aborted, plain_records
 from kohort.protocol.errors import WireError
-from kohort.protocol.records import BatchHeader, Buffer, Compression
+from kohort.protocol.records import HEADER_BYTES, Buffer, read_header
 
 Int32s = npt.NDArray[np.int32]
-Int64s = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
-Bools = npt.NDArray[np.bool_]
 
 MAX_CHUNK_BYTES = 32 << 20
 CREATE_TIME, LOG_APPEND_TIME = 0, 1
@@ -30,8 +30,22 @@ _RUN_LEAST = 256  # Records in a batch, or walked one by one since the last try,
 _RUN_SHORT = 16  # A run below this is no gain: the next try waits longer, up to _PATIENCE_MOST records.
 _PATIENCE_MOST = 1 << 16
 _TOGETHER_LEAST = 16  # Batches that are walked through together, as long as so many have records left.
-_BY_INDEX_BYTES = 24  # Below this mean size, an index of every byte is faster than a slice of every value.
 _NO_BYTES = np.zeros(0, np.uint8)
+
+
+def _steps() -> npt.NDArray[np.int16]:
+    """Return how far it is from a record to the next by its first two bytes, the first as the low one.
+
+    0 where these are not the whole length, or the length is below zero.
+    """
+    first, second = np.arange(1 << 16) & 255, np.arange(1 << 16) >> 8
+    has_second = first > 127
+    zigzag = np.where(has_second, first & 127 | second << 7, first)
+    is_known = (zigzag & 1 == 0) & ~(has_second & (second > 127))
+    return np.asarray((1 + has_second + (zigzag >> 1)) * is_known, np.int16)
+
+
+_STEPS = _steps()
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,86 +109,138 @@ def decode_columns(
     """Yield the records of a fetch from `fetch_offset` on, in chunks of some plain megabytes.
 
     A chunk may be empty: markers and aborted transactions move `next_offset` on, too. `aborted` is what a
-    read_committed fetch was told, None reads uncommitted. Raises: WireError for what can't be read.
+    read_committed fetch was told, None reads uncommitted. Raises: WireError for what can't be read, when all
+    before it has been yielded.
     """
-    chunk = _Chunk(fetch_offset)
-    for header, payload in visible_batches(records, check_crcs=check_crcs, aborted=aborted):
-        if payload is not None and header.last_offset >= fetch_offset:
-            chunk.add(header, payload)
-        chunk.pass_by(header)
-        if chunk.size_bytes >= max_chunk_bytes:
-            yield chunk.decode()
-            chunk = _Chunk(chunk.next_offset)
-    if chunk.seen:
-        yield chunk.decode()
+    table = read_batches(memoryview(records))
+    yield from decode_batches(
+        table,
+        fetch_offset=fetch_offset,
+        check_crcs=check_crcs,
+        aborted=aborted,
+        max_chunk_bytes=max_chunk_bytes,
+    )
+    check_end(table)
+
+
+def decode_batches(
+    table: BatchTable,
+    *,
+    fetch_offset: int,
+    check_crcs: bool,
+    aborted: Aborted | None,
+    max_chunk_bytes: int,
+) -> Iterator[RecordColumns]:
+    """Yield the records of batches, as `decode_columns` does. Raises: WireError."""
+    sound = table[: table.sound_count()] if check_crcs else table
+    is_seen = ~sound.hidden(aborted) & (sound.next_offsets > fetch_offset)
+    first, next_offset = 0, fetch_offset
+    while first < len(sound):
+        plain = _plain(sound, is_seen, first, max_chunk_bytes)
+        next_offset = max(next_offset, int(sound.next_offsets[first : plain.stop].max()))
+        seen = sound.chosen(np.flatnonzero(is_seen[first : plain.stop]) + first)
+        epoch = int(sound.leader_epochs[plain.stop - 1])
+        yield _Chunk(seen, plain, fetch_offset, next_offset, epoch).decode()
+        first, fetch_offset = plain.stop, next_offset
+    if len(sound) < len(table):
+        offset = int(table.base_offsets[len(sound)])
+        raise WireError(f"the batch at offset {offset} does not have the CRC that it says")
+
+
+@dataclass(frozen=True, slots=True)
+class _Plain:
+    """The records of some batches: those of batch k are `data[begins[k]:ends[k]]`."""
+
+    data: Buffer
+    begins: Int64s
+    ends: Int64s
+    stop: int  # The number of the first batch that is not among them.
+
+
+def _plain(table: BatchTable, is_seen: Bools, first: int, most_bytes: int) -> _Plain:
+    """Return the records of the batches from the one with the number `first` on. Raises: WireError."""
+    if (table.codecs[first:] * is_seen[first:]).any():
+        return _decompressed(table, is_seen, first, most_bytes)
+    sizes = (table.stops[first:] - table.positions[first:] - HEADER_BYTES) * is_seen[first:]
+    stop = min(len(table), first + 1 + int(np.searchsorted(np.cumsum(sizes), most_bytes)))
+    begin = int(table.positions[first])
+    among = np.flatnonzero(is_seen[first:stop]) + first
+    return _Plain(
+        table.records[begin : int(table.stops[stop - 1])],  # Their headers as well: nothing is moved.
+        table.positions[among] + (HEADER_BYTES - begin),
+        table.stops[among] - begin,
+        stop,
+    )
+
+
+def _decompressed(table: BatchTable, is_seen: Bools, first: int, most_bytes: int) -> _Plain:
+    pieces: list[Buffer] = []
+    size, stop = 0, first
+    while stop < len(table) and size < most_bytes:
+        if is_seen[stop]:
+            begin, end = int(table.positions[stop]), int(table.stops[stop])
+            header = read_header(table.records, begin)
+            pieces.append(plain_records(header, table.records[begin + HEADER_BYTES : end]))
+            size += len(pieces[-1])
+        stop += 1
+    ends = np.cumsum([len(each) for each in pieces], dtype=np.int64)
+    return _Plain(b"".join(pieces), np.append(np.zeros(1, np.int64), ends)[:-1], ends, stop)
 
 
 class _Chunk:
-    """Batches on their way to become columns together."""
+    """Batches that become columns together."""
 
-    def __init__(self, fetch_offset: int) -> None:
-        self.next_offset = self._fetch_offset = fetch_offset
-        self.size_bytes = 0
-        self.seen = False
-        self._leader_epoch = -1
-        self._headers: list[BatchHeader] = []
-        self._payloads: list[memoryview | bytes] = []
-
-    def add(self, header: BatchHeader, payload: memoryview) -> None:
-        """Take the batch's records in."""
-        plain = payload if header.compression is Compression.NONE else plain_records(header, payload)
-        self._headers.append(header)
-        self._payloads.append(plain)
-        self.size_bytes += len(plain)
-
-    def pass_by(self, header: BatchHeader) -> None:
-        """Count the batch as read."""
-        self.next_offset = max(self.next_offset, header.next_offset)
-        self._leader_epoch = header.partition_leader_epoch
-        self.seen = True
+    def __init__(
+        self, batches: BatchTable, plain: _Plain, fetch_offset: int, next_offset: int, leader_epoch: int
+    ) -> None:
+        self._batches = batches
+        self._plain = plain
+        self._raw = np.frombuffer(plain.data, np.uint8)
+        self._fetch_offset = fetch_offset
+        self._next_offset = next_offset
+        self._leader_epoch = leader_epoch
 
     def decode(self) -> RecordColumns:
         """Return the columns. Raises: WireError."""
-        data = b"".join(self._payloads)
-        starts = self._starts(data)
-        batches = _per_record(self._headers)
+        starts = self._starts()
         try:
-            return self._read(data, starts, batches)
+            return self._read(starts)
         except IndexError:
             raise WireError(f"records behind offset {self._fetch_offset} end early") from None
 
-    def _starts(self, data: bytes) -> Int64s:
-        counts = np.array([each.record_count for each in self._headers], np.int64)
-        ends = np.cumsum([len(each) for each in self._payloads], dtype=np.int64)
-        begins = np.concatenate([np.zeros(1, np.int64), ends[:-1]])
-        slots = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
-        found = np.zeros(int(slots[-1]), np.int64) if counts.sum() <= len(data) else None
-        if found is None:
+    def _starts(self) -> Int64s:
+        """Return where the records begin. Raises: WireError."""
+        data, counts, ends = self._plain.data, self._batches.record_counts, self._plain.ends
+        if counts.sum() > len(data):
             raise WireError(f"batches behind offset {self._fetch_offset} have more records than bytes")
+        slots = np.append(np.zeros(1, np.int64), np.cumsum(counts))
+        found = np.zeros(int(slots[-1]), np.int64)
         try:
-            done, positions = _walk_together(np.frombuffer(data, np.uint8), begins, counts, slots[:-1], found)
+            done, positions = _walk_together(self._raw, self._plain.begins, counts, slots[:-1], found)
             for nth in np.flatnonzero(done < counts).tolist():
                 starts: list[Int64s] = []
-                left = int(counts[nth] - done[nth])
-                positions[nth] = _walk(data, int(positions[nth]), int(ends[nth]), left, starts)
-                found[slots[nth] + done[nth] : slots[nth + 1]] = np.concatenate(starts)
+                begin, left = int(positions[nth]), int(counts[nth] - done[nth])
+                positions[nth] = begin + _walk(bytes(data[begin : int(ends[nth])]), left, starts)
+                found[slots[nth] + done[nth] : slots[nth + 1]] = begin + np.concatenate(starts)
         except IndexError:
             raise WireError(f"the records of batches behind offset {self._fetch_offset} end early") from None
         if (positions != ends).any():
-            wrong = self._headers[int(np.flatnonzero(positions != ends)[0])]
-            raise WireError(f"the batch at {wrong.base_offset} is not as long as its records")
+            wrong = int(self._batches.base_offsets[int(np.argmax(positions != ends))])
+            raise WireError(f"the batch at {wrong} is not as long as its records")
         return found
 
-    def _read(self, data: bytes, starts: Int64s, batches: "_Batches") -> RecordColumns:
-        raw = np.frombuffer(data, np.uint8)
+    def _read(self, starts: Int64s) -> RecordColumns:
+        raw, batches = self._raw, self._batches
+        counts = batches.record_counts
         sizes, position = _varints(raw, starts)
         stops = position + sizes
         timestamps, position = _varints(raw, position + 1)
         offsets, position = _varints(raw, position)
-        timestamps += batches.base_timestamps
-        offsets += batches.base_offsets
-        if batches.append_times.any():
-            timestamps = np.where(batches.append_times, batches.max_timestamps, timestamps)
+        timestamps += np.repeat(batches.base_timestamps, counts)
+        offsets += np.repeat(batches.base_offsets, counts)
+        append_times = np.repeat(batches.have_append_time, counts)
+        if append_times.any():
+            timestamps = np.where(append_times, np.repeat(batches.max_timestamps, counts), timestamps)
         keys = _Spans(*_varints(raw, position))
         values = _Spans(*_varints(raw, keys.stops()))
         headers, position = _headers(raw, values.stops())
@@ -188,13 +254,13 @@ class _Chunk:
         return RecordColumns(
             offsets=offsets[wanted],
             timestamps_ms=timestamps[wanted],
-            timestamp_types=batches.append_times[wanted].astype(np.int32),
-            keys=keys.gather(data, raw, wanted),
-            values=values.gather(data, raw, wanted),
+            timestamp_types=append_times[wanted].astype(np.int32),
+            keys=keys.gather(raw, wanted),
+            values=values.gather(raw, wanted),
             header_offsets=(header_offsets - header_offsets[0]).astype(np.int32),
-            header_names=_valid_utf8(headers.names.gather(data, raw, of_wanted)),
-            header_values=headers.values.gather(data, raw, of_wanted),
-            next_offset=self.next_offset,
+            header_names=_valid_utf8(headers.names.gather(raw, of_wanted)),
+            header_values=headers.values.gather(raw, of_wanted),
+            next_offset=self._next_offset,
             leader_epoch=self._leader_epoch,
         )
 
@@ -215,30 +281,29 @@ def _walk_together(
     for step, going in enumerate(with_more.tolist()):
         position = positions[:going]
         found[slots[:going] + step] = position
-        first, second = raw[position], raw[position + 1]  # No record is shorter than two bytes.
-        longer = first >= 128
-        zigzag = np.where(longer, first & 127 | second.astype(np.int64) << 7, first)
-        behind = position + 1 + longer + (zigzag >> 1)
-        longest = np.flatnonzero(longer & (second >= 128))
-        if len(longest):
-            sizes, stops = _varints(raw, position[longest])
-            behind[longest] = stops + sizes
-        positions[:going] = behind
+        start = raw.take(position + 1, mode="clip").astype(np.uint16) << 8 | raw.take(position)
+        steps = _STEPS.take(start)
+        position += steps
+        if not steps.all():
+            others = np.flatnonzero(steps == 0)
+            sizes, behind = _varints(raw, position[others])
+            position[others] = behind + sizes
     done, unsorted = np.zeros_like(counts), np.zeros_like(positions)
     done[order], unsorted[order] = np.minimum(counts[order], most), positions
     return done, unsorted
 
 
-def _walk(data: bytes, position: int, end: int, count: int, starts: list[Int64s]) -> int:
+def _walk(data: bytes, count: int, starts: list[Int64s]) -> int:
     """Add where each of `count` records begins; return the position behind the last.
 
     A length that is damaged leads to a wrong end, or to what the reader of the lengths finds. Raises:
     WireError, IndexError.
     """
+    position = 0
     patience = _RUN_LEAST
     while count > 0:
         if count >= _RUN_LEAST:
-            run = _run(data, position, end, count)
+            run = _run(data, position, count)
             starts.append(run)
             count -= len(run)
             position = _behind(data, int(run[-1]))
@@ -278,14 +343,14 @@ def _behind(data: bytes, position: int) -> int:
             raise WireError("a record's length of more than five bytes")
 
 
-def _run(data: bytes, position: int, end: int, count: int) -> Int64s:
+def _run(data: bytes, position: int, count: int) -> Int64s:
     """Return where the record at `position`, and those behind it of the same length, begin.
 
     The record behind the first begins where that one ends. If the bytes there are the same length, the
     next lies as far on, and so forth up to the first that differs: nothing is guessed.
     """
     step = _behind(data, position) - position
-    most = min(count, (end - position) // step)
+    most = min(count, (len(data) - position) // step)
     if most < 2:
         return np.array([position], np.int64)
     rows = np.frombuffer(data, np.uint8, most * step, position).reshape(most, step)
@@ -297,52 +362,36 @@ def _run(data: bytes, position: int, end: int, count: int) -> Int64s:
     return position + step * np.arange(length, dtype=np.int64)
 
 
-@dataclass(frozen=True, slots=True)
-class _Batches:
-    """What the batches' headers say, once for each of their records."""
-
-    base_offsets: Int64s
-    base_timestamps: Int64s
-    max_timestamps: Int64s
-    append_times: Bools
-
-
-def _per_record(headers: list[BatchHeader]) -> _Batches:
-    counts = np.array([each.record_count for each in headers], np.int64)
-
-    def column(values: list[int]) -> Int64s:
-        return np.repeat(np.array(values, np.int64), counts)
-
-    return _Batches(
-        column([each.base_offset for each in headers]),
-        column([each.base_timestamp for each in headers]),
-        column([each.max_timestamp for each in headers]),
-        column([each.has_log_append_time for each in headers]).astype(np.bool_),
-    )
-
-
 def _varints(raw: Bytes, position: Int64s) -> tuple[Int64s, Int64s]:
     """Return the numbers at these positions and the positions behind them.
 
+    Most have one byte or two: these are read for all, and what has more only where it has.
     Raises: WireError for more than ten bytes, IndexError behind the end.
     """
-    first = raw[position]
-    longer = np.flatnonzero(first & 128)
-    zigzag = first.astype(np.uint64)
-    position = position + 1
-    if len(longer):
-        zigzag &= np.uint64(127)
-        shift = 7
-        while len(longer):
-            if shift > 63:
-                raise WireError("a variable length integer of more than ten bytes")
-            byte = raw[position[longer]]
-            zigzag[longer] |= (byte & np.uint8(127)).astype(np.uint64) << np.uint64(shift)
-            position[longer] += 1
-            longer = longer[byte >= 128]
-            shift += 7
-    signs = np.uint64(0) - (zigzag & np.uint64(1))
-    return ((zigzag >> np.uint64(1)) ^ signs).view(np.int64), position
+    first = raw.take(position)
+    behind = position + 1
+    has_second = first >> 7
+    if not has_second.any():
+        return ((first >> 1) ^ -(first & 1)).view(np.int8).astype(np.int64), behind
+    second = raw.take(behind, mode="clip") & -has_second
+    low = second.astype(np.uint16) << 7 | first & 127
+    behind += has_second
+    longer = np.flatnonzero(second >> 7)
+    if not len(longer):
+        return ((low >> 1) ^ -(low & 1)).view(np.int16).astype(np.int64), behind
+    zigzag = low.astype(np.uint64) & np.uint64(0x3FFF)
+    shift, at = 14, behind[longer]
+    while len(longer):
+        if shift > 63:
+            raise WireError("a variable length integer of more than ten bytes")
+        byte = raw.take(at)
+        zigzag[longer] |= (byte & 127).astype(np.uint64) << np.uint64(shift)
+        at += 1
+        behind[longer] = at
+        more = byte > 127
+        longer, at = longer[more], at[more]
+        shift += 7
+    return ((zigzag >> np.uint64(1)) ^ (np.uint64(0) - (zigzag & np.uint64(1)))).view(np.int64), behind
 
 
 class _Spans:
@@ -358,34 +407,33 @@ class _Spans:
         """Return the positions behind the values."""
         return self._begins + np.maximum(self._sizes, 0)
 
-    def gather(self, data: bytes, raw: Bytes, wanted: slice) -> BinaryColumn:
-        """Return the values, moved together. Raises: WireError when they are not within `data`."""
+    def gather(self, raw: Bytes, wanted: slice) -> BinaryColumn:
+        """Return the values, moved together. Raises: WireError when they overlap or are not within `raw`."""
         begins, sizes = self._begins[wanted], self._sizes[wanted]
         nulls = sizes < 0
         has_nulls = bool(nulls.any())
-        lengths = np.where(nulls, 0, sizes) if has_nulls else sizes
-        offsets = np.zeros(len(lengths) + 1, np.int64)
-        np.cumsum(lengths, out=offsets[1:])
-        if len(lengths) and (lengths.max() > len(data) or offsets[-1] > len(data)):
+        edges = np.empty(2 * len(begins), np.int64)  # Of a value, of what is between it and the next, ...
+        edges[::2] = begins
+        edges[1::2] = self.stops()[wanted]
+        if len(edges) and (edges[0] < 0 or edges[-1] > len(raw) or (edges[1:] < edges[:-1]).any()):
             raise WireError("a value is longer than the batch that it is in")
-        return BinaryColumn(
-            offsets.astype(np.int32),
-            _gathered(data, raw, begins, lengths, offsets),
-            ~nulls if has_nulls else None,
-        )
+        return _gathered(raw, edges, ~nulls if has_nulls else None)
 
 
-def _gathered(data: bytes, raw: Bytes, begins: Int64s, lengths: Int64s, offsets: Int64s) -> Bytes:
-    total = int(offsets[-1])
-    if not total:
-        return _NO_BYTES
-    size = int(lengths[0])
-    if (lengths == size).all():
-        return np.lib.stride_tricks.sliding_window_view(raw, size)[begins].reshape(-1)
-    if total < _BY_INDEX_BYTES * len(lengths):
-        return raw[np.arange(total) + np.repeat(begins - offsets[:-1], lengths)]
-    pieces = [data[a:b] for a, b in zip(begins.tolist(), (begins + lengths).tolist(), strict=True)]
-    return np.frombuffer(b"".join(pieces), np.uint8)
+def _gathered(raw: Bytes, edges: Int64s, valid: Bools | None) -> BinaryColumn:
+    """Return every other one of the values between these edges, which Arrow moves faster than numpy."""
+    if not len(edges):
+        return BinaryColumn(np.zeros(1, np.int32), _NO_BYTES, valid)
+    between = pa.Array.from_buffers(
+        pa.large_binary(), len(edges) - 1, [None, pa.py_buffer(edges), pa.py_buffer(raw)]
+    )
+    taken = between.take(pa.array(np.arange(0, len(edges), 2)))
+    _, offsets, data = taken.buffers()
+    count = len(taken) + 1
+    found = np.frombuffer(offsets, np.int64, count).astype(np.int32)
+    return BinaryColumn(
+        found, np.frombuffer(data, np.uint8, int(found[-1])) if found[-1] else _NO_BYTES, valid
+    )
 
 
 @dataclass(frozen=True, slots=True)

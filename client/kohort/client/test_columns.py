@@ -304,3 +304,16 @@ def test_markers_alone_move_the_next_offset() -> None:
 
 def test_nothing_at_all_is_no_chunk() -> None:
     assert list(decode_columns(b"")) == []
+
+
+def test_what_stands_before_damage_comes_first() -> None:
+    good, bad = (
+        build_batch([(1, None, b"a", ())]),
+        bytearray(build_batch([(1, None, b"b", ())], base_offset=1)),
+    )
+    bad[-3] ^= 1
+    for damaged, words in ((bytes(bad), "offset 1 does not have the CRC"), (b"\0" * 80, "magic 0")):
+        chunks = decode_columns(good + damaged)
+        assert next(chunks).values.to_list() == [b"a"]
+        with pytest.raises(WireError, match=words):
+            next(chunks)

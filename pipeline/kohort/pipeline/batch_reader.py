@@ -6,7 +6,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from kohort.client.columns import decode_columns
+from kohort.client.columns import decode_batches
 from kohort.client.errors import BrokerError
 from kohort.pipeline.brokers import Brokers
 from kohort.pipeline.fetching import fetch_range
@@ -55,8 +55,8 @@ def read_range(
         return  # Spark's own empty partition, when there was none to read.
     builder = RowBuilder(schema, partition.topic, partition.partition)
     for fetched in fetch_range(options, partition):
-        decoded = decode_columns(
-            fetched.records,
+        decoded = decode_batches(
+            fetched.batches,
             fetch_offset=fetched.position,
             check_crcs=options.check_crcs,
             aborted=fetched.aborted if options.read_committed else None,

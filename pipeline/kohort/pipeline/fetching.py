@@ -2,12 +2,14 @@
 present one is decoded, so that the broker reads while the task computes.
 """
 
-import struct
 import time
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 
+import numpy as np
+
 from kohort.client import TopicPartition
+from kohort.client.batch_table import BatchTable, check_end, read_batches
 from kohort.client.errors import BrokerError, KohortError, RequestTimeoutError
 from kohort.client.retry import Deadline
 from kohort.pipeline.brokers import Brokers, new_pauses
@@ -25,7 +27,6 @@ from kohort.protocol.messages import (
     PartitionData,
     ReplicaState,
 )
-from kohort.protocol.records import HEADER_BYTES
 from kohort.protocol.schema import ZERO_UUID
 
 NAMES_IN_FETCH = 12  # The newest version that names topics; later ones have their ids alone.
@@ -34,15 +35,12 @@ LEAST_FETCH_BYTES = 64 << 10
 FIRST_ROW_BYTES = 4 << 10
 """What a row is taken to need until the first fetch has told: a small range shall not fetch megabytes."""
 
-_PLACE = struct.Struct(">qi11xi")  # Base offset, length and last offset delta of a batch's header.
-_LEAST_LENGTH = HEADER_BYTES - 12
-
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """Whole batches; the bytes are valid until the next ones are asked for."""
+    """Whole batches; their bytes are valid until the next ones are asked for."""
 
-    records: memoryview
+    batches: BatchTable
     position: int
     """What is wanted begins here: the first batch may begin before it."""
     aborted: tuple[AbortedTransaction, ...]
@@ -50,28 +48,18 @@ class Fetched:
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """How far a record set reaches: its bytes below the range's end, and the offset behind them."""
+    """What belongs to a range of offsets: its batches, and the offset behind them."""
 
-    size_bytes: int
+    batches: BatchTable
     next_offset: int
 
 
-def extent(records: memoryview, position: int, end: int) -> Extent:
-    """Return how much of `records` belongs to the offsets from `position` up to `end`.
-
-    A batch that is cut short at the end, as fetches are, is left out. Raises: WireError.
-    """
-    at, size, next_offset = 0, len(records), position
-    while at + HEADER_BYTES <= size and next_offset < end:
-        base_offset, length, last_delta = _PLACE.unpack_from(records, at)
-        if length < _LEAST_LENGTH or last_delta < 0:
-            raise WireError(f"what was fetched at offset {next_offset} is no record batch")
-        if at + 12 + length > size or base_offset >= end:
-            next_offset = end if base_offset >= end else next_offset
-            break
-        at += 12 + length
-        next_offset = max(next_offset, base_offset + last_delta + 1)
-    return Extent(at, next_offset)
+def extent(batches: BatchTable, position: int, end: int) -> Extent:
+    """Return which of these batches belong to the offsets from `position` up to `end`."""
+    behind = np.flatnonzero(batches.base_offsets >= end)
+    if len(behind):
+        return Extent(batches[: behind[0]], end)
+    return Extent(batches, max(position, int(batches.next_offsets.max())) if len(batches) else position)
 
 
 def fetch_range(options: ReadOptions, wanted: OffsetRange) -> Generator[Fetched]:
@@ -119,17 +107,19 @@ class _RangeFetch:
             position = self._position
             data = _partition_data(connection.receive(FetchResponse))
             assert isinstance(data.records, bytes | memoryview | None), "it was decoded from bytes"
-            records = memoryview(data.records or b"")
+            batches = read_batches(memoryview(data.records or b""))
             try:
-                found = extent(records, position, self._end)
+                if not len(batches):
+                    check_end(batches)
             except WireError as error:
                 raise BrokerError(ErrorCode.CORRUPT_MESSAGE, f"{self._partition}: {error}") from error
+            found = extent(batches, position, self._end)
             self._learn(found, position)
             is_last = found.next_offset >= self._end
             if not is_last:
                 self._ask(connection, found.next_offset)
-            if found.size_bytes:
-                yield Fetched(records[: found.size_bytes], position, data.aborted_transactions or ())
+            if len(found.batches):
+                yield Fetched(found.batches, position, data.aborted_transactions or ())
             self._position = found.next_offset  # Now it has been read: a repetition begins behind it.
             if is_last:
                 return
@@ -137,7 +127,7 @@ class _RangeFetch:
     def _learn(self, found: Extent, position: int) -> None:
         if found.next_offset > position:
             self._deadline = Deadline(self._options.timeout_ms)
-            self._row_bytes = found.size_bytes / (found.next_offset - position)
+            self._row_bytes = found.batches.size_bytes / (found.next_offset - position)
         elif self._deadline.passed:
             raise _Silent(
                 f"{self._partition} gave nothing at offset {position}, before {self._end},"

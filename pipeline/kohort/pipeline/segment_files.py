@@ -18,7 +18,6 @@ import numpy as np
 
 from kohort.client import TopicPartition
 from kohort.client.columns import decode_columns
-from kohort.pipeline.fetching import Extent
 from kohort.pipeline.options import TopicChoice
 from kohort.protocol.errors import WireError
 from kohort.protocol.records import HEADER_BYTES, BatchHeader, batch_crc, read_header
@@ -194,24 +193,6 @@ def find_partitions(folder: Path, topics: TopicChoice) -> list[PartitionFiles]:
             start = max(starts.get(partition, 0), segments[0].base_offset)
             found.append(PartitionFiles(partition, tuple(segments), start))
     return sorted(found, key=lambda files: files.partition)
-
-
-def sound_extent(records: memoryview, position: int, end: int, *, check_crcs: bool) -> Extent:
-    """Return how much of `records`, from `position` up to `end`, lies before the first damaged batch."""
-    at, next_offset = 0, position
-    while at + HEADER_BYTES <= len(records):
-        try:
-            header = read_header(records, at)
-        except WireError:
-            break
-        batch = records[at : at + header.size_bytes]
-        if len(batch) < header.size_bytes or (check_crcs and batch_crc(batch) != header.crc):
-            break
-        if header.base_offset >= end:
-            return Extent(at, end)
-        at += header.size_bytes
-        next_offset = max(next_offset, header.next_offset)
-    return Extent(at, next_offset)
 
 
 def is_torn(records: memoryview) -> bool:

@@ -10,9 +10,11 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from kohort.client import TopicPartition
-from kohort.client.columns import decode_columns
+from kohort.client.batch_table import BatchTable, read_batches
+from kohort.client.columns import decode_batches
 from kohort.pipeline.batch_reader import CHUNK_BYTES
 from kohort.pipeline.errors import DamagedSegmentError, DataLossError, OptionError
+from kohort.pipeline.fetching import extent
 from kohort.pipeline.options import EARLIEST, LATEST, Place, SegmentOptions, segment_options
 from kohort.pipeline.rows import RowBuilder, check_schema, table_schema
 from kohort.pipeline.segment_files import (
@@ -20,7 +22,6 @@ from kohort.pipeline.segment_files import (
     PartitionFiles,
     find_partitions,
     is_torn,
-    sound_extent,
 )
 from kohort.protocol.errors import WireError
 from kohort.protocol.messages import AbortedTransaction
@@ -88,18 +89,18 @@ class SegmentReader(DataSourceReader):
             return
         builder = RowBuilder(self._schema, *partition.partition)
         try:
-            for records, position in _pieces(partition, check_crcs=self._options.check_crcs):
-                yield from self._decode(builder, partition, records, position)
+            for batches, position in _pieces(partition, check_crcs=self._options.check_crcs):
+                yield from self._decode(builder, partition, batches, position)
         except WireError as error:
             raise DamagedSegmentError(f"{partition.path}: {error}") from error
         except FileNotFoundError:
             raise DataLossError(f"{partition.path} was deleted while the query ran") from None
 
     def _decode(
-        self, builder: RowBuilder, wanted: SegmentRange, records: memoryview, position: int
+        self, builder: RowBuilder, wanted: SegmentRange, batches: BatchTable, position: int
     ) -> Iterator[pa.RecordBatch]:
-        decoded = decode_columns(
-            records,
+        decoded = decode_batches(
+            batches,
             fetch_offset=position,
             check_crcs=self._options.check_crcs and not wanted.is_last,  # There `_pieces` has done it.
             aborted=_aborted(wanted, position) if self._options.read_committed else None,
@@ -160,7 +161,7 @@ def _offset(files: PartitionFiles, place: Place, end: int) -> int:
     return {EARLIEST: files.start_offset, LATEST: end}.get(given, given)
 
 
-def _pieces(wanted: SegmentRange, *, check_crcs: bool) -> Iterator[tuple[memoryview, int]]:
+def _pieces(wanted: SegmentRange, *, check_crcs: bool) -> Iterator[tuple[BatchTable, int]]:
     """Yield whole batches by some megabytes, and the offset that is wanted first of them.
 
     The last segment ends where its tail is torn. Raises: WireError for damage elsewhere, OSError.
@@ -171,17 +172,20 @@ def _pieces(wanted: SegmentRange, *, check_crcs: bool) -> Iterator[tuple[memoryv
         while offset < wanted.end and place < wanted.size_bytes:
             file.seek(place)
             records = buffer[: file.readinto(buffer[: wanted.size_bytes - place])]
-            sound = sound_extent(records, offset, wanted.end, check_crcs=check_crcs and wanted.is_last)
-            if sound.size_bytes:
-                yield records[: sound.size_bytes], offset
-            elif sound.next_offset < wanted.end:
+            batches = read_batches(records)
+            if check_crcs and wanted.is_last:
+                batches = batches[: batches.sound_count()]
+            found = extent(batches, offset, wanted.end)
+            if len(found.batches):
+                yield found.batches, offset
+            elif found.next_offset < wanted.end:
                 needed = _first_size(records)
                 if needed <= len(buffer) or place + needed > wanted.size_bytes:
                     if wanted.is_last and is_torn(records):
                         return
                     raise WireError(f"what lies at {place}, offset {offset}, is no sound batch")
                 buffer = memoryview(bytearray(needed))  # A batch that is larger than what is read at a time.
-            offset, place = sound.next_offset, place + sound.size_bytes
+            offset, place = found.next_offset, place + found.batches.size_bytes
 
 
 def _first_size(records: memoryview) -> int:

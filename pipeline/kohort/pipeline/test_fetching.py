@@ -7,13 +7,14 @@ from contextlib import contextmanager, suppress
 
 import pytest
 
-from kohort.client.columns import decode_columns
+from kohort.client.batch_table import read_batches
+from kohort.client.columns import decode_batches
 from kohort.client.errors import BrokerError, RequestTimeoutError
 from kohort.pipeline.errors import DataLossError
-from kohort.pipeline.fetching import Extent, extent, fetch_range
+from kohort.pipeline.fetching import extent, fetch_range
 from kohort.pipeline.options import read_options
 from kohort.pipeline.ranges import OffsetRange
-from kohort.protocol.errors import ErrorCode, WireError
+from kohort.protocol.errors import ErrorCode
 from kohort.protocol.framing import FrameReader
 from kohort.protocol.headers import RequestHeader, ResponseHeader
 from kohort.protocol.messages import (
@@ -177,7 +178,13 @@ def read(broker: PlayedBroker, start: int, end: int, **options: str) -> list[int
     given = {"bootstrap": f"127.0.0.1:{broker.port}", "topics": "t", "timeout_ms": "3000"} | options
     found: list[int] = []
     for fetched in fetch_range(read_options(given), OffsetRange("t", 0, start, end)):
-        chunks = decode_columns(fetched.records, fetch_offset=fetched.position, aborted=fetched.aborted)
+        chunks = decode_batches(
+            fetched.batches,
+            fetch_offset=fetched.position,
+            check_crcs=True,
+            aborted=fetched.aborted,
+            max_chunk_bytes=1 << 20,
+        )
         found += [offset for chunk in chunks for offset in chunk.offsets.tolist() if offset < end]
     return found
 
@@ -257,12 +264,23 @@ def test_a_refusal_is_an_error_at_once() -> None:
 
 
 def test_the_extent_ends_before_a_batch_that_is_cut_short_or_behind_the_range() -> None:
+    def found(records: bytes, position: int, end: int) -> tuple[int, int]:
+        reached = extent(read_batches(memoryview(records)), position, end)
+        return reached.batches.size_bytes, reached.next_offset
+
     records = batch(0, 3) + batch(5, 2) + batch(9, 1)
     size = len(batch(0, 3))
-    assert extent(memoryview(records), 0, 100) == Extent(len(records), 10)
-    assert extent(memoryview(records)[:-1], 0, 100) == Extent(len(records) - len(batch(9, 1)), 7)
-    assert extent(memoryview(records), 0, 3) == Extent(size, 3)
-    assert extent(memoryview(records), 0, 4) == Extent(size, 4), "a gap of compaction lies at the end"
-    assert extent(memoryview(b""), 4, 10) == Extent(0, 4)
-    with pytest.raises(WireError):
-        extent(memoryview(b"\0" * 100), 0, 10)
+    assert found(records, 0, 100) == (len(records), 10)
+    assert found(records[:-1], 0, 100) == (len(records) - len(batch(9, 1)), 7)
+    assert found(records, 0, 3) == (size, 3)
+    assert found(records, 0, 4) == (size, 4), "a gap of compaction lies at the end"
+    assert found(b"", 4, 10) == (0, 4)
+
+
+def test_what_stands_before_a_damaged_batch_is_read() -> None:
+    with played(lambda offset: data(batch(0, 3) + b"\0" * 100 if offset == 0 else b"\0" * 100)) as broker:
+        given = {"bootstrap": f"127.0.0.1:{broker.port}", "topics": "t", "timeout_ms": "500"}
+        fetches = fetch_range(read_options(given), OffsetRange("t", 0, 0, 20))
+        assert next(fetches).batches.next_offsets.tolist() == [3]
+        with pytest.raises(BrokerError, match="t-0: record batches of magic 0"):
+            next(fetches)
