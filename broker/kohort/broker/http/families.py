@@ -47,6 +47,10 @@ PRODUCED_BYTES = Family(
     "kohort_produced_bytes_total", "counter", (), "Bytes of batches appended for clients."
 )
 FETCHED_BYTES = Family("kohort_fetched_bytes_total", "counter", (), "Bytes of batches given to clients.")
+FETCH_SESSIONS = Family("kohort_fetch_sessions", "gauge", (), "Incremental fetch sessions that are kept.")
+FETCH_SESSIONS_EVICTED = Family(
+    "kohort_fetch_sessions_evicted_total", "counter", (), "Fetch sessions that made room for others."
+)
 FLUSHES = Family("kohort_flush_seconds", "histogram", (), "How long a group commit took, with its sync.")
 FLUSH_FAILURES = Family("kohort_flush_failures_total", "counter", (), "Group commits that failed in a log.")
 CLEANER_ROUNDS = Family("kohort_log_cleaner_rounds_total", "counter", (), "Logs compacted, one a round.")

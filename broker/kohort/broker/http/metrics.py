@@ -60,6 +60,8 @@ class BrokerCollector:
         yield one(families.PRODUCED_RECORDS, counters.produced_records)
         yield one(families.PRODUCED_BYTES, counters.produced_bytes)
         yield one(families.FETCHED_BYTES, counters.fetched_bytes)
+        yield one(families.FETCH_SESSIONS, self._view.fetch_sessions())
+        yield one(families.FETCH_SESSIONS_EVICTED, self._view.fetch_sessions_evicted())
         yield histogram(families.FLUSHES, counters.flush_seconds)
         yield one(families.FLUSH_FAILURES, counters.flush_failures)
         cleaning = counters.cleaning

@@ -60,6 +60,12 @@ class FakeView:
     def connections(self) -> int:
         return 4
 
+    def fetch_sessions(self) -> int:
+        return 6
+
+    def fetch_sessions_evicted(self) -> int:
+        return 1
+
     def loading(self) -> list[int]:
         return self.shards_loading
 
@@ -230,6 +236,8 @@ async def test_metrics_show_what_was_counted(site: Site) -> None:
         'kohort_groups{state="PreparingRebalance"} 1.0',
         'kohort_groups{state="Stable"} 0.0',
         "kohort_connections 4.0",
+        "kohort_fetch_sessions 6.0",
+        "kohort_fetch_sessions_evicted_total 1.0",
         'kohort_log_end_offset{partition="0",topic="flights"} 10.0',
     ):
         assert line in text.splitlines()

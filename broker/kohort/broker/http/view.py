@@ -76,6 +76,14 @@ class View(Protocol):
         """Return how many Kafka clients are connected."""
         ...
 
+    def fetch_sessions(self) -> int:
+        """Return how many incremental fetch sessions are kept."""
+        ...
+
+    def fetch_sessions_evicted(self) -> int:
+        """Return how many have made room for others."""
+        ...
+
     def loading(self) -> list[int]:
         """Return the partitions of `__consumer_offsets` whose groups cannot be asked yet."""
         ...
@@ -125,6 +133,14 @@ class BrokerView:
     def connections(self) -> int:
         """Return how many Kafka clients are connected."""
         return self._broker.reactor.connections
+
+    def fetch_sessions(self) -> int:
+        """Return how many incremental fetch sessions are kept."""
+        return len(self._broker.fetch_sessions)
+
+    def fetch_sessions_evicted(self) -> int:
+        """Return how many have made room for others."""
+        return self._broker.fetch_sessions.evictions
 
     def loading(self) -> list[int]:
         """Return the partitions of `__consumer_offsets` whose groups cannot be asked yet."""
