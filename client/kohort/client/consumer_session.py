@@ -333,13 +333,15 @@ class ConsumerSession:
         self._changed()
 
     async def leave(self, timeout_ms: float) -> None:
-        """Commit if that is automatic, and leave the group, both within the time."""
+        """Commit if that is automatic, leave the group and end the fetches, all within the time."""
         deadline = Deadline(timeout_ms)
         await self.commits.auto_now(deadline)
         with anyio.move_on_after(deadline.remaining_ms / 1000):
             await self.commits.settle()
         if self._group is not None:
             await self._group.leave(CLOSE_REASON, max(1, deadline.remaining_ms))
+        with anyio.move_on_after(deadline.remaining_ms / 1000):
+            await self.fetcher.end()
 
     # Offsets
 

@@ -2,6 +2,7 @@
 
     asked = session.ask(wanted, topic_ids)     # goes into the request
     found = session.hear(response)             # or `session.fail()`, when there was none
+    session.last()                             # what ends it
 
 The broker keeps the partitions that a session's requests have named, with all that was said of them; a
 request names those that are new or changed, and those to forget. An answer holds the partitions with news.
@@ -97,6 +98,14 @@ class FetchSession:
         else:
             self.epoch = 1 if self.epoch == MAX_EPOCH else self.epoch + 1
         return found
+
+    def last(self) -> Asked | None:
+        """Return what ends the session, None if the broker keeps none; a later request begins anew."""
+        if self.session_id == NO_SESSION:
+            return None
+        asked = Asked(self.session_id, FINAL_EPOCH, (), (), self._uses_topic_ids)
+        self.session_id, self.epoch = NO_SESSION, INITIAL_EPOCH
+        return asked
 
     def fail(self) -> None:
         """Begin anew: what became of the last request is not known. The broker then ends the old session."""

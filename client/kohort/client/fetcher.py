@@ -59,6 +59,7 @@ class Fetcher:
         self._at_work: set[Job] = set()
         self._backoffs: dict[Job, Backoff] = {}
         self._look_at_ms: dict[int, float] = {}  # By node, while it is crowded.
+        self._has_ended = False
 
     # For who reads
 
@@ -100,8 +101,35 @@ class Fetcher:
                 at_ms = self._schedule(tasks)
                 await self._wake.wait(None if at_ms is None else max(1, at_ms - monotonic_ms()))
 
+    async def end(self) -> None:
+        """Begin no fetch any more, and let the brokers forget their sessions, as far as they can be told.
+
+        One that nobody ends keeps its place until it has been unused for two minutes (KIP-227).
+        Source: AbstractFetch.maybeCloseFetchSessions.
+        """
+        self._has_ended = True
+        async with anyio.create_task_group() as tasks:
+            for node_id, session in self._sessions.items():
+                last = session.last()
+                if last is not None:
+                    tasks.start_soon(self._end_session, node_id, last)
+
+    async def _end_session(self, node_id: int, last: Asked) -> None:
+        """Ask where nothing waits: behind a fetch that waits for records, the answer would wait as well."""
+        connection = self._cluster.open_connection(node_id) or self._cluster.open_connection(node_id, FETCH)
+        if connection is None:
+            return  # Whoever has to connect again to say good-bye may find nobody there.
+        try:
+            await connection.request(
+                self._request(last, 0), FetchResponse, timeout_ms=self._config.request_timeout_ms
+            )
+        except KohortError as error:
+            logger.debug("a fetch session of broker %d was not ended: %s", node_id, error)
+
     def _schedule(self, tasks: TaskGroup) -> float | None:
         """Begin whatever can be done now; return when to look again if nothing happens until then."""
+        if self._has_ended:
+            return None
         if self.error is not None:
             return None  # The user has to see it first.
         now_ms = monotonic_ms()

@@ -4,7 +4,7 @@ from uuid import UUID
 
 import pytest
 
-from kohort.client.fetch_session import MAX_EPOCH, Asked, FetchSession
+from kohort.client.fetch_session import FINAL_EPOCH, MAX_EPOCH, Asked, FetchSession
 from kohort.client.values import TopicPartition
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages import FetchPartition, FetchResponse, PartitionData
@@ -175,3 +175,26 @@ def test_a_topic_whose_id_is_not_known_makes_all_go_by_name(session: FetchSessio
     asked = session.ask(wanted(a0=0, b0=0), {"a": IDS["a"]})
     assert (asked.epoch, asked.uses_topic_ids) == (0, False)
     assert list(session.hear(answer(A0, B0, ids={}))) == [A0, B0]
+
+
+def test_the_last_request_names_the_session_and_nothing_else(session: FetchSession) -> None:
+    assert session.last() == Asked(77, FINAL_EPOCH, (), (), uses_topic_ids=True)
+    assert session.last() is None, "it has been said"
+    asked = session.ask(wanted(a0=3), IDS)
+    assert (asked.session_id, asked.epoch, named(asked)) == (0, 0, {"a": [0]})
+
+
+def test_without_a_session_there_is_nothing_to_end() -> None:
+    session = FetchSession()
+    assert session.last() is None
+    session.ask(wanted(a0=0), IDS)
+    session.hear(answer(A0, session_id=0))
+    assert session.last() is None
+
+
+def test_a_session_in_disorder_is_ended_as_well(session: FetchSession) -> None:
+    session.ask(wanted(a0=0), IDS)
+    session.fail()
+    last = session.last()
+    assert last is not None
+    assert (last.session_id, last.epoch) == (77, FINAL_EPOCH)

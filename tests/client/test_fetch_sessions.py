@@ -1,0 +1,106 @@
+"""Fetch sessions of consumers that are closed, as a broker process counts them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+import urllib.request
+from collections.abc import Callable
+
+import anyio
+import pytest
+
+from kohort.client import Consumer, Producer, TopicPartition
+from kohort.client.aio import Consumer as AsyncConsumer
+from kohort.client.consumer_session import CLOSE_TIMEOUT_MS
+from tests.interop.broker_process import BrokerProcess
+from tests.interop.waiting import wait_until
+
+MakeTopic = Callable[[int], str]
+
+pytestmark = pytest.mark.skipif(
+    "KOHORT_TEST_BOOTSTRAP" in os.environ, reason="that broker has no page with its sessions"
+)
+
+
+def sessions(broker: BrokerProcess) -> int:
+    """Return how many the broker keeps."""
+    with urllib.request.urlopen(f"http://{broker.http}/metrics", timeout=10) as page:
+        (line,) = (
+            each for each in page.read().decode().splitlines() if each.startswith("kohort_fetch_sessions ")
+        )
+    return round(float(line.split()[1]))
+
+
+def produce(bootstrap: str, topic: str) -> None:
+    with Producer(bootstrap_servers=bootstrap) as producer:
+        producer.send(topic, value=b"x")
+
+
+def reading(broker: BrokerProcess, topic: str) -> Consumer:
+    """Return a consumer without a group that has read, and has a session by now."""
+    consumer = Consumer(bootstrap_servers=broker.bootstrap, auto_offset_reset="earliest")
+    consumer.assign(TopicPartition(topic, 0))
+    wait_until(lambda: consumer.poll(timeout_ms=100), "a record")
+    wait_until(lambda: sessions(broker) == 1, "the broker keeps a session")
+    return consumer
+
+
+def test_a_consumer_that_is_closed_ends_its_session(
+    broker: BrokerProcess, topic: MakeTopic, group: str
+) -> None:
+    name = topic(2)
+    produce(broker.bootstrap, name)
+    with Consumer(
+        name, group_id=group, bootstrap_servers=broker.bootstrap, auto_offset_reset="earliest"
+    ) as consumer:
+        wait_until(lambda: consumer.poll(timeout_ms=100), "a record")
+        wait_until(lambda: sessions(broker) == 1, "the broker keeps a session")
+    wait_until(lambda: sessions(broker) == 0, "the broker has forgotten it")
+
+
+def test_an_asynchronous_consumer_does_so_too(broker: BrokerProcess, topic: MakeTopic) -> None:
+    name = topic(1)
+    produce(broker.bootstrap, name)
+
+    async def main() -> None:
+        async with AsyncConsumer(
+            bootstrap_servers=broker.bootstrap, auto_offset_reset="earliest"
+        ) as consumer:
+            consumer.assign(TopicPartition(name, 0))
+            await anext(consumer)
+            while await anyio.to_thread.run_sync(sessions, broker) != 1:
+                await consumer.poll(timeout_ms=100)
+
+    anyio.run(main)
+    wait_until(lambda: sessions(broker) == 0, "the broker has forgotten it")
+
+
+def test_a_close_waits_no_longer_than_it_may_for_a_broker_that_is_stuck(
+    broker: BrokerProcess, topic: MakeTopic
+) -> None:
+    name = topic(1)
+    produce(broker.bootstrap, name)
+    consumer = reading(broker, name)
+    os.kill(broker.pid, signal.SIGSTOP)
+    try:
+        began_s = time.monotonic()
+        consumer.close(timeout_ms=300)
+        assert time.monotonic() - began_s < CLOSE_TIMEOUT_MS / 1000 - 1
+    finally:
+        os.kill(broker.pid, signal.SIGCONT)
+
+
+def test_a_close_says_nothing_of_a_broker_that_is_away(broker: BrokerProcess, topic: MakeTopic) -> None:
+    name = topic(1)
+    produce(broker.bootstrap, name)
+    wait_until(lambda: sessions(broker) == 0, "no other session is kept")
+    consumer = reading(broker, name)
+    broker.kill()
+    try:
+        began_s = time.monotonic()
+        consumer.close()
+        assert time.monotonic() - began_s < CLOSE_TIMEOUT_MS / 1000 - 1
+    finally:
+        broker.start()
