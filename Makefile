@@ -78,7 +78,8 @@ interop: $(STAMP)  ## Run the tests with real clients alone.
 	@KOHORT_TEST_MIXED=1 $(PY) -m pytest tests/interop $(ARGS)
 
 spark: $(SPARK_STAMP)  ## Run the tests with Spark alone, the long ones too.
-	@KOHORT_TEST_LARGE=1 $(PY) -m pytest tests/spark $(ARGS)
+	@$(PY) -m tests.spark.quick_jvm 2>/dev/null || echo "without an archive of Spark's classes: it takes longer"
+	@KOHORT_TEST_LARGE=1 $(PY) -m pytest tests/spark --numprocesses $(WORKERS) --dist loadfile $(ARGS)
 
 crash: $(STAMP)  ## Kill a broker 200 times while clients use it. ROUNDS=n, SEED=n.
 	@ROUNDS=$${ROUNDS:-200} $(PY) -m pytest -s tests/crash/test_crash_loop.py $(ARGS)

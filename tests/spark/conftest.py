@@ -13,19 +13,22 @@ from pyspark.sql import SparkSession
 
 from kohort.pipeline.session import local_session
 from tests.interop.broker_process import BrokerProcess
-from tests.interop.kafka_tools import MissingTool, jars
+from tests.interop.kafka_tools import MissingTool, Tools, jars
+from tests.spark import quick_jvm
 from tests.spark.topics import Topics
 
-QUICK = {
-    # Most queries here are over before the second compiler would have begun.
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto",
-    "spark.sql.streaming.stopTimeout": "30s",
-}
+SETTINGS = {"spark.sql.streaming.stopTimeout": "30s"}
 
 
 def connector_jars() -> Sequence[Path]:
     """Return the jars of Spark's own Kafka connector, unmodified. Raises: MissingTool."""
     return sorted(jars("spark").glob("*.jar"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def quick_java() -> None:
+    """All drivers, this process's own and those of its children, start as soon as can be."""
+    quick_jvm.spread()
 
 
 @pytest.fixture(scope="session")
@@ -35,7 +38,7 @@ def spark() -> Iterator[SparkSession]:
         found = connector_jars()
     except MissingTool:
         found = []
-    session = local_session("kohort-tests", master="local[2]", memory="700m", jars=found, settings=QUICK)
+    session = local_session("kohort-tests", master="local[2]", memory="700m", jars=found, settings=SETTINGS)
     session.sparkContext.setLogLevel("OFF")
     yield session
     session.stop()
@@ -49,6 +52,18 @@ def connector(spark: SparkSession) -> SparkSession:
     except MissingTool as missing:
         pytest.skip(str(missing))
     return spark
+
+
+@pytest.fixture(scope="session")
+def tools() -> Iterator[Tools | None]:
+    """Kafka's own tools, None where there is no Java or Maven."""
+    try:
+        found = Tools()
+    except MissingTool:
+        yield None
+    else:
+        yield found
+        found.close()
 
 
 @pytest.fixture(scope="module")

@@ -1,8 +1,9 @@
-"""One run of an ingest as a process of its own, which dies or waits at a moment that the test has chosen.
+"""One run of an ingest as a process of its own, which dies at a moment that the test has chosen.
 
 The moments are put in from here, around the pipeline's own functions: what ships has no such hooks. Dying is
 SIGKILL for the whole process group, so that Python and Spark's JVM end in the same instant, and neither gets
-to say goodbye.
+to say goodbye. Where it is the broker that is killed, the test's own session runs the ingest, and waits at
+the moment until the broker is gone.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ from kohort.pipeline.session import local_session
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
+Put = Callable[[object, str, object], None]
+"""Puts something in the place of an attribute: setattr, or what takes it back when a test is over."""
 
 BEFORE_WRITE = "before the sink's write"
 IN_WRITE = "in the sink's write"
@@ -37,9 +40,14 @@ AFTER_MANIFEST = "after the manifest, before Spark's commit"
 BEFORE_GROUP = "after Spark's commit, before the group's"
 AFTER_GROUP = "after the group's commit"
 MOMENTS = (BEFORE_WRITE, IN_WRITE, AFTER_WRITE, AFTER_MANIFEST, BEFORE_GROUP, AFTER_GROUP)
-CALLS_BEFORE = 1
-"""So many calls pass before the moment comes: something is there already that could be lost or doubled."""
+BATCH = 1
+"""The moment comes in this batch: there is one before it that could be lost or doubled."""
 REACHED, GO_ON = "reached", "go-on"
+DATA = "table/data"
+ROWS = 200
+"""So many records are a batch, half of them from each partition."""
+DEADLY_OFFSET = 150
+"""Of partition 0, in that batch."""
 PATIENCE_S = 180.0
 
 
@@ -57,25 +65,30 @@ def wait_in(folder: Path) -> Callable[[], None]:
 
     def wait() -> None:
         (folder / REACHED).touch()
-        deadline_s = time.monotonic() + PATIENCE_S
-        while not (folder / GO_ON).exists():
-            assert time.monotonic() < deadline_s
-            time.sleep(0.01)
+        until((folder / GO_ON).exists)
 
     return wait
 
 
+def until(happened: Callable[[], bool]) -> None:
+    """Return when it has happened."""
+    deadline_s = time.monotonic() + PATIENCE_S
+    while not happened():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.01)
+
+
 def wrapped(
-    call: Callable[Parameters, Result], happen: Callable[[], None], *, before: bool
+    call: Callable[Parameters, Result], happen: Callable[[], None], batch: int, *, before: bool
 ) -> Callable[Parameters, Result]:
-    """Return the call, before or behind which something happens the second time."""
+    """Return the call, before or behind which something happens once so many have passed."""
     calls = 0
 
     @functools.wraps(call)
     def wrapper(*args: Parameters.args, **named: Parameters.kwargs) -> Result:
         nonlocal calls
         calls += 1
-        is_due = calls == CALLS_BEFORE + 1
+        is_due = calls == batch + 1
         if is_due and before:
             happen()
         result = call(*args, **named)
@@ -86,18 +99,23 @@ def wrapped(
     return wrapper
 
 
-def arrange(moment: str, happen: Callable[[], None]) -> None:
-    """Have something happen at that moment."""
+def arrange(moment: str, happen: Callable[[], None], batch: int = BATCH, put: Put = setattr) -> None:
+    """Have something happen at that moment; IN_WRITE is `deadly`'s."""
     if moment in {BEFORE_WRITE, AFTER_WRITE}:
-        TableSink._write_files = wrapped(TableSink._write_files, happen, before=moment == BEFORE_WRITE)  # type: ignore[method-assign]
+        write = wrapped(TableSink._write_files, happen, batch, before=moment == BEFORE_WRITE)
+        put(TableSink, "_write_files", write)
     elif moment == AFTER_MANIFEST:
-        ManifestLog.append = wrapped(ManifestLog.append, happen, before=False)  # type: ignore[method-assign]
+        put(ManifestLog, "append", wrapped(ManifestLog.append, happen, batch, before=False))
     elif moment in {BEFORE_GROUP, AFTER_GROUP}:
-        BrokerGroup.commit = wrapped(BrokerGroup.commit, happen, before=moment == BEFORE_GROUP)  # type: ignore[method-assign]
+        commit = wrapped(BrokerGroup.commit, happen, batch, before=moment == BEFORE_GROUP)
+        put(BrokerGroup, "commit", commit)
 
 
-def deadly(stream: DataFrame, offset: int, happen: Callable[[], None]) -> DataFrame:
-    """Return the stream, of which one record of partition 0 lets it happen while its batch is written."""
+def deadly(stream: DataFrame, offset: int, folder: Path, happen: Callable[[], None]) -> DataFrame:
+    """Return the stream, of which one record of partition 0 lets it happen while its batch is written.
+
+    The task of partition 1 has written its file by then, and that of partition 0 has not.
+    """
 
     def watch(batches: Iterator[RecordBatch]) -> Iterator[RecordBatch]:
         for batch in batches:
@@ -105,10 +123,16 @@ def deadly(stream: DataFrame, offset: int, happen: Callable[[], None]) -> DataFr
             places = zip(
                 batch.column("partition").to_pylist(), batch.column("offset").to_pylist(), strict=True
             )
-            if (0, offset) in places:
+            if (0, offset) in places and not (folder / GO_ON).exists():
+                until(lambda: bool(half_written(folder)))
                 happen()
 
     return stream.mapInArrow(watch, stream.schema)
+
+
+def half_written(folder: Path) -> list[Path]:
+    """Return the files of tasks that are done in batches that are not."""
+    return sorted((folder / DATA).glob("batch-*/_temporary/0/task_*/*.parquet"))
 
 
 def stream_of(spark: SparkSession, options: Namespace) -> DataFrame:
@@ -118,19 +142,20 @@ def stream_of(spark: SparkSession, options: Namespace) -> DataFrame:
 
 
 def run(options: Namespace) -> Summary:
-    happen = wait_in(options.folder) if options.wait else deadly_for(os.getpgid(0))
+    happen = deadly_for(os.getpgid(0))
     if options.at:
         arrange(options.at, happen)
-    spark = local_session("ingest", settings={"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"})
+    spark = local_session("ingest")
     stream = stream_of(spark, options)
     if options.at == IN_WRITE:
-        stream = deadly(stream, options.deadly_offset, happen)
+        stream = deadly(stream, DEADLY_OFFSET, options.folder, happen)
     job = ingest(
         stream,
         str(options.folder / "table"),
         str(options.folder / "checkpoint"),
         options.group,
         options.bootstrap,
+        resume=options.resume,
     )
     with job:
         job.wait()
@@ -143,10 +168,9 @@ def main() -> int:
     parser.add_argument("--bootstrap", required=True)
     parser.add_argument("--topic", required=True)
     parser.add_argument("--group", required=True)
-    parser.add_argument("--rows", type=int, default=200)
+    parser.add_argument("--rows", type=int, default=ROWS)
     parser.add_argument("--at", choices=MOMENTS)
-    parser.add_argument("--wait", action="store_true", help="wait at the moment instead of dying")
-    parser.add_argument("--deadly-offset", type=int, default=60)
+    parser.add_argument("--resume", action="store_true")
     summary = run(parser.parse_args())
     told = {"rows": summary.rows, "batch": summary.batch_id, "error": summary.group.error}
     sys.stdout.write(json.dumps(told) + "\n")

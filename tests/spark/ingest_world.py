@@ -7,37 +7,70 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kohort.client import LATEST, Admin, NewTopic, Producer, TopicPartition
-from kohort.pipeline.ingest import Summary, ingest, read_manifest
-from kohort.pipeline.ingest.checkpoint import Checkpoint
+from kohort.pipeline.ingest import Ingest, Summary, ingest, read_manifest
+from kohort.pipeline.ingest.checkpoint import COMMITS, OFFSETS, Checkpoint
 from kohort.pipeline.ingest.folder import LocalFolder
+from kohort.pipeline.ingest.manifest import ManifestLog
+from kohort.pipeline.options import TIMEOUT_MS
 from tests.interop.broker_process import BrokerProcess
+from tests.interop.kafka_tools import Tools
 from tests.spark import ingest_driver
+from tests.spark.ingest_driver import (
+    AFTER_GROUP,
+    AFTER_MANIFEST,
+    AFTER_WRITE,
+    BATCH,
+    BEFORE_GROUP,
+    BEFORE_WRITE,
+    DATA,
+    DEADLY_OFFSET,
+    GO_ON,
+    IN_WRITE,
+    PATIENCE_S,
+    REACHED,
+    ROWS,
+    arrange,
+    deadly,
+    half_written,
+    until,
+    wait_in,
+)
 
 only_large = pytest.mark.skipif(
     "KOHORT_TEST_LARGE" not in os.environ, reason="only with KOHORT_TEST_LARGE=1 (make spark): it takes long"
 )
 TOPIC, GROUP = "flights", "spark"
 PARTITIONS = 2
-PATIENCE_S = 180.0
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def until(happened: Callable[[], bool]) -> None:
-    """Return when it has happened."""
-    deadline_s = time.monotonic() + PATIENCE_S
-    while not happened():
-        assert time.monotonic() < deadline_s
-        time.sleep(0.01)
+class State(NamedTuple):
+    """What lies on the disk: numbers of batches, and how many folders of files there are."""
+
+    in_table: list[int]
+    planned_by_spark: list[int]
+    committed_by_spark: list[int]
+    folders: int
+    half_written: int
+    whole: int
+
+
+STATE_AT = {
+    BEFORE_WRITE: State([0], [0, 1], [0], folders=1, half_written=0, whole=1),
+    IN_WRITE: State([0], [0, 1], [0], folders=2, half_written=1, whole=1),
+    AFTER_WRITE: State([0], [0, 1], [0], folders=2, half_written=0, whole=2),
+    AFTER_MANIFEST: State([0, 1], [0, 1], [0], folders=2, half_written=0, whole=2),
+}
+"""The moments behind these are the mirror's, whom the data does not wait for."""
 
 
 @dataclass
@@ -48,6 +81,8 @@ class World:
     folder: Path
     topic: str = TOPIC
     group: str = GROUP
+    tools: Tools | None = None
+    """Kafka's own, where they can be had."""
     written: int = field(default=0)
 
     @property
@@ -73,7 +108,7 @@ class World:
             producer.flush()
         self.written += records
 
-    def stream(self, spark: SparkSession, source: str = "kohort", rows: int = 200, **more: str) -> DataFrame:
+    def stream(self, spark: SparkSession, source: str = "kohort", rows: int = ROWS, **more: str) -> DataFrame:
         """Return the topic as a stream of either source, from its beginning."""
         reader = spark.readStream.format(source)
         if source == "kafka":
@@ -114,6 +149,60 @@ class World:
         driver.communicate(timeout=PATIENCE_S)
         assert driver.returncode == -signal.SIGKILL, (self.folder / "driver.log").read_text()[-3000:]
 
+    def start_until(
+        self,
+        moment: str,
+        spark: SparkSession,
+        monkeypatch: pytest.MonkeyPatch,
+        batch: int = BATCH,
+        timeout_ms: int = TIMEOUT_MS,
+    ) -> Ingest:
+        """Return an ingest that runs here, and waits at a moment until `go_on`."""
+        arrange(moment, wait_in(self.folder), batch, monkeypatch.setattr)
+        stream = self.stream(spark, timeout_ms=str(timeout_ms))
+        if moment == IN_WRITE:
+            stream = deadly(stream, DEADLY_OFFSET, self.folder, wait_in(self.folder))
+        job = ingest(stream, self.table, self.checkpoint, self.group, self.broker.bootstrap)
+        until(lambda: (self.folder / REACHED).exists() or not job.query.isActive)
+        assert job.query.exception() is None
+        return job
+
+    def go_on(self) -> None:
+        """Let an ingest go on that waits."""
+        (self.folder / GO_ON).touch()
+
+    def state(self) -> State:
+        """Return what lies on the disk."""
+        entries = ManifestLog(LocalFolder(Path(self.table))).read().entries
+        data = self.folder / DATA
+        return State(
+            [each.batch_id for each in entries],
+            batches_in(Path(self.checkpoint) / OFFSETS),
+            batches_in(Path(self.checkpoint) / COMMITS),
+            folders=len(list(data.iterdir())),
+            half_written=len(half_written(self.folder)),
+            whole=len(list(data.glob("*/_SUCCESS"))),
+        )
+
+    def assert_it_is(self, moment: str) -> None:
+        """What lies on the disk, and what the group has, is what it has to be at that moment."""
+        self.assert_group_is_nowhere_ahead()
+        if moment in STATE_AT:
+            assert self.state() == STATE_AT[moment]
+            return
+        checkpoint = Checkpoint(LocalFolder(Path(self.checkpoint)))
+        told = [
+            batch
+            for batch in self.state().committed_by_spark
+            if checkpoint.ends_of(batch) == self.committed()
+        ]
+        assert len(told) == 1
+        if moment == BEFORE_GROUP:
+            assert told[0] < self.state().committed_by_spark[-1]
+        else:
+            assert moment == AFTER_GROUP
+            assert told[0] >= BATCH
+
     def values(self, spark: SparkSession) -> list[int]:
         """Return the numbers in the table, sorted."""
         frame = read_manifest(spark, self.table)
@@ -141,10 +230,22 @@ class World:
             assert offset <= progress.offsets[partition]
 
     def assert_group_is_at_the_end(self) -> None:
+        """Nobody sees lag: not the broker, not `kohort groups describe`, not Kafka's own tool."""
         assert self.committed() == self.ends()
-        rows = self.described()
-        assert sum(row["lag"] for row in rows) == 0
-        assert len(rows) == PARTITIONS
+        assert [row["lag"] for row in self.described()] == [0] * PARTITIONS
+        if self.tools is not None:
+            assert self.lag_by_kafkas_tool() == [0] * PARTITIONS
+
+    def lag_by_kafkas_tool(self) -> list[int]:
+        """Return the lag of each partition as kafka-consumer-groups.sh prints it; skips where it is not."""
+        if self.tools is None:
+            pytest.skip("Kafka's own tools take Java and Maven")
+        done = self.tools.run(
+            "kafka-consumer-groups",
+            *("--bootstrap-server", self.broker.bootstrap, "--describe", "--group", self.group),
+        )
+        header, *rows = [row for row in done.rows() if row[0] in {"GROUP", self.group}]
+        return [int(row[header.index("LAG")]) for row in rows]
 
     def described(self) -> list[dict[str, int]]:
         """Return what `kohort groups describe` says of the group's offsets."""
@@ -155,3 +256,8 @@ class World:
         (group,) = json.loads(done.stdout)
         offsets: list[dict[str, int]] = group["offsets"]
         return offsets
+
+
+def batches_in(folder: Path) -> list[int]:
+    """Return the numbers of the batches that a checkpoint's folder has, sorted."""
+    return sorted(int(each.name) for each in folder.iterdir() if each.name.isdigit())

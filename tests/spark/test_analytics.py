@@ -26,7 +26,8 @@ from kohort.pipeline.analytics.tables import (
     groups,
     read_topic,
 )
-from tests.spark.ingest_world import only_large, until
+from tests.spark.ingest_driver import until
+from tests.spark.ingest_world import only_large
 from tests.spark.topics import Topics, numbered
 
 PARTITIONS = 2

@@ -25,34 +25,20 @@ from kohort.pipeline.ingest import (
 from kohort.pipeline.ingest.comparison import Step
 from kohort.pipeline.ingest.folder import HadoopFolder
 from tests.interop.broker_process import BrokerProcess
-from tests.interop.kafka_tools import MissingTool, Tools
-from tests.spark.ingest_world import GROUP, PARTITIONS, TOPIC, World, only_large, until
+from tests.interop.kafka_tools import Tools
+from tests.spark.ingest_driver import until
+from tests.spark.ingest_world import GROUP, PARTITIONS, TOPIC, World, only_large
 
 SOURCES = ("kohort", pytest.param("kafka", marks=only_large))
 
 
 @pytest.fixture
-def world(broker: BrokerProcess, tmp_path: Path) -> World:
+def world(broker: BrokerProcess, tools: Tools | None, tmp_path: Path) -> World:
     """A topic of this test's own."""
-    world = World(broker, tmp_path, topic=f"{TOPIC}-{tmp_path.name}", group=f"{GROUP}-{tmp_path.name}")
+    own = f"-{tmp_path.name}"
+    world = World(broker, tmp_path, topic=TOPIC + own, group=GROUP + own, tools=tools)
     world.make_topic()
     return world
-
-
-def lag_by_kafkas_tool(world: World) -> list[int]:
-    try:
-        tools = Tools()
-    except MissingTool as missing:
-        pytest.skip(str(missing))
-    try:
-        done = tools.run(
-            "kafka-consumer-groups",
-            *("--bootstrap-server", world.broker.bootstrap, "--describe", "--group", world.group),
-        )
-    finally:
-        tools.close()
-    header, *rows = [row for row in done.rows() if row[0] in {"GROUP", world.group}]
-    return [int(row[header.index("LAG")]) for row in rows]
 
 
 @pytest.mark.parametrize("source", SOURCES)
@@ -69,10 +55,11 @@ def test_after_available_now_every_record_is_there_once_and_the_group_has_no_lag
     world.assert_group_is_at_the_end()
     world.produce(100)
     assert sum(row["lag"] for row in world.described()) == 100
+    assert world.tools is None or sum(world.lag_by_kafkas_tool()) == 100
     assert world.ingest(world.stream(spark, source)).rows == 100
     world.assert_nothing_is_lost_or_doubled(spark)
     world.assert_group_is_at_the_end()
-    assert lag_by_kafkas_tool(world) == [0] * PARTITIONS
+    assert world.lag_by_kafkas_tool() == [0] * PARTITIONS
 
 
 @only_large
