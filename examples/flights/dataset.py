@@ -71,9 +71,13 @@ def carrier_names() -> Mapping[str, str]:
         return {row["carrier"]: row["name"] for row in csv.DictReader(lines)}
 
 
-def delays_in_data_frame() -> dict[str, MeanDelays]:
-    """Return each carrier's delays as pandas finds them in the file: no broker has touched these."""
-    frame = pandas.read_csv(flights_path(), usecols=["carrier", "dep_delay", "arr_delay"])
+def delays_in_data_frame(flights: int = FLIGHTS) -> dict[str, MeanDelays]:
+    """Return each carrier's delays as pandas finds them in the file's first flights: no broker touched these.
+
+    A mean of nothing, where all flights were cancelled, is NaN.
+    """
+    columns = ["carrier", "dep_delay", "arr_delay"]
+    frame = pandas.read_csv(flights_path(), usecols=columns, nrows=flights)
     means = frame.groupby("carrier").agg({"dep_delay": ["size", "mean"], "arr_delay": "mean"})
     return {
         str(carrier): MeanDelays(int(size), float(departure), float(arrival))

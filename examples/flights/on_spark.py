@@ -8,6 +8,7 @@ averages are those of the file, and the group has no lag.
 from __future__ import annotations
 
 import itertools
+import math
 import sys
 import tempfile
 import time
@@ -40,13 +41,15 @@ MINUTES_APART_MAX = 1e-6
 
 
 @contextmanager
-def broker_with_flights(folder: Path, flights: int) -> Iterator[str]:
+def broker_with_flights(folder: Path, flights: int, console: Console) -> Iterator[str]:
     """Start a broker, fill the topic, and return where it listens."""
     broker = BrokerProcess(folder)
     broker.start()
     try:
+        began = time.monotonic()
         topic.create(broker.bootstrap)
         topic.load(broker.bootstrap, itertools.islice(read_flights(), flights), lambda _some: None)
+        console.print(f"{flights:,} flights in the topic {settings.TOPIC}, {time.monotonic() - began:.1f} s")
         yield broker.bootstrap
     finally:
         broker.stop()
@@ -72,17 +75,25 @@ def delays(flights: DataFrame) -> dict[str, MeanDelays]:
     rows = flights.groupBy("carrier").agg(
         F.count("*").alias("flights"), F.avg("departure_delay"), F.avg("arrival_delay")
     )
-    return {row[0]: MeanDelays(row[1], row[2], row[3]) for row in rows.collect()}
+    return {
+        row[0]: MeanDelays(row[1], *(math.nan if mean is None else mean for mean in row[2:]))
+        for row in rows.collect()
+    }
 
 
 def are_the_same(found: dict[str, MeanDelays], truth: dict[str, MeanDelays]) -> bool:
     """Return whether Spark and pandas agree on every carrier."""
     return found.keys() == truth.keys() and all(
         each.flights == truth[carrier].flights
-        and abs(each.departure - truth[carrier].departure) < MINUTES_APART_MAX
-        and abs(each.arrival - truth[carrier].arrival) < MINUTES_APART_MAX
+        and _is_the_same(each.departure, truth[carrier].departure)
+        and _is_the_same(each.arrival, truth[carrier].arrival)
         for carrier, each in found.items()
     )
+
+
+def _is_the_same(one: float, other: float) -> bool:
+    """Return whether two means are the same, or both are of nothing."""
+    return abs(one - other) < MINUTES_APART_MAX or (math.isnan(one) and math.isnan(other))
 
 
 def group_lag(bootstrap: str) -> int:
@@ -108,28 +119,33 @@ def carriers_table(found: dict[str, MeanDelays]) -> Table:
     return table
 
 
-def run(bootstrap: str, folder: Path, flights: int, console: Console) -> bool:
+def run(spark: SparkSession, bootstrap: str, folder: Path, flights: int, console: Console) -> bool:
     """Return whether everything is as it has to be."""
+    began = time.monotonic()
+    summary = ingest_flights(spark, bootstrap, folder)
+    took = time.monotonic() - began
+    console.print(f"{summary.rows:,} flights in {summary.batches_in_table} batches, {took:.1f} s")
+    of_table = flights_of(read_manifest(spark, str(folder / "table"))).persist()
+    found = delays(of_table)
+    console.print(carriers_table(found))
+    once = of_table.count() == of_table.select("index").distinct().count() == flights
+    agrees = are_the_same(found, delays_in_data_frame(flights))
+    console.print(f"every flight is there once: {once}; the averages are those of the file: {agrees}")
+    lag = group_lag(bootstrap)
+    console.print(f"lag of group {GROUP}: {lag}")
+    page = write_page(analyse(spark, bootstrap, groups=[GROUP]), folder / "groups.html")
+    console.print(f"report on the group: {page}")
+    of_table.unpersist()
+    return once and agrees and lag == 0 and summary.group.is_true
+
+
+def run_here(bootstrap: str, folder: Path, flights: int, console: Console) -> bool:
+    """Return whether everything is as it has to be, on a Spark of its own."""
+    console.print("starting Spark ...")
     spark = local_session("flights")
     spark.sparkContext.setLogLevel("ERROR")
     try:
-        began = time.monotonic()
-        summary = ingest_flights(spark, bootstrap, folder)
-        took = time.monotonic() - began
-        console.print(f"{summary.rows:,} flights in {summary.batches_in_table} batches, {took:.1f} s")
-        of_table = flights_of(read_manifest(spark, str(folder / "table"))).persist()
-        found = delays(of_table)
-        console.print(carriers_table(found))
-        once = of_table.count() == of_table.select("index").distinct().count() == flights
-        lag = group_lag(bootstrap)
-        console.print(f"every flight is there once: {once}; lag of group {GROUP}: {lag}")
-        page = write_page(analyse(spark, bootstrap, groups=[GROUP]), folder / "groups.html")
-        console.print(f"report on the group: {page}")
-        agrees = True
-        if flights == FLIGHTS:
-            agrees = are_the_same(found, delays_in_data_frame())
-            console.print(f"the averages are those of the file: {agrees}")
-        return once and agrees and lag == 0 and summary.group.is_true
+        return run(spark, bootstrap, folder, flights, console)
     finally:
         spark.stop()
 
@@ -145,9 +161,13 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="kohort-flights-") as name:
         folder = options.folder or Path(name)
         if options.bootstrap:
-            return 0 if run(options.bootstrap, folder, options.flights, console) else 1
-        with broker_with_flights(Path(name), options.flights) as bootstrap:
-            return 0 if run(bootstrap, folder, options.flights, console) else 1
+            is_well = run_here(options.bootstrap, folder, options.flights, console)
+        else:
+            with broker_with_flights(Path(name), options.flights, console) as bootstrap:
+                is_well = run_here(bootstrap, folder, options.flights, console)
+        if not options.folder:
+            console.print("table and report are thrown away; --folder keeps them")
+    return 0 if is_well else 1
 
 
 if __name__ == "__main__":

@@ -121,10 +121,23 @@ class World:
             reader = reader.option("starting", "earliest").option("max_rows_per_trigger", rows)
         return reader.options(**more).load()
 
-    def ingest(self, stream: DataFrame, checkpoint: str = "", **more: bool) -> Summary:
+    def ingest(
+        self,
+        stream: DataFrame,
+        checkpoint: str = "",
+        *,
+        resume: bool = False,
+        fail_on_data_loss: bool = True,
+    ) -> Summary:
         """Ingest all that is there, in this process."""
         with ingest(
-            stream, self.table, checkpoint or self.checkpoint, self.group, self.broker.bootstrap, **more
+            stream,
+            self.table,
+            checkpoint or self.checkpoint,
+            self.group,
+            self.broker.bootstrap,
+            resume=resume,
+            fail_on_data_loss=fail_on_data_loss,
         ) as job:
             job.wait()
             return job.stop()

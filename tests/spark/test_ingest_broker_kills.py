@@ -72,6 +72,7 @@ def test_a_broker_that_is_killed_and_comes_back_at_this_moment(
 def test_a_broker_that_is_killed_and_stays_away_ends_the_query_and_the_next_run_goes_on(
     world: World, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:
+    monkeypatch.setattr(group_offsets, "ATTEMPT_MS", 500)
     job = world.start_until(moment, spark, monkeypatch, timeout_ms=1_500)
     world.broker.kill()
     world.go_on()
