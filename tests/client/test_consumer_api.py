@@ -68,13 +68,14 @@ class Neighbour:
 
     def __init__(self, topic: str, options: ConsumerOptions) -> None:
         self.consumer = Consumer(topic, **options)
+        self.count = 0  # Of the records that it got.
         self._ends = threading.Event()
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
 
     def _run(self) -> None:
         while not self._ends.is_set():
-            self.consumer.poll(timeout_ms=20)
+            self.count += len(self.consumer.poll(timeout_ms=20))
         self.consumer.close()
 
     def close(self) -> None:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         BufferFullError,
         ClosedError,
         CommitFailedError,
+        ConcurrentAccessError,
         ConfigurationError,
         DeliveryTimeoutError,
         ItemsError,
@@ -72,7 +73,7 @@ _HOME = {
     "blocking.producer": "Delivery Producer",
     "consumer_records": "ConsumerRecords",
     "errors": (
-        "BrokerError BufferFullError ClosedError CommitFailedError ConfigurationError"
+        "BrokerError BufferFullError ClosedError CommitFailedError ConcurrentAccessError ConfigurationError"
         " DeliveryTimeoutError ItemsError KohortError NetworkError NoOffsetError PartitionerError"
         " RebalanceInProgressError RequestTimeoutError SerializationError UnsupportedVersionError"
         " WakeupError WouldBlockError"
@@ -98,6 +99,7 @@ __all__ = [
     "ClosedError",
     "ClusterDescription",
     "CommitFailedError",
+    "ConcurrentAccessError",
     "ConfigEntry",
     "ConfigSource",
     "ConfigurationError",

@@ -101,6 +101,12 @@ class WouldBlockError(KohortError):
     code = ErrorCode.INVALID_REQUEST
 
 
+class ConcurrentAccessError(KohortError, RuntimeError):
+    """A consumer was called while another thread was in a call of it: it belongs to one at a time."""
+
+    code = ErrorCode.INVALID_REQUEST
+
+
 class SerializationError(KohortError):
     """A serializer or deserializer raised; `__cause__` is what."""
 

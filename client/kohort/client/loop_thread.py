@@ -28,6 +28,7 @@ class LoopThread(Generic[Session]):
     """Runs one session's loop, from its making until `stop`."""
 
     def __init__(self, session: AbstractAsyncContextManager[Session], name: str) -> None:
+        self.is_running = False  # Calls are possible; a field, for iteration asks with every record.
         self._manager = session
         self._portal: BlockingPortal | None = None
         self._event_loop: asyncio.AbstractEventLoop | None = None
@@ -76,11 +77,6 @@ class LoopThread(Generic[Session]):
         if threading.current_thread() is self._thread:
             raise WouldBlockError(f"{what} would wait for itself: it was called in the client's own thread")
 
-    @property
-    def is_running(self) -> bool:
-        """Whether calls are possible."""
-        return self._portal is not None
-
     def check_running(self) -> None:
         """Return if calls are possible. Raises: ClosedError."""
         if self._portal is None:
@@ -88,6 +84,7 @@ class LoopThread(Generic[Session]):
 
     def stop(self) -> None:
         """End the session and the thread."""
+        self.is_running = False
         portal, self._portal = self._portal, None
         if portal is not None:
             portal.call(portal.stop)
@@ -103,6 +100,7 @@ class LoopThread(Generic[Session]):
         try:
             anyio.run(self._serve, backend="asyncio")
         except BaseException as error:
+            self.is_running = False
             self._portal = None
             self._failure = error
             if self._ready.done():
@@ -113,6 +111,7 @@ class LoopThread(Generic[Session]):
         async with self._manager, BlockingPortal() as portal:
             self._event_loop = asyncio.get_running_loop()
             self._portal = portal
+            self.is_running = True
             self._ready.set_result(None)
             await portal.sleep_until_stopped()
 

@@ -1,12 +1,12 @@
 """Deadlines, and how long to wait before the next attempt."""
 
 import random
-import time
+from time import monotonic_ns
 
 
 def monotonic_ms() -> int:
     """Return milliseconds on a clock that never goes back."""
-    return time.monotonic_ns() // 1_000_000
+    return monotonic_ns() // 1_000_000
 
 
 class Deadline:

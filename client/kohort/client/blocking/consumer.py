@@ -2,12 +2,14 @@
 
 import re
 from collections.abc import Callable, Mapping
+from threading import get_ident
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, Unpack
 
 import anyio
 
 from kohort.client.arguments import one_by_one
+from kohort.client.blocking.one_thread import OneThread, by_one_thread, in_use
 from kohort.client.commits import Commitable, CommitOutcome, Offsets
 from kohort.client.config import ConsumerOptions, consumer_config
 from kohort.client.consumer_records import ConsumerRecords
@@ -34,15 +36,16 @@ if TYPE_CHECKING:
 CommitCallback = Callable[[Offsets, KohortError | None], None]
 
 
-class Consumer:
+class Consumer(OneThread):
     """Reads records, as a member of a group or alone.
 
     with Consumer("flights", group_id="g", bootstrap_servers="localhost:9092") as consumer:
         for record in consumer:
             ...
 
-    One thread at a time. Heartbeats go on in a thread of its own. `close`, or the end of the block,
-    commits, if enable_auto_commit is on, and leaves the group.
+    One thread at a time, and ConcurrentAccessError for any other; `wakeup` is for all, and so is what
+    waits for nothing and changes nothing. Heartbeats go on in a thread of its own. `close`, or the end of
+    the block, commits, if enable_auto_commit is on, and leaves the group.
     """
 
     def __init__(
@@ -51,14 +54,16 @@ class Consumer:
         listener: RebalanceListener | None = None,
         **options: Unpack[ConsumerOptions],
     ) -> None:
+        super().__init__()
         one_by_one(topics, str, "Consumer")
         config = consumer_config(options)
         if topics and config.group_id is None:
             raise ConfigurationError(NO_GROUP)
         self._session = ConsumerSession(config)
+        self._buffer = self._session.fetcher.buffer
         self._listener = listener or RebalanceListener()
         self._loop = LoopThread(self._session, "kohort-consumer")
-        self._not_at_exit = close_at_exit(self.close)
+        self._not_at_exit = close_at_exit(self._close)
         if topics:
             self.subscribe(*topics)
 
@@ -70,12 +75,16 @@ class Consumer:
     ) -> None:
         self.close()
 
+    @by_one_thread
     def close(self, timeout_ms: float = CLOSE_TIMEOUT_MS) -> None:
         """Commit if that is automatic, leave the group, and end, within the time.
 
         The listener hears of what is given up; callbacks of commits that are under way are called.
         Raises: what the listener or a callback raises, when all is closed.
         """
+        self._close(timeout_ms)
+
+    def _close(self, timeout_ms: float = CLOSE_TIMEOUT_MS) -> None:
         self._not_at_exit()
         if not self._loop.is_running:
             return
@@ -92,6 +101,7 @@ class Consumer:
         with anyio.move_on_after(timeout_ms / 1000):
             await self._session.leave(timeout_ms)
 
+    @by_one_thread
     def subscribe(
         self, *topics: str, pattern: str | None = None, listener: RebalanceListener | None = None
     ) -> None:
@@ -103,6 +113,7 @@ class Consumer:
         self._listener = listener or self._listener
         self._loop.call_sync(self._session.subscribe, topics, compiled)
 
+    @by_one_thread
     def unsubscribe(self) -> None:
         """Commit if that is automatic, leave the group, and read nothing; the listener hears of it."""
         self._say_farewell()
@@ -113,6 +124,7 @@ class Consumer:
         if farewell is not None:
             self._tell(farewell, self._session.positions.partitions())
 
+    @by_one_thread
     def assign(self, *partitions: TopicPartition) -> None:
         """Read these partitions without a group's say."""
         self._loop.call_sync(self._session.assign, partitions)
@@ -137,13 +149,21 @@ class Consumer:
         """
         deadline = None if timeout_ms is None else Deadline(timeout_ms)
         most = max_records or self._session.config.max_poll_records
-        records = self._take_ready(most)
-        while not records:
-            found = self._loop.call(self._session.advance, deadline, most)
-            if isinstance(found, list):
-                records = found
-                break
-            self._attend_to(found)
+        me = get_ident()
+        inside = self._inside
+        if inside and inside != me:
+            raise in_use(inside)
+        try:
+            self._inside = me  # As by_one_thread does it, without its call.
+            records = self._take_ready(most)
+            while not records:
+                found = self._loop.call(self._session.advance, deadline, most)
+                if isinstance(found, list):
+                    records = found
+                    break
+                self._attend_to(found)
+        finally:
+            self._inside = inside
         return ConsumerRecords(records, self._session.commits.assignment_number)
 
     def _take_ready(self, most: int) -> list[ConsumerRecord]:
@@ -156,6 +176,7 @@ class Consumer:
             if self._session.fetcher.is_hungry:
                 self._loop.call_soon(self._session.fetcher.wake)
 
+    @by_one_thread
     def poll_arrow(self, *, timeout_ms: float | None = None, max_bytes: int = TABLE_BYTES) -> "pa.Table":
         """Return records as a table, as soon as there are any; one without rows when the time is over.
 
@@ -185,17 +206,25 @@ class Consumer:
         return self
 
     def __next__(self) -> ConsumerRecord:
-        session = self._session
-        while True:
-            if self._loop.is_running:
-                record = session.next_ready()
-                if session.fetcher.buffer.is_hungry:
-                    self._loop.call_soon(session.fetcher.wake)
-                if record is not None:
-                    return record
-            found = self._loop.call(session.advance, None, 0)
-            if not isinstance(found, list):
-                self._attend_to(found)
+        me = get_ident()
+        inside = self._inside
+        if inside and inside != me:
+            raise in_use(inside)
+        session, buffer = self._session, self._buffer
+        try:
+            self._inside = me  # As by_one_thread does it, without its call.
+            while True:
+                if self._loop.is_running:
+                    record = session.next_ready()
+                    if buffer.is_hungry:
+                        self._loop.call_soon(session.fetcher.wake)
+                    if record is not None:
+                        return record
+                found = self._loop.call(session.advance, None, 0)
+                if not isinstance(found, list):
+                    self._attend_to(found)
+        finally:
+            self._inside = inside
 
     def _attend_to(self, due: Due) -> None:
         if isinstance(due, CommitOutcome):
@@ -217,6 +246,7 @@ class Consumer:
         while outcomes:
             self._attend_to(outcomes.popleft())
 
+    @by_one_thread
     def enforce_rebalance(self, reason: str | None = None) -> None:
         """Let the group rebalance, for a reason that the broker keeps."""
         self._loop.call_sync(self._session.enforce_rebalance, reason)
@@ -225,6 +255,7 @@ class Consumer:
         """Return this consumer's place in its group, as a transaction needs it."""
         return self._session.group_metadata()
 
+    @by_one_thread
     def commit(self, offsets: Commitable = None) -> None:
         """Commit these offsets, those behind these records, or all that was consumed; return when it is kept.
 
@@ -235,6 +266,7 @@ class Consumer:
         self._loop.call(self._session.commit, offsets)
         self._call_back()
 
+    @by_one_thread
     def commit_async(self, offsets: Commitable = None, callback: CommitCallback | None = None) -> None:
         """Commit these offsets, those behind these records, or all that was consumed, in the background.
 
@@ -244,10 +276,12 @@ class Consumer:
         """
         self._loop.call_sync(self._session.commit_soon, offsets, callback)
 
+    @by_one_thread
     def committed(self, *partitions: TopicPartition) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """Return what the group has committed for these partitions."""
         return self._loop.call(self._session.committed, partitions)
 
+    @by_one_thread
     def position(self, partition: TopicPartition) -> int:
         """Return the offset of the next record of a partition."""
         return self._loop.call(self._session.position, partition)
@@ -259,22 +293,27 @@ class Consumer:
         """
         return self._session.current_lag(partition)
 
+    @by_one_thread
     def seek(self, partition: TopicPartition, offset: int) -> None:
         """Read a partition on at `offset`."""
         self._loop.call_sync(self._session.seek, partition, offset)
 
+    @by_one_thread
     def seek_to_beginning(self, *partitions: TopicPartition) -> None:
         """Read these partitions, or all, from their first record."""
         self._loop.call_sync(self._session.seek_to_ends, partitions, beginning=True)
 
+    @by_one_thread
     def seek_to_end(self, *partitions: TopicPartition) -> None:
         """Read these partitions, or all, from their end."""
         self._loop.call_sync(self._session.seek_to_ends, partitions, beginning=False)
 
+    @by_one_thread
     def pause(self, *partitions: TopicPartition) -> None:
         """Hold these partitions' records back, or all; the membership goes on."""
         self._loop.call_sync(self._session.pause, partitions, paused=True)
 
+    @by_one_thread
     def resume(self, *partitions: TopicPartition) -> None:
         """Let these partitions' records through again, or all."""
         self._loop.call_sync(self._session.pause, partitions, paused=False)
@@ -283,10 +322,12 @@ class Consumer:
         """Return the partitions whose records are held back."""
         return self._session.paused()
 
+    @by_one_thread
     def partitions_for(self, topic: str) -> tuple[TopicPartition, ...]:
         """Return a topic's partitions."""
         return self._loop.call(self._session.partitions_for, topic)
 
+    @by_one_thread
     def beginning_offsets(self, *partitions: TopicPartition) -> dict[TopicPartition, int]:
         """Return the first offset of each partition."""
         found = self._loop.call(
@@ -295,6 +336,7 @@ class Consumer:
         )
         return {each: value.offset for each, value in found.items()}
 
+    @by_one_thread
     def end_offsets(self, *partitions: TopicPartition) -> dict[TopicPartition, int]:
         """Return the offset behind the last record of each partition."""
         found = self._loop.call(
@@ -302,6 +344,7 @@ class Consumer:
         )
         return {each: value.offset for each, value in found.items()}
 
+    @by_one_thread
     def offsets_for_times(
         self, timestamps_ms: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
