@@ -13,6 +13,7 @@ from kohort.pipeline.fetching import fetch_range
 from kohort.pipeline.options import ReadOptions
 from kohort.pipeline.ranges import OffsetRange, check_range, chosen_partitions, log_ends, offsets_at, split
 from kohort.pipeline.rows import RowBuilder
+from kohort.pipeline.worker import spare_collections
 from kohort.protocol.errors import ErrorCode, WireError
 
 CHUNK_BYTES = 8 << 20
@@ -53,6 +54,7 @@ def read_range(
     """Yield a range's records in batches of some megabytes. Raises: DataLossError, KohortError."""
     if not isinstance(partition, OffsetRange):
         return  # Spark's own empty partition, when there was none to read.
+    spare_collections()
     builder = RowBuilder(schema, partition.topic, partition.partition)
     for fetched in fetch_range(options, partition):
         decoded = decode_batches(

@@ -1,8 +1,10 @@
 """`format("kohort-segments")`: the same table as `kohort`, straight from segment files."""
 
+import mmap
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
+from io import FileIO
 from pathlib import Path
 
 import pyarrow as pa
@@ -23,11 +25,13 @@ from kohort.pipeline.segment_files import (
     find_partitions,
     is_torn,
 )
+from kohort.pipeline.worker import spare_collections
 from kohort.protocol.errors import WireError
 from kohort.protocol.messages import AbortedTransaction
 from kohort.protocol.records import read_header
 
 READ_BYTES = 8 << 20
+_POPULATE: int = getattr(mmap, "MAP_POPULATE", 0)  # Linux has it.
 
 
 @dataclass
@@ -87,6 +91,7 @@ class SegmentReader(DataSourceReader):
         """Yield the records of one segment. Raises: DataLossError, DamagedSegmentError."""
         if not isinstance(partition, SegmentRange):
             return
+        spare_collections()
         builder = RowBuilder(self._schema, *partition.partition)
         try:
             for batches, position in _pieces(partition, check_crcs=self._options.check_crcs):
@@ -164,14 +169,12 @@ def _offset(files: PartitionFiles, place: Place, end: int) -> int:
 def _pieces(wanted: SegmentRange, *, check_crcs: bool) -> Iterator[tuple[BatchTable, int]]:
     """Yield whole batches by some megabytes, and the offset that is wanted first of them.
 
-    The last segment ends where its tail is torn. Raises: WireError for damage elsewhere, OSError.
+    The last segment ends where its tail is torn. Raises: WireError for damage elsewhere, DataLossError.
     """
-    offset, place = wanted.start, wanted.position
-    buffer = memoryview(bytearray(READ_BYTES))
+    offset, place, most_bytes = wanted.start, wanted.position, READ_BYTES
     with open(wanted.path, "rb", buffering=0) as file:
         while offset < wanted.end and place < wanted.size_bytes:
-            file.seek(place)
-            records = buffer[: file.readinto(buffer[: wanted.size_bytes - place])]
+            records = _mapped(file, place, min(most_bytes, wanted.size_bytes - place))
             batches = read_batches(records)
             if check_crcs and wanted.is_last:
                 batches = batches[: batches.sound_count()]
@@ -180,12 +183,32 @@ def _pieces(wanted: SegmentRange, *, check_crcs: bool) -> Iterator[tuple[BatchTa
                 yield found.batches, offset
             elif found.next_offset < wanted.end:
                 needed = _first_size(records)
-                if needed <= len(buffer) or place + needed > wanted.size_bytes:
+                if needed <= most_bytes or place + needed > wanted.size_bytes:
                     if wanted.is_last and is_torn(records):
                         return
                     raise WireError(f"what lies at {place}, offset {offset}, is no sound batch")
-                buffer = memoryview(bytearray(needed))  # A batch that is larger than what is read at a time.
+                most_bytes = needed  # A batch that is larger than what is read at a time.
             offset, place = found.next_offset, place + found.batches.size_bytes
+
+
+def _mapped(file: FileIO, place: int, size_bytes: int) -> memoryview:
+    """Return a part of a file as the system's cache holds it: a copy would cost as much as all decoding.
+
+    It is mapped in one step, piece after piece, since a file that becomes shorter under a mapping kills the
+    process: brokers cut files only as they start. Raises: DataLossError, OSError.
+    """
+    within = place % mmap.ALLOCATIONGRANULARITY
+    try:
+        pages = mmap.mmap(
+            file.fileno(),
+            within + size_bytes,
+            flags=mmap.MAP_PRIVATE | _POPULATE,
+            prot=mmap.PROT_READ,
+            offset=place - within,
+        )
+    except ValueError:  # It says that the file is not as long.
+        raise DataLossError(f"{file.name} has become shorter while the query ran") from None
+    return memoryview(pages)[within:]
 
 
 def _first_size(records: memoryview) -> int:
