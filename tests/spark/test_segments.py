@@ -12,7 +12,11 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from kohort.client import Admin, TopicPartition
+from kohort.pipeline.errors import DataLossError
+from kohort.pipeline.options import segment_options
+from kohort.pipeline.rows import table_schema
 from kohort.pipeline.segment_files import ABORTED_ENTRY, SNAPSHOT_ENTRY
+from kohort.pipeline.segment_source import SegmentReader
 from kohort.protocol.records import Compression, ControlType, build_batch, build_transaction_marker
 from tests.interop.broker_process import BrokerProcess
 from tests.spark.topics import Sent, Topics, numbered, places, values
@@ -186,3 +190,16 @@ def test_numbers_are_one_to_one(spark: SparkSession, broker: BrokerProcess, topi
     topic = topics.make(3)
     topics.fill(topic, numbered(1_000, partitions=3))
     assert values(load(spark, broker.data, topic)) == list(range(1_000))
+
+
+def test_a_segment_that_became_shorter_while_the_query_ran_is_an_error(
+    partition: Callable[..., Path], tmp_path: Path
+) -> None:
+    path = partition(0, batch(0, 0, 1), batch(2, 2, 3))
+    reader = SegmentReader(
+        segment_options({"path": str(tmp_path), "topics": "t"}), table_schema(include_headers=False)
+    )
+    (planned,) = reader.partitions()
+    path.write_bytes(batch(0, 0, 1))
+    with pytest.raises(DataLossError, match=r"0{20}\.log has become shorter while the query ran"):
+        list(reader.read(planned))
