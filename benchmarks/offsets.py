@@ -120,7 +120,7 @@ def prepare(client: Client) -> None:
     client.send(FindCoordinatorRequest(coordinator_keys=tuple(f"group-{each}" for each in range(GROUPS))))
     client.receive(5)
     while not committed_without_error(client):
-        time.sleep(0.1)
+        time.sleep(0.1)  # The coordinator is being loaded, and tells nobody when it is ready.
 
 
 def committed_without_error(client: Client) -> bool:
@@ -138,7 +138,7 @@ def fetched(client: Client, group: int) -> set[int]:
         (answer,) = OffsetFetchResponse.decode(client.receive(5), VERSIONS["OffsetFetch"]).groups
         if not answer.error_code:
             return {each.committed_offset for topic in answer.topics for each in topic.partitions}
-        time.sleep(0.05)
+        time.sleep(0.05)  # A question takes time from the loading, which is measured.
 
 
 def sizes(folder: Path) -> tuple[int, int]:

@@ -224,7 +224,7 @@ def stream_all(rows: int, found: Bench, folder: Path) -> None:
     while query.isActive or query.lastProgress["batchId"] != seen:
         progress = query.lastProgress
         if progress is None or progress["batchId"] == seen:
-            time.sleep(0.05)
+            time.sleep(0.05)  # A query's progress can only be looked at.
             continue
         seen, done = progress["batchId"], done + progress["numInputRows"]
         jvm, python = resident_bytes(found.jvm_pid)

@@ -142,7 +142,7 @@ class Demo:
                 member.check()
             if time.monotonic() > self._deadline_s:
                 raise TimeoutError(f"waited too long for {what}: {self._ledger.distinct:,} flights counted")
-            time.sleep(LOOK_EVERY_S)
+            time.sleep(LOOK_EVERY_S)  # Members are processes of their own: their journals are looked at.
 
     def _look(self) -> None:
         for reader in self._readers:

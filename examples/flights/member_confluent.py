@@ -43,7 +43,7 @@ def run(bootstrap: str, journal: Journal, stopping: threading.Event) -> None:
             if each.error() is None
         ]
         counted = journal.count(records)
-        time.sleep(pace.work_s(counted))
+        time.sleep(pace.work_s(counted))  # The work that these flights are taken to cost.
         owes_commit = owes_commit or counted > 0
         if owes_commit:
             owes_commit = not commit(consumer, journal)

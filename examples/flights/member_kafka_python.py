@@ -50,7 +50,7 @@ def run(bootstrap: str, journal: Journal, stopping: threading.Event) -> None:
         batches = consumer.poll(timeout_ms=settings.POLL_TIMEOUT_MS)
         records = ((each.partition, each.offset, each.value) for batch in batches.values() for each in batch)
         counted = journal.count(records)
-        time.sleep(pace.work_s(counted))
+        time.sleep(pace.work_s(counted))  # The work that these flights are taken to cost.
         owes_commit = owes_commit or counted > 0
         if owes_commit:
             owes_commit = not commit(consumer, journal)

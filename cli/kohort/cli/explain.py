@@ -57,7 +57,7 @@ def explain(*, group_id: str, last: int, follow: bool, http: str | None, as_json
 def _over_http(telling: "_Telling", http: str, last: int, *, follow: bool) -> None:
     telling.all(timeline_over_http(http, telling.group_id), last)
     while follow:
-        time.sleep(HTTP_LOOK_SECONDS)
+        time.sleep(HTTP_LOOK_SECONDS)  # HTTP has no way to be told: it is asked again and again.
         telling.news(timeline_over_http(http, telling.group_id))
 
 

@@ -26,10 +26,10 @@ class Pace:
         if ahead_seconds <= 0 and now - self._rested < WORK_SECONDS:
             return
         self._check()
-        time.sleep(REST_SECONDS)
+        time.sleep(REST_SECONDS)  # The loop gets the interpreter's lock meanwhile.
         while ahead_seconds > 0:
             pause_seconds = min(ahead_seconds, SLEEP_SECONDS_MAX)
-            time.sleep(pause_seconds)
+            time.sleep(pause_seconds)  # This is what keeps the rate down.
             self._check()
             ahead_seconds -= pause_seconds
         self._rested = time.monotonic()
