@@ -67,9 +67,6 @@ class Listener(RebalanceListener):
     def on_revoked(self, partitions: tuple[TopicPartition, ...]) -> None:
         self._changes.revoked.append(places(partitions))
 
-    def on_lost(self, partitions: tuple[TopicPartition, ...]) -> None:
-        self._changes.revoked.append(places(partitions))
-
 
 class KohortConsumer(ConsumerClient):
     """A Consumer."""
