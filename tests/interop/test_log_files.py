@@ -148,7 +148,8 @@ def test_both_dumps_say_the_same_to_the_letter(libs: Path, kohort_folder: Path) 
             lines = dump(OsFileSystem(), Path(path), options)
             ours = [line.text for line in lines if is_comparable(line.text)]
             assert ours == theirs, path
-            assert len(ours) > 1 or path.endswith(".snapshot")
+            # An index with few batches behind it is empty: how many come to a segment is a matter of time.
+            assert len(ours) > 1 or path.endswith(".snapshot") or Path(path).stat().st_size == 0
 
 
 def is_comparable(line: str) -> bool:
