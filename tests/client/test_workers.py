@@ -5,14 +5,16 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from random import Random
+from typing import Unpack
 
 import anyio
 import pytest
 
 from kohort.client import ConfigurationError, Consumer, ConsumerRecord, Producer, TopicPartition
+from kohort.client.config import ConsumerOptions
 from kohort.client.workers import AsyncWorkerPool, HandlerError, Order, WorkerPool
 from tests.interop.waiting import wait_until
 
@@ -63,23 +65,46 @@ def running(pool: WorkerPool) -> Iterator[threading.Thread]:
         assert not thread.is_alive()
 
 
+class PoolOptions(ConsumerOptions, total=False):
+    """What both kinds of pools take besides topic and handler."""
+
+    workers: int
+    order: Order
+    window_max: int
+    drain_timeout_ms: float
+
+
+def pool_options(bootstrap: str, group: str, options: PoolOptions) -> PoolOptions:
+    """Return what a test asks for; a pool reads all, commits soon and keeps few records otherwise."""
+    return {
+        "group_id": group,
+        "bootstrap_servers": bootstrap,
+        "auto_offset_reset": "earliest",
+        "auto_commit_interval_ms": 100,
+        "window_max": 50,
+        **options,
+    }
+
+
 def make(
     bootstrap: str,
     topic: str,
     group: str,
     handler: Callable[[ConsumerRecord], object],
-    strategy: str = "range",
+    on_error: Callable[[ConsumerRecord, Exception], object] | None = None,
+    **options: Unpack[PoolOptions],
 ) -> WorkerPool:
-    return WorkerPool(
-        topic,
-        handler=handler,
-        group_id=group,
-        bootstrap_servers=bootstrap,
-        auto_offset_reset="earliest",
-        auto_commit_interval_ms=100,
-        window_max=50,
-        partition_assignment_strategy=strategy,
-    )
+    return WorkerPool(topic, handler=handler, on_error=on_error, **pool_options(bootstrap, group, options))
+
+
+def make_async(
+    bootstrap: str,
+    topic: str,
+    group: str,
+    handler: Callable[[ConsumerRecord], Awaitable[object]],
+    **options: Unpack[PoolOptions],
+) -> AsyncWorkerPool:
+    return AsyncWorkerPool(topic, handler=handler, **pool_options(bootstrap, group, options))
 
 
 def committed(bootstrap: str, topic: str, group: str, partitions: int) -> int:
@@ -112,16 +137,7 @@ def test_without_order_a_slow_record_holds_up_neither_its_key_nor_its_partition(
             release.wait(20)
         handled(record)
 
-    pool = WorkerPool(
-        name,
-        handler=handle,
-        order=Order.NONE,
-        group_id=group,
-        bootstrap_servers=bootstrap,
-        auto_offset_reset="earliest",
-        auto_commit_interval_ms=10,
-    )
-    with running(pool):
+    with running(make(bootstrap, name, group, handle, order=Order.NONE, auto_commit_interval_ms=10)):
         wait_until(lambda: len(handled.numbers) == 39, "the others overtake the first")
         assert committed(bootstrap, name, group, 1) == 0, "and are not committed before it"
         release.set()
@@ -138,16 +154,8 @@ def test_a_partition_is_paused_while_too_many_records_wait(
         release.wait(20)
         handled(record)
 
-    pool = WorkerPool(
-        name,
-        handler=handle,
-        workers=2,
-        window_max=20,
-        order=Order.NONE,
-        group_id=group,
-        bootstrap_servers=bootstrap,
-        auto_offset_reset="earliest",
-        max_poll_records=10,
+    pool = make(
+        bootstrap, name, group, handle, order=Order.NONE, workers=2, window_max=20, max_poll_records=10
     )
     with running(pool):
         wait_until(lambda: pool.paused, "the pool pauses the partition")
@@ -163,9 +171,10 @@ def test_pools_hand_partitions_over_without_handling_a_record_twice(
 ) -> None:
     name, handled = topic(4), Handled(slow_s=0.01)
     produce(bootstrap, name)
-    with running(make(bootstrap, name, group, handled, strategy)):
+    options: PoolOptions = {"partition_assignment_strategy": strategy}
+    with running(make(bootstrap, name, group, handled, **options)):
         wait_until(lambda: len(handled.numbers) > 20, "the first is at work")
-        with running(make(bootstrap, name, group, handled, strategy)):
+        with running(make(bootstrap, name, group, handled, **options)):
             wait_until(lambda: len(handled.numbers) > 300, "both are at work")
         wait_until(lambda: len(handled.numbers) >= RECORDS, "all records are handled")
     assert Counter(handled.numbers) == Counter(range(RECORDS))
@@ -195,14 +204,7 @@ def test_a_handler_that_fails_stops_the_pool_before_its_record(
         handled(record)
 
     with pytest.raises(HandlerError, match="at 200: ZeroDivisionError") as raised:
-        WorkerPool(
-            name,
-            handler=handle,
-            order=Order.PARTITION,
-            group_id=group,
-            bootstrap_servers=bootstrap,
-            auto_offset_reset="earliest",
-        ).run()
+        make(bootstrap, name, group, handle, order=Order.PARTITION).run()
     assert isinstance(raised.value.__cause__, ZeroDivisionError)
     assert raised.value.record.offset == 200
     assert committed(bootstrap, name, group, 1) == 200
@@ -219,15 +221,10 @@ def test_an_error_callback_takes_failed_records_over(bootstrap: str, topic: Make
             raise ValueError(number)
         handled(record)
 
-    pool = WorkerPool(
-        name,
-        handler=handle,
-        on_error=lambda record, error: failed.append(error.args[0]),
-        group_id=group,
-        bootstrap_servers=bootstrap,
-        auto_offset_reset="earliest",
-    )
-    with running(pool):
+    def take_over(record: ConsumerRecord, error: Exception) -> None:
+        failed.append(error.args[0])
+
+    with running(make(bootstrap, name, group, handle, on_error=take_over)):
         wait_until(lambda: len(handled.numbers) + len(failed) == RECORDS, "all records are dealt with")
     assert sorted(failed) == [0, 100, 200, 300, 400, 500]
     assert committed(bootstrap, name, group, 2) == RECORDS
@@ -245,16 +242,7 @@ def test_what_does_not_end_in_time_is_handled_again_by_the_next(
         else:
             handled(record)
 
-    pool = WorkerPool(
-        name,
-        handler=stuck,
-        drain_timeout_ms=100,
-        order=Order.PARTITION,
-        group_id=group,
-        bootstrap_servers=bootstrap,
-        auto_offset_reset="earliest",
-    )
-    with running(pool):
+    with running(make(bootstrap, name, group, stuck, drain_timeout_ms=100, order=Order.PARTITION)):
         wait_until(lambda: len(handled.numbers) == 4, "it comes as far as the record that is stuck")
     assert committed(bootstrap, name, group, 1) == 4
     release.set()
@@ -302,15 +290,7 @@ def test_tasks_handle_records_as_threads_do(bootstrap: str, topic: MakeTopic, gr
         if len(handled.numbers) == RECORDS:
             pool.stop()
 
-    pool = AsyncWorkerPool(
-        name,
-        handler=handle,
-        workers=5,
-        window_max=50,
-        group_id=group,
-        bootstrap_servers=bootstrap,
-        auto_offset_reset="earliest",
-    )
+    pool = make_async(bootstrap, name, group, handle, workers=5)
     run_limited(pool.run, loop)
     assert Counter(handled.numbers) == Counter(range(RECORDS))
     assert all(numbers == sorted(numbers) for numbers in handled.by_key().values())
@@ -330,14 +310,7 @@ def test_an_async_handler_that_fails_stops_the_pool(
         if record.offset == 50:
             raise ZeroDivisionError
 
-    pool = AsyncWorkerPool(
-        name,
-        handler=handle,
-        order=Order.PARTITION,
-        group_id=group,
-        bootstrap_servers=bootstrap,
-        auto_offset_reset="earliest",
-    )
+    pool = make_async(bootstrap, name, group, handle, order=Order.PARTITION)
     with pytest.raises(HandlerError, match="at 50"):
         run_limited(pool.run, loop)
     assert committed(bootstrap, name, group, 1) == 50
@@ -359,14 +332,7 @@ def test_a_cancelled_pool_commits_what_was_done(
                 stuck.set()
                 await anyio.sleep_forever()
 
-        pool = AsyncWorkerPool(
-            name,
-            handler=handle,
-            order=Order.PARTITION,
-            group_id=group,
-            bootstrap_servers=bootstrap,
-            auto_offset_reset="earliest",
-        )
+        pool = make_async(bootstrap, name, group, handle, order=Order.PARTITION)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(pool.run)
             await stuck.wait()
