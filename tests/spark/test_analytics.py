@@ -14,7 +14,8 @@ from pyspark.sql.types import ArrayType, DataType, StructType
 
 from kohort.broker.group import events as of_broker
 from kohort.client import Admin, Consumer, OffsetAndMetadata, TopicPartition
-from kohort.pipeline.analytics.alerts import watch
+from kohort.pipeline.analytics.alert_board import Alert, VerdictAlert
+from kohort.pipeline.analytics.alerts import WatchError, watch
 from kohort.pipeline.analytics.job import Analysis, analyse
 from kohort.pipeline.analytics.page import write_page
 from kohort.pipeline.analytics.tables import (
@@ -159,18 +160,35 @@ def assert_same(kind: type[msgspec.Struct], column: DataType) -> None:
 def test_alerts_about_a_group_that_stops_are_written_to_a_topic(
     spark: SparkSession, history: str, topics: Topics
 ) -> None:
-    alerts = topics.make()
-    query = watch(spark, history, alerts, every_s=0.5)
-    try:
-        with Consumer(bootstrap_servers=history, auto_offset_reset="earliest") as consumer:
-            consumer.assign(TopicPartition(alerts, 0))
-            found: list[dict[str, object]] = []
+    alerts, later = topics.make(), topics.make()
+    heard: list[Alert] = []
+    with watch(spark, history, alerts, every_s=0.5, hear=heard.append) as job:
+        until(lambda: has_stopped(heard, "slow"))
+        topics.fill(later, numbered(10))  # A topic of which nobody knew when it began.
+        with Admin(bootstrap_servers=history) as admin:
+            admin.alter_group_offsets("late", {TopicPartition(later, 0): OffsetAndMetadata(1)})
+        until(lambda: has_stopped(heard, "late"))
+        summary = job.stop()
+    assert job.query.exception() is None
+    assert summary.verdicts["STOP"] >= 2
+    assert summary.alerts == len(heard)
+    with Consumer(bootstrap_servers=history, auto_offset_reset="earliest") as consumer:
+        consumer.assign(TopicPartition(alerts, 0))
+        written: list[Alert] = []
+        while len(written) < len(heard):
+            written += [
+                msgspec.json.decode(each.value or b"", type=Alert) for each in consumer.poll(timeout_ms=200)
+            ]
+    assert written == heard
 
-            def told() -> bool:
-                found.extend(msgspec.json.decode(each.value or b"") for each in consumer.poll(timeout_ms=200))
-                return any(each.get("group_id") == "slow" and each.get("verdict") == "STOP" for each in found)
 
-            until(told)
-    finally:
-        query.stop()
-    assert query.exception() is None
+def has_stopped(heard: list[Alert], group_id: str) -> bool:
+    return any(
+        isinstance(each, VerdictAlert) and (each.group_id, each.verdict) == (group_id, "STOP")
+        for each in heard
+    )
+
+
+def test_a_watch_that_has_nowhere_to_write_is_refused(spark: SparkSession, history: str) -> None:
+    with pytest.raises(WatchError, match="there is no topic 'nosuch'"):
+        watch(spark, history, "nosuch")

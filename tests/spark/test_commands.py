@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +14,7 @@ import pytest
 
 from kohort.client import Admin, OffsetAndMetadata, TopicPartition
 from tests.interop.broker_process import BrokerProcess
+from tests.spark.ingest_driver import PATIENCE_S, until
 from tests.spark.ingest_world import only_large
 from tests.spark.topics import Topics, numbered
 
@@ -21,6 +24,15 @@ def kohort(bootstrap: str, *words: str) -> subprocess.CompletedProcess[str]:
     named = {"KOHORT_BOOTSTRAP_SERVERS": bootstrap}
     return subprocess.run(
         command, capture_output=True, text=True, check=False, timeout=300, env=os.environ | named
+    )
+
+
+def start(bootstrap: str, *words: str) -> subprocess.Popen[str]:
+    """Start a command that goes on."""
+    command = [sys.executable, "-m", "kohort.cli", "spark", *words]
+    named = {"KOHORT_BOOTSTRAP_SERVERS": bootstrap}
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ | named
     )
 
 
@@ -62,6 +74,56 @@ def test_reconcile_says_what_it_lacks(bootstrap: str, tmp_path: Path) -> None:
     done = kohort(bootstrap, "reconcile", str(tmp_path), "--group", "mirror")
     assert done.returncode == 1
     assert done.stderr == f"kohort: {tmp_path} has no batch that Spark has committed\n"
+
+
+def test_alerts_say_that_there_is_no_topic_before_spark_starts(bootstrap: str) -> None:
+    done = kohort(bootstrap, "alerts", "--to-topic", "nosuch")
+    assert done.returncode == 1
+    assert done.stderr == "kohort: there is no topic 'nosuch' to write alerts to: create it first\n"
+
+
+@only_large
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_alerts_are_printed_and_summed_up_when_it_is_told_to_stop(
+    bootstrap: str, topics: Topics, how: signal.Signals
+) -> None:
+    topic, alerts = topics.make(), topics.make()
+    topics.fill(topic, numbered(10))
+    with Admin(bootstrap_servers=bootstrap) as admin:
+        admin.alter_group_offsets(topic, {TopicPartition(topic, 0): OffsetAndMetadata(4)})
+    process = start(bootstrap, "alerts", "--to-topic", alerts, "--every", "0.5", "--for", "150")
+    assert process.stdout is not None
+    expected = f"  {topic}  {topic}-0  OK -> STOP  lag 6\n"
+    assert any(expected in line for line in process.stdout), process.communicate()[1]
+    process.send_signal(how)
+    _, told = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 0, told
+    assert re.search(rf"STOP\) written to {alerts}; looked \d+ times in \d+ s at \d+ group", told), told
+
+
+@only_large
+def test_an_ingest_that_goes_on_ends_well_when_it_is_told_to_stop(
+    bootstrap: str, topics: Topics, tmp_path: Path
+) -> None:
+    topic = topics.make(2)
+    topics.fill(topic, numbered(300, partitions=2))
+    ends = {TopicPartition(topic, number): 150 for number in range(2)}
+    process = start(
+        bootstrap, "ingest", topic, "--to", str(tmp_path / "t"), "--group", topic, "--every", "1 second"
+    )
+    with Admin(bootstrap_servers=bootstrap) as admin:
+
+        def is_told() -> bool:
+            assert process.poll() is None
+            found = admin.list_group_offsets(topic)
+            return {each: value.offset for each, value in found.items()} == ends
+
+        until(is_told)
+    process.send_signal(signal.SIGINT)
+    said, told = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 0, told
+    assert said.startswith("300 rows written, 300 in the table from 2 partitions")
+    assert said.endswith(f"group {topic} is where the checkpoint is\n")
 
 
 @only_large

@@ -1,11 +1,13 @@
 """`kohort spark`: jobs on Spark. PySpark is imported when a job needs it."""
 
+import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from threading import Event
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 import click
 
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
     from kohort.pipeline.ingest import Comparison
 
 PROBLEM = 1
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
 MISSING = "this takes PySpark, which is not installed. Install it with: pip install 'kohort[spark]'"
 
 
@@ -26,6 +30,7 @@ _COMMANDS = {
     "analyse": ("kohort.cli.spark_jobs", "analyse"),
     "replay": ("kohort.cli.spark_jobs", "replay"),
     "audit": ("kohort.cli.spark_jobs", "audit"),
+    "alerts": ("kohort.cli.spark_alerts", "alerts_command"),
 }
 
 
@@ -49,6 +54,13 @@ def spark() -> None:
     """Jobs on Spark: tables of topics with the group's lag told truly, replays, audits, reports on groups."""
 
 
+def spark_options(command: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+    """Add --master and --memory."""
+    memory = click.option("--memory", default="1g", show_default=True, help="Memory of Spark's driver.")
+    master = click.option("--master", default="local[*]", show_default=True, help="Where Spark runs.")
+    return master(memory(command))
+
+
 def require_pyspark() -> None:
     """Return if PySpark is installed. Raises: click.ClickException that names the extra."""
     if find_spec("pyspark") is None or find_spec("pyarrow") is None:
@@ -57,7 +69,7 @@ def require_pyspark() -> None:
 
 @contextmanager
 def telling_errors() -> Iterator[None]:
-    """Turn what the pipeline raises on purpose, and what ends a query, into one line."""
+    """Turn what the pipeline raises on purpose into one line."""
     try:
         yield
     except PipelineError as error:
@@ -81,6 +93,25 @@ def spark_session(name: str, master: str, memory: str) -> Iterator["SparkSession
             raise click.ClickException(first_cause(str(error))) from None
         finally:
             session.stop()
+
+
+@contextmanager
+def asked_to_stop() -> Iterator[Event]:
+    """An event that Ctrl-C and SIGTERM set, while a query runs.
+
+    PySpark's own handler raises in the midst of whatever the driver asks the JVM just then, which breaks
+    their connection: nothing could be brought to its end after that.
+    """
+    asked = Event()
+    former = {
+        each: signal.signal(each, lambda _number, _frame: asked.set())
+        for each in (signal.SIGINT, signal.SIGTERM)
+    }
+    try:
+        yield asked
+    finally:
+        for each, handler in former.items():
+            signal.signal(each, handler)
 
 
 def first_cause(text: str) -> str:

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.status import Status
 
 from kohort.cli.options import bootstrap_option, json_option, print_json, require_broker
-from kohort.cli.spark import PROBLEM, spark_session
+from kohort.cli.spark import PROBLEM, asked_to_stop, spark_options, spark_session
 
 if TYPE_CHECKING:
     from kohort.pipeline.ingest import Ingest, Summary
@@ -33,8 +33,7 @@ LOOK_EVERY_S = 0.5
 @click.option("--resume", is_flag=True, help="Go on with a table whose checkpoint is lost.")
 @click.option("--backwards", is_flag=True, help="Let the group go back to the checkpoint.")
 @click.option("--allow-data-loss", is_flag=True, help="Take records that are gone for granted.")
-@click.option("--master", default="local[*]", show_default=True, help="Where Spark runs.")
-@click.option("--memory", default="1g", show_default=True, help="Memory of Spark's driver.")
+@spark_options
 @json_option
 @bootstrap_option
 def ingest_command(
@@ -89,14 +88,11 @@ def ingest_command(
 def _watch(job: "Ingest") -> "Summary":
     """Return the summary when the query has ended, or somebody has pressed Ctrl-C."""
     bar = Status("reading", console=Console(stderr=True)) if sys.stderr.isatty() else nullcontext()
-    with job, bar as shown:
-        try:
-            while not job.wait(LOOK_EVERY_S):
-                if isinstance(shown, Status):
-                    state = "told" if job.group.is_true else f"not told: {job.group.error}"
-                    shown.update(f"{job.rows:,} rows in the table; group {state}")
-        except KeyboardInterrupt:
-            pass
+    with asked_to_stop() as asked, job, bar as shown:
+        while not asked.is_set() and not job.wait(LOOK_EVERY_S):
+            if isinstance(shown, Status):
+                state = "told" if job.group.is_true else f"not told: {job.group.error}"
+                shown.update(f"{job.rows:,} rows in the table; group {state}")
         return job.stop()
 
 

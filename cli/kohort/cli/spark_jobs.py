@@ -2,14 +2,13 @@
 
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 
 from kohort.cli.options import bootstrap_option, json_option, print_json, require_broker
-from kohort.cli.spark import PROBLEM, say, spark_session
+from kohort.cli.spark import PROBLEM, say, spark_options, spark_session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -18,15 +17,6 @@ if TYPE_CHECKING:
 
 PROBLEMS_PRINTED = 1_000
 MEGABYTE = 1_000_000
-Parameters = ParamSpec("Parameters")
-Result = TypeVar("Result")
-
-
-def spark_options(command: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
-    """Add --master and --memory."""
-    memory = click.option("--memory", default="1g", show_default=True, help="Memory of Spark's driver.")
-    master = click.option("--master", default="local[*]", show_default=True, help="Where Spark runs.")
-    return master(memory(command))
 
 
 @click.command()

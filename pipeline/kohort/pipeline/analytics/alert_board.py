@@ -68,6 +68,11 @@ class AlertBoard:
         """The partitions in which any group has committed something."""
         return {partition for _, partition in self._offsets}
 
+    @property
+    def groups(self) -> set[str]:
+        """The groups that have committed something."""
+        return {group_id for group_id, _ in self._offsets}
+
     def commit(self, group_id: str, partition: TopicPartition, offset: int | None, committed_ms: int) -> None:
         """Take over a commit; None removes the offset, and what was known of it."""
         key = (group_id, partition)

@@ -8,18 +8,22 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
 
 import msgspec
 from pyspark.sql import functions as F
 
-from kohort.client import TopicPartition
-from kohort.pipeline.analytics.alert_board import Alert, AlertBoard
+from kohort.client import KohortError, TopicPartition
+from kohort.pipeline.analytics.alert_board import Alert, AlertBoard, VerdictAlert
 from kohort.pipeline.analytics.decoding import Cells, Raw, commit_row
 from kohort.pipeline.analytics.ends import Ends
 from kohort.pipeline.analytics.storms import Rebalance
 from kohort.pipeline.analytics.tables import CONSUMER_OFFSETS, GROUP_EVENTS, commits, read_topic
+from kohort.pipeline.errors import PipelineError
 from kohort.pipeline.offsets import encode_offsets
 
 if TYPE_CHECKING:
@@ -28,6 +32,7 @@ if TYPE_CHECKING:
 
 COLUMNS = ("topic", "partition", "offset", "key", "value")
 ALERT = "key string, value string"
+Hear = Callable[[Alert], None]
 
 
 class _Cause(msgspec.Struct):
@@ -48,15 +53,59 @@ class _Completed(msgspec.Struct):
     report: _Report
 
 
-class _Watch:
+class WatchError(PipelineError):
+    """There is no topic to write to, or none to watch."""
+
+
+@dataclass(frozen=True, slots=True)
+class WatchSummary:
+    """What a watch has come to so far; `verdicts` counts the alerts by what they told."""
+
+    looks: int
+    groups: int
+    partitions: int
+    verdicts: dict[str, int]
+    storms: int
+    error: str | None
+    """Why the last look failed, if it did: the next one makes up for it."""
+
+    @property
+    def alerts(self) -> int:
+        """How many were written."""
+        return sum(self.verdicts.values()) + self.storms
+
+
+class _Watcher:
     """What the driver keeps between two batches. Called in Spark's one thread for the query."""
 
-    def __init__(self, spark: SparkSession, bootstrap: str, topic: str, interval_ms: int) -> None:
+    def __init__(
+        self, spark: SparkSession, bootstrap: str, topic: str, interval_ms: int, hear: Hear | None
+    ) -> None:
         self._spark = spark
         self._bootstrap = bootstrap
         self._topic = topic
+        self._hear = hear
         self._board = AlertBoard(interval_ms)
         self._ends = Ends(bootstrap)
+        self._looks = 0
+        self._told: Counter[str] = Counter()
+        self._storms = 0
+        self._error: str | None = None
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._ends.close()
+
+    def summary(self) -> WatchSummary:
+        """Return what it has come to."""
+        return WatchSummary(
+            looks=self._looks,
+            groups=len(self._board.groups),
+            partitions=len(self._board.partitions),
+            verdicts=dict(self._told),
+            storms=self._storms,
+            error=self._error,
+        )
 
     def begin(self) -> None:
         """Take over what groups have committed so far: a group that stopped long ago is behind, too."""
@@ -76,8 +125,17 @@ class _Watch:
                 self._take([cells] if cells is not None else [])
             else:
                 self._note(row["value"] or b"")
-        now_ms = time.time_ns() // 1_000_000
-        self._write(self._board.look(self._ends.now(self._board.partitions), now_ms))
+        try:
+            self._ends.forget()  # Topics come and go while it watches.
+            ends = self._ends.now(self._board.partitions)
+        except KohortError as error:
+            if not error.retriable:
+                raise
+            self._error = str(error)
+            return
+        self._error = None
+        self._write(self._board.look(ends, time.time_ns() // 1_000_000))
+        self._looks += 1
 
     def _note(self, value: bytes) -> None:
         """Take an event over if it tells of a rebalance that is over."""
@@ -106,21 +164,94 @@ class _Watch:
             rows = [(each.group_id, msgspec.json.encode(each).decode()) for each in alerts]
             writer = self._spark.createDataFrame(rows, ALERT).write.format("kohort").mode("append")
             writer.option("bootstrap", self._bootstrap).option("topic", self._topic).save()
+        for each in alerts:
+            if isinstance(each, VerdictAlert):
+                self._told[each.verdict] += 1
+            else:
+                self._storms += 1
+            if self._hear is not None:
+                self._hear(each)
 
 
-def watch(spark: SparkSession, bootstrap: str, topic: str, *, every_s: float = 10.0) -> StreamingQuery:
-    """Start to write alerts about all groups to a topic, and return the running query.
+class Watch:
+    """A watch that runs; a context manager that stops it."""
+
+    def __init__(self, query: StreamingQuery, watcher: _Watcher) -> None:
+        self.query = query
+        self._watcher = watcher
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @property
+    def summary(self) -> WatchSummary:
+        """What it has come to so far."""
+        return self._watcher.summary()
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Return whether the query has ended within the time. Raises: StreamingQueryException."""
+        if timeout_s is None:
+            self.query.awaitTermination()
+            return True
+        return bool(self.query.awaitTermination(timeout_s))  # type: ignore[arg-type]  # It takes fractions as well.
+
+    def stop(self) -> WatchSummary:
+        """Stop the query if it runs, and return what it has come to."""
+        self.query.stop()
+        self._watcher.close()
+        return self.summary
+
+
+def watch(
+    spark: SparkSession, bootstrap: str, topic: str, *, every_s: float = 10.0, hear: Hear | None = None
+) -> Watch:
+    """Start to write alerts about all groups to a topic, and return the running watch.
 
     It looks every `every_s` seconds, whether anything was committed or not: silence is what STOP is about.
+    `hear` is called, in a thread of Spark's, with each alert that was written. Raises: WatchError,
+    KohortError.
+    """
+    starting = places_to_watch(bootstrap, topic)
+    watcher = _Watcher(spark, bootstrap, topic, int(every_s * 1000), hear)
+    try:
+        watcher.begin()  # What is committed meanwhile is read again: nothing falls between the two.
+        query = _start(spark, bootstrap, starting, watcher, every_s)
+    except BaseException:
+        watcher.close()
+        raise
+    return Watch(query, watcher)
+
+
+def places_to_watch(bootstrap: str, topic: str) -> dict[TopicPartition, int]:
+    """Return where the broker's own topics end now, if there is a topic for alerts.
+
+    Raises: WatchError, KohortError.
     """
     with Ends(bootstrap) as ends:
-        starting = ends.now(ends.partitions_of(CONSUMER_OFFSETS, GROUP_EVENTS))
-    watched = _Watch(spark, bootstrap, topic, int(every_s * 1000))
-    watched.begin()  # What is committed meanwhile is read again: nothing falls between the two.
+        if not ends.partitions_of(topic):
+            raise WatchError(f"there is no topic {topic!r} to write alerts to: create it first")
+        found = ends.now(ends.partitions_of(CONSUMER_OFFSETS, GROUP_EVENTS))
+    if not any(each.topic == CONSUMER_OFFSETS for each in found):
+        raise WatchError(f"there is no {CONSUMER_OFFSETS} yet: no group has committed anything")
+    return found
+
+
+def _start(
+    spark: SparkSession,
+    bootstrap: str,
+    starting: dict[TopicPartition, int],
+    watcher: _Watcher,
+    every_s: float,
+) -> StreamingQuery:
     reader = spark.readStream.format("kohort").option("bootstrap", bootstrap)
     reader = reader.option("topics", ",".join(sorted({each.topic for each in starting})))
     records = reader.option("starting", json.dumps(encode_offsets(starting))).load().select(*COLUMNS)
     ticks = spark.readStream.format("rate").option("rowsPerSecond", "1").option("numPartitions", "1").load()
     nothing = [F.lit(None).cast(each.dataType).alias(each.name) for each in records.schema]
     both = records.unionByName(ticks.select(*nothing))
-    return both.writeStream.foreachBatch(watched.batch).trigger(processingTime=f"{every_s} seconds").start()
+    return both.writeStream.foreachBatch(watcher.batch).trigger(processingTime=f"{every_s} seconds").start()

@@ -26,7 +26,15 @@ class Ends:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections."""
         self._admin.close()
+
+    def forget(self) -> None:
+        """Ask anew which partitions there are."""
+        self._existing = None
 
     def partitions_of(self, *topics: str) -> list[TopicPartition]:
         """Return all partitions of those topics that the cluster has."""

@@ -1,0 +1,118 @@
+"""`kohort spark alerts`."""
+
+import sys
+import time
+from contextlib import nullcontext
+from typing import TYPE_CHECKING
+
+import click
+from rich.console import Console
+from rich.status import Status
+
+from kohort.cli.options import bootstrap_option, json_option, require_broker
+from kohort.cli.spark import asked_to_stop, require_pyspark, spark_options, spark_session, telling_errors
+
+if TYPE_CHECKING:
+    from kohort.pipeline.analytics.alert_board import Alert
+    from kohort.pipeline.analytics.alerts import Watch, WatchSummary
+
+LOOK_EVERY_S = 0.5
+
+
+@click.command("alerts")
+@click.option("--to-topic", "topic", required=True, metavar="TOPIC", help="Where alerts go; it has to exist.")
+@click.option(
+    "--every", "every_s", type=click.FloatRange(0.1), default=10.0, show_default=True, metavar="SECONDS",
+    help="How often to look.",
+)  # fmt: skip
+@click.option(
+    "--for", "for_s", type=click.FloatRange(0, min_open=True), metavar="SECONDS",
+    help="End after so long; else Ctrl-C ends it.",
+)  # fmt: skip
+@spark_options
+@json_option
+@bootstrap_option
+def alerts_command(
+    *,
+    topic: str,
+    every_s: float,
+    for_s: float | None,
+    master: str,
+    memory: str,
+    as_json: bool,
+    servers: str,
+) -> None:
+    """Watch all groups, and write an alert to a topic when a verdict changes or a rebalance storm begins.
+
+    Each alert is a JSON record with the group's id as its key; it is printed as well. After a restart, what
+    is wrong still is told again.
+
+    \b
+    kohort topics create alerts
+    kohort spark alerts --to-topic alerts
+    """
+    bootstrap = ",".join(require_broker(servers))
+    require_pyspark()
+    from kohort.pipeline.analytics.alerts import places_to_watch, watch
+
+    with telling_errors():
+        places_to_watch(bootstrap, topic)  # Before Spark starts, which takes a while.
+    with spark_session("kohort alerts", master, memory) as session:
+        began_s = time.monotonic()
+        job = watch(
+            session, bootstrap, topic, every_s=every_s, hear=lambda alert: click.echo(_line(alert, as_json))
+        )
+        summary = _follow(job, None if for_s is None else began_s + for_s)
+    click.echo(_told(summary, topic, time.monotonic() - began_s), err=True)
+
+
+def _follow(job: "Watch", until_s: float | None) -> "WatchSummary":
+    """Return what it came to when its time is over, or somebody has pressed Ctrl-C."""
+    bar = Status("watching", console=Console(stderr=True)) if sys.stderr.isatty() else nullcontext()
+    with asked_to_stop() as asked, job, bar as shown:
+        while not (asked.is_set() or (until_s is not None and time.monotonic() > until_s)):
+            if job.wait(LOOK_EVERY_S):
+                break
+            if isinstance(shown, Status):
+                shown.update(_progress(job.summary))
+        return job.stop()
+
+
+def _progress(summary: "WatchSummary") -> str:
+    if summary.error is not None:
+        return f"waiting for the broker: {summary.error}"
+    return f"watching {_watched(summary)}; {_some(summary.alerts, 'alert')} written"
+
+
+def _watched(summary: "WatchSummary") -> str:
+    return f"{_some(summary.groups, 'group')} in {_some(summary.partitions, 'partition')}"
+
+
+def _some(count: int, what: str) -> str:
+    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
+
+
+def _told(summary: "WatchSummary", topic: str, seconds: float) -> str:
+    counts = [f"{count:,} {verdict}" for verdict, count in sorted(summary.verdicts.items())]
+    counts += [_some(summary.storms, "rebalance storm")] if summary.storms else []
+    kinds = f" ({', '.join(counts)})" if counts else ""
+    return (
+        f"{_some(summary.alerts, 'alert')}{kinds} written to {topic}; looked {_some(summary.looks, 'time')}"
+        f" in {seconds:.0f} s at {_watched(summary)}"
+    )
+
+
+def _line(alert: "Alert", as_json: bool) -> str:
+    """Return an alert as it is printed."""
+    import msgspec
+
+    from kohort.pipeline.analytics.alert_board import VerdictAlert
+
+    if as_json:
+        return msgspec.json.encode(alert).decode()
+    at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(alert.at_ms / 1000))
+    if isinstance(alert, VerdictAlert):
+        place = f"{alert.group_id}  {alert.topic}-{alert.partition}"
+        return f"{at}  {place}  {alert.before} -> {alert.verdict}  lag {alert.lag:,}"
+    causes = ", ".join(f"{name} ({count})" for name, count in alert.causes.items())
+    return f"{at}  {alert.group_id}  storm: {alert.rebalances:,} rebalances; {causes}"
