@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import pytest
 
@@ -22,55 +18,19 @@ from kohort.client import (
     CommitFailedError,
     ConfigurationError,
     Consumer,
-    ConsumerRecord,
     NetworkError,
     NewTopic,
     NoOffsetError,
     OffsetAndMetadata,
     Producer,
-    RebalanceListener,
     ResourceType,
     TopicPartition,
 )
 from kohort.client.assignors import Assignment, Subscription
 from kohort.client.config import ConsumerOptions
 from kohort.protocol.errors import ErrorCode
-from tests.interop.broker_process import BrokerProcess
+from tests.client.steps import MakeTopic, Told, numbers, produce, read
 from tests.interop.waiting import wait_until
-
-MakeTopic = Callable[[int], str]
-
-
-def produce(bootstrap: str, topic: str, count: int, first: int = 0) -> None:
-    with Producer(bootstrap_servers=bootstrap) as producer:
-        for number in range(first, first + count):
-            producer.send(topic, value=b"%d" % number, key=b"%d" % (number % 10))
-
-
-def read(consumer: Consumer, count: int, within_s: float = 20) -> list[ConsumerRecord]:
-    records: list[ConsumerRecord] = []
-    deadline = time.monotonic() + within_s
-    while len(records) < count and time.monotonic() < deadline:
-        records += consumer.poll(timeout_ms=200)
-    return records
-
-
-def numbers(records: list[ConsumerRecord]) -> list[int]:
-    return sorted(int(each.value or b"-1") for each in records)
-
-
-class Told(RebalanceListener):
-    def __init__(self) -> None:
-        self.events: list[tuple[str, int]] = []
-
-    def on_assigned(self, partitions: tuple[TopicPartition, ...]) -> None:
-        self.events.append(("assigned", len(partitions)))
-
-    def on_revoked(self, partitions: tuple[TopicPartition, ...]) -> None:
-        self.events.append(("revoked", len(partitions)))
-
-    def on_lost(self, partitions: tuple[TopicPartition, ...]) -> None:
-        self.events.append(("lost", len(partitions)))
 
 
 def test_what_is_sent_is_read(bootstrap: str, topic: MakeTopic, group: str) -> None:
@@ -461,73 +421,3 @@ def test_topics_settings_and_offsets_by_the_admin(bootstrap: str, topic: MakeTop
         admin.delete_topics(name)
         with pytest.raises(BrokerError, match="does not exist"):
             admin.describe_topics(name)
-
-
-@pytest.mark.skipif("KOHORT_TEST_BOOTSTRAP" in os.environ, reason="that broker is not ours to restart")
-@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
-def test_a_restart_of_the_broker_loses_nothing_and_needs_no_help(
-    broker: BrokerProcess, topic: MakeTopic, group: str, how: signal.Signals
-) -> None:
-    name = topic(2)
-    options: ConsumerOptions = {
-        "bootstrap_servers": broker.bootstrap,
-        "group_id": group,
-        "auto_offset_reset": "earliest",
-        "heartbeat_interval_ms": 200,
-    }
-    told = Told()
-    with (
-        Producer(bootstrap_servers=broker.bootstrap) as producer,
-        Consumer(name, listener=told, **options) as consumer,
-    ):
-        deliveries = [producer.send(name, value=b"%d" % number) for number in range(100)]
-        records = read(consumer, 100)
-        broker.restart(how)
-        deliveries += [producer.send(name, value=b"%d" % number) for number in range(100, 200)]
-        records += read(consumer, 100)
-        consumer.commit()
-        assert all(each.result().offset >= 0 for each in deliveries)
-    assert sorted(set(numbers(records))) == list(range(200))
-    assert told.events == [("assigned", 2), ("revoked", 2)], "no rebalance"
-
-
-def test_a_program_that_forgets_to_close_still_ends_commits_and_leaves(
-    bootstrap: str, topic: MakeTopic, group: str
-) -> None:
-    name = topic(1)
-    produce(bootstrap, name, 3)
-    program = f"""
-from kohort.client import Consumer, Producer
-producer = Producer(bootstrap_servers={bootstrap!r}, linger_ms=10_000, request_timeout_ms=5_000)
-producer.send({name!r}, value=b"3")
-options = dict(bootstrap_servers={bootstrap!r}, group_id={group!r}, auto_offset_reset="earliest")
-consumer = Consumer({name!r}, **options)
-for record in consumer:
-    if record.offset == 2:
-        break
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=False
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    where = TopicPartition(name, 0)
-    with Admin(bootstrap_servers=bootstrap) as admin:
-        assert admin.describe_groups(group)[group].state == "Empty"
-        assert admin.list_group_offsets(group) == {where: OffsetAndMetadata(3, leader_epoch=0)}
-        assert admin.list_offsets({where: LATEST})[where].offset == 4, "what was sent is there"
-
-
-def test_an_interrupt_ends_a_poll_and_the_consumer_goes_on(
-    bootstrap: str, topic: MakeTopic, group: str
-) -> None:
-    name = topic(1)
-    with Consumer(
-        name, group_id=group, bootstrap_servers=bootstrap, auto_offset_reset="earliest"
-    ) as consumer:
-        wait_until(lambda: consumer.poll(timeout_ms=50) or consumer.assignment(), "an assignment")
-        timer = threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT))
-        timer.start()
-        with pytest.raises(KeyboardInterrupt):
-            consumer.poll()
-        produce(bootstrap, name, 1)
-        assert numbers(read(consumer, 1)) == [0]

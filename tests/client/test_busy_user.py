@@ -13,8 +13,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from kohort.client import Admin, Consumer
-from tests.client.test_blocking import produce, read
-from tests.client.test_consumer_api import Diary
+from tests.client.steps import Diary, produce, read
 
 WHOLE = "KOHORT_TEST_BUSY" in os.environ
 SESSION_TIMEOUT_MS, BUSY_S = (10_000, 60.0) if WHOLE else (1_000, 2.5)

@@ -22,34 +22,16 @@ from kohort.client import (
     KohortError,
     OffsetAndMetadata,
     Producer,
-    RebalanceListener,
     TopicPartition,
     WakeupError,
 )
 from kohort.client.aio import Consumer as AsyncConsumer
 from kohort.client.config import ConsumerOptions
 from kohort.protocol.errors import ErrorCode
-from tests.client.test_blocking import produce, read
+from tests.client.steps import Diary, MakeTopic, Neighbour, poll_until, produce, read
 from tests.interop.waiting import wait_until
 
-MakeTopic = Callable[[int], str]
 Offsets = Mapping[TopicPartition, OffsetAndMetadata]
-
-
-class Diary(RebalanceListener):
-    """Writes down what it is told."""
-
-    def __init__(self) -> None:
-        self.lines: list[tuple[str, tuple[int, ...]]] = []
-
-    def on_assigned(self, partitions: tuple[TopicPartition, ...]) -> None:
-        self.lines.append(("assigned", tuple(each.partition for each in partitions)))
-
-    def on_revoked(self, partitions: tuple[TopicPartition, ...]) -> None:
-        self.lines.append(("revoked", tuple(each.partition for each in partitions)))
-
-    def on_lost(self, partitions: tuple[TopicPartition, ...]) -> None:
-        self.lines.append(("lost", tuple(each.partition for each in partitions)))
 
 
 @pytest.fixture
@@ -61,26 +43,6 @@ def options(bootstrap: str, group: str) -> ConsumerOptions:
         "heartbeat_interval_ms": 100,
         "enable_auto_commit": False,
     }
-
-
-class Neighbour:
-    """Another member, polled by a thread of its own."""
-
-    def __init__(self, topic: str, options: ConsumerOptions) -> None:
-        self.consumer = Consumer(topic, **options)
-        self.count = 0  # Of the records that it got.
-        self._ends = threading.Event()
-        self._thread = threading.Thread(target=self._run)
-        self._thread.start()
-
-    def _run(self) -> None:
-        while not self._ends.is_set():
-            self.count += len(self.consumer.poll(timeout_ms=20))
-        self.consumer.close()
-
-    def close(self) -> None:
-        self._ends.set()
-        self._thread.join()
 
 
 @pytest.fixture
@@ -95,14 +57,6 @@ def neighbour(options: ConsumerOptions) -> Iterator[Callable[[str], Neighbour]]:
     yield join
     for each in all_of_them:
         each.close()
-
-
-def poll_until(consumer: Consumer, condition: Callable[[], object], what: str) -> None:
-    def polled() -> object:
-        consumer.poll(timeout_ms=20)
-        return condition()
-
-    wait_until(polled, what)
 
 
 @pytest.mark.requirement("R22")

@@ -6,7 +6,6 @@ import logging
 import os
 import signal
 import time
-from collections.abc import Callable
 
 import anyio
 import pytest
@@ -24,12 +23,10 @@ from kohort.client import (
 from kohort.client.cluster import Cluster
 from kohort.client.config import ConsumerOptions, admin_config
 from kohort.protocol.messages import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
-from tests.client.test_blocking import numbers, produce, read
-from tests.client.test_consumer_api import Diary, Neighbour, poll_until
+from tests.client.steps import Diary, MakeTopic, Neighbour, numbers, poll_until, produce, read
 from tests.interop.broker_process import BrokerProcess
 from tests.interop.waiting import wait_until
 
-MakeTopic = Callable[[int], str]
 ours_alone = pytest.mark.skipif(
     "KOHORT_TEST_BOOTSTRAP" in os.environ, reason="that broker is not ours to restart"
 )

@@ -6,18 +6,16 @@ import os
 import signal
 import time
 import urllib.request
-from collections.abc import Callable
 
 import anyio
 import pytest
 
-from kohort.client import Consumer, Producer, TopicPartition
+from kohort.client import Consumer, TopicPartition
 from kohort.client.aio import Consumer as AsyncConsumer
 from kohort.client.consumer_session import CLOSE_TIMEOUT_MS
+from tests.client.steps import MakeTopic, produce
 from tests.interop.broker_process import BrokerProcess
 from tests.interop.waiting import wait_until
-
-MakeTopic = Callable[[int], str]
 
 pytestmark = pytest.mark.skipif(
     "KOHORT_TEST_BOOTSTRAP" in os.environ, reason="that broker has no page with its sessions"
@@ -33,11 +31,6 @@ def sessions(broker: BrokerProcess) -> int:
     return round(float(line.split()[1]))
 
 
-def produce(bootstrap: str, topic: str) -> None:
-    with Producer(bootstrap_servers=bootstrap) as producer:
-        producer.send(topic, value=b"x")
-
-
 def reading(broker: BrokerProcess, topic: str) -> Consumer:
     """Return a consumer without a group that has read, and has a session by now."""
     consumer = Consumer(bootstrap_servers=broker.bootstrap, auto_offset_reset="earliest")
@@ -51,7 +44,7 @@ def test_a_consumer_that_is_closed_ends_its_session(
     broker: BrokerProcess, topic: MakeTopic, group: str
 ) -> None:
     name = topic(2)
-    produce(broker.bootstrap, name)
+    produce(broker.bootstrap, name, 1)
     with Consumer(
         name, group_id=group, bootstrap_servers=broker.bootstrap, auto_offset_reset="earliest"
     ) as consumer:
@@ -62,7 +55,7 @@ def test_a_consumer_that_is_closed_ends_its_session(
 
 def test_an_asynchronous_consumer_does_so_too(broker: BrokerProcess, topic: MakeTopic) -> None:
     name = topic(1)
-    produce(broker.bootstrap, name)
+    produce(broker.bootstrap, name, 1)
 
     async def main() -> None:
         async with AsyncConsumer(
@@ -81,7 +74,7 @@ def test_a_close_waits_no_longer_than_it_may_for_a_broker_that_is_stuck(
     broker: BrokerProcess, topic: MakeTopic
 ) -> None:
     name = topic(1)
-    produce(broker.bootstrap, name)
+    produce(broker.bootstrap, name, 1)
     consumer = reading(broker, name)
     os.kill(broker.pid, signal.SIGSTOP)
     try:
@@ -94,7 +87,7 @@ def test_a_close_waits_no_longer_than_it_may_for_a_broker_that_is_stuck(
 
 def test_a_close_says_nothing_of_a_broker_that_is_away(broker: BrokerProcess, topic: MakeTopic) -> None:
     name = topic(1)
-    produce(broker.bootstrap, name)
+    produce(broker.bootstrap, name, 1)
     wait_until(lambda: sessions(broker) == 0, "no other session is kept")
     consumer = reading(broker, name)
     broker.kill()
