@@ -92,6 +92,7 @@ def spark_session(name: str, master: str, memory: str) -> Iterator["SparkSession
         except PySparkException as error:
             raise click.ClickException(first_cause(str(error))) from None
         finally:
+            session.sparkContext.setLogLevel("OFF")  # A task that is cut short writes pages about it.
             session.stop()
 
 
