@@ -4,11 +4,16 @@ import asyncio
 import random
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import cycle
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import anyio
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Place = TypeVar("Place")
 
 LINGER_MS = 5
 BATCH_BYTES = 16_384
@@ -45,6 +50,10 @@ class Job(NamedTuple):
         """Yield each value, and the partition that it goes to."""
         partitions, count = self.partitions, self.total
         return zip(cycle(self.values()), (number % partitions for number in range(count)), strict=False)
+
+    def places(self, make: Callable[[str, int], Place]) -> list[Place]:
+        """Return every partition as a client wants it."""
+        return [make(self.topic, each) for each in range(self.partitions)]
 
     def value_bytes(self) -> int:
         """Return what all values together take."""
@@ -108,53 +117,64 @@ class Meter:
 # Consumers
 
 
+def _bytes_of(records: Iterable[Any]) -> int:
+    """Return the size of their values: reading means looking at each."""
+    size = 0
+    for each in records:
+        size += len(each.value)
+    return size
+
+
+def _bytes_of_table(table: "pa.Table") -> int:
+    import pyarrow.compute
+
+    lengths = pyarrow.compute.binary_length(table["value"])
+    return pyarrow.compute.sum(lengths).as_py() or 0
+
+
+def _count(found: Mapping[Any, Sequence[Any]]) -> tuple[int, int]:
+    """Return how many records came, by partition, and the size of their values."""
+    return sum(map(len, found.values())), sum(map(_bytes_of, found.values()))
+
+
 def kohort_poll(job: Job) -> float:
     from kohort.client import Consumer, TopicPartition
 
     meter = Meter(job)
     with Consumer(bootstrap_servers=job.bootstrap, auto_offset_reset="earliest") as consumer:
-        consumer.assign(*(TopicPartition(job.topic, each) for each in range(job.partitions)))
+        consumer.assign(*job.places(TopicPartition))
         more = True
         while more:
             records = consumer.poll(timeout_ms=POLL_MS)
-            size = 0
-            for each in records:
-                size += len(each.value)  # type: ignore[arg-type]
-            more = meter.more(len(records), size)
+            more = meter.more(len(records), _bytes_of(records))
         return meter.rate()
 
 
 def kohort_tables(job: Job) -> float:
-    import pyarrow.compute
-
     from kohort.client import Consumer, TopicPartition
 
     meter = Meter(job)
     with Consumer(bootstrap_servers=job.bootstrap, auto_offset_reset="earliest") as consumer:
-        consumer.assign(*(TopicPartition(job.topic, each) for each in range(job.partitions)))
+        consumer.assign(*job.places(TopicPartition))
         more = True
         while more:
             table = consumer.poll_arrow(timeout_ms=POLL_MS, max_bytes=TABLE_BYTES)
-            lengths = pyarrow.compute.binary_length(table["value"])
-            more = meter.more(table.num_rows, pyarrow.compute.sum(lengths).as_py() or 0)
+            more = meter.more(table.num_rows, _bytes_of_table(table))
         return meter.rate()
 
 
 def kohort_aio_tables(job: Job) -> float:
-    import pyarrow.compute
-
     from kohort.client import TopicPartition
     from kohort.client.aio import Consumer
 
     async def run() -> float:
         meter = Meter(job)
         async with Consumer(bootstrap_servers=job.bootstrap, auto_offset_reset="earliest") as consumer:
-            consumer.assign(*(TopicPartition(job.topic, each) for each in range(job.partitions)))
+            consumer.assign(*job.places(TopicPartition))
             more = True
             while more:
                 table = await consumer.poll_arrow(timeout_ms=POLL_MS, max_bytes=TABLE_BYTES)
-                lengths = pyarrow.compute.binary_length(table["value"])
-                more = meter.more(table.num_rows, pyarrow.compute.sum(lengths).as_py() or 0)
+                more = meter.more(table.num_rows, _bytes_of_table(table))
             return meter.rate()
 
     return anyio.run(run)
@@ -165,7 +185,7 @@ def kohort_loop(job: Job) -> float:
 
     meter = Meter(job)
     with Consumer(bootstrap_servers=job.bootstrap, auto_offset_reset="earliest") as consumer:
-        consumer.assign(*(TopicPartition(job.topic, each) for each in range(job.partitions)))
+        consumer.assign(*job.places(TopicPartition))
         meter.more(1, len(next(consumer).value or b""))
         seen, size = 1, 0
         for each in consumer:
@@ -184,14 +204,11 @@ def kohort_aio_poll(job: Job) -> float:
     async def run() -> float:
         meter = Meter(job)
         async with Consumer(bootstrap_servers=job.bootstrap, auto_offset_reset="earliest") as consumer:
-            consumer.assign(*(TopicPartition(job.topic, each) for each in range(job.partitions)))
+            consumer.assign(*job.places(TopicPartition))
             more = True
             while more:
                 records = await consumer.poll(timeout_ms=POLL_MS)
-                size = 0
-                for each in records:
-                    size += len(each.value)  # type: ignore[arg-type]
-                more = meter.more(len(records), size)
+                more = meter.more(len(records), _bytes_of(records))
             return meter.rate()
 
     return anyio.run(run)
@@ -204,7 +221,7 @@ def kohort_aio_loop(job: Job) -> float:
     async def run() -> float:
         meter = Meter(job)
         async with Consumer(bootstrap_servers=job.bootstrap, auto_offset_reset="earliest") as consumer:
-            consumer.assign(*(TopicPartition(job.topic, each) for each in range(job.partitions)))
+            consumer.assign(*job.places(TopicPartition))
             meter.more(1, len((await anext(consumer)).value or b""))
             seen, size = 1, 0
             async for each in consumer:
@@ -256,7 +273,7 @@ def _aiokafka(work: Callable[[Any, Meter], Awaitable[float]]) -> Runner:
 
         async def consume() -> float:
             consumer = AIOKafkaConsumer(bootstrap_servers=job.bootstrap, auto_offset_reset="earliest")
-            consumer.assign([TopicPartition(job.topic, each) for each in range(job.partitions)])
+            consumer.assign(job.places(TopicPartition))
             await consumer.start()
             try:
                 return await work(consumer, Meter(job))
@@ -272,12 +289,7 @@ async def _aiokafka_batches(consumer: Any, meter: Meter) -> float:
     more = True
     while more:
         found = await consumer.getmany(timeout_ms=POLL_MS, max_records=AT_ONCE)
-        seen = size = 0
-        for records in found.values():
-            seen += len(records)
-            for each in records:
-                size += len(each.value)
-        more = meter.more(seen, size)
+        more = meter.more(*_count(found))
     return meter.rate()
 
 
@@ -292,7 +304,7 @@ def _kafka_python_consumer(job: Job) -> Any:
     from kafka import KafkaConsumer, TopicPartition
 
     consumer = KafkaConsumer(bootstrap_servers=job.bootstrap, auto_offset_reset="earliest")
-    consumer.assign([TopicPartition(job.topic, each) for each in range(job.partitions)])
+    consumer.assign(job.places(TopicPartition))
     return consumer
 
 
@@ -302,12 +314,7 @@ def kafka_python_batches(job: Job) -> float:
     more = True
     while more:
         found = consumer.poll(timeout_ms=POLL_MS)
-        seen = size = 0
-        for records in found.values():
-            seen += len(records)
-            for each in records:
-                size += len(each.value)
-        more = meter.more(seen, size)
+        more = meter.more(*_count(found))
     return meter.rate()
 
 
@@ -338,13 +345,13 @@ CONSUMERS: dict[str, Runner] = {
 
 # Producers
 
+KOHORT_PRODUCER: Any = {"acks": "all", "linger_ms": LINGER_MS, "batch_size": BATCH_BYTES}
+
 
 def kohort_send(job: Job) -> float:
     from kohort.client import Producer
 
-    with Producer(
-        bootstrap_servers=job.bootstrap, acks="all", linger_ms=LINGER_MS, batch_size=BATCH_BYTES
-    ) as producer:
+    with Producer(bootstrap_servers=job.bootstrap, **KOHORT_PRODUCER) as producer:
         producer.send(job.topic, FIRST).result()
         began = time.perf_counter()
         for value, partition in job.records():
@@ -357,9 +364,7 @@ def kohort_aio_send(job: Job) -> float:
     from kohort.client.aio import Producer
 
     async def run() -> float:
-        async with Producer(
-            bootstrap_servers=job.bootstrap, acks="all", linger_ms=LINGER_MS, batch_size=BATCH_BYTES
-        ) as producer:
+        async with Producer(bootstrap_servers=job.bootstrap, **KOHORT_PRODUCER) as producer:
             await (await producer.send(job.topic, FIRST))
             began = time.perf_counter()
             for value, partition in job.records():
