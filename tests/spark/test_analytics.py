@@ -120,8 +120,9 @@ def test_still_time_is_summed_over_the_rebalances(found: Analysis) -> None:
 def test_the_report_is_one_page_that_says_it_all_and_loads_nothing(found: Analysis, tmp_path: Path) -> None:
     path = write_page(found, tmp_path / "report.html")
     text = path.read_text()
-    assert "restless" in text
-    assert "slow" in text
+    for group in ("restless", "slow"):
+        assert f'href="#group-{group}"' in text
+        assert f'id="group-{group}"' in text
     assert "<svg" in text
     assert "http://" not in text.replace("http://www.w3.org/2000/svg", "")
     assert "https://" not in text

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from kohort.pipeline.analytics.job import Analysis
-from kohort.pipeline.analytics.plots import Bar, Line, bar_plot, clock, line_plot, short
+from kohort.pipeline.analytics.plots import Bar, Line, bar_plot, clock, date_and_clock, line_plot, short
 from kohort.protocol.verdict import Verdict, worst
 
 if TYPE_CHECKING:
@@ -20,6 +21,16 @@ GROUPS_DRAWN = 20
 """The worst of them have plots; all of them have a row."""
 PARTITIONS_LISTED, REBALANCES_LISTED = 50, 30
 
+NEVER = "never"
+VERDICTS = {
+    Verdict.OK: "The lag is nothing, or it goes away.",
+    Verdict.WARN: "It reads, but the lag did not shrink once in its last commits: it is too slow.",
+    Verdict.STALL: "It commits the same offset over and over, and there is more to read.",
+    Verdict.STOP: "It commits no more, and there is more to read.",
+    Verdict.REWIND: "It went back to an earlier offset, and has not caught up with where it was.",
+}
+"""The verdicts and the times to drain are told from each partition's last ten commits."""
+
 STYLE = """
 :root { color-scheme: light dark; --line: #8884; --soft: #8881; }
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }
@@ -27,7 +38,10 @@ h1 { margin-bottom: 0; } h2 { margin-top: 2.5rem; border-bottom: 1px solid var(-
 h3 { margin-bottom: .3rem; } p.soft { opacity: .7; margin-top: .2rem; }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; font-size: 14px; }
 th, td { text-align: right; padding: .2rem .6rem; border-bottom: 1px solid var(--line); }
-th { font-weight: 600; } .text { text-align: left; }
+th, td { white-space: nowrap; } th { font-weight: 600; }
+.text { text-align: left; } td.text { white-space: normal; overflow-wrap: break-word; }
+a { color: inherit; } dl { font-size: 13px; opacity: .8; } dt { float: left; clear: left; width: 4.5rem; }
+dd { margin-left: 4.5rem; }
 svg { width: 100%; height: auto; background: var(--soft); border-radius: 6px; }
 svg text { font: 11px system-ui, sans-serif; fill: currentColor; } svg .unit { opacity: .7; }
 svg .grid { stroke: var(--line); stroke-width: .6; }
@@ -62,7 +76,7 @@ def page(found: Analysis) -> str:
         standings[row["group_id"]].append(row)
     storms = found.storms.collect()
     names = sorted(standings, key=lambda name: _badness(standings[name]), reverse=True)
-    span = f"{clock(found.from_ms, with_date=True)} to {clock(found.to_ms, with_date=True)} UTC"
+    span = f"{date_and_clock(found.from_ms)} to {date_and_clock(found.to_ms)}, all times in UTC"
     parts = [
         "<h1>Consumer groups</h1>",
         f'<p class="soft">{span}</p>',
@@ -91,7 +105,7 @@ def _overview(names: Sequence[str], standings: dict[str, list[Row]], found: Anal
         rest = still.get(name)
         lines.append(
             [
-                Cell(name, is_text=True),
+                _link(name),
                 _verdict(verdict.value),
                 Cell(f"{sum(row['lag'] for row in rows):,}"),
                 Cell(_rate(sum(row["consumed_per_s"] or 0 for row in rows))),
@@ -101,21 +115,34 @@ def _overview(names: Sequence[str], standings: dict[str, list[Row]], found: Anal
                 Cell("" if rest is None else _seconds(rest["still_ms"] / 1000)),
             ]
         )
-    head = ("group", "verdict", "lag", "reads /s", "written /s", "drained in", "rebalances", "stood still")
-    return _table(head, lines)
+    head = ("group", "verdict", "lag", "read/s", "written/s", "drained in", "rebalances", "stood still")
+    return _table(head, lines) + _verdicts_explained()
+
+
+def _link(name: str) -> Cell:
+    return Cell(f'<a href="#{_anchor(name)}">{escape(name)}</a>', is_markup=True, is_text=True)
+
+
+def _anchor(name: str) -> str:
+    return "group-" + quote(name, safe="")
+
+
+def _verdicts_explained() -> str:
+    items = "".join(f"<dt>{verdict.value}</dt><dd>{text}</dd>" for verdict, text in VERDICTS.items())
+    return f"<dl>{items}</dl>"
 
 
 def _drain_of(rows: Sequence[Row]) -> str:
     """Return how long the slowest of its partitions takes."""
     times = [row["drain_seconds"] for row in rows]
-    return "never at this pace" if None in times else _seconds(max(times, default=0.0))
+    return NEVER if None in times else _seconds(max(times, default=0.0))
 
 
 def _storm_table(storms: Sequence[Row]) -> str:
     lines = [
         [
             Cell(row["group_id"], is_text=True),
-            Cell(clock(row["started_ms"], with_date=True)),
+            Cell(date_and_clock(row["started_ms"])),
             Cell(_seconds((row["ended_ms"] - row["started_ms"]) / 1000)),
             Cell(f"{row['rebalances']}"),
             Cell(f"{row['still_share']:.0%}"),
@@ -161,13 +188,13 @@ def _group_section(name: str, rows: Sequence[Row], found: Analysis) -> str:
     ).collect()
     lags = Line("records behind", [(row["at_ms"], row["sum(lag)"]) for row in sums])
     paces = [
-        Line(text, [(row["at_ms"], max(row[column] or 0.0, 0.0)) for row in sums])
+        Line(text, [(row["at_ms"], max(row[column], 0.0)) for row in sums if row[column] is not None])
         for text, column in (("read", "sum(consumed_per_s)"), ("written", "sum(produced_per_s)"))
     ]
     told = found.rebalances.where(found.rebalances.group_id == name).orderBy("started_ms").collect()
     return "".join(
         (
-            f"<h2>{escape(name)}</h2>",
+            f'<h2 id="{_anchor(name)}">{escape(name)}</h2>',
             "<h3>Lag</h3>" + line_plot([lags], found.from_ms, found.to_ms, "records"),
             "<h3>Throughput</h3>" + line_plot(paces, found.from_ms, found.to_ms, "records/s"),
             _partition_table(rows),
@@ -185,11 +212,11 @@ def _partition_table(rows: Sequence[Row]) -> str:
             Cell(f"{row['end_offset']:,}"),
             Cell(f"{row['lag']:,}"),
             Cell(_rate(row["consumed_per_s"])),
-            Cell("never at this pace" if row["drain_seconds"] is None else _seconds(row["drain_seconds"])),
+            Cell(NEVER if row["drain_seconds"] is None else _seconds(row["drain_seconds"])),
         ]
         for row in sorted(rows, key=lambda row: -row["lag"])[:PARTITIONS_LISTED]
     ]
-    return _table(("partition", "verdict", "committed", "end", "lag", "reads /s", "drained in"), lines)
+    return _table(("partition", "verdict", "committed", "end", "lag", "read/s", "drained in"), lines)
 
 
 def _rebalance_section(told: Sequence[Row], found: Analysis) -> str:
@@ -202,7 +229,7 @@ def _rebalance_section(told: Sequence[Row], found: Analysis) -> str:
     ]
     lines = [
         [
-            Cell(clock(row["started_ms"])),
+            Cell(clock(row["started_ms"], found.to_ms - told[0]["started_ms"])),
             Cell(f"{row['generation_id']}"),
             Cell(row["cause"]["kind"], is_text=True),
             Cell(row["cause"]["client_id"] or "", is_text=True),

@@ -10,7 +10,10 @@ from html import escape
 WIDTH, HEIGHT = 760, 180
 LEFT, RIGHT, TOP, BOTTOM = 64, 12, 20, 26
 COLOURS = ("#2563eb", "#ea580c", "#059669", "#9333ea", "#dc2626", "#0891b2", "#ca8a04", "#4b5563")
+DASHES = ("none", "6 3", "2 3", "8 3 2 3")
+"""Lines that lie upon each other can be told apart, and so can they without colours."""
 TICKS = 4
+HOUR_MS, DAY_MS = 3_600_000, 86_400_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +56,23 @@ def line_plot(lines: Sequence[Line], from_ms: int, to_ms: int, unit: str) -> str
     frame = _Frame(from_ms, to_ms, nice(most))
     parts = [*_scale(frame, unit), *_times(frame)]
     for number, line in enumerate(lines):
-        colour = COLOURS[number % len(COLOURS)]
-        places = " ".join(f"{frame.x(at):.1f},{frame.y(value):.1f}" for at, value in line.points)
-        parts.append(f'<polyline points="{places}" fill="none" stroke="{colour}" stroke-width="1.8"/>')
+        parts += _drawn(frame, line, number)
+    if not any(line.points for line in lines):
+        middle = (LEFT + WIDTH - RIGHT) / 2
+        parts.append(f'<text x="{middle}" y="{HEIGHT / 2}" text-anchor="middle" class="unit">no data</text>')
     return _svg(parts, HEIGHT) + _legend([line.name for line in lines])
+
+
+def _drawn(frame: _Frame, line: Line, number: int) -> list[str]:
+    """Return a line, or a dot where one point is all that is known."""
+    colour, dashes = COLOURS[number % len(COLOURS)], DASHES[number % len(DASHES)]
+    places = [(frame.x(at), frame.y(value)) for at, value in line.points]
+    if len(places) == 1:
+        ((x, y),) = places
+        return [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colour}"/>']
+    joined = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
+    style = f'fill="none" stroke="{colour}" stroke-width="1.8" stroke-dasharray="{dashes}"'
+    return [f'<polyline points="{joined}" {style}/>'] if places else []
 
 
 def bar_plot(bars: Sequence[Bar], from_ms: int, to_ms: int) -> str:
@@ -77,14 +93,13 @@ def bar_plot(bars: Sequence[Bar], from_ms: int, to_ms: int) -> str:
 
 
 def nice(most: float) -> float:
-    """Return the end of a scale that `most` fits into: 1, 2 or 5 times a power of ten."""
+    """Return the end of a scale that `most` fits into, and whose quarters are short: 4, 8, 10, 20, 40 ..."""
     end = 1.0
-    while end < most:
+    while True:
+        for step in (1, 2, 4, 8):
+            if max(most, TICKS) <= step * end:
+                return step * end
         end *= 10
-    for part in (0.1, 0.2, 0.5):
-        if most <= end * part and end * part >= 1:
-            return end * part
-    return end
 
 
 def short(value: float) -> str:
@@ -95,11 +110,15 @@ def short(value: float) -> str:
     return f"{value:.3g}"
 
 
-def clock(at_ms: float, *, with_date: bool = False) -> str:
-    """Return a time in UTC as people read it."""
-    return datetime.fromtimestamp(at_ms / 1000, UTC).strftime(
-        "%Y-%m-%d %H:%M:%S" if with_date else "%H:%M:%S"
-    )
+def clock(at_ms: float, span_ms: float = 0) -> str:
+    """Return a time in UTC as people read it beside others of a span: no date within a day."""
+    form = "%H:%M:%S" if span_ms <= HOUR_MS else "%H:%M" if span_ms <= DAY_MS else "%m-%d %H:%M"
+    return datetime.fromtimestamp(at_ms / 1000, UTC).strftime(form)
+
+
+def date_and_clock(at_ms: float) -> str:
+    """Return a time in UTC with its date."""
+    return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def _scale(frame: _Frame, unit: str) -> list[str]:
@@ -117,9 +136,8 @@ def _times(frame: _Frame, height: int = HEIGHT) -> list[str]:
     for number in range(TICKS + 1):
         at_ms = frame.from_ms + (frame.to_ms - frame.from_ms) * number / TICKS
         anchor = {0: "start", TICKS: "end"}.get(number, "middle")
-        parts.append(
-            f'<text x="{frame.x(at_ms):.1f}" y="{height - 8}" text-anchor="{anchor}">{clock(at_ms)}</text>'
-        )
+        text = clock(at_ms, frame.to_ms - frame.from_ms)
+        parts.append(f'<text x="{frame.x(at_ms):.1f}" y="{height - 8}" text-anchor="{anchor}">{text}</text>')
     return parts
 
 

@@ -4,11 +4,12 @@ from xml.etree import ElementTree
 
 import pytest
 
-from kohort.pipeline.analytics.plots import Bar, Line, bar_plot, line_plot, nice, short
+from kohort.pipeline.analytics.plots import Bar, Line, bar_plot, clock, line_plot, nice, short
 
 
 @pytest.mark.parametrize(
-    "most, end", [(0, 1), (1, 1), (3, 5), (7, 10), (11, 20), (4_200, 5_000), (60_000, 100_000)]
+    "most, end",
+    [(0, 4), (1, 4), (4, 4), (7, 8), (11, 20), (4_200, 8_000), (60_000, 80_000), (81_000, 100_000)],
 )
 def test_a_scale_ends_at_a_round_number_that_everything_fits_into(most: float, end: float) -> None:
     assert nice(most) == end
@@ -41,5 +42,18 @@ def test_a_span_too_short_to_see_has_a_stroke_and_says_what_it_is() -> None:
     assert [each.text for each in elements(plot, "title")] == ["1 < 2", "long"]
 
 
-def test_nothing_to_draw_is_an_empty_plot() -> None:
-    assert elements(line_plot([], 0, 0, "records"), "polyline") == []
+def test_nothing_to_draw_says_so() -> None:
+    plot = line_plot([Line("lag", [])], 0, 0, "records")
+    assert elements(plot, "polyline") == []
+    assert "no data" in [each.text for each in elements(plot, "text")]
+
+
+def test_one_point_is_a_dot() -> None:
+    plot = line_plot([Line("lag", [(50, 3.0)])], 0, 100, "records")
+    assert elements(plot, "polyline") == []
+    assert len(elements(plot, "circle")) == 1
+
+
+@pytest.mark.parametrize("span_h, text", [(0.5, "12:00:00"), (3, "12:00"), (48, "01-31 12:00")])
+def test_times_say_the_date_where_a_plot_spans_days(span_h: float, text: str) -> None:
+    assert clock(1_769_860_800_000, span_h * 3_600_000) == text
