@@ -3,9 +3,9 @@
     python benchmarks/spark.py                    # ratios, 100 bytes and 1 KiB, plain and zstd
     python benchmarks/spark.py --rows 10000000    # many records end to end, with the memory they take
 
-The readers take turns on the same topics, into a sink that throws the rows away. CPU is what the JVM of the
-session and its Python workers have used; the broker's own is told beside it. The connector is tuned as the
-others are: 20,000 records per poll, 8 MiB per fetch.
+The readers take turns on the same topics, into a sink that throws the rows away. CPU is that of the session's
+JVM and its Python workers, and, told beside it, of the broker, which serves all readers but the one of files.
+The connector is tuned as the others are: 20,000 records per poll, 8 MiB per fetch.
 """
 
 import argparse
@@ -61,6 +61,11 @@ class Spent:
     wall_s: float
     cpu_s: float
     broker_s: float
+
+    @property
+    def total_s(self) -> float:
+        """All CPU that the rows took, the broker's too."""
+        return self.cpu_s + self.broker_s
 
 
 def descendants(pid: int) -> Iterator[tuple[int, list[str]]]:
@@ -155,6 +160,8 @@ class Bench:
         self.jvm_pid = int(spark._jvm.java.lang.ProcessHandle.current().pid())
 
     def run(self, reader: Reader, load: Load) -> Spent:
+        assert self.spark._jvm is not None
+        self.spark._jvm.java.lang.System.gc()  # What others have left is not this one's to clear.
         begun = time.perf_counter(), tree_cpu_s(self.jvm_pid), tree_cpu_s(self.broker.pid)
         frame = reader(self.spark, self.broker.bootstrap, self.broker.data, load)
         frame.write.format("noop").mode("overwrite").save()
@@ -191,7 +198,6 @@ def compare(load: Load, rounds: int, warm_up: int, names: list[str], found: Benc
             if number >= warm_up:
                 spent[name].append(once)
     print(f"{load.topic}: {load.rows:,} rows, median of {rounds}")
-    of_connector = spent.get("connector")
     for name, runs in spent.items():
         wall, cpu, at_broker = (
             statistics.median(getattr(each, field) for each in runs)
@@ -199,14 +205,17 @@ def compare(load: Load, rounds: int, warm_up: int, names: list[str], found: Benc
         )
         line = f"  {name:10} wall {wall:6.2f} s  {load.rows / wall / 1000:7.0f} k rows/s  cpu {cpu:6.2f} s"
         line += f"  broker {at_broker:5.2f} s"
-        if of_connector is not None and name != "connector":
-            by_wall = statistics.median(a.wall_s / b.wall_s for a, b in zip(of_connector, runs, strict=True))
-            by_cpu = statistics.median(a.cpu_s / b.cpu_s for a, b in zip(of_connector, runs, strict=True))
-            line += f"  connector / it: wall {by_wall:.2f} x, cpu {by_cpu:.2f} x"
-        if name == "segments" and "kohort" in spent:
-            by_cpu = statistics.median(a.cpu_s / b.cpu_s for a, b in zip(spent["kohort"], runs, strict=True))
-            line += f"  kohort / it: cpu {by_cpu:.2f} x"
+        for other, others in spent.items():
+            if other != name and (other == "connector" or name == "segments"):
+                wall, cpu, total = (ratio(others, runs, field) for field in ("wall_s", "cpu_s", "total_s"))
+                line += f"  {other} / it: wall {wall:.2f} cpu {cpu:.2f} with broker {total:.2f}"
         print(line, flush=True)
+
+
+def ratio(others: list[Spent], runs: list[Spent], field: str) -> float:
+    """Return how many times as much the others have spent, round by round: the median."""
+    rounds = zip(others, runs, strict=True)
+    return statistics.median(float(getattr(other, field) / getattr(it, field)) for other, it in rounds)
 
 
 def stream_all(rows: int, found: Bench, folder: Path) -> None:
@@ -251,10 +260,10 @@ def main() -> None:
         with bench({}) as found, tempfile.TemporaryDirectory(prefix="kohort-table-") as folder:
             if options.rows:
                 return stream_all(options.rows, found, Path(folder))
-            warm_up = 3  # The JVM compiles what is hot: later readers would profit from the first ones.
+            warm_up = 4  # The JVM compiles what is hot: later readers would profit from the first ones.
             for each in options.loads.split(","):
                 size, codec = each.split("-")
-                rows = int((2_000_000 if int(size) < 500 else 400_000) * options.scale)
+                rows = int((6_000_000 if int(size) < 500 else 1_200_000) * options.scale)
                 load = Load(int(size), Compression[codec.upper()], rows)
                 compare(load, options.rounds, warm_up, options.readers.split(","), found)
                 warm_up = 1
