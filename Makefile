@@ -50,7 +50,7 @@ $(SPARK_STAMP): $(STAMP)
 	@echo "installing Spark into $(VENV) ..."
 	@$(PIP) install --quiet --constraint constraints.txt --build-constraint constraints.txt \
 		--group spark --editable ".[spark]"
-	@$(PY) -c "from kohort.pipeline.session import find_java; find_java()" 2>/dev/null || \
+	@$(PY) -c "from kohort.pipeline.java import find_java; find_java()" 2>/dev/null || \
 		$(PIP) install --quiet --constraint constraints.txt --group java
 	@touch $@
 

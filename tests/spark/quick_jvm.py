@@ -16,7 +16,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from kohort.pipeline.ingest import read_manifest
-from kohort.pipeline.session import NoJavaError, find_java, local_session
+from kohort.pipeline.java import NoJavaError, find_java
+from kohort.pipeline.session import local_session
 from tests.interop.broker_process import BrokerProcess
 from tests.interop.kafka_tools import cache_folder
 from tests.spark.ingest_world import World
