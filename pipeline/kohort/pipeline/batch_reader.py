@@ -12,12 +12,9 @@ from kohort.pipeline.brokers import Brokers
 from kohort.pipeline.fetching import fetch_range
 from kohort.pipeline.options import ReadOptions
 from kohort.pipeline.ranges import OffsetRange, check_range, chosen_partitions, log_ends, offsets_at, split
-from kohort.pipeline.rows import RowBuilder
+from kohort.pipeline.rows import CHUNK_BYTES, RowBuilder
 from kohort.pipeline.worker import spare_collections
 from kohort.protocol.errors import ErrorCode, WireError
-
-CHUNK_BYTES = 8 << 20
-"""How much plain data one Arrow batch holds, more or less."""
 
 
 class BatchReader(DataSourceReader):

@@ -6,8 +6,6 @@ import time
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 
-import numpy as np
-
 from kohort.client import TopicPartition
 from kohort.client.batch_table import BatchTable, check_end, read_batches
 from kohort.client.errors import BrokerError, KohortError, RequestTimeoutError
@@ -15,6 +13,7 @@ from kohort.client.retry import Deadline
 from kohort.pipeline.brokers import Brokers, new_pauses
 from kohort.pipeline.connection import BrokerConnection
 from kohort.pipeline.errors import DataLossError
+from kohort.pipeline.extents import Extent, extent
 from kohort.pipeline.options import ReadOptions
 from kohort.pipeline.ranges import OffsetRange, log_ends
 from kohort.protocol.errors import ErrorCode, WireError
@@ -44,22 +43,6 @@ class Fetched:
     position: int
     """What is wanted begins here: the first batch may begin before it."""
     aborted: tuple[AbortedTransaction, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Extent:
-    """What belongs to a range of offsets: its batches, and the offset behind them."""
-
-    batches: BatchTable
-    next_offset: int
-
-
-def extent(batches: BatchTable, position: int, end: int) -> Extent:
-    """Return which of these batches belong to the offsets from `position` up to `end`."""
-    behind = np.flatnonzero(batches.base_offsets >= end)
-    if len(behind):
-        return Extent(batches[: behind[0]], end)
-    return Extent(batches, max(position, int(batches.next_offsets.max())) if len(batches) else position)
 
 
 def fetch_range(options: ReadOptions, wanted: OffsetRange) -> Generator[Fetched]:

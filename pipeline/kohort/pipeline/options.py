@@ -18,13 +18,11 @@ Reading segments (`kohort-segments`): path (a data folder, or its partitions' fo
 starting, ending, include_headers, isolation_level, check_crcs.
 """
 
-import difflib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from kohort.client.config import AdminConfig
 from kohort.client.errors import ConfigurationError
 from kohort.pipeline.errors import OptionError
 from kohort.pipeline.offsets import Offsets, decode_offsets
@@ -156,6 +154,9 @@ class _Reader:
         return TopicChoice(pattern=pattern)
 
     def bootstrap(self) -> str:
+        # Each query has processes of its own which import all this: those that read files need none of it.
+        from kohort.client.config import AdminConfig  # noqa: PLC0415
+
         value = self.required("bootstrap", "HOST:PORT of a broker")
         try:
             assert AdminConfig(bootstrap_servers=value).bootstrap_addresses
@@ -166,6 +167,8 @@ class _Reader:
     def finish(self, ignored: tuple[str, ...] = ()) -> None:
         for name in self._given:
             if name not in self._known and name not in ignored:
+                import difflib  # noqa: PLC0415  It takes long, and is needed for mistakes alone.
+
                 near = difflib.get_close_matches(name, self._known, n=1, cutoff=0.5)
                 raise OptionError(
                     f"unknown option {name!r}" + (f"; did you mean {near[0]!r}?" if near else "")

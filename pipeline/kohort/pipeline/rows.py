@@ -19,6 +19,9 @@ from pyspark.sql.types import (
 from kohort.client.columns import BinaryColumn, RecordColumns
 from kohort.pipeline.errors import OptionError
 
+CHUNK_BYTES = 8 << 20
+"""How much plain data one Arrow batch holds, more or less."""
+
 _HEADERS = "headers"
 _HEADER = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
 TABLE = StructType(

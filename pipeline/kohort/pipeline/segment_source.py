@@ -14,11 +14,10 @@ from pyspark.sql.types import StructType
 from kohort.client import TopicPartition
 from kohort.client.batch_table import BatchTable, read_batches
 from kohort.client.columns import decode_batches
-from kohort.pipeline.batch_reader import CHUNK_BYTES
 from kohort.pipeline.errors import DamagedSegmentError, DataLossError, OptionError
-from kohort.pipeline.fetching import extent
+from kohort.pipeline.extents import extent
 from kohort.pipeline.options import EARLIEST, LATEST, Place, SegmentOptions, segment_options
-from kohort.pipeline.rows import RowBuilder, check_schema, table_schema
+from kohort.pipeline.rows import CHUNK_BYTES, RowBuilder, check_schema, table_schema
 from kohort.pipeline.segment_files import (
     AbortedRange,
     PartitionFiles,

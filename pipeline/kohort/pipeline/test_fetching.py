@@ -11,7 +11,8 @@ from kohort.client.batch_table import read_batches
 from kohort.client.columns import decode_batches
 from kohort.client.errors import BrokerError, RequestTimeoutError
 from kohort.pipeline.errors import DataLossError
-from kohort.pipeline.fetching import extent, fetch_range
+from kohort.pipeline.extents import extent
+from kohort.pipeline.fetching import fetch_range
 from kohort.pipeline.options import read_options
 from kohort.pipeline.ranges import OffsetRange
 from kohort.protocol.errors import ErrorCode
