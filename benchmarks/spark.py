@@ -110,7 +110,7 @@ def fill(bootstrap: str, load: Load) -> None:
         )
     with Brokers(bootstrap, 60_000) as brokers:
         leader = brokers.leader(TopicPartition(load.topic, 0))
-        for number in range(load.rows // (per_batch * together)):
+        for number in range(-(-load.rows // (per_batch * together))):
             part = PartitionProduceData(index=number % PARTITIONS, records=batch)
             request = ProduceRequest(
                 acks=1,
@@ -197,7 +197,7 @@ def compare(load: Load, rounds: int, warm_up: int, names: list[str], found: Benc
             once = found.run(READERS[name], load)
             if number >= warm_up:
                 spent[name].append(once)
-    print(f"{load.topic}: {load.rows:,} rows, median of {rounds}")
+    print(f"{load.topic}: {load.rows:,} rows or some more, median of {rounds}")
     for name, runs in spent.items():
         wall, cpu, at_broker = (
             statistics.median(getattr(each, field) for each in runs)
