@@ -2,14 +2,17 @@
 
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from importlib import import_module
 from importlib.util import find_spec
 from threading import Event
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 import click
+from rich.console import Console
+from rich.status import Status
 
 from kohort.cli.options import bootstrap_option, json_option, print_json, require_broker
 from kohort.pipeline.errors import PipelineError
@@ -18,10 +21,13 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from kohort.pipeline.ingest import Comparison
+    from kohort.pipeline.running import RunningQuery
 
 PROBLEM = 1
+LOOK_EVERY_S = 0.5
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
+Summary = TypeVar("Summary")
 MISSING = "this takes PySpark, which is not installed. Install it with: pip install 'kohort[spark]'"
 
 
@@ -113,6 +119,23 @@ def asked_to_stop() -> Iterator[Event]:
     finally:
         for each, handler in former.items():
             signal.signal(each, handler)
+
+
+def follow(
+    job: "RunningQuery[Summary]", begins: str, progress: Callable[[], str], until_s: float | None = None
+) -> "Summary":
+    """Return what a query has come to: when it has ended, when somebody wants it to, or its time is over.
+
+    On a terminal `progress` is shown meanwhile. `until_s` is a time of `time.monotonic`.
+    """
+    bar = Status(begins, console=Console(stderr=True)) if sys.stderr.isatty() else nullcontext()
+    with asked_to_stop() as asked, job, bar as shown:
+        while not (asked.is_set() or (until_s is not None and time.monotonic() > until_s)):
+            if job.wait(LOOK_EVERY_S):
+                break
+            if isinstance(shown, Status):
+                shown.update(progress())
+        return job.stop()
 
 
 def first_cause(text: str) -> str:

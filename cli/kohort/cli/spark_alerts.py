@@ -1,22 +1,16 @@
 """`kohort spark alerts`."""
 
-import sys
 import time
-from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import click
-from rich.console import Console
-from rich.status import Status
 
 from kohort.cli.options import bootstrap_option, json_option, require_broker
-from kohort.cli.spark import asked_to_stop, require_pyspark, spark_options, spark_session, telling_errors
+from kohort.cli.spark import follow, require_pyspark, spark_options, spark_session, telling_errors
 
 if TYPE_CHECKING:
     from kohort.pipeline.analytics.alert_board import Alert
-    from kohort.pipeline.analytics.alerts import Watch, WatchSummary
-
-LOOK_EVERY_S = 0.5
+    from kohort.pipeline.analytics.alerts import WatchSummary
 
 
 @click.command("alerts")
@@ -62,20 +56,9 @@ def alerts_command(
         job = watch(
             session, bootstrap, topic, every_s=every_s, hear=lambda alert: click.echo(_line(alert, as_json))
         )
-        summary = _follow(job, None if for_s is None else began_s + for_s)
+        until_s = None if for_s is None else began_s + for_s
+        summary = follow(job, "watching", lambda: _progress(job.summary), until_s)
     click.echo(_told(summary, topic, time.monotonic() - began_s), err=True)
-
-
-def _follow(job: "Watch", until_s: float | None) -> "WatchSummary":
-    """Return what it came to when its time is over, or somebody has pressed Ctrl-C."""
-    bar = Status("watching", console=Console(stderr=True)) if sys.stderr.isatty() else nullcontext()
-    with asked_to_stop() as asked, job, bar as shown:
-        while not (asked.is_set() or (until_s is not None and time.monotonic() > until_s)):
-            if job.wait(LOOK_EVERY_S):
-                break
-            if isinstance(shown, Status):
-                shown.update(_progress(job.summary))
-        return job.stop()
 
 
 def _progress(summary: "WatchSummary") -> str:

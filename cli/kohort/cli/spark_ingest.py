@@ -1,20 +1,14 @@
 """`kohort spark ingest`."""
 
-import sys
-from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import click
-from rich.console import Console
-from rich.status import Status
 
 from kohort.cli.options import bootstrap_option, json_option, print_json, require_broker
-from kohort.cli.spark import PROBLEM, asked_to_stop, spark_options, spark_session
+from kohort.cli.spark import PROBLEM, follow, spark_options, spark_session
 
 if TYPE_CHECKING:
     from kohort.pipeline.ingest import Ingest, Summary
-
-LOOK_EVERY_S = 0.5
 
 
 @click.command("ingest")
@@ -81,19 +75,13 @@ def ingest_command(
             backwards=backwards,
             fail_on_data_loss=not allow_data_loss,
         )
-        summary = _watch(job)
+        summary = follow(job, "reading", lambda: _progress(job))
     _tell(summary, group, as_json)
 
 
-def _watch(job: "Ingest") -> "Summary":
-    """Return the summary when the query has ended, or somebody has pressed Ctrl-C."""
-    bar = Status("reading", console=Console(stderr=True)) if sys.stderr.isatty() else nullcontext()
-    with asked_to_stop() as asked, job, bar as shown:
-        while not asked.is_set() and not job.wait(LOOK_EVERY_S):
-            if isinstance(shown, Status):
-                state = "told" if job.group.is_true else f"not told: {job.group.error}"
-                shown.update(f"{job.rows:,} rows in the table; group {state}")
-        return job.stop()
+def _progress(job: "Ingest") -> str:
+    state = "told" if job.group.is_true else f"not told: {job.group.error}"
+    return f"{job.rows:,} rows in the table; group {state}"
 
 
 def _tell(summary: "Summary", group: str, as_json: bool) -> None:

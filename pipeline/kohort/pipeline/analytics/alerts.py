@@ -11,8 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import msgspec
 from pyspark.sql import functions as F
@@ -25,6 +24,7 @@ from kohort.pipeline.analytics.storms import Rebalance
 from kohort.pipeline.analytics.tables import CONSUMER_OFFSETS, GROUP_EVENTS, commits, read_topic
 from kohort.pipeline.errors import PipelineError
 from kohort.pipeline.offsets import encode_offsets
+from kohort.pipeline.running import RunningQuery
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -173,32 +173,17 @@ class _Watcher:
                 self._hear(each)
 
 
-class Watch:
+class Watch(RunningQuery[WatchSummary]):
     """A watch that runs; a context manager that stops it."""
 
     def __init__(self, query: StreamingQuery, watcher: _Watcher) -> None:
-        self.query = query
+        super().__init__(query)
         self._watcher = watcher
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
 
     @property
     def summary(self) -> WatchSummary:
         """What it has come to so far."""
         return self._watcher.summary()
-
-    def wait(self, timeout_s: float | None = None) -> bool:
-        """Return whether the query has ended within the time. Raises: StreamingQueryException."""
-        if timeout_s is None:
-            self.query.awaitTermination()
-            return True
-        return bool(self.query.awaitTermination(timeout_s))  # type: ignore[arg-type]  # It takes fractions as well.
 
     def stop(self) -> WatchSummary:
         """Stop the query if it runs, and return what it has come to."""

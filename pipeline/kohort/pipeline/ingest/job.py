@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from dataclasses import dataclass
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -16,6 +15,7 @@ from kohort.pipeline.ingest.group_offsets import BrokerGroup
 from kohort.pipeline.ingest.manifest import ManifestLog
 from kohort.pipeline.ingest.mirror import Mirror, MirrorState
 from kohort.pipeline.ingest.sink import Rules, TableSink
+from kohort.pipeline.running import RunningQuery
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -35,7 +35,7 @@ class Summary:
     group: MirrorState
 
 
-class Ingest:
+class Ingest(RunningQuery[Summary]):
     """An ingest that runs; a context manager that stops it."""
 
     def __init__(
@@ -46,20 +46,12 @@ class Ingest:
         group: BrokerGroup,
         checkpoint: Checkpoint,
     ) -> None:
-        self.query = query
+        super().__init__(query)
         self._sink = sink
         self._mirror = mirror
         self._group = group
         self._checkpoint = checkpoint
         self._summary: Summary | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
 
     @property
     def rows(self) -> int:
@@ -70,13 +62,6 @@ class Ingest:
     def group(self) -> MirrorState:
         """How far the group is told."""
         return self._mirror.state
-
-    def wait(self, timeout_s: float | None = None) -> bool:
-        """Return whether the query has ended within the time. Raises: StreamingQueryException."""
-        if timeout_s is None:
-            self.query.awaitTermination()
-            return True
-        return bool(self.query.awaitTermination(timeout_s))  # type: ignore[arg-type]  # It takes fractions as well.
 
     def stop(self, group_within_s: float = GROUP_WITHIN_S) -> Summary:
         """Stop the query if it runs, bring the group to the checkpoint, and return what it came to.
