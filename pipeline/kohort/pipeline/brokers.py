@@ -36,6 +36,21 @@ def new_pauses() -> Backoff:
     return Backoff(FIRST_PAUSE_MS, LONGEST_PAUSE_MS)
 
 
+class Patience:
+    """How long something is tried again."""
+
+    def __init__(self, timeout_ms: int) -> None:
+        self._deadline = Deadline(timeout_ms)
+        self._pauses = new_pauses()
+
+    def pause_after(self, error: KohortError) -> None:
+        """Sleep until the next attempt. Raises: `error` when it will not pass, or the time is over."""
+        pause_ms = self._pauses.next_ms()
+        if not error.retriable or pause_ms > self._deadline.remaining_ms:
+            raise error
+        time.sleep(pause_ms / 1000)
+
+
 class Brokers:
     """Connections to a cluster's brokers, made when they are needed; a context manager."""
 
@@ -67,17 +82,13 @@ class Brokers:
 
         Raises: the last KohortError when the time is over.
         """
-        deadline = Deadline(self._timeout_ms)
-        pauses = new_pauses()
+        patience = Patience(self._timeout_ms)
         while True:
             try:
                 return attempt()
             except KohortError as error:
                 self.forget()
-                pause_ms = pauses.next_ms()
-                if not error.retriable or pause_ms > deadline.remaining_ms:
-                    raise
-            time.sleep(pause_ms / 1000)
+                patience.pause_after(error)
 
     def forget(self) -> None:
         """Close the connections and look leaders up again: something has gone wrong with one."""

@@ -1,6 +1,5 @@
 """One task's rows on their way into topics: batches per partition, numbered, sent ahead, sent again."""
 
-import time
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -9,8 +8,7 @@ from functools import partial
 from kohort.client import TopicPartition
 from kohort.client.errors import BrokerError, KohortError, check
 from kohort.client.partitioner import partition_for_key
-from kohort.client.retry import Deadline
-from kohort.pipeline.brokers import Brokers, new_pauses
+from kohort.pipeline.brokers import Brokers, Patience
 from kohort.pipeline.errors import PipelineError
 from kohort.pipeline.identity import ProducerIdentity
 from kohort.pipeline.options import WriteOptions
@@ -202,16 +200,12 @@ class RowWriter:
 
         Raises: KohortError when it is of no use, or the time is over.
         """
-        deadline = Deadline(self._options.timeout_ms)
-        pauses = new_pauses()
+        patience = Patience(self._options.timeout_ms)
         while True:
             if error.code == ErrorCode.INVALID_PRODUCER_EPOCH:
                 raise StaleBatchError(f"a later batch of this query is there already: {error}") from error
             self._brokers.forget()
-            pause_ms = pauses.next_ms()
-            if not error.retriable or pause_ms > deadline.remaining_ms:
-                raise error
-            time.sleep(pause_ms / 1000)
+            patience.pause_after(error)
             try:
                 for each in self._under_way:
                     self._put(each)
