@@ -15,14 +15,12 @@ import numpy.typing as npt
 
 from kohort.client.batches import Aborted, hidden_batches
 from kohort.protocol.errors import WireError
-from kohort.protocol.records import (
-    HEADER_BYTES,
-    read_header,
-)
+from kohort.protocol.records import HEADER_BYTES, BatchHeader, read_header
 from kohort.protocol.records.header import (
     COMPRESSION_MASK,
     CONTROL_FLAG,
     CRC_COVERS_FROM,
+    HEADER,
     LOG_APPEND_TIME_FLAG,
     LOG_OVERHEAD_BYTES,
     MAGIC,
@@ -31,24 +29,13 @@ from kohort.protocol.records.header import (
 Int64s = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
+# Numpy has the letters of `struct` for numbers.
 _FIELDS = np.dtype(
     [
-        ("base_offset", ">i8"),
-        ("batch_length", ">i4"),
-        ("partition_leader_epoch", ">i4"),
-        ("magic", "i1"),
-        ("crc", ">u4"),
-        ("attributes", ">i2"),
-        ("last_offset_delta", ">i4"),
-        ("base_timestamp", ">i8"),
-        ("max_timestamp", ">i8"),
-        ("producer_id", ">i8"),
-        ("producer_epoch", ">i2"),
-        ("base_sequence", ">i4"),
-        ("record_count", ">i4"),
+        (name, f">{letter}")
+        for name, letter in zip(BatchHeader.__struct_fields__, HEADER.format[1:], strict=True)
     ]
 )
-assert _FIELDS.itemsize == HEADER_BYTES
 _PLACES = np.arange(HEADER_BYTES)
 _LENGTH = struct.Struct(">8xi")
 _LEAST_LENGTH = HEADER_BYTES - LOG_OVERHEAD_BYTES
@@ -73,11 +60,7 @@ class BatchTable:
     def __len__(self) -> int:
         return len(self.positions)
 
-    def __getitem__(self, wanted: slice) -> "BatchTable":
-        return self.chosen(wanted)
-
-    def chosen(self, wanted: slice | Int64s) -> "BatchTable":
-        """Return some of the batches, by their numbers."""
+    def __getitem__(self, wanted: slice | Int64s) -> "BatchTable":
         columns = (getattr(self, name)[wanted] for name in _COLUMNS)
         return BatchTable(self.records, *columns)
 

@@ -138,7 +138,7 @@ def decode_batches(
     while first < len(sound):
         plain = _plain(sound, is_seen, first, max_chunk_bytes)
         next_offset = max(next_offset, int(sound.next_offsets[first : plain.stop].max()))
-        seen = sound.chosen(np.flatnonzero(is_seen[first : plain.stop]) + first)
+        seen = sound[np.flatnonzero(is_seen[first : plain.stop]) + first]
         epoch = int(sound.leader_epochs[plain.stop - 1])
         yield _Chunk(seen, plain, fetch_offset, next_offset, epoch).decode()
         first, fetch_offset = plain.stop, next_offset
