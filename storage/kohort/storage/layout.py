@@ -18,6 +18,7 @@ METADATA_TOPIC = "__cluster_metadata"
 
 TopicPartition = tuple[str, int]
 
+SEGMENT_FILE = re.compile(r"\d{20}\.log")
 _FOLDER = re.compile(r"(?P<topic>[a-zA-Z0-9._-]+)-(?P<index>\d+)")
 
 

@@ -1,6 +1,5 @@
 """The metadata of one broker on its own: a snapshot in memory, a file in the data folder."""
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,9 +10,7 @@ from kohort.broker.metadata.format import Stored
 from kohort.broker.metadata.snapshot import BrokerState, Mutation, Snapshot, topics_by_id
 from kohort.broker.metadata.store import PRODUCER_ID_BLOCK, MetadataConflict, Watcher
 from kohort.storage import FileSystem, StorageError
-from kohort.storage.layout import METADATA_FOLDER
-
-_KRAFT_SEGMENT = re.compile(r"\d{20}\.log")
+from kohort.storage.layout import METADATA_FOLDER, SEGMENT_FILE
 
 
 class EmbeddedMetadataStore:
@@ -112,6 +109,6 @@ class EmbeddedMetadataStore:
 def _has_kraft_metadata(file_system: FileSystem, folder: Path) -> bool:
     """Whether Apache Kafka has kept its metadata in this data folder. Raises: StorageError."""
     try:
-        return any(map(_KRAFT_SEGMENT.fullmatch, file_system.list_directory(folder / METADATA_FOLDER) or ()))
+        return any(map(SEGMENT_FILE.fullmatch, file_system.list_directory(folder / METADATA_FOLDER) or ()))
     except OSError as error:
         raise StorageError(f"{folder / METADATA_FOLDER} cannot be read: {error}") from error

@@ -33,12 +33,11 @@ from kohort.protocol.metadata_topic import (
 from kohort.protocol.records import iterate_records
 from kohort.protocol.schema import Message
 from kohort.storage import FileSystem, StorageError
-from kohort.storage.layout import METADATA_FOLDER
+from kohort.storage.layout import METADATA_FOLDER, SEGMENT_FILE
 from kohort.storage.prefix import scan_prefix
 from kohort.storage.scan import iterate_batches
 
 _SNAPSHOT = re.compile(r"(\d{20})-\d{10}\.checkpoint")
-_SEGMENT = re.compile(r"(\d{20})\.log")
 _TOPIC_RESOURCE = 2
 
 
@@ -156,7 +155,7 @@ def _records(file_system: FileSystem, folder: Path) -> Iterator[Message]:
     if snapshots:
         offset = int(snapshots[-1][:20])
         yield from _records_of(file_system, folder / snapshots[-1], 0, is_whole=True)
-    segments = sorted(name for name in names if _SEGMENT.fullmatch(name))
+    segments = sorted(name for name in names if SEGMENT_FILE.fullmatch(name))
     if segments and int(segments[0][:20]) > offset:
         raise WireError(f"its log begins at {int(segments[0][:20])}, and there is no snapshot as of then")
     for name in segments:
