@@ -31,20 +31,6 @@ def numbers(records: list[ConsumerRecord]) -> list[int]:
     return sorted(int(each.value or b"-1") for each in records)
 
 
-class Told(RebalanceListener):
-    def __init__(self) -> None:
-        self.events: list[tuple[str, int]] = []
-
-    def on_assigned(self, partitions: tuple[TopicPartition, ...]) -> None:
-        self.events.append(("assigned", len(partitions)))
-
-    def on_revoked(self, partitions: tuple[TopicPartition, ...]) -> None:
-        self.events.append(("revoked", len(partitions)))
-
-    def on_lost(self, partitions: tuple[TopicPartition, ...]) -> None:
-        self.events.append(("lost", len(partitions)))
-
-
 class Diary(RebalanceListener):
     """Writes down what it is told."""
 
@@ -59,6 +45,11 @@ class Diary(RebalanceListener):
 
     def on_lost(self, partitions: tuple[TopicPartition, ...]) -> None:
         self.lines.append(("lost", tuple(each.partition for each in partitions)))
+
+    @property
+    def events(self) -> list[tuple[str, int]]:
+        """What it was told, and of how many partitions."""
+        return [(what, len(partitions)) for what, partitions in self.lines]
 
 
 class Neighbour:

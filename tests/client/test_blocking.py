@@ -29,7 +29,7 @@ from kohort.client import (
 from kohort.client.assignors import Assignment, Subscription
 from kohort.client.config import ConsumerOptions
 from kohort.protocol.errors import ErrorCode
-from tests.client.steps import MakeTopic, Told, numbers, produce, read
+from tests.client.steps import Diary, MakeTopic, numbers, produce, read
 from tests.interop.waiting import wait_until
 
 
@@ -107,7 +107,7 @@ def test_two_members_share_the_partitions_and_one_takes_over(
         "group_id": group,
         "heartbeat_interval_ms": 100,
     }
-    told = Told()
+    told = Diary()
     with Consumer(name, listener=told, **options) as first:
         records = read(first, 100)
         second = Consumer(name, **options)
@@ -153,7 +153,7 @@ def test_heartbeats_go_on_while_the_users_thread_computes(
 ) -> None:
     name = topic(1)
     produce(bootstrap, name, 2)
-    told = Told()
+    told = Diary()
     with Consumer(
         name,
         listener=told,
@@ -176,7 +176,7 @@ def test_heartbeats_go_on_while_the_users_thread_computes(
 def test_who_does_not_poll_leaves_and_comes_back(bootstrap: str, topic: MakeTopic, group: str) -> None:
     name = topic(1)
     produce(bootstrap, name, 2)
-    told = Told()
+    told = Diary()
     with Consumer(
         name,
         listener=told,

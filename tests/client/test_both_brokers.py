@@ -37,7 +37,7 @@ from kohort.client import (
 from kohort.client.config import ConsumerOptions, ProducerOptions
 from kohort.protocol.errors import ErrorCode
 from tests.client.conftest import QUICK
-from tests.differential.apache_kafka import ApacheKafka, MissingTool
+from tests.differential import apache_kafka
 from tests.interop.broker_process import BrokerProcess
 from tests.interop.waiting import wait_until
 
@@ -54,13 +54,8 @@ def bootstrap(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
         yield own.bootstrap
         own.stop()
     else:
-        other = ApacheKafka(folder, *SETTINGS)
-        try:
-            other.start()
-        except MissingTool as missing:
-            pytest.skip(str(missing))
-        yield f"127.0.0.1:{other.address[1]}"
-        other.stop()
+        with apache_kafka.running(folder, *SETTINGS) as address:
+            yield address
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 
 from kohort.client import LATEST, Admin, Consumer, OffsetAndMetadata, Producer, TopicPartition
 from kohort.client.config import ConsumerOptions
-from tests.client.steps import MakeTopic, Told, numbers, produce, read
+from tests.client.steps import Diary, MakeTopic, numbers, produce, read
 from tests.interop.broker_process import BrokerProcess
 from tests.interop.waiting import wait_until
 
@@ -29,7 +29,7 @@ def test_a_restart_of_the_broker_loses_nothing_and_needs_no_help(
         "auto_offset_reset": "earliest",
         "heartbeat_interval_ms": 200,
     }
-    told = Told()
+    told = Diary()
     with (
         Producer(bootstrap_servers=broker.bootstrap) as producer,
         Consumer(name, listener=told, **options) as consumer,

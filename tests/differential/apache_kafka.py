@@ -11,7 +11,11 @@ import signal
 import socket
 import subprocess
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+import pytest
 
 from tests.interop.waiting import wait_until
 
@@ -87,6 +91,20 @@ class ApacheKafka:
             "offsets.topic.replication.factor=1",
         )
         return "\n".join((*own, *self._settings)) + "\n"
+
+
+@contextmanager
+def running(folder: Path, *settings: str) -> Iterator[str]:
+    """Where a broker listens that runs meanwhile; the test is skipped with a word where it can't be had."""
+    broker = ApacheKafka(folder, *settings)
+    try:
+        broker.start()
+    except MissingTool as missing:
+        pytest.skip(str(missing))
+    try:
+        yield "{}:{}".format(*broker.address)
+    finally:
+        broker.stop()
 
 
 def jars() -> Path:

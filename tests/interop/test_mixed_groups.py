@@ -39,13 +39,8 @@ def bootstrap(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
     if request.param == "kohort":
         yield os.environ.get(BOOTSTRAP_VARIABLE) or request.getfixturevalue("own_broker").bootstrap
         return
-    broker = apache_kafka.ApacheKafka(tmp_path_factory.mktemp("apache"), *QUICK)
-    try:
-        broker.start()
-    except apache_kafka.MissingTool as missing:
-        pytest.skip(str(missing))
-    yield "{}:{}".format(*broker.address)
-    broker.stop()
+    with apache_kafka.running(tmp_path_factory.mktemp("apache"), *QUICK) as address:
+        yield address
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from kohort.client import Admin, Consumer, NewTopic, TopicPartition
-from tests.differential.apache_kafka import ApacheKafka, MissingTool
+from tests.differential import apache_kafka
 
 confluent_kafka = pytest.importorskip("confluent_kafka")
 
@@ -19,13 +19,8 @@ FLUSH_S = 30.0
 @pytest.fixture(scope="module")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Where a broker of Apache Kafka listens."""
-    broker = ApacheKafka(tmp_path_factory.mktemp("kafka"), *SETTINGS)
-    try:
-        broker.start()
-    except MissingTool as missing:
-        pytest.skip(str(missing))
-    yield "{}:{}".format(*broker.address)
-    broker.stop()
+    with apache_kafka.running(tmp_path_factory.mktemp("kafka"), *SETTINGS) as bootstrap:
+        yield bootstrap
 
 
 @pytest.fixture

@@ -13,7 +13,6 @@ import json
 import os
 import signal
 import sys
-import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -27,6 +26,7 @@ from kohort.pipeline.ingest.group_offsets import BrokerGroup
 from kohort.pipeline.ingest.manifest import ManifestLog
 from kohort.pipeline.ingest.sink import TableSink
 from kohort.pipeline.session import local_session
+from tests.interop.waiting import wait_until
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -72,10 +72,7 @@ def wait_in(folder: Path) -> Callable[[], None]:
 
 def until(happened: Callable[[], bool]) -> None:
     """Return when it has happened."""
-    deadline_s = time.monotonic() + PATIENCE_S
-    while not happened():
-        assert time.monotonic() < deadline_s
-        time.sleep(0.01)
+    wait_until(happened, "what the test waits for", PATIENCE_S)
 
 
 def wrapped(

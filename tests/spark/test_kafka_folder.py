@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from kohort.client import Admin, NewTopic
 from kohort.pipeline.audit import audit
-from tests.differential.apache_kafka import ApacheKafka, MissingTool
+from tests.differential import apache_kafka
 from tests.interop.broker_process import BrokerProcess
 from tests.interop.kafka_tools import Tools
 from tests.spark.ingest_world import World, only_large
@@ -51,13 +51,8 @@ def kafka_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def kafka(kafka_folder: Path) -> Iterator[str]:
     """Where a broker of Apache Kafka listens."""
-    broker = ApacheKafka(kafka_folder, *SETTINGS)
-    try:
-        broker.start()
-    except MissingTool as missing:
-        pytest.skip(str(missing))
-    yield "{}:{}".format(*broker.address)
-    broker.stop()
+    with apache_kafka.running(kafka_folder, *SETTINGS) as bootstrap:
+        yield bootstrap
 
 
 def transactional(kafka: str, codec: str = "none") -> confluent_kafka.Producer:
