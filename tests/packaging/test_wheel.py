@@ -51,7 +51,11 @@ def test_no_test_is_in(names: list[str]) -> None:
 
 def test_every_module_of_the_source_is_in(names: list[str]) -> None:
     listed = subprocess.run(
-        ["git", "ls-files", "*/kohort/*.py"], cwd=ROOT, capture_output=True, text=True, check=True
+        ["git", "ls-files", "*/kohort/*.py", "*/kohort/*.java"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     modules = {path.partition("/")[2] for path in listed.stdout.split()}
     assert {module for module in modules if "/test_" not in module} <= set(names)

@@ -9,6 +9,9 @@
     frame.writeStream.format("kohort")...
     spark.read.format("kohort-segments").option("path", "/var/lib/kohort").option("topics", "flights").load()
 
+The JVM reads segments by itself, and lets Python help with what it does not know; `kohort-segments-python` is
+Python alone, and reads the same.
+
 Columns: key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, and with
 `include_headers=true` headers array<struct<key string, value binary>>. `.schema("value binary, offset
 bigint")` reads these columns alone. `kohort.pipeline.options` describes the options; a stream's offsets are
@@ -26,8 +29,12 @@ __all__ = ["register"]
 
 def register(spark: "SparkSession") -> None:
     """Let a session know the formats `kohort` and `kohort-segments`."""
-    from kohort.pipeline.segment_source import SegmentSource  # noqa: PLC0415  # The plain extra has no Spark.
+    # The plain extra has no Spark.
+    from kohort.pipeline.jvm.loading import load_segment_source  # noqa: PLC0415
+    from kohort.pipeline.segment_source import OnlySegmentSource, SegmentSource  # noqa: PLC0415
     from kohort.pipeline.source import KohortSource  # noqa: PLC0415
 
     spark.dataSource.register(KohortSource)
     spark.dataSource.register(SegmentSource)
+    if not load_segment_source(spark):
+        spark.dataSource.register(OnlySegmentSource)

@@ -1,4 +1,7 @@
-"""`format("kohort-segments")`: the same table as `kohort`, straight from segment files."""
+"""`format("kohort-segments")`: the same table as `kohort`, straight from segment files.
+
+What is here plans, and reads where the JVM does not: see SegmentSource.java in `kohort.pipeline.jvm`.
+"""
 
 import mmap
 from bisect import bisect_right
@@ -11,19 +14,13 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from kohort.client import TopicPartition
 from kohort.client.batch_table import BatchTable, read_batches
 from kohort.client.columns import decode_batches
 from kohort.pipeline.errors import DamagedSegmentError, DataLossError, OptionError
 from kohort.pipeline.extents import extent
 from kohort.pipeline.options import EARLIEST, LATEST, Place, SegmentOptions, segment_options
 from kohort.pipeline.rows import CHUNK_BYTES, RowBuilder, check_schema, table_schema
-from kohort.pipeline.segment_files import (
-    AbortedRange,
-    PartitionFiles,
-    find_partitions,
-    is_torn,
-)
+from kohort.pipeline.segment_files import PartitionFiles, find_partitions, is_torn
 from kohort.pipeline.worker import spare_collections
 from kohort.protocol.errors import WireError
 from kohort.protocol.messages import AbortedTransaction
@@ -35,29 +32,35 @@ _POPULATE: int = getattr(mmap, "MAP_POPULATE", 0)  # Linux has it.
 
 @dataclass
 class SegmentRange(InputPartition):
-    """What one task reads: the offsets of a segment from `start` up to `end`, from `position` on."""
+    """What one task reads: the offsets of a segment from `start` up to `end`, from `position` on.
+
+    SegmentRange.java takes the same fields out of its pickled form: they stay numbers, texts and tuples.
+    """
 
     path: str
-    partition: TopicPartition
+    topic: str
+    partition: int
     start: int
     end: int
     position: int
     size_bytes: int
     """The file's size when the query was planned: a broker may write on behind it."""
     is_last: bool
-    aborted: tuple[AbortedRange, ...]
+    check_crcs: bool
+    aborted: tuple[tuple[int, int, int], ...]
+    """The transactions to leave out: producer id, first offset, offset of the marker."""
 
     def __repr__(self) -> str:
         return f"{self.path} [{self.start}, {self.end})"
 
 
 class SegmentSource(DataSource):
-    """The topics of a data folder, kohort's or Apache Kafka's, read without a broker."""
+    """The topics of a data folder, kohort's or Apache Kafka's, read without a broker, and in Python."""
 
     @classmethod
     def name(cls) -> str:
         """Return what `format` takes."""
-        return "kohort-segments"
+        return "kohort-segments-python"
 
     def schema(self) -> StructType:
         """Return all columns; `headers` only if they were asked for."""
@@ -66,6 +69,15 @@ class SegmentSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return a reader of what the files hold now. Raises: OptionError."""
         return SegmentReader(segment_options(self.options), check_schema(schema))
+
+
+class OnlySegmentSource(SegmentSource):
+    """The same under the name that the JVM's source has where there is one."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Return what `format` takes."""
+        return "kohort-segments"
 
 
 class SegmentReader(DataSourceReader):
@@ -91,36 +103,37 @@ class SegmentReader(DataSourceReader):
         if not isinstance(partition, SegmentRange):
             return
         spare_collections()
-        builder = RowBuilder(self._schema, *partition.partition)
+        builder = RowBuilder(self._schema, partition.topic, partition.partition)
         try:
-            for batches, position in _pieces(partition, check_crcs=self._options.check_crcs):
-                yield from self._decode(builder, partition, batches, position)
+            for batches, position in _pieces(partition):
+                yield from _decode(builder, partition, batches, position)
         except WireError as error:
             raise DamagedSegmentError(f"{partition.path}: {error}") from error
         except FileNotFoundError:
             raise DataLossError(f"{partition.path} was deleted while the query ran") from None
 
-    def _decode(
-        self, builder: RowBuilder, wanted: SegmentRange, batches: BatchTable, position: int
-    ) -> Iterator[pa.RecordBatch]:
-        decoded = decode_batches(
-            batches,
-            fetch_offset=position,
-            check_crcs=self._options.check_crcs and not wanted.is_last,  # There `_pieces` has done it.
-            aborted=_aborted(wanted, position) if self._options.read_committed else None,
-            max_chunk_bytes=CHUNK_BYTES,
-        )
-        for columns in decoded:
-            if len(columns):
-                yield builder.build(columns, wanted.end)
+
+def _decode(
+    builder: RowBuilder, wanted: SegmentRange, batches: BatchTable, position: int
+) -> Iterator[pa.RecordBatch]:
+    decoded = decode_batches(
+        batches,
+        fetch_offset=position,
+        check_crcs=wanted.check_crcs and not wanted.is_last,  # There `_pieces` has done it.
+        aborted=_aborted(wanted, position),
+        max_chunk_bytes=CHUNK_BYTES,
+    )
+    for columns in decoded:
+        if len(columns):
+            yield builder.build(columns, wanted.end)
 
 
 def _aborted(wanted: SegmentRange, position: int) -> tuple[AbortedTransaction, ...]:
     """Return the aborted transactions that are not over before `position`, as a broker tells them."""
     return tuple(
-        AbortedTransaction(producer_id=each.producer_id, first_offset=each.first_offset)
-        for each in wanted.aborted
-        if each.last_offset >= position
+        AbortedTransaction(producer_id=producer_id, first_offset=first_offset)
+        for producer_id, first_offset, last_offset in wanted.aborted
+        if last_offset >= position
     )
 
 
@@ -132,7 +145,7 @@ def plan(options: SegmentOptions, files: PartitionFiles) -> Iterator[SegmentRang
     start, stop = _offset(files, options.starting, end), _offset(files, options.ending, end)
     if start < files.start_offset < stop or stop > end:
         raise DataLossError(f"{files.partition} holds offsets from {files.start_offset} up to {end}")
-    aborted = tuple(files.aborted())
+    aborted = files.aborted() if options.read_committed else []
     bases = [each.base_offset for each in files.segments]
     first = max(0, bisect_right(bases, start) - 1)
     for number, segment in enumerate(files.segments[first:], first):
@@ -141,14 +154,18 @@ def plan(options: SegmentOptions, files: PartitionFiles) -> Iterator[SegmentRang
         if begin < until:
             yield SegmentRange(
                 path=str(segment.path),
-                partition=files.partition,
+                topic=files.partition.topic,
+                partition=files.partition.partition,
                 start=begin,
                 end=until,
                 position=segment.position_of(begin),
                 size_bytes=segment.size_bytes,
                 is_last=number + 1 == len(bases),
+                check_crcs=options.check_crcs,
                 aborted=tuple(
-                    each for each in aborted if each.last_offset >= begin and each.first_offset < until
+                    (each.producer_id, each.first_offset, each.last_offset)
+                    for each in aborted
+                    if each.last_offset >= begin and each.first_offset < until
                 ),
             )
 
@@ -165,7 +182,7 @@ def _offset(files: PartitionFiles, place: Place, end: int) -> int:
     return {EARLIEST: files.start_offset, LATEST: end}.get(given, given)
 
 
-def _pieces(wanted: SegmentRange, *, check_crcs: bool) -> Iterator[tuple[BatchTable, int]]:
+def _pieces(wanted: SegmentRange) -> Iterator[tuple[BatchTable, int]]:
     """Yield whole batches by some megabytes, and the offset that is wanted first of them.
 
     The last segment ends where its tail is torn. Raises: WireError for damage elsewhere, DataLossError.
@@ -175,7 +192,7 @@ def _pieces(wanted: SegmentRange, *, check_crcs: bool) -> Iterator[tuple[BatchTa
         while offset < wanted.end and place < wanted.size_bytes:
             records = _mapped(file, place, min(most_bytes, wanted.size_bytes - place))
             batches = read_batches(records)
-            if check_crcs and wanted.is_last:
+            if wanted.check_crcs and wanted.is_last:
                 batches = batches[: batches.sound_count()]
             found = extent(batches, offset, wanted.end)
             if len(found.batches):

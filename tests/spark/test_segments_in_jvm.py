@@ -1,0 +1,380 @@
+"""`format("kohort-segments")` in the JVM beside the same in Python: equal rows, or equal complaints."""
+
+from __future__ import annotations
+
+import random
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import cramjam
+import crc32c
+import pytest
+import zstandard
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql.datasource import DataSource
+from pyspark.sql.functions import unix_micros
+
+from kohort.pipeline import register
+from kohort.pipeline.segment_files import ABORTED_ENTRY
+from kohort.protocol.records import Compression, ControlType, build_batch, build_transaction_marker
+from tests.spark.ingest_world import only_large
+
+T0 = 1_700_000_000_000
+HEADER_BYTES = 61
+LENGTH_AT, CRC_AT, CRC_COVERS_FROM, APPEND_TIME_AT, APPEND_TIME = 8, 17, 21, 22, 8
+MARKER_FIELDS = {"producer_epoch": 0, "coordinator_epoch": 0, "timestamp_ms": T0}
+
+
+class Files:
+    """Partitions of topics, written by hand."""
+
+    def __init__(self, folder: Path, seed: int) -> None:
+        self.folder = folder
+        self.chance = random.Random(seed)
+
+    def batch(self, offset: int, codec: Compression | None = None) -> tuple[bytes, int]:
+        """Return a batch of all sorts of records from `offset` on, and the offset behind it."""
+        chance = self.chance
+        count = chance.choice((1, 2, 17, 300))
+        longest = chance.choice((0, 3, 70, 9_000 // count))
+        producer_id = chance.choice((-1, -1, 5, 6))
+        records = [(T0 + chance.randrange(-90, 90_000), *self._record(longest)) for _ in range(count)]
+        if chance.random() < 0.1:
+            records[-1] = (-1, *records[-1][1:])
+        made = bytearray(
+            build_batch(
+                records,
+                compression=chance.choice(list(Compression)) if codec is None else codec,
+                base_offset=offset,
+                producer_id=producer_id,
+                producer_epoch=min(producer_id, 0),
+                base_sequence=min(producer_id, 0),
+                is_transactional=producer_id >= 0,
+            )
+        )
+        if chance.random() < 0.2:
+            made[APPEND_TIME_AT] |= APPEND_TIME
+            seal(made)
+        return bytes(made), offset + count + chance.choice((0, 0, 3))
+
+    def _record(
+        self, longest: int
+    ) -> tuple[bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]:
+        chance = self.chance
+        key, value = (
+            None if chance.random() < 0.2 else chance.randbytes(chance.randint(0, longest)) for _ in range(2)
+        )
+        return (
+            key,
+            value,
+            tuple(("h", chance.choice((None, b"", b"x" * 90))) for _ in range(chance.choice((0, 0, 2)))),
+        )
+
+    def segment(self, topic: str, first: int, *batches: bytes) -> Path:
+        folder = self.folder / f"{topic}-0"
+        folder.mkdir(exist_ok=True)
+        path = folder / f"{first:020d}.log"
+        path.write_bytes(b"".join(batches))
+        return path
+
+    def partition(self, topic: str) -> int:
+        """Write some segments with aborted transactions among them; return the offset behind the last."""
+        offset = self.chance.choice((0, 0, 1 << 40))
+        for _ in range(self.chance.randint(1, 3)):
+            first, batches, aborted = offset, [], []
+            for _ in range(self.chance.randint(1, 12)):
+                batch, offset = self.batch(offset)
+                batches.append(batch)
+            for producer_id in (5, 6):
+                kind = self.chance.choice((ControlType.ABORT, ControlType.COMMIT))
+                if kind is ControlType.ABORT:
+                    aborted.append(ABORTED_ENTRY.pack(0, producer_id, first, offset, first))
+                batches.append(
+                    build_transaction_marker(
+                        kind, producer_id=producer_id, base_offset=offset, **MARKER_FIELDS
+                    )
+                )
+                offset += 1
+            self.segment(topic, first, *batches).with_suffix(".txnindex").write_bytes(b"".join(aborted))
+        return offset
+
+
+def seal(batch: bytearray) -> None:
+    """Give a batch the CRC of what it holds."""
+    struct.pack_into(">I", batch, CRC_AT, crc32c.crc32c(bytes(batch[CRC_COVERS_FROM:])))
+
+
+def load(spark: SparkSession, source: str, folder: Path, **options: str) -> DataFrame:
+    return spark.read.format(source).options(path=str(folder), **options).load()
+
+
+def outcome(spark: SparkSession, source: str, folder: Path, **options: str) -> list[Row] | str:
+    """Return all rows, or the line of Python's complaint."""
+    frame = load(spark, source, folder, **options).orderBy("topic", "partition", "offset")
+    try:  # Python's own times end with the year 9999.
+        return frame.withColumn("timestamp", unix_micros("timestamp")).collect()
+    except PySparkException as error:
+        return next(line for line in str(error).splitlines() if "kohort.pipeline.errors." in line)
+
+
+def both(spark: SparkSession, folder: Path, **options: str) -> list[Row] | str:
+    """Return what the JVM and Python agree upon."""
+    in_jvm = outcome(spark, "kohort-segments", folder, **options)
+    assert in_jvm == outcome(spark, "kohort-segments-python", folder, **options)
+    return in_jvm
+
+
+def ranges_in_python(frame: DataFrame) -> int:
+    """Run a query; return how many of its tasks Python had to help with."""
+    frame.collect()
+    plan = frame._jdf.queryExecution().executedPlan()
+    return int(plan.collectLeaves().head().metrics().get("rangesInPython").get().value())
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_sound_segments_are_the_same_rows_and_python_reads_none(
+    spark: SparkSession, tmp_path: Path, seed: int
+) -> None:
+    files = Files(tmp_path, seed)
+    for number in range(4):
+        files.partition(f"topic{number}")
+    for level in ("read_committed", "read_uncommitted"):
+        options = {"pattern": "topic.*", "isolation_level": level}
+        assert both(spark, tmp_path, **options), "there are rows"
+        assert not ranges_in_python(load(spark, "kohort-segments", tmp_path, **options))
+
+
+def test_each_codec_and_each_range_of_offsets(spark: SparkSession, tmp_path: Path) -> None:
+    files = Files(tmp_path, 7)
+    for codec in Compression:
+        batches, offset = [], 0
+        while offset < 404:  # The last three may be a gap.
+            batch, offset = files.batch(offset, codec)
+            batches.append(batch)
+        files.segment(codec.name.lower(), 0, *batches)
+        for start, end in ((0, 400), (1, 399), (17, 18), (250, 251), (399, 400)):
+            found = both(
+                spark, tmp_path, topics=codec.name.lower(), isolation_level="read_uncommitted",
+                starting=f'{{"{codec.name.lower()}": {{"0": {start}}}}}',
+                ending=f'{{"{codec.name.lower()}": {{"0": {end}}}}}',
+            )  # fmt: skip
+            assert isinstance(found, list)
+            assert all(start <= row.offset < end for row in found)
+
+
+def test_batches_larger_than_what_is_read_and_decompressed_at_a_time(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    files, offset = Files(tmp_path, 9), 0
+    for codec in Compression:
+        first, batches = offset, []
+        for count in (3, 300):
+            values = [b"%d" % n * 500 + files.chance.randbytes(700) for n in range(count)]
+            records = [(T0 + n, None, value, ()) for n, value in enumerate(values)]
+            batches.append(build_batch(records, compression=codec, base_offset=offset))
+            offset += count
+        files.segment("t", first, *batches)
+    found = both(spark, tmp_path, topics="t")
+    assert [row.offset for row in found] == list(range(offset))
+    assert not ranges_in_python(load(spark, "kohort-segments", tmp_path, topics="t"))
+
+
+def test_what_other_clients_compress_in_their_own_way(spark: SparkSession, tmp_path: Path) -> None:
+    """Snappy without a header, as librdkafka may write it, and zstd in two frames without their size."""
+    records = [(T0 + n, b"key", b"value" * n, ()) for n in range(200)]
+    plain = build_batch(records)[HEADER_BYTES:]
+    cut = len(plain) // 2
+    without_size = zstandard.ZstdCompressor(write_content_size=False)
+    frames = without_size.compress(plain[:cut]) + without_size.compress(plain[cut:])
+    snappy = bytes(cramjam.snappy.compress_raw(plain))
+    batches = []
+    for codec, payload in ((Compression.SNAPPY, snappy), (Compression.ZSTD, frames)):
+        made = build_batch(records, compression=codec, base_offset=200 * len(batches))
+        batch = bytearray(made[:HEADER_BYTES] + payload)
+        struct.pack_into(">i", batch, LENGTH_AT, len(batch) - LENGTH_AT - 4)
+        seal(batch)
+        batches.append(bytes(batch))
+    Files(tmp_path, 0).segment("t", 0, *batches)
+    found = both(spark, tmp_path, topics="t")
+    assert [row.value for row in found] == 2 * [value for _, _, value, _ in records]
+    assert not ranges_in_python(load(spark, "kohort-segments", tmp_path, topics="t"))
+
+
+def damaged(files: Files) -> Iterator[bytes]:
+    """Yield batches one behind the other, of which one is not what it was."""
+    chance, offset = files.chance, 0
+    wrong = chance.randrange(4)
+    for number in range(4):
+        batch, offset = files.batch(offset)
+        if number == wrong:
+            changed = bytearray(batch)
+            for _ in range(chance.choice((1, 1, 3))):
+                at = chance.randrange(chance.choice((HEADER_BYTES, len(batch))))
+                changed[at] = chance.choice((0, 127, 128, 255, changed[at] ^ 1 << chance.randrange(4)))
+            if chance.random() < 0.5:
+                seal(changed)
+            batch = bytes(changed[: chance.choice((len(batch), len(batch), chance.randrange(len(batch))))])
+        yield batch
+
+
+def differing_damage(spark: SparkSession, folder: Path, seeds: range) -> list[int]:
+    """Return the seeds of damage at which the two differ."""
+    found = []
+    for seed in seeds:
+        files = Files(folder, seed)
+        files.segment(f"t{seed}", 0, *damaged(files))
+        options = {
+            "topics": f"t{seed}",
+            "check_crcs": files.chance.choice(("true", "false")),
+            "include_headers": files.chance.choice(("true", "false")),
+            "isolation_level": "read_uncommitted",
+        }
+        one, other = (
+            outcome(spark, name, folder, **options) for name in ("kohort-segments", "kohort-segments-python")
+        )
+        if one != other:
+            found.append(seed)
+    return found
+
+
+def test_damage_has_the_same_rows_or_the_same_complaint(spark: SparkSession, tmp_path: Path) -> None:
+    assert not differing_damage(spark, tmp_path, range(12))
+
+
+@only_large
+def test_much_damage_has_the_same_rows_or_the_same_complaint(spark: SparkSession, tmp_path: Path) -> None:
+    assert not differing_damage(spark, tmp_path, range(12, 60))
+
+
+def test_python_goes_on_where_the_jvm_stops(spark: SparkSession, tmp_path: Path) -> None:
+    files = Files(tmp_path, 1)
+    batches, offset = [], 0
+    for _ in range(3):
+        batch, offset = files.batch(offset, Compression.LZ4)
+        batches.append(batch)
+    files.segment("t", 0, *batches, batches[-1][:-1])
+    options = {"topics": "t", "isolation_level": "read_uncommitted"}
+    assert both(spark, tmp_path, **options), "all but what is torn"
+    assert ranges_in_python(load(spark, "kohort-segments", tmp_path, **options)) == 1
+
+
+def test_headers_are_rows_as_well(spark: SparkSession, tmp_path: Path) -> None:
+    files = Files(tmp_path, 2)
+    files.partition("t")
+    options = {"topics": "t", "include_headers": "true", "isolation_level": "read_uncommitted"}
+    found = both(spark, tmp_path, **options)
+    assert {len(row.headers) for row in found} == {0, 2}
+    assert {header.value for row in found for header in row.headers} == {None, b"", b"x" * 90}
+    assert not ranges_in_python(load(spark, "kohort-segments", tmp_path, **options))
+    only_headers = load(spark, "kohort-segments", tmp_path, **options).select("headers", "offset")
+    assert {(row.offset, tuple(row.headers)) for row in only_headers.collect()} == {
+        (row.offset, tuple(row.headers)) for row in found
+    }
+
+
+def test_a_headers_name_that_is_no_text(spark: SparkSession, tmp_path: Path) -> None:
+    made = bytearray(build_batch([(T0, b"k", b"v", (("name", b"1"), ("n\u00e4me", b"2")))]))
+    made[made.index(b"name") + 1] = 0xFF
+    seal(made)
+    Files(tmp_path, 0).segment("t", 0, bytes(made))
+    (row,) = both(spark, tmp_path, topics="t", include_headers="true")
+    assert [tuple(each) for each in row.headers] == [("n\ufffdme", b"1"), ("n\u00e4me", b"2")]
+
+
+def test_queries_need_no_more_columns_than_they_name(spark: SparkSession, tmp_path: Path) -> None:
+    Files(tmp_path, 3).partition("t")
+    frame = load(spark, "kohort-segments", tmp_path, topics="t")
+    rows = frame.collect()
+    assert rows
+    assert frame.count() == len(rows)
+    assert frame.select("value", "topic").collect() == [(row.value, row.topic) for row in rows]
+    assert frame.selectExpr("sum(offset)").first()[0] == sum(row.offset for row in rows)
+    keys, values = frame.select("offset", "key"), frame.select("offset", "value")
+    joined = keys.join(values, "offset").orderBy("offset").collect()
+    assert joined == sorted((row.offset, row.key, row.value) for row in rows)
+    plan = frame.select("value")._jdf.queryExecution().executedPlan().toString()
+    assert "struct<value:binary>" in plan
+
+
+def test_each_query_looks_at_the_files_anew(spark: SparkSession, tmp_path: Path) -> None:
+    files, offset = Files(tmp_path, 11), 0
+    frame = None
+    for _ in range(3):
+        batch = build_batch([(T0, None, b"value", ())] * 5, base_offset=offset)
+        files.segment("t", offset, batch)
+        offset += 5
+        frame = frame or load(spark, "kohort-segments", tmp_path, topics="t")
+        assert frame.count() == frame.filter("length(value) = 5").count() == offset
+        assert len(frame.select("*").collect()) == offset
+
+
+def test_columns_that_the_user_names(spark: SparkSession, tmp_path: Path) -> None:
+    Files(tmp_path, 4).partition("t")
+    for name in ("kohort-segments", "kohort-segments-python"):
+        read = spark.read.format(name).schema("offset bigint, value binary")
+        frame = read.options(path=str(tmp_path), topics="t").load()
+        assert frame.columns == ["offset", "value"]
+        assert frame.count() == load(spark, name, tmp_path, topics="t").count()
+
+
+def test_a_stream_of_segments_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    Files(tmp_path, 5).partition("t")
+    with pytest.raises(PySparkException, match="does not support streamed reading"):
+        spark.readStream.format("kohort-segments").options(path=str(tmp_path), topics="t").load()
+
+
+class Formats:
+    """What stands for a session of Spark Connect: it has no JVM, and is told of formats."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self.dataSource = self
+
+    def register(self, source: type[DataSource]) -> None:
+        self.names.append(source.name())
+
+
+class WithoutCompiler(Formats):
+    """A session whose JVM will not have it."""
+
+    @property
+    def _jvm(self) -> object:
+        class System:
+            @staticmethod
+            def getProperty(name: str) -> str:
+                raise Py4JError("there is no Janino")
+
+        return SimpleNamespace(java=SimpleNamespace(lang=SimpleNamespace(System=System)))
+
+
+def test_a_session_without_a_jvm_reads_in_python() -> None:
+    session = Formats()
+    register(session)
+    assert session.names == ["kohort", "kohort-segments-python", "kohort-segments"]
+
+
+def test_a_jvm_that_will_not_have_it_is_warned_of() -> None:
+    session = WithoutCompiler()
+    with pytest.warns(RuntimeWarning, match="segments are read in Python: there is no Janino"):
+        register(session)
+    assert session.names == ["kohort", "kohort-segments-python", "kohort-segments"]
+
+
+def test_who_registers_again_reads_in_the_jvm_still(spark: SparkSession, tmp_path: Path) -> None:
+    Files(tmp_path, 6).partition("t")
+    register(spark)
+    assert not ranges_in_python(load(spark, "kohort-segments", tmp_path, topics="t"))
+
+
+def test_a_file_that_was_deleted_when_the_query_was_planned(spark: SparkSession, tmp_path: Path) -> None:
+    files = Files(tmp_path, 8)
+    path = files.segment("t", 0, files.batch(0)[0])
+    frame = load(spark, "kohort-segments", tmp_path, topics="t", isolation_level="read_uncommitted")
+    assert frame._jdf.queryExecution().toRdd().getNumPartitions() == 1
+    path.unlink()
+    with pytest.raises(PySparkException, match=r"0{20}\.log was deleted while the query ran"):
+        frame.collect()
