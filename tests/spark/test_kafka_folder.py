@@ -106,13 +106,14 @@ def written(kafka: str, open_producer: confluent_kafka.Producer) -> Written:
     return found
 
 
-@pytest.fixture(params=["kohort", "kohort-segments"])
+@pytest.fixture(params=["kohort", "kohort-segments", "kohort-segments-python"])
 def load(request: pytest.FixtureRequest, spark: SparkSession, kafka: str, kafka_folder: Path) -> Load:
     """Return a function that reads a topic from the broker, or from its data folder."""
-    place = {"kohort": {"bootstrap": kafka}, "kohort-segments": {"path": str(kafka_folder / "logs")}}
+    is_broker = request.param == "kohort"
+    place = {"bootstrap": kafka} if is_broker else {"path": str(kafka_folder / "logs")}
 
     def read(topic: str, **options: str) -> DataFrame:
-        reader = spark.read.format(request.param).options(topics=topic, **place[request.param])
+        reader = spark.read.format(request.param).options(topics=topic, **place)
         return reader.options(**options).load()
 
     return read

@@ -17,16 +17,22 @@ from kohort.pipeline.options import segment_options
 from kohort.pipeline.rows import table_schema
 from kohort.pipeline.segment_files import ABORTED_ENTRY, SNAPSHOT_ENTRY
 from kohort.pipeline.segment_source import SegmentReader
-from kohort.protocol.records import Compression, ControlType, build_batch, build_transaction_marker
+from kohort.protocol.records import Compression, ControlType, build_batch
 from tests.interop.broker_process import BrokerProcess
+from tests.spark.batches import T0, marker
 from tests.spark.topics import Sent, Topics, numbered, places, values
 
-T0 = 1_700_000_000_000
-MARKER_FIELDS = {"producer_epoch": 0, "coordinator_epoch": 0, "timestamp_ms": T0}
+Load = Callable[..., DataFrame]
 
 
-def load(spark: SparkSession, folder: Path, topic: str, **options: str) -> DataFrame:
-    return spark.read.format("kohort-segments").options(path=str(folder), topics=topic, **options).load()
+@pytest.fixture(params=["kohort-segments", "kohort-segments-python"])
+def load(request: pytest.FixtureRequest, spark: SparkSession) -> Load:
+    """Return a function that reads a folder, in the JVM or in Python."""
+
+    def read(folder: Path, topic: str, **options: str) -> DataFrame:
+        return spark.read.format(request.param).options(path=str(folder), topics=topic, **options).load()
+
+    return read
 
 
 def batch(first: int, *numbers: int, producer_id: int = -1, transactional: bool = False) -> bytes:
@@ -39,10 +45,6 @@ def batch(first: int, *numbers: int, producer_id: int = -1, transactional: bool 
         base_sequence=0 if producer_id >= 0 else -1,
         is_transactional=transactional,
     )
-
-
-def marker(offset: int, kind: ControlType, producer_id: int) -> bytes:
-    return build_transaction_marker(kind, producer_id=producer_id, base_offset=offset, **MARKER_FIELDS)
 
 
 @pytest.fixture
@@ -60,7 +62,7 @@ def partition(tmp_path: Path) -> Callable[..., Path]:
 
 
 def test_the_files_of_a_running_broker_are_the_same_table(
-    spark: SparkSession, broker: BrokerProcess, topics: Topics
+    load: Load, spark: SparkSession, broker: BrokerProcess, topics: Topics
 ) -> None:
     topic = topics.make(2, segment_bytes="1048576")
     for codec in ("none", "gzip", "snappy", "lz4", "zstd"):
@@ -74,58 +76,54 @@ def test_the_files_of_a_running_broker_are_the_same_table(
         spark.read.format("kohort").options(**options).load().orderBy("partition", "offset").collect()
     )
     starting = json.dumps({topic: {"0": 3, "1": 0}})
-    frame = load(spark, broker.data, topic, include_headers="true", starting=starting)
+    frame = load(broker.data, topic, include_headers="true", starting=starting)
     assert frame.rdd.getNumPartitions() > 2, "a task per segment"
     assert frame.orderBy("partition", "offset").collect() == from_broker
     ending = json.dumps({topic: {"0": 1048, "1": -1}})
-    some = load(spark, broker.data, topic, starting=f"timestamp:{T0 + 1090}", ending=ending)
+    some = load(broker.data, topic, starting=f"timestamp:{T0 + 1090}", ending=ending)
     assert places(some.collect()) == [
         *((0, n) for n in range(1045, 1048)),
         *((1, n) for n in range(1045, 1050)),
     ]
 
 
-def test_a_torn_tail_ends_the_table(
-    spark: SparkSession, partition: Callable[..., Path], tmp_path: Path
-) -> None:
+def test_a_torn_tail_ends_the_table(load: Load, partition: Callable[..., Path], tmp_path: Path) -> None:
     good = batch(0, 0, 1) + batch(2, 2, 3)
     for tail in (batch(4, 4, 5)[:-1], batch(4, 4, 5)[:40], b"\0" * 200, batch(4, 4, 5)[:-1] + b"?"):
         partition(0, good, tail)
-        assert values(load(spark, tmp_path, "t")) == [0, 1, 2, 3]
+        assert values(load(tmp_path, "t")) == [0, 1, 2, 3]
 
 
 def test_damage_that_is_no_torn_tail_is_an_error(
-    spark: SparkSession, partition: Callable[..., Path], tmp_path: Path
+    load: Load, partition: Callable[..., Path], tmp_path: Path
 ) -> None:
     bad = batch(2, 2, 3)[:-1] + b"?"
     partition(0, batch(0, 0, 1), bad, batch(4, 4, 5))
     with pytest.raises(PySparkException, match=r"0{20}.log: what lies at \d+, offset 2, is no sound batch"):
-        load(spark, tmp_path, "t").count()
+        load(tmp_path, "t").count()
     partition(0, batch(0, 0, 1), bad)
     partition(4, batch(4, 4, 5))
     with pytest.raises(PySparkException, match="does not have the CRC that it says"):
-        load(spark, tmp_path, "t").count()
+        load(tmp_path, "t").count()
     partition(0, batch(0, 0, 1), batch(2, 2, 3)[:-1])
     with pytest.raises(PySparkException, match=r"what lies at \d+, offset 2, is no sound batch"):
-        load(spark, tmp_path, "t").count()
+        load(tmp_path, "t").count()
 
 
-def test_gaps_of_compaction_are_read_over(
-    spark: SparkSession, partition: Callable[..., Path], tmp_path: Path
-) -> None:
+def test_gaps_of_compaction_are_read_over(load: Load, partition: Callable[..., Path], tmp_path: Path) -> None:
     partition(0, batch(3, 3, 4), batch(9, 9))
     partition(20, batch(25, 25, 26), batch(40, 40))
-    frame = load(spark, tmp_path, "t")
+    frame = load(tmp_path, "t")
     assert values(frame) == [3, 4, 9, 25, 26, 40]
     assert places(frame.collect()) == [(0, offset) for offset in (3, 4, 9, 25, 26, 40)]
-    assert values(load(spark, tmp_path, "t", starting='{"t": {"0": 5}}', ending='{"t": {"0": 26}}')) == [
+    assert values(load(tmp_path, "t", starting='{"t": {"0": 5}}', ending='{"t": {"0": 26}}')) == [
         9,
         25,
     ]
 
 
 def test_aborted_and_open_transactions_are_left_out(
-    spark: SparkSession, partition: Callable[..., Path], tmp_path: Path
+    load: Load, partition: Callable[..., Path], tmp_path: Path
 ) -> None:
     def transactional(first: int, producer_id: int, *numbers: int) -> bytes:
         return batch(first, *numbers, producer_id=producer_id, transactional=True)
@@ -147,22 +145,22 @@ def test_aborted_and_open_transactions_are_left_out(
     )
     second.with_suffix(".txnindex").write_bytes(ABORTED_ENTRY.pack(0, 1, 0, 7, 5))
     last = partition(10, batch(10, 10), transactional(11, 3, 111), batch(12, 112))
-    assert values(load(spark, tmp_path, "t")) == [2, 3, 5, 8, 10], "up to the open transaction"
-    everything = load(spark, tmp_path, "t", isolation_level="read_uncommitted")
+    assert values(load(tmp_path, "t")) == [2, 3, 5, 8, 10], "up to the open transaction"
+    everything = load(tmp_path, "t", isolation_level="read_uncommitted")
     assert values(everything) == [2, 3, 5, 8, 10, 100, 101, 106, 111, 112], "but no markers"
     state = SNAPSHOT_ENTRY.pack(9, 0, 0, 9, 0, T0, 0, 9)  # Producer 9 has a transaction open since offset 9.
     content = struct.pack(">hIi", 1, 0, 1) + state
     last.with_suffix(".snapshot").write_bytes(content)
-    assert values(load(spark, tmp_path, "t")) == [2, 3, 5, 8]
+    assert values(load(tmp_path, "t")) == [2, 3, 5, 8]
 
 
 def test_a_batch_larger_than_a_read_is_read(
-    spark: SparkSession, partition: Callable[..., Path], tmp_path: Path
+    load: Load, partition: Callable[..., Path], tmp_path: Path
 ) -> None:
     large = build_batch([(T0, None, b"x" * (9 << 20), ()), (T0, b"k", b"1", ())], base_offset=1)
     small = build_batch([(T0, None, b"2", ())], base_offset=3, compression=Compression.ZSTD)
     partition(0, batch(0, 0), large, small)
-    sizes = load(spark, tmp_path, "t").selectExpr("offset", "length(value)").orderBy("offset").collect()
+    sizes = load(tmp_path, "t").selectExpr("offset", "length(value)").orderBy("offset").collect()
     assert [tuple(each) for each in sizes] == [(0, 1), (1, 9 << 20), (2, 1), (3, 1)]
 
 
@@ -186,10 +184,10 @@ def test_a_wrong_option_is_said_in_one_line(
         spark.read.format("kohort-segments").options(path=str(tmp_path), **options).load().count()
 
 
-def test_numbers_are_one_to_one(spark: SparkSession, broker: BrokerProcess, topics: Topics) -> None:
+def test_numbers_are_one_to_one(load: Load, broker: BrokerProcess, topics: Topics) -> None:
     topic = topics.make(3)
     topics.fill(topic, numbered(1_000, partitions=3))
-    assert values(load(spark, broker.data, topic)) == list(range(1_000))
+    assert values(load(broker.data, topic)) == list(range(1_000))
 
 
 def test_a_segment_that_became_shorter_while_the_query_ran_is_an_error(

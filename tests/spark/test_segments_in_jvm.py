@@ -9,7 +9,6 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import cramjam
-import crc32c
 import pytest
 import zstandard
 from py4j.protocol import Py4JError
@@ -20,13 +19,20 @@ from pyspark.sql.functions import unix_micros
 
 from kohort.pipeline import register
 from kohort.pipeline.segment_files import ABORTED_ENTRY
-from kohort.protocol.records import Compression, ControlType, build_batch, build_transaction_marker
+from kohort.protocol.records import (
+    HEADER_BYTES,
+    Compression,
+    ControlType,
+    batch_crc,
+    build_batch,
+    encode_records,
+    seal_batch,
+)
+from kohort.protocol.records.header import CRC_COVERS_FROM, CRC_POSITION, LOG_APPEND_TIME_FLAG
+from tests.spark.batches import T0, marker
 from tests.spark.ingest_world import only_large
 
-T0 = 1_700_000_000_000
-HEADER_BYTES = 61
-LENGTH_AT, CRC_AT, CRC_COVERS_FROM, APPEND_TIME_AT, APPEND_TIME = 8, 17, 21, 22, 8
-MARKER_FIELDS = {"producer_epoch": 0, "coordinator_epoch": 0, "timestamp_ms": T0}
+ATTRIBUTES_AT = CRC_COVERS_FROM + 1  # The byte of them that says something.
 
 
 class Files:
@@ -57,7 +63,7 @@ class Files:
             )
         )
         if chance.random() < 0.2:
-            made[APPEND_TIME_AT] |= APPEND_TIME
+            made[ATTRIBUTES_AT] |= LOG_APPEND_TIME_FLAG
             seal(made)
         return bytes(made), offset + count + chance.choice((0, 0, 3))
 
@@ -93,11 +99,7 @@ class Files:
                 kind = self.chance.choice((ControlType.ABORT, ControlType.COMMIT))
                 if kind is ControlType.ABORT:
                     aborted.append(ABORTED_ENTRY.pack(0, producer_id, first, offset, first))
-                batches.append(
-                    build_transaction_marker(
-                        kind, producer_id=producer_id, base_offset=offset, **MARKER_FIELDS
-                    )
-                )
+                batches.append(marker(offset, kind, producer_id))
                 offset += 1
             self.segment(topic, first, *batches).with_suffix(".txnindex").write_bytes(b"".join(aborted))
         return offset
@@ -105,7 +107,7 @@ class Files:
 
 def seal(batch: bytearray) -> None:
     """Give a batch the CRC of what it holds."""
-    struct.pack_into(">I", batch, CRC_AT, crc32c.crc32c(bytes(batch[CRC_COVERS_FROM:])))
+    struct.pack_into(">I", batch, CRC_POSITION, batch_crc(batch))
 
 
 def load(spark: SparkSession, source: str, folder: Path, **options: str) -> DataFrame:
@@ -186,18 +188,22 @@ def test_batches_larger_than_what_is_read_and_decompressed_at_a_time(
 def test_what_other_clients_compress_in_their_own_way(spark: SparkSession, tmp_path: Path) -> None:
     """Snappy without a header, as librdkafka may write it, and zstd in two frames without their size."""
     records = [(T0 + n, b"key", b"value" * n, ()) for n in range(200)]
-    plain = build_batch(records)[HEADER_BYTES:]
+    plain = encode_records(records)
     cut = len(plain) // 2
     without_size = zstandard.ZstdCompressor(write_content_size=False)
     frames = without_size.compress(plain[:cut]) + without_size.compress(plain[cut:])
     snappy = bytes(cramjam.snappy.compress_raw(plain))
-    batches = []
-    for codec, payload in ((Compression.SNAPPY, snappy), (Compression.ZSTD, frames)):
-        made = build_batch(records, compression=codec, base_offset=200 * len(batches))
-        batch = bytearray(made[:HEADER_BYTES] + payload)
-        struct.pack_into(">i", batch, LENGTH_AT, len(batch) - LENGTH_AT - 4)
-        seal(batch)
-        batches.append(bytes(batch))
+    batches = [
+        seal_batch(
+            payload,
+            record_count=200,
+            base_timestamp_ms=T0,
+            max_timestamp_ms=T0 + 199,
+            base_offset=200 * number,
+            compression=codec,
+        )
+        for number, (codec, payload) in enumerate(((Compression.SNAPPY, snappy), (Compression.ZSTD, frames)))
+    ]
     Files(tmp_path, 0).segment("t", 0, *batches)
     found = both(spark, tmp_path, topics="t")
     assert [row.value for row in found] == 2 * [value for _, _, value, _ in records]
@@ -214,7 +220,7 @@ def damaged(files: Files) -> Iterator[bytes]:
             changed = bytearray(batch)
             for _ in range(chance.choice((1, 1, 3))):
                 at = chance.randrange(chance.choice((HEADER_BYTES, len(batch))))
-                changed[at] = chance.choice((0, 127, 128, 255, changed[at] ^ 1 << chance.randrange(4)))
+                changed[at] = chance.choice((0, 127, 128, 255, changed[at] ^ 1 << chance.randrange(8)))
             if chance.random() < 0.5:
                 seal(changed)
             batch = bytes(changed[: chance.choice((len(batch), len(batch), chance.randrange(len(batch))))])
@@ -340,6 +346,8 @@ class Formats:
 
 class WithoutCompiler(Formats):
     """A session whose JVM will not have it."""
+
+    sparkContext = None
 
     @property
     def _jvm(self) -> object:
