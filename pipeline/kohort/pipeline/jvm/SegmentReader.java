@@ -34,6 +34,7 @@ final class SegmentReader implements PartitionReader {
     private static final int TRANSACTIONAL = 16;
     private static final int CONTROL = 32;
     private static final int CHUNK_BYTES = 256 << 10;
+    private static final int ROW_BYTES = 16 << 10;
 
     private final PartitionReaderFactory factory;
     private final SegmentRange wanted;
@@ -72,7 +73,7 @@ final class SegmentReader implements PartitionReader {
         this.columns = columns;
         position = wanted.position;
         topic = UTF8String.fromString(wanted.topic);
-        writer = new UnsafeRowWriter(columns.count, CHUNK_BYTES >> 4);
+        writer = new UnsafeRowWriter(columns.count, ROW_BYTES);
         pairs = new UnsafeArrayWriter(writer, 8);
         pair = new UnsafeRowWriter(pairs, 2);
     }

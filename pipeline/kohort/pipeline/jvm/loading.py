@@ -28,8 +28,8 @@ def load_segment_source(spark: SparkSession) -> bool:
     if jvm is None:
         return False
     try:
-        jar = _jar(spark, jvm)
         context: Any = spark.sparkContext
+        jar = _jar(context, jvm)
         if not context._jsc.sc().isLocal():
             context._jsc.addJar(jar)  # Executors fetch it from the driver.
     except Py4JError as error:
@@ -38,16 +38,16 @@ def load_segment_source(spark: SparkSession) -> bool:
     return True
 
 
-def _jar(spark: SparkSession, jvm: Any) -> str:
+def _jar(context: Any, jvm: Any) -> str:
     """Return the path of a jar that the driver's JVM has loaded. Raises: Py4JError."""
     known = jvm.java.lang.System.getProperty(_KNOWN_JAR)
     if known is not None:
         return str(known)
     loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
-    folder = spark.sparkContext._temp_dir  # Spark deletes it when the JVM ends.
-    jar = Path(folder) / "kohort-segments.jar"
+    # Spark deletes the folder when the JVM ends.
+    jar = Path(context._temp_dir) / "kohort-segments.jar"
     with zipfile.ZipFile(jar, "w") as archive:
-        for name, content in _compiled(jvm, loader).items():
+        for name, content in _compiled(context, jvm, loader).items():
             archive.writestr(name, content)
         archive.writestr(_SERVICE, f"{CLASS}\n")
     loader.addURL(jvm.java.net.URL(jar.as_uri()))
@@ -55,18 +55,16 @@ def _jar(spark: SparkSession, jvm: Any) -> str:
     return str(jar)
 
 
-def _compiled(jvm: Any, loader: Any) -> dict[str, bytes]:
+def _compiled(context: Any, jvm: Any, loader: Any) -> dict[str, bytes]:
     """Return the class files of all Java sources here. Raises: Py4JError."""
     sources = [each for each in files(PACKAGE).iterdir() if each.name.endswith(".java")]
-    resources = jvm.java.lang.reflect.Array.newInstance(
-        jvm.java.lang.Class.forName("org.codehaus.commons.compiler.util.resource.Resource"), len(sources)
-    )
+    kinds = jvm.org.codehaus.commons.compiler.util.resource
+    resources = context._gateway.new_array(kinds.Resource, len(sources))
     for number, each in enumerate(sources):
-        kind = jvm.org.codehaus.commons.compiler.util.resource.StringResource
-        resources[number] = kind(each.name, each.read_text("utf-8"))
+        resources[number] = kinds.StringResource(each.name, each.read_text("utf-8"))
     found = jvm.java.util.HashMap()
     compiler = jvm.org.codehaus.janino.Compiler()
     compiler.setIClassLoader(jvm.org.codehaus.janino.ClassLoaderIClassLoader(loader))
-    compiler.setClassFileCreator(jvm.org.codehaus.commons.compiler.util.resource.MapResourceCreator(found))
+    compiler.setClassFileCreator(kinds.MapResourceCreator(found))
     compiler.compile(resources)
     return {str(name): bytes(content) for name, content in dict(found).items()}
