@@ -9,8 +9,8 @@ from importlib import import_module
 
 import click
 
+from kohort.cli.output import print_error
 from kohort.client.errors import KohortError
-from kohort.protocol.errors import ErrorCode
 
 PROBLEM = 1
 INTERRUPTED = 130
@@ -70,19 +70,9 @@ def run(argv: Sequence[str]) -> int:
     except click.UsageError as error:
         error.show()
         return error.exit_code
-    except click.ClickException as error:
-        click.echo(f"kohort: {error.format_message()}", err=True)
-        return PROBLEM
-    except KohortError as error:
-        click.echo(f"kohort: {_plain(error)}", err=True)
+    except (click.ClickException, KohortError) as error:
+        print_error(error)
         return PROBLEM
     except (KeyboardInterrupt, click.Abort):
         return INTERRUPTED
     return code if isinstance(code, int) else 0
-
-
-def _plain(error: KohortError) -> str:
-    """Return the message without Kafka's name of the code where the words say it all."""
-    text = str(error)
-    code, separator, rest = text.partition(": ")
-    return rest if separator and code in ErrorCode.__members__ else text

@@ -9,6 +9,7 @@ import click
 
 from kohort.cli.formats import Format, make_format
 from kohort.cli.options import API_TIMEOUT_MS, bootstrap_option, require_broker
+from kohort.cli.output import print_line
 from kohort.client import BrokerError, Consumer, TopicPartition
 from kohort.client.config import ConsumerOptions
 from kohort.protocol.errors import ErrorCode
@@ -104,7 +105,7 @@ def consume(
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return
     if not quiet:
-        click.echo(f"{counter.count:,} record{'' if counter.count == 1 else 's'} read", err=True)
+        print_line(f"{counter.count:,} record{'' if counter.count == 1 else 's'} read", err=True)
 
 
 class _Counter:

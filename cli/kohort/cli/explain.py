@@ -16,6 +16,7 @@ from kohort.cli.explain_source import EventReader, timeline_over_http
 from kohort.cli.explain_story import began, still_missing, story
 from kohort.cli.http_source import http_option
 from kohort.cli.options import API_TIMEOUT_MS, bootstrap_option, json_option, require_broker
+from kohort.cli.output import print_encoded, print_line
 from kohort.cli.topics import open_admin
 from kohort.client import BrokerError, Consumer
 from kohort.client.config import ConsumerOptions
@@ -122,7 +123,7 @@ class _Telling:
         told = advice_of(timeline.reports)[-last:]
         shared = same_instance(timeline.fenced)
         if self._as_json:
-            click.echo(msgspec.json.encode(self._as_object(told, timeline.under_way, shared)))
+            print_encoded(msgspec.json.encode(self._as_object(told, timeline.under_way, shared)))
         else:
             self._print(self._lines(told, timeline.under_way, shared))
         if timeline.reports:
@@ -172,7 +173,7 @@ class _Telling:
                 self._told = _place_of(report)
                 advice = advise(report, reports[:place])
                 if self._as_json:
-                    click.echo(msgspec.json.encode(_report_object(report, advice)))
+                    print_encoded(msgspec.json.encode(_report_object(report, advice)))
                 else:
                     self._print([*story(report, advice), ""])
         under_way = timeline.under_way
@@ -183,7 +184,7 @@ class _Telling:
 
     def _print(self, lines: list[str] | Iterator[str]) -> None:
         for line in lines:
-            click.echo(line)
+            print_line(line)
         sys.stdout.flush()
 
 

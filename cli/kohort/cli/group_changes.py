@@ -4,11 +4,13 @@ What they print is what Kafka's own tool prints; a failure is an exit status of 
 """
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
 from kohort.cli.options import bootstrap_option
+from kohort.cli.output import confirm, print_file, print_line
 from kohort.cli.reset_plan import ByGroup, Planner, Spec, from_csv, to_csv
 from kohort.cli.topics import open_admin
 from kohort.client import Admin, BrokerError, ItemsError, OffsetAndMetadata, TopicPartition
@@ -72,7 +74,7 @@ def reset_offsets(
     with open_admin(servers) as admin:
         wanted = group_ids or tuple(each.group_id for each in admin.list_groups())
         planner = Planner(
-            admin, time.time_ns() // 1_000_000, lambda text: click.echo(f"Warn: {text}", err=True)
+            admin, time.time_ns() // 1_000_000, lambda text: print_line(f"Warn: {text}", err=True)
         )
         ready = tuple(each for each in wanted if _is_inactive(admin, each))
         plans: ByGroup
@@ -87,9 +89,13 @@ def reset_offsets(
                 admin.alter_group_offsets(
                     group_id, {each: OffsetAndMetadata(offset) for each, offset in offsets.items()}
                 )
-    click.echo(to_csv(plans) if export else _plan_table(plans), nl=not export)
+    if export:
+        print_file(to_csv(plans))
+    else:
+        for line in _plan_table(plans):
+            print_line(line)
     if not execute and not dry_run:
-        click.echo(DRY_RUN, err=True)
+        print_line(DRY_RUN, err=True)
     if len(ready) < len(wanted):
         raise click.exceptions.Exit(1)
 
@@ -113,7 +119,7 @@ def _is_inactive(admin: Admin, group_id: str) -> bool:
             raise
         return True  # Setting its offsets makes it.
     if state not in INACTIVE:
-        click.echo(
+        print_line(
             f"Error: Assignments can only be reset if the group '{group_id}' is inactive,"
             f" but the current state is {state}.",
             err=True,
@@ -129,7 +135,7 @@ def _plan(
     return planner.plan(spec, partitions, committed)
 
 
-def _plan_table(plans: ByGroup) -> str:
+def _plan_table(plans: ByGroup) -> list[str]:
     rows = [
         (group_id, each.topic, str(each.partition), str(offset))
         for group_id, offsets in plans.items()
@@ -138,9 +144,7 @@ def _plan_table(plans: ByGroup) -> str:
     groups = max([NAME_WIDTH, *(len(row[0]) for row in rows)])
     names = max([NAME_WIDTH, *(len(row[1]) for row in rows)])
     titles = ("GROUP", "TOPIC", "PARTITION", "NEW-OFFSET")
-    return "\n".join(
-        ["", *(f"{row[0]:<{groups}} {row[1]:<{names}} {row[2]:<10} {row[3]}" for row in (titles, *rows))]
-    )
+    return ["", *(f"{row[0]:<{groups}} {row[1]:<{names}} {row[2]:<10} {row[3]}" for row in (titles, *rows))]
 
 
 @click.command("delete-offsets")
@@ -152,44 +156,61 @@ def _plan_table(plans: ByGroup) -> str:
 def delete_offsets(group_id: str, topics: tuple[str, ...], servers: str) -> None:
     """Let GROUP forget its offsets of topics to which it does not subscribe."""
     with open_admin(servers) as admin:
-        partitions = Planner(admin, 0, click.echo).partitions(topics)
+        partitions = Planner(admin, 0, print_line).partitions(topics)
         failed: dict[object, str] = {}
         try:
             admin.delete_group_offsets(group_id, *partitions)
         except ItemsError as error:
             failed = {item: str(each) for item, each in error.errors.items()}
     if failed:
-        click.echo("Error: Encountered some partition-level error, see the follow-up details.", err=True)
+        print_line("Error: Encountered some partition-level error, see the follow-up details.", err=True)
     else:
-        click.echo(f"Request succeeded for deleting offsets from group {group_id}.")
+        print_line(f"Request succeeded for deleting offsets from group {group_id}.")
     width = max([NAME_WIDTH, *(len(each.topic) for each in partitions)])
-    click.echo(f"\n{'TOPIC':<{width}} {'PARTITION':<10} {'STATUS':<15}")
+    print_line()
+    print_line(f"{'TOPIC':<{width}} {'PARTITION':<10} {'STATUS':<15}")
     for each in partitions:
         status = f"Error: {failed[each]}" if each in failed else "Successful"
-        click.echo(f"{each.topic:<{width}} {each.partition:<10} {status:<15}")
+        print_line(f"{each.topic:<{width}} {each.partition:<10} {status:<15}")
     if failed:
         raise click.exceptions.Exit(1)
 
 
 @click.command("delete")
 @click.argument("group_ids", metavar="GROUP...", nargs=-1)
-@click.option("--all-groups", is_flag=True, help="Delete every group.")
+@click.option("--all-groups", is_flag=True, help="Delete every group, once you have said yes.")
+@click.option("--yes", "-y", is_flag=True, help="Don't ask.")
 @bootstrap_option
-def delete_groups(group_ids: tuple[str, ...], all_groups: bool, servers: str) -> None:
+def delete_groups(group_ids: tuple[str, ...], all_groups: bool, yes: bool, servers: str) -> None:
     """Delete groups with their offsets; they must have no members."""
     if bool(group_ids) == all_groups:
         raise click.UsageError("give the names of groups, or --all-groups")
     with open_admin(servers) as admin:
         wanted = group_ids or tuple(each.group_id for each in admin.list_groups())
+        if not wanted:
+            print_line("There are no groups.")
+            return
+        if all_groups and not yes:
+            _ask(wanted)
         try:
             admin.delete_groups(*wanted)
         except ItemsError as error:
-            click.echo("Error: Deletion of some consumer groups failed:", err=True)
+            print_line("Error: Deletion of some consumer groups failed:", err=True)
             for item, each in error.errors.items():
-                click.echo(f"* Group '{item}' could not be deleted due to: {each}", err=True)
+                print_line(f"* Group '{item}' could not be deleted due to: {each}", err=True)
             if error.results:
                 deleted = ", ".join(f"'{each}'" for each in error.results)
-                click.echo(f"\nThese consumer groups were deleted successfully: {deleted}")
+                print_line()
+                print_line(f"These consumer groups were deleted successfully: {deleted}")
             raise click.exceptions.Exit(1) from None
     names = ", ".join(f"'{each}'" for each in wanted)
-    click.echo(f"Deletion of requested consumer groups ({names}) was successful.")
+    print_line(f"Deletion of requested consumer groups ({names}) was successful.")
+
+
+def _ask(group_ids: Sequence[str]) -> None:
+    """Return if they are to be deleted. Raises: click.ClickException if not."""
+    for each in group_ids:
+        print_line(each, err=True)
+    count = len(group_ids)
+    if not confirm(f"Delete {'this group' if count == 1 else f'these {count:,} groups'} with all offsets?"):
+        raise click.ClickException("nothing was deleted; --yes deletes without asking")

@@ -1,6 +1,6 @@
 """`kohort groups`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 
@@ -19,13 +19,15 @@ from kohort.cli.group_tables import (
 )
 from kohort.cli.http_source import DEFAULT_HTTP, http_option
 from kohort.cli.lag import with_lag
-from kohort.cli.options import bootstrap_option, json_option, print_json
+from kohort.cli.options import bootstrap_option, json_option
+from kohort.cli.output import print_error, print_json, print_line
 from kohort.cli.topics import open_admin
-from kohort.client import LATEST, Admin, BrokerError, GroupDescription
+from kohort.client import LATEST, Admin, BrokerError, GroupDescription, RequestTimeoutError
 from kohort.protocol.errors import ErrorCode
 
 GROUP_STATES = ("Empty", "PreparingRebalance", "CompletingRebalance", "Stable", "Dead")
-
+_Described = tuple[GroupDescription, list[OffsetRow]]
+_Problem = BrokerError | RequestTimeoutError | click.ClickException
 
 _LATER = {
     "explain": ("kohort.cli.explain", "explain"),
@@ -86,7 +88,7 @@ def list_groups(
         )
         return
     for line in list_table(found, state=with_state, type_=with_type):
-        click.echo(line)
+        print_line(line)
 
 
 @groups.command()
@@ -123,33 +125,53 @@ def describe(
     view = _VIEWS["lag" if lag else what]
     with open_admin(servers) as admin:
         wanted = group_ids or tuple(each.group_id for each in admin.list_groups())
-        described = [(group, view.collect(admin, group)) for group in map(_describer(admin), wanted)]
-    if lag:
-        described = [(group, with_lag(rows, http, group.group_id)) for group, rows in described]
+        described, problems = _described(admin, wanted, view, http if lag else None)
     if as_json:
         print_json([view.as_json(group, rows) for group, rows in described])
-        return
+    else:
+        _print_groups(described, view, verbose=verbose)
+    for problem in problems:
+        print_error(problem)
+    if problems:
+        raise click.exceptions.Exit(1)
+
+
+def _described(
+    admin: Admin, group_ids: Sequence[str], view: "_View", http: str | None
+) -> tuple[list[_Described], list[_Problem]]:
+    """Return what could be learned of the groups, and why others could not be described."""
+    described: list[_Described] = []
+    problems: list[_Problem] = []
+    for group_id in group_ids:
+        try:
+            group = _describe_one(admin, group_id)
+            rows = view.collect(admin, group)
+            described.append((group, rows if http is None else with_lag(rows, http, group_id)))
+        except (BrokerError, RequestTimeoutError, click.ClickException) as problem:
+            problems.append(problem)
+    return described, problems
+
+
+def _print_groups(described: Iterable[_Described], view: "_View", *, verbose: bool) -> None:
     for group, rows in described:
         note = group_note(group)
         if note is not None:
-            click.echo(f"\n{note}", err=True)
+            print_line(err=True)
+            print_line(note, err=True)
         lines = view.lines(group, rows, verbose)
         if lines:
-            click.echo("")
+            print_line()
         for line in lines:
-            click.echo(line)
+            print_line(line)
 
 
-def _describer(admin: Admin) -> Callable[[str], GroupDescription]:
-    def describe_one(group_id: str) -> GroupDescription:
-        try:
-            return admin.describe_groups(group_id)[group_id]
-        except BrokerError as error:
-            if error.code is ErrorCode.GROUP_ID_NOT_FOUND:
-                raise BrokerError(error.code, f"Group {group_id} not found.") from None
-            raise
-
-    return describe_one
+def _describe_one(admin: Admin, group_id: str) -> GroupDescription:
+    try:
+        return admin.describe_groups(group_id)[group_id]
+    except BrokerError as error:
+        if error.code is ErrorCode.GROUP_ID_NOT_FOUND:
+            raise BrokerError(error.code, f"Group {group_id} not found.") from None
+        raise
 
 
 def _collect_offsets(admin: Admin, group: GroupDescription) -> list[OffsetRow]:

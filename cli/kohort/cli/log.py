@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
 
 from kohort.broker.metadata.file import FILE_NAME, MetadataFile
+from kohort.cli.output import print_encoded, print_line
 from kohort.storage import OsFileSystem, StorageError
 from kohort.storage.dump import DumpOptions, Line, dump
 from kohort.storage.verify import VerifyOptions, log_bytes, verify_data
@@ -65,7 +66,10 @@ def _print_lines(lines: Iterable[Line], form: str) -> int:
     complaints = 0
     for line in lines:
         complaints += line.kind == "complaint"
-        click.echo(line.text if form == "text" else _json(line))
+        if form == "text":
+            print_line(line.text)
+        else:
+            print_encoded(_json(line))
     return complaints
 
 
@@ -107,7 +111,7 @@ def verify(*, folder: Path, deep: bool, compacted: tuple[str, ...]) -> None:
         raise click.ClickException(str(error)) from None
     seconds = max(time.monotonic() - began, 1e-9)
     for problem in report.problems:
-        click.echo(str(problem))
+        print_line(str(problem))
     count = len(report.problems)
     megabytes = report.size_bytes / MEGABYTE
     looked_at = ", ".join(
@@ -119,7 +123,7 @@ def verify(*, folder: Path, deep: bool, compacted: tuple[str, ...]) -> None:
         )
     )
     verdict = _count(count, "problem") if count else "nothing is wrong"
-    click.echo(
+    print_line(
         f"{looked_at}, {megabytes:,.1f} MB in {seconds:.2f} s ({megabytes / seconds:,.0f} MB/s): {verdict}"
     )
     if count:

@@ -1,6 +1,5 @@
 """Options that several commands share."""
 
-import json
 import socket
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
@@ -71,8 +70,3 @@ def key_values(pairs: tuple[str, ...], option: str) -> dict[str, str]:
             raise click.UsageError(f"{option} {pair!r} is not NAME=VALUE")
         found[name] = value
     return found
-
-
-def print_json(value: object) -> None:
-    """Print `value` as indented JSON."""
-    click.echo(json.dumps(value, indent=2, ensure_ascii=False))

@@ -9,6 +9,7 @@ from typing import BinaryIO, Protocol
 import click
 
 from kohort.cli.options import API_TIMEOUT_MS, bootstrap_option, key_values, require_broker
+from kohort.cli.output import print_line
 from kohort.client import Delivery, Producer
 from kohort.client.config import COMPRESSION_TYPES
 
@@ -103,7 +104,7 @@ def produce(
             delivery.result()
             written += 1
     if not quiet:
-        click.echo(f"{written:,} record{'' if written == 1 else 's'} written to {topic}", err=True)
+        print_line(f"{written:,} record{'' if written == 1 else 's'} written to {topic}", err=True)
 
 
 def _lines(source: BinaryIO) -> Iterator[bytes]:

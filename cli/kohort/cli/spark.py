@@ -12,10 +12,13 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 import click
 from rich.console import Console
+from rich.markup import escape
 from rich.status import Status
 
-from kohort.cli.options import bootstrap_option, json_option, print_json, require_broker
+from kohort.cli.options import bootstrap_option, json_option, require_broker
+from kohort.cli.output import print_json, print_line
 from kohort.pipeline.errors import PipelineError
+from kohort.protocol.printable import printable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -134,7 +137,7 @@ def follow(
             if job.wait(LOOK_EVERY_S):
                 break
             if isinstance(shown, Status):
-                shown.update(progress())
+                shown.update(escape(printable(progress())))
         return job.stop()
 
 
@@ -175,9 +178,9 @@ def reconcile(
         print_json(_rows_as_json(found))
         return
     for line in _rows(found):
-        click.echo(line)
+        print_line(line)
     if not execute and any(each.step.value != "stay" for each in found.rows):
-        click.echo("Nothing was changed: --execute does it.", err=True)
+        print_line("Nothing was changed: --execute does it.", err=True)
 
 
 def _rows(found: "Comparison") -> Iterator[str]:
@@ -207,4 +210,4 @@ def _rows_as_json(found: "Comparison") -> list[dict[str, object]]:
 def say(text: str) -> None:
     """Write a line for people to standard error, where somebody looks."""
     if sys.stderr.isatty():
-        click.echo(text, err=True)
+        print_line(text, err=True)

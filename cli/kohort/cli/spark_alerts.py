@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kohort.cli.options import bootstrap_option, json_option, require_broker
+from kohort.cli.output import print_encoded, print_line
 from kohort.cli.spark import follow, require_pyspark, spark_options, spark_session, telling_errors
 
 if TYPE_CHECKING:
@@ -53,12 +54,10 @@ def alerts_command(
         places_to_watch(bootstrap, topic)  # Before Spark starts, which takes a while.
     with spark_session("kohort alerts", master, memory) as session:
         began_s = time.monotonic()
-        job = watch(
-            session, bootstrap, topic, every_s=every_s, hear=lambda alert: click.echo(_line(alert, as_json))
-        )
+        job = watch(session, bootstrap, topic, every_s=every_s, hear=_print_json if as_json else _print)
         until_s = None if for_s is None else began_s + for_s
         summary = follow(job, "watching", lambda: _progress(job.summary), until_s)
-    click.echo(_told(summary, topic, time.monotonic() - began_s), err=True)
+    print_line(_told(summary, topic, time.monotonic() - began_s), err=True)
 
 
 def _progress(summary: "WatchSummary") -> str:
@@ -85,14 +84,20 @@ def _told(summary: "WatchSummary", topic: str, seconds: float) -> str:
     )
 
 
-def _line(alert: "Alert", as_json: bool) -> str:
-    """Return an alert as it is printed."""
+def _print_json(alert: "Alert") -> None:
     import msgspec
 
+    print_encoded(msgspec.json.encode(alert))
+
+
+def _print(alert: "Alert") -> None:
+    print_line(_line(alert))
+
+
+def _line(alert: "Alert") -> str:
+    """Return an alert as it is printed."""
     from kohort.pipeline.analytics.alert_board import VerdictAlert
 
-    if as_json:
-        return msgspec.json.encode(alert).decode()
     at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(alert.at_ms / 1000))
     if isinstance(alert, VerdictAlert):
         place = f"{alert.group_id}  {alert.topic}-{alert.partition}"

@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kohort.cli.options import bootstrap_option, json_option, print_json, require_broker
+from kohort.cli.options import bootstrap_option, json_option, require_broker
+from kohort.cli.output import print_json, print_line
 from kohort.cli.spark import PROBLEM, follow, spark_options, spark_session
 
 if TYPE_CHECKING:
@@ -97,12 +98,12 @@ def _tell(summary: "Summary", group: str, as_json: bool) -> None:
             }
         )
     else:
-        click.echo(
+        print_line(
             f"{summary.rows:,} rows written, {summary.rows_in_table:,} in the table"
             f" from {len(summary.offsets):,} partitions; last batch {summary.batch_id}"
         )
         if summary.group.is_true:
-            click.echo(f"group {group} is where the checkpoint is")
+            print_line(f"group {group} is where the checkpoint is")
     if summary.group.error is not None:
-        click.echo(f"kohort: group {group} could not be told: {summary.group.error}", err=True)
+        print_line(f"kohort: group {group} could not be told: {summary.group.error}", err=True)
         raise click.exceptions.Exit(PROBLEM)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kohort.cli.options import bootstrap_option, json_option, print_json, require_broker
+from kohort.cli.options import bootstrap_option, json_option, require_broker
+from kohort.cli.output import print_json, print_line
 from kohort.cli.spark import PROBLEM, say, spark_options, spark_session
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def replay(
             write_to_topic(frame, bootstrap, topic, name=name)
         else:
             rows = _write_files(frame, str(folder))
-    click.echo(f"{rows:,} records written to {topic or folder}")
+    print_line(f"{rows:,} records written to {topic or folder}")
 
 
 def _write_files(frame: "DataFrame", folder: str) -> int:
@@ -129,12 +130,12 @@ def _tell_audit(found: "Audit", problems: list[dict[str, object]], seconds: floa
         return
     for each in problems:
         place = f"offset {each['offset']}" if int(str(each["position"])) < 0 else f"at {each['position']}"
-        click.echo(f"{each['path']} {place}: {each['kind']}: {each['text']}")
+        print_line(f"{each['path']} {place}: {each['kind']}: {each['text']}")
     if found.problem_count > len(problems):
-        click.echo(f"... and {found.problem_count - len(problems):,} more")
+        print_line(f"... and {found.problem_count - len(problems):,} more")
     verdict = f"{found.problem_count:,} problems" if found.problem_count else "nothing is wrong"
     megabytes = found.size_bytes / MEGABYTE
-    click.echo(
+    print_line(
         f"{found.segments:,} segments, {found.batches:,} batches, {found.records:,} records,"
         f" {megabytes:,.1f} MB in {seconds:.1f} s: {verdict}"
     )
@@ -184,5 +185,5 @@ def analyse(
         for row in found.standings.orderBy("group_id", "topic", "partition").collect():
             drained = "never at this pace" if row.drain_seconds is None else f"{row.drain_seconds:,.0f} s"
             place = f"{row.group_id}  {row.topic}-{row.partition}"
-            click.echo(f"{place}  lag {row.lag:,}  {row.verdict}  drained in {drained}")
-    click.echo(f"the report is {path.absolute()}")
+            print_line(f"{place}  lag {row.lag:,}  {row.verdict}  drained in {drained}")
+    print_line(f"the report is {path.absolute()}")

@@ -7,9 +7,9 @@ from kohort.cli.options import (
     bootstrap_option,
     json_option,
     key_values,
-    print_json,
     require_broker,
 )
+from kohort.cli.output import print_json, print_line
 from kohort.client import (
     Admin,
     BrokerError,
@@ -49,7 +49,7 @@ def list_topics(internal: bool, as_json: bool, servers: str) -> None:
         print_json(list(names))
     else:
         for name in names:
-            click.echo(name)
+            print_line(name)
 
 
 @topics.command()
@@ -82,7 +82,7 @@ def create(
                 if not (if_not_exists and error.code is ErrorCode.TOPIC_ALREADY_EXISTS):
                     raise
             else:
-                click.echo(f"Created topic {name}.")
+                print_line(f"Created topic {name}.")
 
 
 @topics.command()
@@ -117,7 +117,7 @@ def delete(names: tuple[str, ...], if_exists: bool, servers: str) -> None:
                 if not if_exists:
                     raise BrokerError(error.code, f"topic {name!r} does not exist") from None
             else:
-                click.echo(f"Deleted topic {name}.")
+                print_line(f"Deleted topic {name}.")
 
 
 @topics.command()
@@ -139,7 +139,7 @@ def alter(
             admin.create_partitions({name: partitions})
         if values or delete_config:
             admin.alter_configs(ResourceType.TOPIC, name, values=values, delete=delete_config)
-    click.echo(f"Altered topic {name}.")
+    print_line(f"Altered topic {name}.")
 
 
 def _own_configs(configs: dict[str, ConfigEntry]) -> dict[str, str | None]:
@@ -173,14 +173,14 @@ def _as_json(topic: TopicDescription, configs: dict[str, str | None]) -> dict[st
 def _print_topic(topic: TopicDescription, configs: dict[str, str | None]) -> None:
     settings = ",".join(f"{name}={value}" for name, value in configs.items())
     replication_factor = len(topic.partitions[0].replicas) if topic.partitions else 0
-    click.echo(
+    print_line(
         f"Topic: {topic.name}\tTopicId: {topic.topic_id}\tPartitionCount: {len(topic.partitions)}"
         f"\tReplicationFactor: {replication_factor}\tConfigs: {settings}"
     )
     for each in topic.partitions:
         leader = "none" if each.leader < 0 else each.leader
         replicas, isr = (",".join(map(str, ids)) for ids in (each.replicas, each.isr))
-        click.echo(
+        print_line(
             f"\tTopic: {topic.name}\tPartition: {each.partition}\tLeader: {leader}"
             f"\tReplicas: {replicas}\tIsr: {isr}"
         )

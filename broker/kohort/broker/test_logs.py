@@ -1,0 +1,60 @@
+import json
+from collections.abc import Iterator
+
+import pytest
+import structlog
+
+from kohort.broker.logs import configure_logs
+
+FORGED = "x\n2026-01-01T00:00:00Z [info     ] ready\x1b[2K\x9b31m\u202e"
+
+
+@pytest.fixture(autouse=True)
+def own_configuration() -> Iterator[None]:
+    """Leave structlog as the other tests know it."""
+    yield
+    structlog.reset_defaults()
+
+
+def fail() -> None:
+    raise ValueError(FORGED)
+
+
+def test_what_a_client_says_neither_ends_a_line_nor_reaches_the_terminal(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    configure_logs("console")
+    structlog.get_logger("test").info(
+        f"member {FORGED}", client_id=FORGED, member="\x1bm", reasons=[FORGED], by={"id": FORGED}
+    )
+    (line,) = capsys.readouterr().err.splitlines()
+    assert all(each.isprintable() for each in line)
+    assert r"client_id='x\n2026-01-01" in line
+    assert r"member='\x1bm'" in line
+
+
+def test_a_traceback_is_indented_so_that_no_message_in_it_looks_like_a_line_of_the_log(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    configure_logs("console")
+    try:
+        fail()
+    except ValueError:
+        structlog.get_logger("test").exception("a core failed")
+    first, *others = capsys.readouterr().err.splitlines()
+    assert "a core failed" in first
+    assert any("ValueError: x" in each for each in others)
+    assert all(each.startswith("    ") and each.isprintable() for each in others)
+
+
+def test_json_has_one_line_an_event_and_all_that_was_said(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logs("json")
+    try:
+        fail()
+    except ValueError:
+        structlog.get_logger("test").exception("a core failed", client_id=FORGED)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert all(each.isprintable() for each in line)
+    said = json.loads(line)
+    assert said["client_id"] == FORGED
+    assert FORGED in said["exception"]

@@ -1,0 +1,50 @@
+"""How commands print: what came from the wire is shown and never obeyed."""
+
+import json
+import sys
+
+import click
+
+from kohort.client.errors import KohortError
+from kohort.protocol.errors import ErrorCode
+from kohort.protocol.printable import printable, printable_json
+
+
+def print_line(text: str = "", *, err: bool = False) -> None:
+    """Print one line, whatever the names in it are: no line break or escape sequence in them is obeyed."""
+    click.echo(printable(text), err=err)
+
+
+def print_json(value: object) -> None:
+    """Print `value` as indented JSON."""
+    print_encoded(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def print_encoded(text: str | bytes) -> None:
+    """Print what is JSON already."""
+    click.echo(printable_json(text if isinstance(text, str) else text.decode()))
+
+
+def print_error(error: click.ClickException | KohortError) -> None:
+    """Print in one line what went wrong, without Kafka's name of the code where the words say it all."""
+    text = error.format_message() if isinstance(error, click.ClickException) else str(error)
+    code, separator, rest = text.partition(": ")
+    print_line(f"kohort: {rest if separator and code in ErrorCode.__members__ else text}", err=True)
+
+
+def confirm(question: str) -> bool:
+    """Return whether whoever is asked says yes; where nobody can answer, that is no."""
+    try:
+        return click.confirm(printable(question), err=True)
+    except click.Abort:
+        click.echo(err=True)
+        return False
+
+
+def print_file(text: str) -> None:
+    """Print a file as it is, so that it can be read back; but not to a terminal, which would obey it."""
+    if not sys.stdout.isatty():
+        click.echo(text, nl=False)
+        return
+    for line in text.splitlines():
+        print_line(line)
