@@ -66,9 +66,9 @@ class BrokerProcess:
         with self.log_path.open("a") as log:
             return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
 
-    def stop(self) -> int:
-        """Ask it to stop with SIGTERM; return its exit status."""
-        return self._end(signal.SIGTERM)
+    def stop(self, how: signal.Signals = signal.SIGTERM) -> int:
+        """Ask it to stop; return its exit status."""
+        return self._end(how)
 
     def kill(self) -> None:
         """Kill it with SIGKILL and return when it is gone."""

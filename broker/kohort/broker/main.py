@@ -66,7 +66,7 @@ def setting(text: str) -> tuple[str, str]:
 
 def parse(argv: Sequence[str], program: str = "kohort serve") -> ServeOptions:
     """Return the options. Raises: SystemExit with status 2 and one line on standard error."""
-    parser = _Parser(prog=program, description="Run a broker until SIGTERM or SIGINT.")
+    parser = _Parser(prog=program, description="Run a broker until SIGTERM, SIGINT or SIGHUP.")
     add = parser.add_argument
     add("--listen", metavar="HOST:PORT", type=address, default=address(DEFAULT_LISTEN),
         help=f"where Kafka clients connect (default {DEFAULT_LISTEN}; port 0 picks a free one)")  # fmt: skip
@@ -132,7 +132,7 @@ def leaves(group: BaseExceptionGroup[BaseException]) -> list[BaseException]:
 
 async def serve(options: ServeOptions, config: BrokerConfig) -> None:
     """Serve until a signal. Raises: StorageError, OSError where the start fails."""
-    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+    with trio.open_signal_receiver(*stop_signals()) as signals:
         http = bind(options.http)
         async with running(config, options.places) as broker, trio.open_nursery() as nursery:
             nursery.start_soon(serve_http, broker, http)
@@ -142,6 +142,12 @@ async def serve(options: ServeOptions, config: BrokerConfig) -> None:
                 break
             nursery.cancel_scope.cancel()
     log.info("stopped")
+
+
+def stop_signals() -> list[signal.Signals]:
+    """Return what asks for a clean stop: SIGHUP, too, unless `nohup` has it ignored."""
+    ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    return [signal.SIGTERM, signal.SIGINT, *([] if ignored else [signal.SIGHUP])]
 
 
 def say_ready(broker: Broker, options: ServeOptions, http: socket.socket) -> None:
