@@ -6,23 +6,34 @@
     frames = reader.filled(count)
 
 A small frame comes as `bytes`; one that spans several chunks as a writable `memoryview`, which was
-never copied. Memory grows with what has arrived, not with what a length promises.
+never copied. Memory grows with what has arrived, not with what a length promises. A frame of requests
+is held to its API's own limit as soon as its first two bytes, the API key, are there.
 """
+
+from collections.abc import Callable
 
 from kohort.protocol.errors import WireError
 
 LENGTH_BYTES = 4
-FIRST_ALLOCATION_BYTES = (1 << 20) + (64 << 10)  # A megabyte of records, and what stands around them.
+API_KEY_BYTES = 2
+LEAST_ALLOCATION_BYTES = 4096
+FIRST_STEPS_END_BYTES = (1 << 20) + (64 << 10)  # A megabyte of records, and what stands around them.
+FIRST_STEPS_FACTOR = 20  # One `recv` of 64 KiB, and such a frame is written where it will stay.
+SMALL_FRAME_BYTES = 64 * 1024  # No API's limit is below: what comes whole in one `recv` is not looked at.
 Frame = bytes | memoryview
 
 
 class FrameReader:
-    """Splits a stream into frames, whatever pieces it comes in."""
+    """Splits a stream into frames, whatever pieces it comes in.
 
-    __slots__ = ("_large", "_large_size", "_max_frame_bytes", "_received", "_rest")
+    `limit_of` says, of an API key and the limit for all, how large a frame of such requests may be.
+    """
 
-    def __init__(self, max_frame_bytes: int) -> None:
+    __slots__ = ("_large", "_large_size", "_limit_of", "_max_frame_bytes", "_received", "_rest")
+
+    def __init__(self, max_frame_bytes: int, limit_of: Callable[[int, int], int] | None = None) -> None:
         self._max_frame_bytes = max_frame_bytes
+        self._limit_of = limit_of
         self._rest = b""  # fewer bytes than a length
         self._large: bytearray | None = None  # the frame under way
         self._large_size = 0
@@ -32,6 +43,11 @@ class FrameReader:
     def in_frame(self) -> bool:
         """Whether part of a frame has arrived."""
         return self._large is not None or bool(self._rest)
+
+    @property
+    def held_bytes(self) -> int:
+        """How much memory the frame under way has been given."""
+        return len(self._rest) if self._large is None else len(self._large)
 
     def receive(self, data: bytes) -> list[Frame]:
         """Return the frames that `data` completes.
@@ -51,6 +67,8 @@ class FrameReader:
             if length < 0 or length > self._max_frame_bytes:
                 raise WireError(f"a frame of {length} bytes; the limit is {self._max_frame_bytes}")
             position = start + length
+            if length > SMALL_FRAME_BYTES:
+                self._check_limit(data[start : start + API_KEY_BYTES], length)
             if position > size:
                 self._begin(data[start:], length)
                 return frames
@@ -64,26 +82,41 @@ class FrameReader:
             return None
         if self._received == len(self._large):
             # A new one, because a bytearray cannot grow while the caller still holds the last view.
-            grown = bytearray(min(self._large_size, 2 * len(self._large)))
+            grown = bytearray(_room(self._received, self._large_size))
             grown[: self._received] = self._large
             self._large = grown
         return memoryview(self._large)[self._received :]
 
     def filled(self, count: int) -> list[Frame]:
-        """Return the frame that `count` bytes written into `buffer()` complete, if they do."""
+        """Return the frame that `count` bytes written into `buffer()` complete, if they do.
+
+        Raises: WireError where they show that the frame is larger than its API's requests may be.
+        """
+        assert self._large is not None
+        before = self._received
         self._received += count
+        if before < API_KEY_BYTES:
+            self._check_limit(self._large[: min(self._received, API_KEY_BYTES)], self._large_size)
         if self._received < self._large_size:
             return []
-        assert self._large is not None
         frame = memoryview(self._large)
         self._large = None
         return [frame]
 
     def _begin(self, data: bytes, length: int) -> None:
-        self._large = bytearray(min(length, max(len(data), FIRST_ALLOCATION_BYTES)))
-        self._large[: len(data)] = data
         self._large_size = length
         self._received = len(data)
+        self._large = bytearray(_room(len(data), length))
+        self._large[: len(data)] = data
+
+    def _check_limit(self, api_key_bytes: bytes | bytearray, length: int) -> None:
+        """Raise WireError where the API key is known, and does not allow a frame of this length."""
+        if self._limit_of is None or len(api_key_bytes) < API_KEY_BYTES:
+            return
+        api_key = int.from_bytes(api_key_bytes, "big", signed=True)
+        limit = self._limit_of(api_key, self._max_frame_bytes)
+        if length > limit:
+            raise WireError(f"a frame of {length} bytes for API {api_key}; the limit is {limit} there")
 
     def _continue(self, data: bytes) -> list[Frame]:
         view = memoryview(data)
@@ -99,3 +132,9 @@ class FrameReader:
         if view:
             frames += self.receive(bytes(view))
         return frames
+
+
+def _room(received: int, length: int) -> int:
+    """Return how large the buffer of a frame is to be of which so many bytes have arrived."""
+    fast = min(FIRST_STEPS_FACTOR * received, FIRST_STEPS_END_BYTES)
+    return min(length, max(LEAST_ALLOCATION_BYTES, fast, 2 * received))

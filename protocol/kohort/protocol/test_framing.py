@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kohort.protocol.errors import WireError
-from kohort.protocol.framing import FIRST_ALLOCATION_BYTES, Frame, FrameReader
+from kohort.protocol.framing import FIRST_STEPS_END_BYTES, LEAST_ALLOCATION_BYTES, Frame, FrameReader
+from kohort.protocol.limits import max_request_bytes
 
 LIMIT = 1 << 20
 
@@ -96,16 +97,50 @@ def test_memory_grows_with_what_has_arrived_not_with_what_was_promised() -> None
     tracemalloc.start()
     try:
         reader.receive((1 << 30).to_bytes(4, "big") + b"x")
-        assert tracemalloc.get_traced_memory()[1] < 2 * FIRST_ALLOCATION_BYTES
-        fill(reader, bytes(3 * FIRST_ALLOCATION_BYTES))
-        assert tracemalloc.get_traced_memory()[1] < 16 * FIRST_ALLOCATION_BYTES
+        assert reader.held_bytes == LEAST_ALLOCATION_BYTES
+        assert tracemalloc.get_traced_memory()[1] < 2 * LEAST_ALLOCATION_BYTES
+        fill(reader, bytes(3 * FIRST_STEPS_END_BYTES))
+        assert tracemalloc.get_traced_memory()[1] < 16 * FIRST_STEPS_END_BYTES
     finally:
         tracemalloc.stop()
     assert reader.in_frame
 
 
+def test_a_megabyte_that_comes_in_usual_pieces_is_written_where_it_stays() -> None:
+    reader = FrameReader(1 << 30)
+    reader.receive(framed(bytes(FIRST_STEPS_END_BYTES - 4096))[:65_536])
+    assert reader.held_bytes == FIRST_STEPS_END_BYTES - 4096
+
+
+def test_a_frame_of_an_api_with_a_smaller_limit_is_refused_by_its_first_bytes() -> None:
+    def limit_of(api_key: int, limit: int) -> int:
+        return 100_000 if api_key == 3 else limit
+
+    large = (200_000).to_bytes(4, "big")
+    assert FrameReader(1 << 20, limit_of).receive(large + b"\0\0....") == []
+    with pytest.raises(WireError, match="a frame of 200000 bytes for API 3; the limit is 100000 there"):
+        FrameReader(1 << 20, limit_of).receive(large + b"\0\3....")
+    in_pieces = FrameReader(1 << 20, limit_of)
+    assert in_pieces.receive(large + b"\0") == []
+    with pytest.raises(WireError, match="for API 3"):
+        fill(in_pieces, b"\3")
+    whole = FrameReader(1 << 20, limit_of)
+    with pytest.raises(WireError, match="for API 3"):
+        whole.receive(framed(b"\0\3" + bytes(199_998)))
+
+
+@pytest.mark.parametrize("api_key", [-1, 1, 3, 18, 99])
+def test_requests_without_records_are_held_to_eight_mebibytes(api_key: int) -> None:
+    assert max_request_bytes(api_key, 104_857_600) == 8 * 1024 * 1024
+    assert max_request_bytes(api_key, 1_000_000) == 1_000_000
+
+
+def test_a_produce_request_may_be_what_the_setting_allows() -> None:
+    assert max_request_bytes(0, 104_857_600) == 104_857_600
+
+
 def test_a_large_frame_is_one_view_and_the_next_frame_follows() -> None:
-    body = bytes(range(256)) * (5 * FIRST_ALLOCATION_BYTES // 256)
+    body = bytes(range(256)) * (5 * FIRST_STEPS_END_BYTES // 256)
     stream = framed(body, b"next")
     reader = FrameReader(1 << 30)
     frames = reader.receive(stream[:1000]) + fill(reader, stream[1000:])
@@ -124,7 +159,7 @@ def test_a_frame_that_was_handed_out_is_never_written_again() -> None:
 
 
 def test_the_buffer_grows_while_the_caller_holds_the_last_view() -> None:
-    body = bytes(range(256)) * (3 * FIRST_ALLOCATION_BYTES // 256)
+    body = bytes(range(256)) * (3 * FIRST_STEPS_END_BYTES // 256)
     reader = FrameReader(1 << 30)
     reader.receive(framed(body)[:4])
     frames: list[Frame] = []
@@ -137,7 +172,9 @@ def test_the_buffer_grows_while_the_caller_holds_the_last_view() -> None:
         position += len(room)
         frames = reader.filled(len(room))
     assert frames == [body]
-    assert len(held) == 3
+    sizes = [len(each) for each in held]
+    assert sizes[0] == LEAST_ALLOCATION_BYTES
+    assert sum(sizes) == len(body)
 
 
 def test_the_buffer_has_room_for_the_frame_under_way_alone() -> None:

@@ -22,6 +22,7 @@ from kohort.broker.runtime.request import FileRange, Request
 from kohort.protocol.errors import WireError
 from kohort.protocol.framing import Frame, FrameReader
 from kohort.protocol.headers import API_VERSIONS_KEY
+from kohort.protocol.limits import max_request_bytes
 from kohort.protocol.registry import APIS
 from kohort.protocol.schema import Message
 
@@ -70,7 +71,7 @@ class Connection:
         self, reactor: "Reactor", sock: socket.socket, peer: tuple[str, int], max_frame_bytes: int
     ) -> None:
         self._reactor = reactor
-        self._reader = FrameReader(max_frame_bytes)
+        self._reader = FrameReader(max_frame_bytes, max_request_bytes)
         self._pieces: deque[bytes | memoryview | FileRange] = deque()
         self._unsent_bytes = 0
         self._under_way: deque[Request] = deque()
