@@ -16,7 +16,7 @@ from uuid import UUID
 import construct
 
 from kohort.protocol.compiler import check_version, fields_in, tags_of_other_versions
-from kohort.protocol.errors import WireError
+from kohort.protocol.errors import EncodeError, WireError
 from kohort.protocol.schema import Field, M, Message, Wire
 from kohort.protocol.varint import MAX_STRING_BYTES, encode_uvarint, read_uvarint
 
@@ -241,12 +241,12 @@ def parse(cls: type[M], data: bytes, version: int) -> M:
 
 
 def build(message: Message, version: int) -> bytes:
-    """Return the bytes that construct writes. Raises: ValueError where the version can't carry a value."""
+    """Return the bytes that construct writes. Raises: EncodeError where the version can't carry a value."""
     form = construct_of(type(message), version)
     try:
         return cast(bytes, form.build(_container(message, version)))
     except construct.ConstructError as error:
-        raise ValueError(f"{type(message).__name__} v{version}: {error}") from None
+        raise EncodeError(f"{type(message).__name__} v{version}: {error}") from None
 
 
 def _message(cls: type[Message], container: Mapping[str, Any]) -> Message:
@@ -270,7 +270,7 @@ def _container(message: Message, version: int) -> dict[str, Any]:
     plain, tagged = fields_in(type(message), version)
     for each in message.declaration().fields:
         if version not in each.versions and not each.ignorable and _is_set(message, each):
-            raise ValueError(f"{type(message).__name__}.{each.name} is not in version {version}")
+            raise EncodeError(f"{type(message).__name__}.{each.name} is not in version {version}")
     out = {each.name: _plain(each, getattr(message, each.name), version) for each in plain}
     set_tags = [each for each in tagged if _is_set(message, each)]
     out[TAGGED_FIELDS] = {each.name: _plain(each, getattr(message, each.name), version) for each in set_tags}

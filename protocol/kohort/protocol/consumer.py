@@ -8,6 +8,7 @@ ConsumerProtocolAssignment.json.
 import struct
 
 from kohort.protocol.errors import WireError
+from kohort.protocol.limits import MAX_PARTITIONS
 from kohort.protocol.schema import (
     Array,
     Int32,
@@ -31,7 +32,7 @@ class TopicPartitions(Message):
     partitions: Array[Int32]
 
 
-@message(versions="0-3", flexible="none")
+@message(versions="0-3", flexible="none", max_items=MAX_PARTITIONS)
 class ConsumerProtocolSubscription(Message):
     """What a consumer wants to read, and what it owns already.
 
@@ -55,7 +56,7 @@ class ConsumerProtocolSubscription(Message):
         return cls.decode(data[2:], min(version, NEWEST_VERSION), exact=version <= NEWEST_VERSION)
 
 
-@message(versions="0-3", flexible="none")
+@message(versions="0-3", flexible="none", max_items=MAX_PARTITIONS)
 class ConsumerProtocolAssignment(Message):
     """What a consumer has been given to read.
 

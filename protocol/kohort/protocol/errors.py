@@ -1,9 +1,11 @@
-"""Kafka's error codes, and the two errors that every room of kohort may raise.
+"""Kafka's error codes, and the errors that every room of kohort may raise.
 
 Source: org.apache.kafka.common.protocol.Errors, Apache Kafka 4.4.
 """
 
 from enum import IntEnum
+
+from kohort.protocol.text import short_text
 
 
 class ErrorCode(IntEnum):
@@ -196,14 +198,22 @@ class ApiError(Exception):
     """The client's fault, or a condition that it must be told of: answered with `code`.
 
     Raised before anything has changed. `message` is for the `error_message` field of answers that
-    have one, and for the log.
+    have one, and for the log; it is cut to a length that every answer can carry, and control characters
+    that came in with somebody's names are escaped.
     """
 
     def __init__(self, code: ErrorCode, message: str | None = None) -> None:
-        super().__init__(code.name if message is None else f"{code.name}: {message}")
         self.code = code
-        self.message = message
+        self.message = None if message is None else short_text(message)
+        super().__init__(code.name if message is None else f"{code.name}: {self.message}")
 
 
 class WireError(ValueError):
     """Bytes that are not what the protocol says: the connection that sent them is closed."""
+
+
+class EncodeError(WireError):
+    """A value that the protocol has no bytes for, such as a string of more than 32,767 bytes.
+
+    A request that it is raised for was asked wrongly; an answer costs the connection that it was for.
+    """

@@ -1,10 +1,17 @@
 """How large a request may be, by its API: what is too large is refused before it takes memory or time.
 
+An element of an array costs a broker 2 to 10 us until it is answered, so that their number is limited,
+too: all arrays of a request together may have `MAX_ITEMS`, those of requests about partitions
+`MAX_PARTITIONS`. Kafka has no such limits, but an OffsetCommit of more than about 12,000 partitions is
+more than its `__consumer_offsets` takes in one batch.
+
 Only records are large. 8 MiB hold an OffsetCommit of 200,000 partitions, or the assignments of 10,000
 members at 800 bytes each, eight times what Kafka's `__consumer_offsets` takes in one batch by default.
 """
 
 MAX_REQUEST_BYTES = 8 * 1024 * 1024
+MAX_ITEMS = 20_000
+MAX_PARTITIONS = 100_000
 PRODUCE_KEY = 0
 
 

@@ -30,6 +30,7 @@ from uuid import UUID
 
 import msgspec
 
+from kohort.protocol.limits import MAX_ITEMS
 from kohort.protocol.versions import ALL, NONE, Versions
 
 T = TypeVar("T")
@@ -160,6 +161,7 @@ class Declaration(msgspec.Struct, frozen=True):
     versions: Versions
     flexible: Versions
     fields: tuple[Field, ...]
+    max_items: int | None = None  # in all arrays of one message together, tagged fields among them
 
 
 if TYPE_CHECKING:
@@ -218,7 +220,7 @@ class Message(Struct, metaclass=MessageMeta):
         return cast(M, decoder(data, exact))
 
     def encode(self, version: int) -> bytes:
-        """Return the body in `version`. Raises: ValueError where the version can't carry a value."""
+        """Return the body in `version`. Raises: EncodeError where the version can't carry a value."""
         encoder = encoders.get((type(self), version))
         if encoder is None:
             encoder = _compiler().encoder(type(self), version)
@@ -251,11 +253,18 @@ def _compiler() -> _Compiler:
     return compiler
 
 
-def message(*, versions: str, flexible: str, api_key: int = -1) -> Callable[[type[M]], type[M]]:
-    """Return the decorator that makes a class body the declaration of a message."""
+def message(
+    *, versions: str, flexible: str, api_key: int = -1, max_items: int | None = None
+) -> Callable[[type[M]], type[M]]:
+    """Return the decorator that makes a class body the declaration of a message.
+
+    `max_items` is how many elements all arrays of such a message may have together; requests that do
+    not say have room for `MAX_ITEMS`, other messages have no limit.
+    """
 
     def declare(cls: type[M]) -> type[M]:
-        return _declare(cls, api_key, Versions.parse(versions), Versions.parse(flexible))
+        most = MAX_ITEMS if max_items is None and cls.__name__.endswith("Request") else max_items
+        return _declare(cls, api_key, Versions.parse(versions), Versions.parse(flexible), most)
 
     return declare
 
@@ -265,8 +274,10 @@ def struct(cls: type[M]) -> type[M]:
     return _declare(cls, -1, ALL, NONE)
 
 
-def _declare(cls: type[M], api_key: int, versions: Versions, flexible: Versions) -> type[M]:
-    _declarations[cls] = Declaration(cls.__name__, api_key, versions, flexible, _fields[cls])
+def _declare(
+    cls: type[M], api_key: int, versions: Versions, flexible: Versions, max_items: int | None = None
+) -> type[M]:
+    _declarations[cls] = Declaration(cls.__name__, api_key, versions, flexible, _fields[cls], max_items)
     return cls
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kohort.protocol import constructs
 from kohort.protocol.compiler import fields_in
-from kohort.protocol.errors import WireError
+from kohort.protocol.errors import EncodeError, WireError
 from kohort.protocol.schema import Field, Message
 from tests.messages import EVERY_MESSAGE, Random, random_message, versions_of
 
@@ -98,9 +98,9 @@ def test_a_field_that_the_version_lacks_is_ignorable_or_refused(cls: type[Messag
                 assert loaded.encode(version) == constructs.build(loaded, version) == without
                 continue
             refusal = f"{struct.__name__}.{field.name} is not in version {version}"
-            with pytest.raises(ValueError, match=refusal):
+            with pytest.raises(EncodeError, match=refusal):
                 loaded.encode(version)
-            with pytest.raises(ValueError, match=refusal):
+            with pytest.raises(EncodeError, match=refusal):
                 constructs.build(loaded, version)
 
 
@@ -116,9 +116,9 @@ def test_null_is_refused_where_the_version_has_none(cls: type[Message], version:
         if version in field.nullable:
             assert getattr(cls.decode(nothing.encode(version), version), field.name) is None
         else:
-            with pytest.raises(ValueError, match="null"):
+            with pytest.raises(EncodeError, match="null"):
                 nothing.encode(version)
-            with pytest.raises(ValueError, match="null"):
+            with pytest.raises(EncodeError, match="null"):
                 constructs.build(nothing, version)
 
 

@@ -3,7 +3,7 @@
 Source: KIP-482; org.apache.kafka.common.utils.ByteUtils.
 """
 
-from kohort.protocol.errors import WireError
+from kohort.protocol.errors import EncodeError, WireError
 
 MAX_STRING_BYTES = 0x7FFF  # Also where a compact length could say more: as Kafka's generated classes have it.
 UVARINTS = tuple(bytes((number,)) for number in range(128))
@@ -63,7 +63,7 @@ def read_string_length_rest(
 
 
 def encode_string_length(number: int) -> bytes:
-    """Return a compact string's length plus one. Raises: ValueError for a string that is too long."""
+    """Return a compact string's length plus one. Raises: EncodeError for a string that is too long."""
     if number > MAX_STRING_BYTES + 1:
-        raise ValueError(f"a string of {number - 1} bytes; the limit is {MAX_STRING_BYTES}")
+        raise EncodeError(f"a string of {number - 1} bytes; the limit is {MAX_STRING_BYTES}")
     return encode_uvarint(number)

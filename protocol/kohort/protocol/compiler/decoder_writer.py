@@ -19,11 +19,19 @@ TAKEN = {
 }
 
 
-class DecoderWriter:
-    """Writes the lines that read one message in one version."""
+class TooManyItems(Exception):
+    """The arrays of a message have more elements than it may have."""
 
-    def __init__(self, source: Source, version: int, flexible: bool) -> None:
+
+class DecoderWriter:
+    """Writes the lines that read one message in one version.
+
+    Where it `is_limited`, `left` is how many elements and tagged fields may still come.
+    """
+
+    def __init__(self, source: Source, version: int, flexible: bool, *, is_limited: bool = False) -> None:
         self.source = source
+        self.is_limited = is_limited
         self.version = version
         self.flexible = flexible
         self._run: list[tuple[str, str]] = []  # variables and formats of the fixed width run
@@ -137,6 +145,7 @@ class DecoderWriter:
         with self.source.block("else:"):
             too_many = f"{count} * {self._minimum_of_element(field)} > size - pos"
             self._refuse(too_many, "the end of the bytes before a count", count)
+            self._take(count)
             if field.element is not None and field.element.format:
                 unpack = self.source.bind("unpack_from", struct.unpack_from)
                 letter, width = field.element.format, MINIMUM_BYTES[field.element.name]
@@ -144,6 +153,13 @@ class DecoderWriter:
                 self.source.add(f"pos += {count} * {width}")
             else:
                 self._elements(variable, field, count)
+
+    def _take(self, count: str) -> None:
+        """Write: so many elements fewer may still come."""
+        if self.is_limited:
+            self.source.add(f"left -= {count}")
+            with self.source.block("if left < 0:"):
+                self.source.add("raise TooManyItems")
 
     def _elements(self, variable: str, field: Field, count: str) -> None:
         items = self.source.fresh("items")
@@ -189,6 +205,9 @@ class DecoderWriter:
             self.source.add(f"{variables[each.name]} = {self.source.literal(each.default)}")
         count, tag, length, end = (self.source.fresh(stem) for stem in ("tags", "tag", "length", "tag_end"))
         self._uvarint(count)
+        if self.is_limited:
+            with self.source.block(f"if {count}:"):
+                self._take(count)
         with self.source.block(f"for _ in range({count}):"):  # Each takes two bytes or the data ends.
             self._uvarint(tag)
             self._uvarint(length)

@@ -53,7 +53,7 @@ class EncoderWriter:
                 continue
             text = f"{cls.__name__}.{each.name} is not in version {self.version}"
             with self.source.block(f"if {self._is_set(each, f'{value}.{each.name}')}:"):
-                self.source.add(f"raise ValueError({text!r})")
+                self.source.add(f"raise EncodeError({text!r})")
 
     def _is_set(self, field: Field, value: str) -> str:
         """Return the expression for: the field differs from its default."""
@@ -91,7 +91,7 @@ class EncoderWriter:
         """Write what becomes of None; the lines of the other case come next."""
         with self.source.block(f"if {value} is None:"):
             if not nullable:
-                self.source.add(f"raise ValueError('null where version {self.version} has no null')")
+                self.source.add(f"raise EncodeError('null where version {self.version} has no null')")
             elif compact:
                 self._append(repr(b"\0"))
             else:

@@ -1,5 +1,6 @@
 """Fetch (1): read record batches, waiting for them if asked to."""
 
+from kohort.protocol.limits import MAX_PARTITIONS
 from kohort.protocol.schema import (
     Array,
     Int8,
@@ -60,7 +61,7 @@ class ForgottenTopic(Message):
     partitions: Array[Int32] = field(versions="7+")
 
 
-@message(api_key=1, versions="4-18", flexible="12+")
+@message(api_key=1, versions="4-18", flexible="12+", max_items=MAX_PARTITIONS)
 class FetchRequest(Message):
     """Where a reader stands in each partition, and how much it will wait for and take.
 

@@ -1,5 +1,6 @@
 """ListOffsets (2): the offset for a timestamp, or the ends of a log."""
 
+from kohort.protocol.limits import MAX_PARTITIONS
 from kohort.protocol.schema import Array, Int8, Int16, Int32, Int64, Message, String, field, message, struct
 
 
@@ -20,7 +21,7 @@ class ListOffsetsTopic(Message):
     partitions: Array[ListOffsetsPartition]
 
 
-@message(api_key=2, versions="1-11", flexible="6+")
+@message(api_key=2, versions="1-11", flexible="6+", max_items=MAX_PARTITIONS)
 class ListOffsetsRequest(Message):
     """A timestamp, or one of the special ones below zero, per partition.
 

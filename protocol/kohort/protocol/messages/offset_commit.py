@@ -1,5 +1,6 @@
 """OffsetCommit (8): keep how far a group has read."""
 
+from kohort.protocol.limits import MAX_PARTITIONS
 from kohort.protocol.schema import (
     Array,
     Int16,
@@ -34,7 +35,7 @@ class OffsetCommitRequestTopic(Message):
     partitions: Array[OffsetCommitRequestPartition]
 
 
-@message(api_key=8, versions="2-10", flexible="8+")
+@message(api_key=8, versions="2-10", flexible="8+", max_items=MAX_PARTITIONS)
 class OffsetCommitRequest(Message):
     """The offsets of one group, in the name of a member or of nobody.
 

@@ -1,5 +1,6 @@
 """OffsetFetch (9): how far groups have read."""
 
+from kohort.protocol.limits import MAX_PARTITIONS
 from kohort.protocol.schema import (
     Array,
     Bool,
@@ -44,7 +45,7 @@ class OffsetFetchRequestGroup(Message):
     topics: NullableArray[OffsetFetchRequestTopics] = field(versions="8+")
 
 
-@message(api_key=9, versions="1-10", flexible="6+")
+@message(api_key=9, versions="1-10", flexible="6+", max_items=MAX_PARTITIONS)
 class OffsetFetchRequest(Message):
     """Partitions to look up, in one group or, from version 8, in several.
 
