@@ -5,7 +5,7 @@ from __future__ import annotations
 import trio
 
 from kohort.broker.broker import Broker
-from kohort.broker.runtime.test_shard import Client
+from kohort.broker.coordination.test_shard import Client
 from kohort.protocol.errors import ErrorCode, WireError
 from kohort.protocol.messages import (
     CreateTopicsRequest,

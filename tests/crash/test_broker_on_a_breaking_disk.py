@@ -19,7 +19,7 @@ from structlog.testing import capture_logs
 
 from kohort.broker.broker import Address, Places, running
 from kohort.broker.config import load_config
-from kohort.broker.runtime.test_shard import Client
+from kohort.broker.coordination.test_shard import Client
 from kohort.storage import StorageError
 from kohort.storage.memory_filesystem import MemoryFileSystem
 from tests.crash.breaking_file_system import (

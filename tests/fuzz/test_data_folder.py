@@ -17,7 +17,7 @@ from structlog.testing import capture_logs
 
 from kohort.broker.broker import Broker, running
 from kohort.broker.config import load_config
-from kohort.broker.runtime.test_shard import Client
+from kohort.broker.coordination.test_shard import Client
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages import ListOffsetsRequest, ListOffsetsResponse
 from kohort.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsTopic

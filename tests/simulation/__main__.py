@@ -13,6 +13,7 @@ from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 
+from tests.simulation.books import Violation
 from tests.simulation.world import Outcome, Shape, World
 
 TRACE_LINES_TOLD = 30
@@ -50,7 +51,7 @@ def run_seed(seed: int, *, shape: Shape, trace: str | None) -> Outcome | Failure
     world = World(seed, shape)
     try:
         outcome = world.run()
-    except Exception:  # noqa: BLE001 - Whatever it was: the seed is what shows it again.
+    except (Exception, Violation):  # noqa: BLE001 - Whatever it was: the seed is what shows it again.
         return Failure(seed, "\n".join(world.trace[-TRACE_LINES_TOLD:]), traceback.format_exc())
     finally:
         if trace is not None:

@@ -6,13 +6,11 @@ The rules are stated here once more, from the protocol and not from the core's c
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 
-from kohort.broker.group import Decision, GroupCoordinator, GroupState, coordinator_partition
-from kohort.broker.group.commands import Command
+from kohort.broker.coordination.coordinators import GroupShard
+from kohort.broker.group import Decision, GroupState, coordinator_partition
 from kohort.broker.group.group import Group
 from kohort.broker.group.reports import assigned_partitions
 from kohort.broker.group.test_world import Logged, logged_state
-from kohort.broker.runtime.loading import understood
-from kohort.broker.runtime.shard import Shard
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages import (
     DeleteGroupsResponse,
@@ -45,7 +43,7 @@ OUT = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID)
 GroupOf = Callable[[str], Group | None]
 
 
-class Violation(Exception):
+class Violation(BaseException):  # Past every supervisor of the broker: it is about them too.
     """Something that must hold does not."""
 
 
@@ -229,7 +227,7 @@ class Books:
 
     # -- taken away -----------------------------------------------------------------------------------------
 
-    def decided(self, shard: Shard, command: Command | None, decision: Decision) -> None:
+    def decided(self, shard: GroupShard, command: object, decision: Decision) -> None:
         """The core has decided: what it takes away has a reason, and is a write like any other."""
         for record in decision.records:
             key = record.key
@@ -292,7 +290,7 @@ class Books:
 
     # -- after a load ---------------------------------------------------------------------------------------
 
-    def loaded(self, shard: Shard) -> None:
+    def loaded(self, shard: GroupShard) -> None:
         """Check what a shard found in its log: everything promised is there. Nobody is gone for good."""
         self._gone = {each for each in self._gone if self._shard_of(each[0]) != shard.index}
         self._note(f"shard {shard.index} loaded: {sorted(shard.core.groups)}")
@@ -324,13 +322,13 @@ class Books:
         return place
 
 
-def replayed_state(shard: Shard) -> Logged:
+def replayed_state(shard: GroupShard) -> Logged:
     """Return what a follower would know, which replays every record: a load looks at the newest alone."""
     assert shard._partition is not None
-    fresh = GroupCoordinator(shard.core.config)
+    fresh = shard.machine.new_core()
     for batch in shard._partition.log.read_batches():
         for each in iterate_records(batch):
-            record = understood(each.key or b"", each.value)
+            record = shard.machine.decode(each.key or b"", each.value)
             assert record is not None, "this broker writes no others"
             fresh.replay(record)
     return logged_state(fresh)

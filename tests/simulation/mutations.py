@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 
 GROUP = "broker/kohort/broker/group"
-RUNTIME = "broker/kohort/broker/runtime"
+COORDINATION = "broker/kohort/broker/coordination"
+PARTITIONS = "broker/kohort/broker/partitions"
 STORAGE = "storage/kohort/storage"
 
 
@@ -142,14 +143,14 @@ MUTANTS = (
     ),
     Mutant(
         "a load overlooks what was deleted",
-        f"{RUNTIME}/loading.py",
+        f"{COORDINATION}/loading.py",
         "                newest.pop(key, None)  # So that it goes behind the others.\n"
         "                newest[key] = value\n",
         "                if value is not None:\n                    newest[key] = value\n",
     ),
     Mutant(
         "a load believes a key's first record",
-        f"{RUNTIME}/loading.py",
+        f"{COORDINATION}/loading.py",
         "                newest.pop(key, None)  # So that it goes behind the others.\n"
         "                newest[key] = value\n",
         "                newest.setdefault(key, value)\n",
@@ -157,32 +158,32 @@ MUTANTS = (
     # The shard's order.
     Mutant(
         "answers do not wait for the flush",
-        f"{RUNTIME}/shard.py",
+        f"{COORDINATION}/shard.py",
         "(decision.records)\n            self._owed.append((command, decision.effects))\n",
         "(decision.records)\n            self._perform(decision.effects)\n",
     ),
     Mutant(
         "a reader overtakes the flush before it",
-        f"{RUNTIME}/shard.py",
+        f"{COORDINATION}/shard.py",
         "        elif self._flushing:\n            self._flushing[-1].append((command, decision.effects))\n",
         "",
     ),
     Mutant(
         "a failed flush is answered as a good one",
-        f"{RUNTIME}/shard.py",
+        f"{COORDINATION}/shard.py",
         '        if error is not None:\n            log.error("a shard\'s log failed"',
         '        if error is not None and not self._flushing:\n            log.error("a shard\'s log failed"',
     ),
     Mutant(
         "a failed flush forgets to refuse",
-        f"{RUNTIME}/shard.py",
+        f"{COORDINATION}/shard.py",
         "        self._refuse_all()\n",
         "",
     ),
     Mutant(
         "a shard loads while a flush of it may fail",
-        f"{RUNTIME}/shard.py",
-        "        await partitions.between_writes(partition, _look_on)\n",
+        f"{COORDINATION}/shard.py",
+        "        await self._logs.between_writes(partition, _look_on)\n",
         "",
     ),
     # What the disk holds.
@@ -212,7 +213,7 @@ MUTANTS = (
     ),
     Mutant(
         "the journal begins again before the logs are synced",
-        f"{RUNTIME}/flusher.py",
+        f"{PARTITIONS}/flusher.py",
         "partition.log.write(sync=True)",
         "partition.log.write(sync=False)",
     ),

@@ -11,7 +11,7 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING
 
-from kohort.broker.runtime.request import Request
+from kohort.broker.transport.request import Request
 from kohort.protocol.registry import Api
 from kohort.protocol.schema import Message
 from tests.simulation.schedule import Schedule

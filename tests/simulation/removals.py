@@ -6,7 +6,6 @@ The rules are stated here once more, from Kafka's documentation and not from the
 from collections.abc import Callable
 
 from kohort.broker.group import DeleteGroup, ExpireOffsets, OffsetDelete, TopicsDeleted
-from kohort.broker.group.commands import Command
 from kohort.broker.group.group import Group
 from kohort.broker.group.state import GroupState
 from kohort.protocol.consumer import ConsumerProtocolSubscription
@@ -35,7 +34,7 @@ class Removals:
         """A member of the group is told that it lives."""
         self._alive_ms[group_id] = self._now_ms()
 
-    def may_go(self, command: Command | None, key: OffsetCommitKey, group: Group) -> bool:
+    def may_go(self, command: object, key: OffsetCommitKey, group: Group) -> bool:
         """Whether the command may take that offset away."""
         if isinstance(command, ExpireOffsets):
             return self._is_expired(key, group)

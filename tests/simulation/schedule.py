@@ -5,8 +5,8 @@ Nothing in here waits. The next entry of the heap is taken, the clock jumps to i
 
 import heapq
 from collections.abc import Callable, Coroutine, Generator
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-from types import SimpleNamespace
 from typing import Any, Protocol, TypeVar
 
 T = TypeVar("T")
@@ -136,22 +136,49 @@ class VirtualEvent:
             await Pause(1)
 
 
-def virtual_trio(process: Callable[[], Process]) -> SimpleNamespace:
-    """Return what stands for the module `trio` where the broker's code asks it to wait."""
+class VirtualWorkers:
+    """The tasks and threads of one process: this is the broker's `Workers`."""
 
-    async def sleep(seconds: float) -> None:
-        await Pause(round(seconds * 1000))
+    def __init__(self, process: Process, tasks: Tasks) -> None:
+        self._process = process
+        self._tasks = tasks
 
-    async def run_sync(function: Callable[..., T], *arguments: object, limiter: object = None) -> T:
-        await Pause(process().work_ms())
-        result = process().working(partial(function, *arguments))
+    def spawn(self, function: Callable[..., Any], /, *arguments: object) -> None:
+        """Run the coroutine function as a task of its own."""
+        self._tasks.start_soon(function, *arguments)
+
+    async def in_thread(
+        self, function: Callable[..., T], /, *arguments: object, limiter: object | None = None
+    ) -> T:
+        """Return what the function does, a while later."""
+        await Pause(self._process.work_ms())
+        result = self._process.working(partial(function, *arguments))
         await Pause(0)
         return result
 
-    return SimpleNamespace(
-        sleep=sleep,
-        to_thread=SimpleNamespace(run_sync=run_sync),
-        from_thread=SimpleNamespace(check_cancelled=lambda: None),
-        CapacityLimiter=lambda tokens: tokens,  # Whoever asks for a worker waits for it anyway.
-        Event=VirtualEvent,
-    )
+    def limiter(self, threads: int) -> object:
+        """Return anything: whoever asks for a thread waits for it anyway."""
+        return threads
+
+    def queue(self, name: str) -> Any:
+        """Return a thread of its own."""
+        return VirtualWorker(self._process)
+
+    async def sleep(self, seconds: float) -> None:
+        """Return when so much virtual time has passed."""
+        await Pause(round(seconds * 1000))
+
+    def move_on_after(self, seconds: float) -> AbstractContextManager[object]:
+        """Return a block that never ends early: nobody in the simulation waits for long."""
+        return nullcontext()
+
+    async def give_way(self) -> None:
+        """Return once the others have had their turn."""
+        await Pause(0)
+
+    def event(self) -> VirtualEvent:
+        """Return something to wait for."""
+        return VirtualEvent()
+
+    def check_cancelled(self) -> None:
+        """Nothing: a process that dies drops its threads."""

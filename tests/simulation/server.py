@@ -6,55 +6,35 @@ begin in virtual time), trio and the worker threads (`schedule`), the metadata (
 themselves), and where a flush runs, which the flusher decides by measuring.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Protocol, TypeVar, cast
-from unittest import mock
+from typing import Protocol, TypeVar, cast
 from uuid import UUID
 
 from kohort.broker.broker import group_config
 from kohort.broker.config import BrokerConfig
-from kohort.broker.group import Decision, Event, coordinator_partition
-from kohort.broker.group.commands import Command
+from kohort.broker.config.current import CurrentConfig
+from kohort.broker.coordination.coordinators import Coordinators, GroupShard
+from kohort.broker.coordination.counters import GroupCounters
+from kohort.broker.coordination.group_machine import GroupMachine
+from kohort.broker.coordination.shard import Shard, ShardState
+from kohort.broker.group import Decision, Event, GroupCoordinator, coordinator_partition
 from kohort.broker.group.group import Group
-from kohort.broker.handlers import (
-    delete_groups,
-    heartbeat,
-    join_group,
-    leave_group,
-    offset_commit,
-    offset_delete,
-    offset_fetch,
-    sync_group,
-)
-from kohort.broker.metadata import Mutation, Snapshot
+from kohort.broker.handlers.administration.family import Administration
+from kohort.broker.handlers.data.family import Data
+from kohort.broker.handlers.groups.family import Groups
+from kohort.broker.handlers.table import HandlerTable
+from kohort.broker.metadata import MetadataStore, Mutation, Snapshot
 from kohort.broker.partitions import PartitionTable
-from kohort.broker.partitions import cleaner as cleaner_module
-from kohort.broker.partitions import retention as retention_module
-from kohort.broker.partitions import table as table_module
 from kohort.broker.partitions.cleaner import LogCleaner
+from kohort.broker.partitions.counters import PartitionCounters
+from kohort.broker.partitions.flusher import Flusher, Job
+from kohort.broker.partitions.log_files import LogFiles
 from kohort.broker.partitions.retention import LogRetention
-from kohort.broker.runtime import coordinators as coordinators_module
-from kohort.broker.runtime import shard as shard_module
-from kohort.broker.runtime.coordinators import Coordinators
-from kohort.broker.runtime.counters import BrokerCounters
-from kohort.broker.runtime.flusher import Flusher, Job
-from kohort.broker.runtime.request import Request
-from kohort.broker.runtime.shard import Shard, ShardState
 from kohort.broker.runtime.timers import Timers
-from kohort.protocol.messages import (
-    DeleteGroupsRequest,
-    HeartbeatRequest,
-    JoinGroupRequest,
-    LeaveGroupRequest,
-    OffsetCommitRequest,
-    OffsetDeleteRequest,
-    OffsetFetchRequest,
-    SyncGroupRequest,
-)
+from kohort.broker.transport.request import Request
 from kohort.protocol.schema import Message
 from kohort.storage import DataDirectory, PartitionLog, StorageError
 from kohort.storage.cleaning import Replacement
@@ -62,13 +42,7 @@ from kohort.storage.journal import Journal
 from tests.simulation.disk import VirtualDisk
 from tests.simulation.network import Link, Sent
 from tests.simulation.removals import RETENTION_MINUTES
-from tests.simulation.schedule import Action, Pause, Schedule, Tasks, VirtualWorker, virtual_trio
-
-if TYPE_CHECKING:
-    import trio
-
-    from kohort.broker.broker import Broker
-    from kohort.broker.runtime.reactor import Reactor
+from tests.simulation.schedule import Action, Pause, Schedule, Tasks, VirtualWorkers
 
 ROOT = Path("/data")
 NODE_ID = 1
@@ -80,17 +54,6 @@ ROUND_DELAYS_MS = (0, 0, 0, 1, 2)
 NEVER_MS = 1 << 62
 
 T = TypeVar("T")
-Handler = Callable[..., Message | None]
-HANDLERS: dict[type[Message], Handler] = {
-    HeartbeatRequest: heartbeat.handle,
-    JoinGroupRequest: join_group.handle,
-    SyncGroupRequest: sync_group.handle,
-    LeaveGroupRequest: leave_group.handle,
-    OffsetCommitRequest: offset_commit.handle,
-    OffsetFetchRequest: offset_fetch.handle,
-    DeleteGroupsRequest: delete_groups.handle,
-    OffsetDeleteRequest: offset_delete.handle,
-}
 
 
 class Metadata:
@@ -125,13 +88,6 @@ class Metadata:
         self._watchers.clear()
 
 
-class Unheard:
-    """Stands for `__group_events`: nothing that a group decides depends on that topic."""
-
-    def note(self, event: Event) -> None:
-        """Let it go."""
-
-
 class Witness(Protocol):
     """Who keeps the books of what is asked and answered."""
 
@@ -143,11 +99,11 @@ class Witness(Protocol):
         """A request is answered."""
         ...
 
-    def decided(self, shard: Shard, command: Command | None, decision: Decision) -> None:
+    def decided(self, shard: GroupShard, command: object, decision: Decision) -> None:
         """A shard's core has decided on a command, and nothing of it is done yet."""
         ...
 
-    def loaded(self, shard: Shard) -> None:
+    def loaded(self, shard: GroupShard) -> None:
         """A shard serves, from what its log held."""
         ...
 
@@ -156,7 +112,7 @@ class VirtualFlusher(Flusher):
     """The real flusher; the seed says whether a round's flush is written in the loop or by a worker."""
 
     def __init__(self, server: "Server", journal: Journal) -> None:
-        super().__init__(cast("Reactor", server), server.counters, journal)
+        super().__init__(server, PartitionCounters(), journal)
         self._server = server
         self._virtual_journal = journal
         self.handed_over: list[Job] = []
@@ -188,61 +144,54 @@ class VirtualFlusher(Flusher):
             job.run(self._virtual_journal)
 
 
-class Lives:
-    """Which life of the broker is under way: the one that virtual threads and fresh ids belong to."""
+class WitnessedShard(Shard[GroupCoordinator]):
+    """The real shard; each decision is told before anything of it is done."""
 
-    def __init__(self) -> None:
-        self.current: Server | None = None
+    witness: Witness
 
-    def server(self) -> "Server":
-        """Return it."""
-        assert self.current is not None
-        return self.current
-
-    def _worker(self, *_: object) -> VirtualWorker:
-        return VirtualWorker(self.server())
-
-    def _fresh_id(self) -> UUID:
-        return self.server().fresh_id()
-
-    @contextmanager
-    def patched(self) -> Iterator[None]:
-        """Give the broker's code virtual threads, and ids from the seed."""
-        virtual = virtual_trio(self.server)
-        load_shard, carry_out, put_in_place = Shard.load, Shard._carry_out, PartitionLog.replace_segments
-
-        async def load(shard: Shard) -> None:
-            await load_shard(shard)
-            self.server().witness.loaded(shard)
-
-        def decided(shard: Shard, command: Command | None, decision: Decision) -> None:
-            if decision.records:
-                self.server().witness.decided(shard, command, decision)
-            carry_out(shard, command, decision)
-
-        def replace_segments(log: PartitionLog, replacement: Replacement, now_ms: int) -> bool:
-            return self.server().working(partial(put_in_place, log, replacement, now_ms))
-
-        with (
-            mock.patch.object(Shard, "load", load),
-            mock.patch.object(Shard, "_carry_out", decided),
-            mock.patch.object(PartitionLog, "replace_segments", replace_segments),
-            mock.patch.object(cleaner_module, "trio", virtual),
-            mock.patch.object(cleaner_module, "Pace", _unhurried),
-            mock.patch.object(retention_module, "trio", virtual),
-            mock.patch.object(shard_module, "trio", virtual),
-            mock.patch.object(shard_module, "INLINE_LOAD_BYTES", INLINE_LOAD_BYTES),
-            mock.patch.object(coordinators_module, "trio", virtual),
-            mock.patch.object(table_module, "trio", virtual),
-            mock.patch.object(table_module, "ThreadPoolExecutor", self._worker),
-            mock.patch.object(join_group, "uuid4", self._fresh_id),
-        ):
-            yield
+    def _carry_out(self, command: object, decision: Decision) -> None:
+        if decision.records:
+            self.witness.decided(self, command, decision)
+        super()._carry_out(command, decision)
 
 
-def _unhurried(_bytes_per_second: float, check: Action) -> Callable[[int], None]:
-    """Return what the cleaner tells of bytes: here nobody waits for the interpreter's lock."""
-    return lambda _bytes: check()
+class WitnessedCoordinators(Coordinators):
+    """The real coordinators; each load is told."""
+
+    witness: Witness
+
+    def _new_shard(self, index: int) -> GroupShard:
+        shard = WitnessedShard(
+            index,
+            self._machine,
+            logs=self._logs,
+            flusher=self._flusher,
+            timers=self._timers,
+            clock=self._clock,
+            workers=self._workers,
+            note=self._note,
+            load_soon=self.load_soon,
+            on_loaded=self._loaded,
+            inline_load_bytes=INLINE_LOAD_BYTES,
+        )
+        shard.witness = self.witness
+        return shard
+
+    def _loaded(self, shard: GroupShard, seconds: float) -> None:
+        super()._loaded(shard, seconds)
+        self.witness.loaded(shard)
+
+
+class VirtualCleaner(LogCleaner):
+    """The real cleaner, whose process may die while it swaps segments; nobody waits for a lock here."""
+
+    server: "Server"
+
+    def _pace(self, _bytes_per_second: float, check: Action) -> Callable[[int], None]:
+        return lambda _bytes: check()
+
+    def _put_in_place(self, cleaned: PartitionLog, replacement: Replacement, now_ms: int) -> bool:
+        return self.server.working(partial(super()._put_in_place, cleaned, replacement, now_ms))
 
 
 class Server:
@@ -250,7 +199,6 @@ class Server:
 
     def __init__(
         self,
-        lives: Lives,
         *,
         schedule: Schedule,
         random: Random,
@@ -259,7 +207,6 @@ class Server:
         witness: Witness,
     ) -> None:
         """Open the data folder. Raises: StorageError."""
-        lives.current = self
         self.schedule = schedule
         self.random = random
         self.disk = disk
@@ -279,27 +226,76 @@ class Server:
         self._indexes: dict[str, int] = {}  # The shard by group id.
         self._ids = Random(random.getrandbits(64))
         self.tasks = Tasks(schedule)
-        self.clock = schedule
-        self.reactor = self
-        self.node_id = NODE_ID
-        self.config = BrokerConfig(
-            offsets_topic_num_partitions=4,
-            offsets_retention_minutes=RETENTION_MINUTES,
-            offsets_retention_check_interval_ms=EXPIRY_INTERVAL_MS,
+        self.workers = VirtualWorkers(self, self.tasks)
+        current = CurrentConfig(
+            BrokerConfig(
+                offsets_topic_num_partitions=4,
+                offsets_retention_minutes=RETENTION_MINUTES,
+                offsets_retention_check_interval_ms=EXPIRY_INTERVAL_MS,
+            )
         )
-        self.group_config = group_config(self.config)
-        self.counters = BrokerCounters()
+        store = cast(MetadataStore, metadata)
         self.timers = Timers(self._timer_set)
-        self.group_events = Unheard()
-        self.filesystem = disk.file_system
         self.data = DataDirectory.open(ROOT, disk.file_system)
         self.journal = Journal(disk.file_system, ROOT, JOURNAL_BYTES)
         self.flusher = VirtualFlusher(self, self.journal)
-        self.partitions = PartitionTable(cast("Broker", self))
-        self.coordinators = Coordinators(cast("Broker", self), cast("trio.Nursery", self.tasks))
-        self.cleaner = LogCleaner(cast("Broker", self))
-        self.retention = LogRetention(cast("Broker", self))
+        self.partitions = PartitionTable(
+            store,
+            current,
+            NODE_ID,
+            files=LogFiles(self.data, self.journal),
+            flusher=self.flusher,
+            timers=self.timers,
+            clock=schedule,
+            loop=self,
+            workers=self.workers,
+        )
+        self.coordinators = WitnessedCoordinators(
+            GroupMachine(group_config(current.config)),
+            store,
+            current,
+            ensure_topic=self._offsets_topic_is_there,
+            logs=self.partitions,
+            flusher=self.flusher,
+            timers=self.timers,
+            clock=schedule,
+            workers=self.workers,
+            counters=GroupCounters(),
+            note=self._unheard,
+        )
+        self.coordinators.witness = witness
+        self._look_after(current)
+        groups = Groups(
+            self.coordinators,
+            store,
+            NODE_ID,
+            GroupCounters(),
+            self._offsets_topic_is_there,
+            fresh_id=self.fresh_id,
+        )
+        self._handlers = HandlerTable(groups, cast(Data, None), cast(Administration, None))
         self.tasks.start_soon(self._boot)
+
+    def _look_after(self, current: CurrentConfig) -> None:
+        cleaning = PartitionCounters().cleaning
+        self.cleaner = VirtualCleaner(
+            self.partitions,
+            self.data,
+            current,
+            clock=self.schedule,
+            counters=cleaning,
+            workers=self.workers,
+        )
+        self.cleaner.server = self
+        self.retention = LogRetention(
+            self.partitions, current, clock=self.schedule, counters=cleaning, workers=self.workers
+        )
+
+    def _unheard(self, event: Event) -> None:
+        """Stand for `__group_events`: nothing that a group decides depends on that topic."""
+
+    async def _offsets_topic_is_there(self) -> None:
+        """Stand for making `__consumer_offsets`."""
 
     def fresh_id(self) -> UUID:
         """Return a UUID from the seed."""
@@ -316,7 +312,7 @@ class Server:
         self.journal.forget(but=offline)
         self.coordinators.start()
         self.tasks.start_soon(self.cleaner.run)
-        self.tasks.start_soon(self.retention._remove_files_regularly)
+        self.tasks.start_soon(self.retention.remove_files_regularly)
         self.serving = True
         while True:
             await Pause(CHECKPOINT_INTERVAL_MS)
@@ -324,9 +320,6 @@ class Server:
                 await self.partitions.save_log_starts()
             except StorageError:
                 continue  # As the broker does: it says so, and tries again.
-
-    async def ensure_offsets_topic(self) -> None:
-        """Return: the topic is there."""
 
     def die(self) -> None:
         """Stop in the middle of whatever is under way."""
@@ -425,8 +418,9 @@ class Server:
 
     def _serve(self, sent: Sent) -> None:
         self.witness.asked(sent, self._group)
-        answer = HANDLERS[type(sent.message)](self, sent.message, sent)
+        answer = self._handlers.handler_of(sent.api.api_key)(sent.message, sent)
         if answer is not None:
+            assert isinstance(answer, Message), "no handler of groups waits for a thread"
             sent.connection.complete(sent, answer)
 
     def _group(self, group_id: str) -> Group | None:
@@ -444,7 +438,7 @@ class Server:
 
     # -- what the simulation looks at -----------------------------------------------------------------------
 
-    def shards(self) -> list[Shard]:
+    def shards(self) -> list[GroupShard]:
         """Return the shards that serve."""
         every = (self.coordinators._shards[index] for index in sorted(self.coordinators._shards))
         return [shard for shard in every if shard.state is ShardState.ACTIVE]

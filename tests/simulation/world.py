@@ -28,7 +28,7 @@ from tests.simulation.member import SPARE_TOPIC, Member, Plan
 from tests.simulation.network import Host, Link, Network
 from tests.simulation.onlooker import Onlooker
 from tests.simulation.schedule import START_MS, Action, Schedule
-from tests.simulation.server import NODE_ID, Lives, Metadata, Server
+from tests.simulation.server import NODE_ID, Metadata, Server
 
 SHARDS = 4
 ELSEWHERE = NODE_ID + 1  # Who leads the topics that are read: this broker keeps groups alone.
@@ -94,7 +94,6 @@ class World:
         self.network = Network(self.schedule, self.random)
         self.disk = VirtualDisk(self.random.randrange)
         self.metadata = Metadata(self._first_snapshot())
-        self.lives = Lives()
         self.server: Server | None = None
         self.members: list[Member] = []
         self.compactions = 0
@@ -172,8 +171,7 @@ class World:
         collects = gc.isenabled()
         gc.disable()  # A fifth of the time, for cycles that are gone with the world.
         try:
-            with self.lives.patched():
-                yield
+            yield
         finally:
             if collects:
                 gc.enable()
@@ -239,7 +237,6 @@ class World:
         """Start the broker; where the disk does not let it, try again, as a supervisor would."""
         try:
             server = Server(
-                self.lives,
                 schedule=self.schedule,
                 random=self.random,
                 disk=self.disk,

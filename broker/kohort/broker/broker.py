@@ -13,23 +13,38 @@ import structlog
 import trio
 
 from kohort.broker.config import BrokerConfig
-from kohort.broker.group import GroupConfig
+from kohort.broker.config.current import CurrentConfig
+from kohort.broker.coordination.coordinators import Coordinators
+from kohort.broker.coordination.counters import GroupCounters
+from kohort.broker.coordination.events import note_event
+from kohort.broker.coordination.group_events import GroupEventLog
+from kohort.broker.coordination.group_machine import GroupMachine
+from kohort.broker.group import Event, GroupConfig
+from kohort.broker.handlers.administration.family import Administration
+from kohort.broker.handlers.data.family import Data
+from kohort.broker.handlers.data.fetch_sessions import FetchSessions
+from kohort.broker.handlers.groups.family import Groups
+from kohort.broker.handlers.table import HandlerTable
+from kohort.broker.http.view import BrokerView, Counters
 from kohort.broker.lag import LagWatch
-from kohort.broker.metadata import OFFSETS_TOPIC, BrokerState, EmbeddedMetadataStore, MetadataStore
-from kohort.broker.metadata.configs import follow_broker_config
-from kohort.broker.metadata.topics import ensure_offsets_topic
-from kohort.broker.partitions import FetchSessions, PartitionTable, ProducerIds
+from kohort.broker.metadata import BrokerState, EmbeddedMetadataStore, MetadataStore, TopicState
+from kohort.broker.metadata.configs import Configs, follow_broker_config
+from kohort.broker.metadata.internal_topics import group_events_topic, offsets_topic
+from kohort.broker.metadata.topics import Topics
+from kohort.broker.partitions import PartitionTable, ProducerIds
 from kohort.broker.partitions.cleaner import LogCleaner
+from kohort.broker.partitions.counters import PartitionCounters
+from kohort.broker.partitions.flusher import Flusher
+from kohort.broker.partitions.log_files import LogFiles
 from kohort.broker.partitions.retention import LogRetention
+from kohort.broker.partitions.sync_timers import SyncTimers
 from kohort.broker.runtime.clock import Clock, SystemClock
-from kohort.broker.runtime.coordinators import Coordinators
-from kohort.broker.runtime.counters import BrokerCounters
 from kohort.broker.runtime.descriptors import segments_that_fit
-from kohort.broker.runtime.flusher import Flusher
-from kohort.broker.runtime.group_events import GroupEventLog
-from kohort.broker.runtime.reactor import Reactor
-from kohort.broker.runtime.sync_timers import SyncTimers
+from kohort.broker.runtime.loop import Mailbox
 from kohort.broker.runtime.timers import Timers
+from kohort.broker.runtime.workers import TrioWorkers, Workers
+from kohort.broker.transport.counters import TransportCounters
+from kohort.broker.transport.reactor import Reactor
 from kohort.storage import DataDirectory, FileSystem, OsFileSystem, StorageError
 from kohort.storage.journal import Journal
 
@@ -59,7 +74,10 @@ class Places:
 
 
 class Broker:
-    """What the handlers work with. Everything in it belongs to the loop's thread."""
+    """The parts of one broker, each given in its constructor what it uses; none of them knows this class.
+
+    Everything in it belongs to the loop's thread.
+    """
 
     def __init__(
         self,
@@ -70,41 +88,139 @@ class Broker:
         filesystem: FileSystem | None = None,
     ) -> None:
         """Open the data folder. Raises: StorageError, among others where another broker has it."""
-        self._nursery = nursery
-        self.config = config
-        self.clock: Clock = clock or SystemClock()
-        self.filesystem: FileSystem = filesystem or OsFileSystem()
-        self.data = DataDirectory.open(places.data, self.filesystem, segments_max=segments_that_fit())
-        self.node_id = config.node_id
-        self.cluster_id = self.data.meta.cluster_id if self.data.meta else new_cluster_id()
-        self.data.write_meta(self.cluster_id, self.node_id)
-        self.counters = BrokerCounters()
-        self.timers = Timers(self._timer_set)
-        self.metadata: MetadataStore = EmbeddedMetadataStore.open(
-            self.filesystem, self.data.path, cluster_id=self.cluster_id, node_id=self.node_id
-        )
-        follow_broker_config(self)
-        self.group_config: GroupConfig = group_config(self.config)
-        self.reactor = Reactor(self, nursery)
-        self.journal = Journal(self.filesystem, self.data.path)
-        self.flusher = Flusher(self.reactor, self.counters, self.journal)
-        self.flusher.on_unsynced = SyncTimers(self.timers, self.clock, self.flusher).written
-        self.partitions = PartitionTable(self)
-        self.fetch_sessions = FetchSessions(config.max_incremental_fetch_session_cache_slots)
-        self.producer_ids = ProducerIds(self.metadata)
-        self.coordinators = Coordinators(self, nursery)
-        self.group_events = GroupEventLog(self, nursery)
-        self.lag = LagWatch(self)
-        self.cleaner = LogCleaner(self)
-        self.retention = LogRetention(self)
         self._listen = places.listen
         self._advertise = places.advertise
         self.advertised: tuple[str, int] = (places.listen.host, places.listen.port)
         self.listening: Address = places.listen
-        self._offsets_topic = trio.Lock()
+        self.current = CurrentConfig(config)
+        self.clock: Clock = clock or SystemClock()
+        self.workers: Workers = TrioWorkers(nursery)
+        self.mailbox = Mailbox()
+        self.timers = Timers(self.mailbox.wake)
+        self.request_counters = TransportCounters()
+        self.partition_counters = PartitionCounters()
+        self.group_counters = GroupCounters()
+        self._open(places.data, filesystem or OsFileSystem())
+        self._hold_partitions()
+        self._coordinate()
+        self._look_after()
+        self._answer()
 
-    def _timer_set(self) -> None:
-        self.reactor.wake()
+    def _open(self, path: Path, filesystem: FileSystem) -> None:
+        """Take the data folder, and read what the cluster is. Raises: StorageError, ConfigError."""
+        self.data = DataDirectory.open(path, filesystem, segments_max=segments_that_fit())
+        self.node_id = self.current.config.node_id
+        self.cluster_id = self.data.meta.cluster_id if self.data.meta else new_cluster_id()
+        self.data.write_meta(self.cluster_id, self.node_id)
+        self.metadata: MetadataStore = EmbeddedMetadataStore.open(
+            filesystem, self.data.path, cluster_id=self.cluster_id, node_id=self.node_id
+        )
+        follow_broker_config(self.metadata, self.current, self.node_id)
+        self.journal = Journal(filesystem, self.data.path)
+
+    def _hold_partitions(self) -> None:
+        self.flusher = Flusher(self.mailbox, self.partition_counters, self.journal)
+        self.flusher.on_unsynced = SyncTimers(self.timers, self.clock, self.flusher).written
+        self.partitions = PartitionTable(
+            self.metadata,
+            self.current,
+            self.node_id,
+            files=LogFiles(self.data, self.journal),
+            flusher=self.flusher,
+            timers=self.timers,
+            clock=self.clock,
+            loop=self.mailbox,
+            workers=self.workers,
+        )
+        self.producer_ids = ProducerIds(self.metadata)
+        self.topics = Topics(self.metadata, self.current, self.partitions.ready)
+        self._making_offsets_topic = trio.Lock()
+
+    def _coordinate(self) -> None:
+        self.group_events = GroupEventLog(
+            self.partitions,
+            is_enabled=self.current.config.kohort_group_events_enable,
+            ensure_topic=self._ensure_group_events_topic,
+            flusher=self.flusher,
+            timers=self.timers,
+            clock=self.clock,
+            workers=self.workers,
+            counters=self.group_counters,
+        )
+        self.coordinators = Coordinators(
+            GroupMachine(group_config(self.current.config)),
+            self.metadata,
+            self.current,
+            ensure_topic=self._ensure_offsets_topic,
+            logs=self.partitions,
+            flusher=self.flusher,
+            timers=self.timers,
+            clock=self.clock,
+            workers=self.workers,
+            counters=self.group_counters,
+            note=self._note,
+        )
+
+    def _look_after(self) -> None:
+        clock, workers = self.clock, self.workers
+        cleaning = self.partition_counters.cleaning
+        self.lag = LagWatch(self.coordinators.groups, self.partitions, self.current, clock, workers)
+        self.cleaner = LogCleaner(
+            self.partitions, self.data, self.current, clock=clock, counters=cleaning, workers=workers
+        )
+        self.retention = LogRetention(
+            self.partitions, self.current, clock=clock, counters=cleaning, workers=workers
+        )
+
+    def _answer(self) -> None:
+        self.fetch_sessions = FetchSessions(self.current.config.max_incremental_fetch_session_cache_slots)
+        groups = Groups(
+            self.coordinators, self.metadata, self.node_id, self.group_counters, self._ensure_offsets_topic
+        )
+        data = Data(
+            self.partitions,
+            self.flusher,
+            self.fetch_sessions,
+            self.producer_ids,
+            self.current,
+            self.timers,
+            self.clock,
+            self.partition_counters,
+            self.request_counters,
+        )
+        administration = Administration(
+            self.metadata,
+            self.topics,
+            Configs(self.metadata, self.current, self.node_id),
+            self.current,
+            self.cluster_id,
+            self.node_id,
+            self.data.path,
+            self.workers,
+        )
+        self.reactor = Reactor(
+            HandlerTable(groups, data, administration),
+            self.current,
+            mailbox=self.mailbox,
+            timers=self.timers,
+            clock=self.clock,
+            workers=self.workers,
+            counters=self.request_counters,
+            end_round=self.flusher.start_round,
+        )
+
+    def _note(self, event: Event) -> None:
+        note_event(self.group_counters, event)
+        self.group_events.note(event)
+
+    async def _ensure_offsets_topic(self) -> TopicState:
+        """Return `__consumer_offsets`, made unless it is there. Raises: ApiError if it can't be."""
+        async with self._making_offsets_topic:
+            return await self.topics.ensure(offsets_topic(self.current.config))
+
+    async def _ensure_group_events_topic(self) -> TopicState:
+        """Return `__group_events`, made unless it is there. Raises: ApiError if it can't be."""
+        return await self.topics.ensure(group_events_topic())
 
     # -- starting and ending ------------------------------------------------------------------------------
 
@@ -124,15 +240,20 @@ class Broker:
         self.journal.forget(but=offline)
         self.reactor.listen(sock)
         self.coordinators.start()
-        self._nursery.start_soon(self._checkpoint_regularly)
-        self._nursery.start_soon(self.lag.run)
-        self._nursery.start_soon(self.cleaner.run)
-        self._nursery.start_soon(self.retention.run)
+        for run in (
+            self._checkpoint_regularly,
+            self.lag.run,
+            self.cleaner.run,
+            self.retention.delete_segments_regularly,
+            self.retention.remove_files_regularly,
+            self.retention.expire_producers_regularly,
+        ):
+            self.workers.spawn(run)
 
     async def _checkpoint_regularly(self) -> None:
         """Keep on disk from where each log is to be scanned after a crash."""
         while True:
-            await trio.sleep(self.config.log_flush_offset_checkpoint_interval_ms / 1000)
+            await trio.sleep(self.current.config.log_flush_offset_checkpoint_interval_ms / 1000)
             await self._checkpoint()
 
     async def _checkpoint(self) -> None:
@@ -147,16 +268,23 @@ class Broker:
         self.group_events.close()
         self.reactor.close()
         self.flusher.close()
+        self.mailbox.close()
         self.partitions.close()
         close_files(self.data, self.journal)
 
-    # -- for the handlers -----------------------------------------------------------------------------------
-
-    async def ensure_offsets_topic(self) -> None:
-        """Create `__consumer_offsets` unless it is there. Raises: ApiError if it can't be."""
-        if OFFSETS_TOPIC not in self.metadata.snapshot().topics:
-            async with self._offsets_topic:
-                await ensure_offsets_topic(self)
+    def view(self) -> BrokerView:
+        """Return what the HTTP pages look at."""
+        return BrokerView(
+            cluster_id=self.cluster_id,
+            node_id=self.node_id,
+            counters=Counters(self.request_counters, self.partition_counters, self.group_counters),
+            reactor=self.reactor,
+            fetch_sessions=self.fetch_sessions,
+            coordinators=self.coordinators,
+            partitions=self.partitions,
+            metadata=self.metadata,
+            lag=self.lag,
+        )
 
 
 @asynccontextmanager

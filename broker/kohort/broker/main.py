@@ -135,7 +135,7 @@ async def serve(options: ServeOptions, config: BrokerConfig) -> None:
     with trio.open_signal_receiver(*stop_signals()) as signals:
         http = bind(options.http)
         async with running(config, options.places) as broker, trio.open_nursery() as nursery:
-            nursery.start_soon(serve_http, broker, http)
+            nursery.start_soon(serve_http, broker.view(), http)
             say_ready(broker, options, http)
             async for number in signals:
                 log.info("stopping", signal=signal.Signals(number).name)

@@ -41,30 +41,33 @@ class BrokerCollector:
         counters = self._view.counters
         yield rows(
             families.REQUESTS,
-            (((APIS[key].name,), count) for key, count in sorted(counters.requests.items())),
+            (((APIS[key].name,), count) for key, count in sorted(counters.transport.requests.items())),
         )
         yield rows(
             families.REQUEST_ERRORS,
-            (((ErrorCode(code).name,), count) for code, count in sorted(counters.request_errors.items())),
+            (
+                ((ErrorCode(code).name,), count)
+                for code, count in sorted(counters.transport.request_errors.items())
+            ),
         )
-        yield one(families.MALFORMED_REQUESTS, counters.malformed_requests)
-        yield one(families.BYTES_IN, counters.bytes_in)
-        yield one(families.BYTES_OUT, counters.bytes_out)
+        yield one(families.MALFORMED_REQUESTS, counters.transport.malformed_requests)
+        yield one(families.BYTES_IN, counters.transport.bytes_in)
+        yield one(families.BYTES_OUT, counters.transport.bytes_out)
         yield one(families.CONNECTIONS, self._view.connections())
-        yield one(families.CONNECTIONS_ACCEPTED, counters.connections_accepted)
-        yield one(families.CONNECTIONS_STALLED, counters.stalled_connections)
+        yield one(families.CONNECTIONS_ACCEPTED, counters.transport.connections_accepted)
+        yield one(families.CONNECTIONS_STALLED, counters.transport.stalled_connections)
 
     def _data(self) -> Iterator[Metric]:
         counters = self._view.counters
-        yield one(families.PRODUCED_BATCHES, counters.produced_batches)
-        yield one(families.PRODUCED_RECORDS, counters.produced_records)
-        yield one(families.PRODUCED_BYTES, counters.produced_bytes)
-        yield one(families.FETCHED_BYTES, counters.fetched_bytes)
+        yield one(families.PRODUCED_BATCHES, counters.partitions.produced_batches)
+        yield one(families.PRODUCED_RECORDS, counters.partitions.produced_records)
+        yield one(families.PRODUCED_BYTES, counters.partitions.produced_bytes)
+        yield one(families.FETCHED_BYTES, counters.partitions.fetched_bytes)
         yield one(families.FETCH_SESSIONS, self._view.fetch_sessions())
         yield one(families.FETCH_SESSIONS_EVICTED, self._view.fetch_sessions_evicted())
-        yield histogram(families.FLUSHES, counters.flush_seconds)
-        yield one(families.FLUSH_FAILURES, counters.flush_failures)
-        cleaning = counters.cleaning
+        yield histogram(families.FLUSHES, counters.partitions.flush_seconds)
+        yield one(families.FLUSH_FAILURES, counters.partitions.flush_failures)
+        cleaning = counters.partitions.cleaning
         yield one(families.CLEANER_ROUNDS, cleaning.rounds)
         yield one(families.CLEANER_SECONDS, cleaning.seconds)
         yield one(families.CLEANER_READ, cleaning.read_bytes)
@@ -90,42 +93,42 @@ class BrokerCollector:
         yield rows(families.GROUP_COUNT, [(("classic",), sum(states.values()))])
         yield one(families.GROUP_MEMBERS, members)
         yield one(families.SHARDS_LOADING, len(self._view.loading()))
-        yield one(families.OFFSET_COMMITS, counters.offset_commits)
-        yield one(families.OFFSET_FETCHES, counters.offset_fetches)
+        yield one(families.OFFSET_COMMITS, counters.groups.offset_commits)
+        yield one(families.OFFSET_FETCHES, counters.groups.offset_fetches)
 
     def _rebalances(self) -> Iterator[Metric]:
         counters = self._view.counters
         yield rows(
             families.REBALANCES,
-            (((cause.lower(),), count) for cause, count in sorted(counters.rebalances.items())),
+            (((cause.lower(),), count) for cause, count in sorted(counters.groups.rebalances.items())),
         )
-        yield histogram(families.REBALANCE_SECONDS, counters.rebalance_pauses)
-        yield histogram(families.REBALANCE_JOIN_SECONDS, counters.rebalance_joins)
-        yield histogram(families.REBALANCE_SYNC_SECONDS, counters.rebalance_syncs)
-        yield one(families.PARTITIONS_MOVED, counters.partitions_moved)
-        yield one(families.STILL_SECONDS, counters.still_seconds)
-        yield one(families.MEMBERS_EXPIRED, counters.members_expired)
-        yield one(families.MEMBERS_FENCED, counters.members_fenced)
-        yield one(families.GROUP_EVENTS, counters.group_events)
-        yield one(families.GROUP_EVENTS_DROPPED, counters.group_events_dropped)
+        yield histogram(families.REBALANCE_SECONDS, counters.groups.rebalance_pauses)
+        yield histogram(families.REBALANCE_JOIN_SECONDS, counters.groups.rebalance_joins)
+        yield histogram(families.REBALANCE_SYNC_SECONDS, counters.groups.rebalance_syncs)
+        yield one(families.PARTITIONS_MOVED, counters.groups.partitions_moved)
+        yield one(families.STILL_SECONDS, counters.groups.still_seconds)
+        yield one(families.MEMBERS_EXPIRED, counters.groups.members_expired)
+        yield one(families.MEMBERS_FENCED, counters.groups.members_fenced)
+        yield one(families.GROUP_EVENTS, counters.groups.group_events)
+        yield one(families.GROUP_EVENTS_DROPPED, counters.groups.group_events_dropped)
         yield rows(
             families.OFFSETS_REMOVED,
-            (((reason,), count) for reason, count in sorted(counters.offsets_removed.items())),
+            (((reason,), count) for reason, count in sorted(counters.groups.offsets_removed.items())),
         )
-        yield histogram(families.SHARD_LOAD_SECONDS, counters.shard_loads)
+        yield histogram(families.SHARD_LOAD_SECONDS, counters.groups.shard_loads)
 
     def _as_kafka(self) -> Iterator[Metric]:
         """Yield what Kafka's coordinator counts, under its names."""
         counters = self._view.counters
-        loads, removed = counters.shard_loads, counters.offsets_removed
+        loads, removed = counters.groups.shard_loads, counters.groups.offsets_removed
         expired = removed.get("expired", 0)
         yield rows(families.NUM_PARTITIONS, (((state,), n) for state, n in self._view.shards().items()))
-        yield one(families.PARTITION_LOAD_TIME_MAX, counters.shard_load_seconds_max * 1000)
+        yield one(families.PARTITION_LOAD_TIME_MAX, counters.groups.shard_load_seconds_max * 1000)
         yield one(families.PARTITION_LOAD_TIME_AVG, loads.sum_seconds * 1000 / max(loads.count, 1))
-        yield one(families.OFFSET_COMMIT_COUNT, counters.offset_commits)
+        yield one(families.OFFSET_COMMIT_COUNT, counters.groups.offset_commits)
         yield one(families.OFFSET_EXPIRATION_COUNT, expired)
         yield one(families.OFFSET_DELETION_COUNT, sum(removed.values()) - expired)
-        yield one(families.REBALANCE_COUNT, counters.rebalances_completed)
+        yield one(families.REBALANCE_COUNT, counters.groups.rebalances_completed)
 
 
 class _Gathered:

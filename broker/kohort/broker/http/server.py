@@ -6,23 +6,19 @@ that nobody asks over HTTP never loads them.
 
 import socket
 from importlib import import_module
-from typing import TYPE_CHECKING
 
 import trio
 
-from kohort.broker.http.view import BrokerView
-
-if TYPE_CHECKING:
-    from kohort.broker.broker import Broker
+from kohort.broker.http.view import View
 
 LISTEN_BACKLOG = 128
 
 
-async def serve_http(broker: "Broker", sock: socket.socket) -> None:
+async def serve_http(view: View, sock: socket.socket) -> None:
     """Serve until cancelled. `sock` is bound; it belongs to this function from now on."""
     with sock:
         sock.setblocking(False)
         sock.listen(LISTEN_BACKLOG)
         await trio.lowlevel.wait_readable(sock)  # The first client waits in the backlog for the import.
         pages = await trio.to_thread.run_sync(import_module, "kohort.broker.http.pages")
-        await pages.serve(BrokerView(broker), sock)
+        await pages.serve(view, sock)

@@ -16,6 +16,7 @@ import trio
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_plain
 
+from kohort.broker.coordination.counters import GroupCounters
 from kohort.broker.group.events import Cause, CauseKind, Outcome, RebalanceReport
 from kohort.broker.group.group import Group
 from kohort.broker.group.member import Member
@@ -23,10 +24,11 @@ from kohort.broker.group.rebalance import Rebalance
 from kohort.broker.group.state import GroupState
 from kohort.broker.http import pages
 from kohort.broker.http.families import FAMILIES
-from kohort.broker.http.view import PartitionFacts
+from kohort.broker.http.view import Counters, PartitionFacts
 from kohort.broker.lag import PartitionLag, Verdict
 from kohort.broker.metadata import PartitionState, TopicState
-from kohort.broker.runtime.counters import BrokerCounters
+from kohort.broker.partitions.counters import PartitionCounters
+from kohort.broker.transport.counters import TransportCounters
 from kohort.protocol.messages import JoinGroupRequestProtocol
 from kohort.protocol.offsets_topic import OffsetCommitValue
 
@@ -50,7 +52,9 @@ class FakePartition:
 
 @dataclass
 class FakeView:
-    counters: BrokerCounters = field(default_factory=BrokerCounters)
+    counters: Counters = field(
+        default_factory=lambda: Counters(TransportCounters(), PartitionCounters(), GroupCounters())
+    )
     cluster_id: str = "the-cluster"
     node_id: int = 1
     shards_loading: list[int] = field(default_factory=list)
@@ -221,10 +225,10 @@ async def test_metrics_hold_every_family_under_its_documented_name(site: Site) -
 
 async def test_metrics_show_what_was_counted(site: Site) -> None:
     counters = site.view.counters
-    counters.requests[12] = 5
-    counters.request_failed(27)
-    counters.rebalance_started("MEMBER_JOINED")
-    counters.rebalance_completed(a_report())
+    counters.transport.requests[12] = 5
+    counters.transport.request_failed(27)
+    counters.groups.rebalance_started("MEMBER_JOINED")
+    counters.groups.rebalance_completed(a_report())
     site.view.group_list = [a_group()]
     text = (await site.get("/metrics")).body.decode()
     for line in (
@@ -249,11 +253,11 @@ async def test_metrics_bear_the_names_that_dashboards_for_kafka_know(site: Site)
         offset=7, metadata="", commit_timestamp=5, topic_id=UUID(int=0)
     )
     site.view.group_list = [group]
-    site.view.counters.offset_commits = 12
-    site.view.counters.rebalance_completed(a_report())
-    site.view.counters.offsets_went("expired", 3)
-    site.view.counters.offsets_went("on request", 1)
-    site.view.counters.shard_loaded(0.25)
+    site.view.counters.groups.offset_commits = 12
+    site.view.counters.groups.rebalance_completed(a_report())
+    site.view.counters.groups.offsets_went("expired", 3)
+    site.view.counters.groups.offsets_went("on request", 1)
+    site.view.counters.groups.shard_loaded(0.25)
     lines = (await site.get("/metrics")).body.decode().splitlines()
     place = 'consumergroup="billing/eu",partition="0",topic="flights"'
     for line in (
@@ -305,7 +309,7 @@ async def test_an_offline_or_unopened_log_has_no_offsets_to_show(site: Site) -> 
 
 async def test_metrics_are_written_once_a_second(site: Site) -> None:
     first = await site.get("/metrics")
-    site.view.counters.malformed_requests = 9
+    site.view.counters.transport.malformed_requests = 9
     second = await site.get("/metrics")
     assert first.body == second.body
 

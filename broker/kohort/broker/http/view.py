@@ -1,15 +1,18 @@
 """What the HTTP pages look at: the few facts about a broker that they show."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import dataclass
+from typing import Protocol
 
+from kohort.broker.coordination.coordinators import Coordinators
+from kohort.broker.coordination.counters import GroupCounters
 from kohort.broker.group.group import Group
-from kohort.broker.lag import PartitionLag
-from kohort.broker.metadata import TopicState
-from kohort.broker.runtime.counters import BrokerCounters
-
-if TYPE_CHECKING:
-    from kohort.broker.broker import Broker
+from kohort.broker.lag import LagWatch, PartitionLag
+from kohort.broker.metadata import MetadataStore, TopicState
+from kohort.broker.partitions import PartitionTable
+from kohort.broker.partitions.counters import PartitionCounters
+from kohort.broker.transport.counters import TransportCounters
+from kohort.broker.transport.reactor import Reactor
 
 
 class LogFacts(Protocol):
@@ -65,10 +68,30 @@ class PartitionFacts(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Counters:
+    """What each part of the broker has counted."""
+
+    transport: TransportCounters
+    partitions: PartitionCounters
+    groups: GroupCounters
+
+
+class SessionFacts(Protocol):
+    """The incremental fetch sessions."""
+
+    evictions: int
+    """How many have made room for others."""
+
+    def __len__(self) -> int:
+        """Return how many are kept."""
+        ...
+
+
 class View(Protocol):
     """What the pages show."""
 
-    counters: BrokerCounters
+    counters: Counters
     cluster_id: str
     node_id: int
 
@@ -124,56 +147,73 @@ class View(Protocol):
 class BrokerView:
     """A broker, looked at from the loop's thread."""
 
-    def __init__(self, broker: "Broker") -> None:
-        self._broker = broker
-        self.counters = broker.counters
-        self.cluster_id = broker.cluster_id
-        self.node_id = broker.node_id
+    def __init__(
+        self,
+        *,
+        cluster_id: str,
+        node_id: int,
+        counters: Counters,
+        reactor: Reactor,
+        fetch_sessions: SessionFacts,
+        coordinators: Coordinators,
+        partitions: PartitionTable,
+        metadata: MetadataStore,
+        lag: LagWatch,
+    ) -> None:
+        self.cluster_id = cluster_id
+        self.node_id = node_id
+        self.counters = counters
+        self._reactor = reactor
+        self._fetch_sessions = fetch_sessions
+        self._coordinators = coordinators
+        self._partitions = partitions
+        self._metadata = metadata
+        self._lag = lag
 
     def connections(self) -> int:
         """Return how many Kafka clients are connected."""
-        return self._broker.reactor.connections
+        return self._reactor.connections
 
     def fetch_sessions(self) -> int:
         """Return how many incremental fetch sessions are kept."""
-        return len(self._broker.fetch_sessions)
+        return len(self._fetch_sessions)
 
     def fetch_sessions_evicted(self) -> int:
         """Return how many have made room for others."""
-        return self._broker.fetch_sessions.evictions
+        return self._fetch_sessions.evictions
 
     def loading(self) -> list[int]:
         """Return the partitions of `__consumer_offsets` whose groups cannot be asked yet."""
-        return self._broker.coordinators.loading
+        return self._coordinators.loading
 
     def partitions(self) -> Iterable[PartitionFacts]:
         """Return every partition of this broker."""
-        return iter(self._broker.partitions)
+        return iter(self._partitions)
 
     def partition(self, topic: str, index: int) -> PartitionFacts | None:
         """Return one partition."""
-        return self._broker.partitions.get(topic, index)
+        return self._partitions.get(topic, index)
 
     def groups(self) -> Iterator[Group]:
         """Return every group that is loaded."""
-        return self._broker.coordinators.groups()
+        return self._coordinators.groups()
 
     def group(self, group_id: str) -> Group | None:
         """Return one group."""
-        return self._broker.coordinators.group(group_id)
+        return self._coordinators.group(group_id)
 
     def shards(self) -> Mapping[str, int]:
         """Return how many partitions of `__consumer_offsets` are active, loading and failed."""
-        return self._broker.coordinators.shard_counts()
+        return self._coordinators.shard_counts()
 
     def topics(self) -> Iterable[TopicState]:
         """Return every topic of the cluster."""
-        return self._broker.metadata.snapshot().topics.values()
+        return self._metadata.snapshot().topics.values()
 
     def brokers(self) -> int:
         """Return how many brokers the cluster has."""
-        return len(self._broker.metadata.snapshot().brokers)
+        return len(self._metadata.snapshot().brokers)
 
     async def lag(self, groups: Iterable[Group]) -> list[PartitionLag]:
         """Return how far behind these groups are."""
-        return await self._broker.lag.of(groups)
+        return await self._lag.of(groups)

@@ -6,9 +6,9 @@ import pytest
 import trio
 
 from kohort.broker.broker import Broker
+from kohort.broker.coordination.test_shard import GROUP, commit, prepared, running
 from kohort.broker.lag import PartitionLag, Verdict, watch
 from kohort.broker.lag.record_time import record_timestamp_ms
-from kohort.broker.runtime.test_shard import GROUP, commit, prepared, running
 from kohort.protocol.records import build_batch
 from kohort.storage import StorageError
 
@@ -65,7 +65,7 @@ async def test_a_group_that_falls_silent_is_told_to_have_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hurry = (("kohort.lag.interval.ms", "100"), ("offsets.topic.num.partitions", "4"))
-    monkeypatch.setattr("kohort.broker.runtime.test_shard.SETTINGS", hurry)
+    monkeypatch.setattr("kohort.broker.coordination.test_shard.SETTINGS", hurry)
     async with running(tmp_path) as broker:
         client = await prepared(broker)
         await produce(broker, broker.clock.now_ms())

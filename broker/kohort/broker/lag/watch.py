@@ -4,20 +4,20 @@ The commit path does nothing for this: a commit stands in the group anyway, and 
 sees enough. Every pass works in slices, between which the loop serves; the disk is read in a worker thread.
 """
 
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
 
 import msgspec
 import structlog
-import trio
 
+from kohort.broker.config.current import CurrentConfig
 from kohort.broker.group.group import Group
 from kohort.broker.lag.record_time import record_timestamp_ms
 from kohort.broker.lag.window import Verdict, Window
+from kohort.broker.partitions import PartitionTable
+from kohort.broker.runtime.clock import Clock
+from kohort.broker.runtime.workers import Workers
 from kohort.storage import PartitionLog, StorageError
-
-if TYPE_CHECKING:
-    from kohort.broker.broker import Broker
 
 SLICE = 50
 PARTITIONS_WATCHED_MAX = 100_000
@@ -60,15 +60,27 @@ Windows = dict[tuple[str, int], Window]
 class LagWatch:
     """Keeps a window of commits for each partition of each group. The loop's thread only."""
 
-    def __init__(self, broker: "Broker") -> None:
-        self._broker = broker
+    def __init__(
+        self,
+        groups: Callable[[], Iterator[Group]],
+        partitions: PartitionTable,
+        current: CurrentConfig,
+        clock: Clock,
+        workers: Workers,
+    ) -> None:
+        """`groups` yields every group that is loaded."""
+        self._groups = groups
+        self._partitions = partitions
+        self._current = current
+        self._clock = clock
+        self._workers = workers
         self._windows: dict[str, Windows] = {}
         self._watched = 0
 
     async def run(self) -> None:
         """Look again and again, until cancelled."""
         while True:
-            await trio.sleep(self._broker.config.kohort_lag_interval_ms / 1000)
+            await self._workers.sleep(self._current.config.kohort_lag_interval_ms / 1000)
             try:
                 await self.look()
             except Exception:  # A supervisor: the broker goes on where the lag cannot be told.
@@ -76,14 +88,14 @@ class LagWatch:
 
     async def look(self) -> None:
         """Take over what each group has committed since the last look, and forget groups that are gone."""
-        groups = list(self._broker.coordinators.groups())
+        groups = list(self._groups())
         found: dict[str, Windows] = {}
         self._watched = 0
         for slice_ in _slices(_places(groups)):
             await self._open(slice_)
             for place in slice_:
                 self._look_at(place, found.setdefault(place.group_id, {}))
-            await trio.lowlevel.checkpoint()
+            await self._workers.give_way()
         self._windows = found
 
     async def of(self, groups: Iterable[Group]) -> list[PartitionLag]:
@@ -96,16 +108,16 @@ class LagWatch:
                     self._look_at(place, self._windows.setdefault(place.group_id, {}))
             await self._time_records(slice_)
             rows += map(self._row, slice_)
-            await trio.lowlevel.checkpoint()
+            await self._workers.give_way()
         return rows
 
     def _end_offset(self, topic: str, index: int) -> int | None:
-        partition = self._broker.partitions.peek(topic, index)
+        partition = self._partitions.peek(topic, index)
         return None if partition is None or partition.serving_log is None else partition.high_watermark
 
     async def _open(self, places: list[_Place]) -> None:
         """Open the logs that nobody has used since the start: their ends are not known before."""
-        partitions = self._broker.partitions
+        partitions = self._partitions
         for place in places:
             partition = partitions.peek(place.topic, place.partition)
             if partition is not None and not partition.opened:
@@ -119,7 +131,7 @@ class LagWatch:
         if end_offset is None or self._watched >= PARTITIONS_WATCHED_MAX:
             return
         self._watched += 1
-        now_ms = self._broker.clock.now_ms()
+        now_ms = self._clock.now_ms()
         window = self._window(place) or Window(now_ms)
         window.look(place.timestamp_ms, place.offset, max(0, end_offset - place.offset), now_ms)
         windows[place.topic, place.partition] = window
@@ -132,7 +144,7 @@ class LagWatch:
         asked: list[tuple[Window, int]] = []
         work: list[tuple[PartitionLog, int, int]] = []
         for place in places:
-            partition = self._broker.partitions.peek(place.topic, place.partition)
+            partition = self._partitions.peek(place.topic, place.partition)
             window = self._window(place)
             serving_log = None if partition is None else partition.serving_log
             if partition is None or serving_log is None or window is None:
@@ -141,7 +153,7 @@ class LagWatch:
                 asked.append((window, place.offset))
                 work.append((serving_log, place.offset, partition.high_watermark))
         if work:
-            times = await trio.to_thread.run_sync(_times, work)
+            times = await self._workers.in_thread(_times, work)
             for (window, offset), time_ms in zip(asked, times, strict=True):
                 window.record_offset = offset
                 window.record_timestamp_ms = time_ms
@@ -150,10 +162,10 @@ class LagWatch:
         end_offset = self._end_offset(place.topic, place.partition)
         window = self._window(place)
         lag = None if end_offset is None else max(0, end_offset - place.offset)
-        now_ms = self._broker.clock.now_ms()
+        now_ms = self._clock.now_ms()
         verdict = None
         if window is not None and lag is not None:
-            verdict = window.verdict(lag, now_ms, self._broker.config.kohort_lag_interval_ms)
+            verdict = window.verdict(lag, now_ms, self._current.config.kohort_lag_interval_ms)
         return PartitionLag(
             place.group_id,
             place.topic,

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -16,15 +15,13 @@ from kohort.broker.config import (
     TopicConfig,
     topic_config,
 )
+from kohort.broker.config.current import CurrentConfig
 from kohort.broker.metadata.snapshot import ConfigResource, Mutation, ResourceType, Snapshot, TopicState
-from kohort.broker.metadata.store import update
+from kohort.broker.metadata.store import MetadataStore, update
 from kohort.broker.metadata.topic_names import validate_topic_name
 from kohort.broker.metadata.topic_plans import check_topic_configs
 from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.storage import StorageError
-
-if TYPE_CHECKING:
-    from kohort.broker.broker import Broker
 
 EVERY_BROKER = ""
 
@@ -60,50 +57,77 @@ class ConfigChange:
     replace: bool = False
 
 
-async def alter_configs(
-    broker: "Broker", changes: Sequence[ConfigChange], *, validate_only: bool = False
-) -> list[ApiError | None]:
-    """Return, in the order of the changes, None or the reason why a change can't be made.
+class Configs:
+    """The stored configurations of topics and brokers, as this broker may change them."""
 
-    The changes that can be made are made together, whatever becomes of the others. No resource may
-    stand in `changes` twice.
-    """
-    errors: list[ApiError | None] = []
+    def __init__(self, store: MetadataStore, current: CurrentConfig, node_id: int) -> None:
+        self._store = store
+        self._current = current
+        self._node_id = node_id
 
-    def decide(snapshot: Snapshot) -> Mutation:
-        errors.clear()
-        planned = Mutation()
-        for change in changes:
-            try:
-                planned = _joined(planned, _plan(broker, snapshot, planned, change))
-                errors.append(None)
-            except ApiError as error:
-                errors.append(error)
-        return Mutation() if validate_only else planned
+    async def alter(
+        self, changes: Sequence[ConfigChange], *, validate_only: bool = False
+    ) -> list[ApiError | None]:
+        """Return, in the order of the changes, None or the reason why a change can't be made.
 
-    try:
-        await update(broker.metadata, decide)
-    except StorageError as error:
-        failed = ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
-        return [each or failed for each in errors]
-    return errors
+        The changes that can be made are made together, whatever becomes of the others. No resource may
+        stand in `changes` twice.
+        """
+        errors: list[ApiError | None] = []
+
+        def decide(snapshot: Snapshot) -> Mutation:
+            errors.clear()
+            planned = Mutation()
+            for change in changes:
+                try:
+                    planned = _joined(planned, self._plan(snapshot, planned, change))
+                    errors.append(None)
+                except ApiError as error:
+                    errors.append(error)
+            return Mutation() if validate_only else planned
+
+        try:
+            await update(self._store, decide)
+        except StorageError as error:
+            failed = ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
+            return [each or failed for each in errors]
+        return errors
+
+    def _plan(self, snapshot: Snapshot, planned: Mutation, change: ConfigChange) -> Mutation:
+        """Return the mutation that makes the change. Raises: ApiError."""
+        if change.type == ResourceType.TOPIC:
+            return _plan_topic(self._current.config, snapshot, change)
+        if change.type == ResourceType.BROKER:
+            return self._plan_broker(snapshot, planned, change)
+        if change.type in (ResourceType.GROUP, ResourceType.CLIENT_METRICS, ResourceType.BROKER_LOGGER):
+            kind = ResourceType(change.type).name.lower().replace("_", " ")
+            names = ", ".join(step.name for step in change.steps)
+            raise ApiError(ErrorCode.INVALID_CONFIG, f"kohort has no {kind} configs; unknown: {names}")
+        raise invalid_request(f"there is no resource type {change.type}")
+
+    def _plan_broker(self, snapshot: Snapshot, planned: Mutation, change: ConfigChange) -> Mutation:
+        resource = broker_resource(self._node_id, change.name)
+        _check_dynamic(change.steps)
+        layers = {**snapshot.configs, **planned.configs}
+        before = layers.get(resource, {})
+        lists = _lists_of_broker(self._current.config)
+        configs = _stepped({} if change.replace else before, change.steps, lists)
+        layers[resource] = configs
+        self._check_broker(snapshot, layers)
+        return Mutation() if configs == before else Mutation(configs={resource: configs})
+
+    def _check_broker(self, snapshot: Snapshot, layers: Mapping[ConfigResource, Mapping[str, str]]) -> None:
+        """Return if the broker and each of its topics can live with these configs. Raises: ApiError."""
+        try:
+            config = with_stored(self._current.config, self._node_id, layers)
+            for topic in snapshot.topics.values():
+                topic_config(config, dict(topic.configs))
+        except ConfigError as error:
+            raise invalid_request(str(error)) from error
 
 
 def _joined(first: Mutation, second: Mutation) -> Mutation:
     return Mutation(put=(*first.put, *second.put), configs={**first.configs, **second.configs})
-
-
-def _plan(broker: "Broker", snapshot: Snapshot, planned: Mutation, change: ConfigChange) -> Mutation:
-    """Return the mutation that makes the change. Raises: ApiError."""
-    if change.type == ResourceType.TOPIC:
-        return _plan_topic(broker.config, snapshot, change)
-    if change.type == ResourceType.BROKER:
-        return _plan_broker(broker, snapshot, planned, change)
-    if change.type in (ResourceType.GROUP, ResourceType.CLIENT_METRICS, ResourceType.BROKER_LOGGER):
-        kind = ResourceType(change.type).name.lower().replace("_", " ")
-        names = ", ".join(step.name for step in change.steps)
-        raise ApiError(ErrorCode.INVALID_CONFIG, f"kohort has no {kind} configs; unknown: {names}")
-    raise invalid_request(f"there is no resource type {change.type}")
 
 
 def invalid_request(message: str) -> ApiError:
@@ -155,21 +179,10 @@ def _items(value: ConfigValue) -> tuple[str, ...]:
 # -- brokers ----------------------------------------------------------------------------------------------
 
 
-def _plan_broker(broker: "Broker", snapshot: Snapshot, planned: Mutation, change: ConfigChange) -> Mutation:
-    resource = broker_resource(broker, change.name)
-    _check_dynamic(change.steps)
-    layers = {**snapshot.configs, **planned.configs}
-    before = layers.get(resource, {})
-    configs = _stepped({} if change.replace else before, change.steps, _lists_of_broker(broker.config))
-    layers[resource] = configs
-    _check_broker(broker, snapshot, layers)
-    return Mutation() if configs == before else Mutation(configs={resource: configs})
-
-
-def broker_resource(broker: "Broker", name: str) -> ConfigResource:
+def broker_resource(node_id: int, name: str) -> ConfigResource:
     """Return the resource of this broker, or of every broker. Raises: ApiError for another one."""
-    if name not in (EVERY_BROKER, str(broker.node_id)):
-        raise invalid_request(f"this is broker {broker.node_id}, and {name!r} is not")
+    if name not in (EVERY_BROKER, str(node_id)):
+        raise invalid_request(f"this is broker {node_id}, and {name!r} is not")
     return ConfigResource(ResourceType.BROKER, name)
 
 
@@ -193,18 +206,6 @@ def _lists_of_broker(config: BrokerConfig) -> Lists:
     return items
 
 
-def _check_broker(
-    broker: "Broker", snapshot: Snapshot, layers: Mapping[ConfigResource, Mapping[str, str]]
-) -> None:
-    """Return if the broker and each of its topics can live with these configs. Raises: ApiError."""
-    try:
-        config = with_stored(broker.config, broker.node_id, layers)
-        for topic in snapshot.topics.values():
-            topic_config(config, dict(topic.configs))
-    except ConfigError as error:
-        raise invalid_request(str(error)) from error
-
-
 def with_stored(
     config: BrokerConfig, node_id: int, configs: Mapping[ConfigResource, Mapping[str, str]]
 ) -> BrokerConfig:
@@ -214,21 +215,21 @@ def with_stored(
     return config.with_dynamic(dict(own), dict(common))
 
 
-def follow_broker_config(broker: "Broker") -> None:
-    """Let `broker.config` be what is stored from now on.
+def follow_broker_config(store: MetadataStore, current: CurrentConfig, node_id: int) -> None:
+    """Let `current` be what is stored from now on.
 
-    It must be the first to watch the store: who watches after it sees the new `broker.config`.
+    It must be the first to watch the store: who watches after it sees the new configuration.
     Raises: ConfigError if what is stored does not fit what the broker was started with.
     """
 
     def follow(before: Snapshot, after: Snapshot) -> None:
         if before.configs != after.configs:
-            broker.config = with_stored(broker.config, broker.node_id, after.configs)
+            current.config = with_stored(current.config, node_id, after.configs)
 
-    snapshot = broker.metadata.snapshot()
+    snapshot = store.snapshot()
     if snapshot.configs:
-        broker.config = with_stored(broker.config, broker.node_id, snapshot.configs)
-    broker.metadata.watch(follow)
+        current.config = with_stored(current.config, node_id, snapshot.configs)
+    store.watch(follow)
 
 
 # -- single values ----------------------------------------------------------------------------------------

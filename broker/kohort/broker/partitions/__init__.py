@@ -1,8 +1,7 @@
 """What this broker holds of each partition: its log, its high watermark, and who waits for more."""
 
-from kohort.broker.partitions.fetch_sessions import FetchSession, FetchSessions
 from kohort.broker.partitions.partition import Appended, Partition
 from kohort.broker.partitions.producer_ids import ProducerIds
 from kohort.broker.partitions.table import PartitionTable
 
-__all__ = ["Appended", "FetchSession", "FetchSessions", "Partition", "PartitionTable", "ProducerIds"]
+__all__ = ["Appended", "Partition", "PartitionTable", "ProducerIds"]

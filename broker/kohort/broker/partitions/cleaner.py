@@ -7,18 +7,19 @@ not names, and go on. Source: org.apache.kafka.storage.internals.log.LogCleaner,
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import structlog
-import trio
 
+from kohort.broker.config.current import CurrentConfig
+from kohort.broker.partitions.counters import CleaningCounters
 from kohort.broker.partitions.pace import Pace
 from kohort.broker.partitions.partition import Partition
-from kohort.storage import PartitionLog, StorageError
+from kohort.broker.partitions.table import PartitionTable
+from kohort.broker.runtime.clock import Clock
+from kohort.broker.runtime.workers import Workers
+from kohort.storage import DataDirectory, PartitionLog, StorageError
 from kohort.storage.cleaning import CleaningPlan, LogCleaning, Replacement, plan_cleaning
-
-if TYPE_CHECKING:
-    from kohort.broker.broker import Broker
 
 BYTES_PER_KEY = 200  # What a key and its offset take in a dictionary, about.
 
@@ -39,24 +40,37 @@ class Candidate(NamedTuple):
 class LogCleaner:
     """Compacts one log at a time. All methods belong to the loop's thread."""
 
-    def __init__(self, broker: "Broker") -> None:
-        self._broker = broker
-        self._counters = broker.counters.cleaning
-        self._thread = trio.CapacityLimiter(1)
+    def __init__(
+        self,
+        partitions: PartitionTable,
+        data: DataDirectory,
+        current: CurrentConfig,
+        *,
+        clock: Clock,
+        counters: CleaningCounters,
+        workers: Workers,
+    ) -> None:
+        self._partitions = partitions
+        self._data = data
+        self._current = current
+        self._clock = clock
+        self._counters = counters
+        self._workers = workers
+        self._thread = workers.limiter(1)
         self._uncleanable: dict[Partition, PartitionLog] = {}
 
     async def run(self) -> None:
         """Compact what is dirty enough, again and again; what fails is logged and left alone."""
         while True:
-            if self._broker.config.log_cleaner_enable:
+            if self._current.config.log_cleaner_enable:
                 while await self.clean_dirtiest():
                     pass
-            await trio.sleep(self._broker.config.log_cleaner_backoff_ms / 1000)
+            await self._workers.sleep(self._current.config.log_cleaner_backoff_ms / 1000)
 
     async def clean_dirtiest(self) -> bool:
         """Compact the log that needs it most; return False if none does."""
         candidates = self._candidates()
-        now_ms = self._broker.clock.now_ms()
+        now_ms = self._clock.now_ms()
         plans = await self._in_thread(partial(_plans, candidates, now_ms))
         self._counters.dirty_ratio_max = max((plan.dirty_ratio for _, plan in plans), default=0.0)
         due = [(candidate, plan) for candidate, plan in plans if plan.is_due(candidate.log.config)]
@@ -70,7 +84,7 @@ class LogCleaner:
         return True
 
     def _candidates(self) -> list[Candidate]:
-        offsets = self._broker.data.cleaner_offsets
+        offsets = self._data.cleaner_offsets
         self._uncleanable = {
             partition: failed
             for partition, failed in self._uncleanable.items()
@@ -84,7 +98,7 @@ class LogCleaner:
                 offsets.get((partition.topic, partition.index)),
                 partition.last_stable_offset,
             )
-            for partition in self._broker.partitions
+            for partition in self._partitions
             if partition.error_code is None
             and partition.serving_log is not None
             and "compact" in partition.config.cleanup_policy
@@ -95,19 +109,20 @@ class LogCleaner:
         """Compact one log. Raises: StorageError."""
         partition, counters = candidate.partition, self._counters
         begin = time.monotonic()
-        config = self._broker.config
+        config = self._current.config
+        pace = self._pace(config.log_cleaner_io_max_bytes_per_second, partial(self._check, candidate.log))
         cleaning = LogCleaning.of(
             candidate.log,
             plan,
             now_ms=now_ms,
             keys_max=max(1, config.log_cleaner_dedupe_buffer_size // BYTES_PER_KEY),
-            progress=Pace(config.log_cleaner_io_max_bytes_per_second, partial(_check, candidate.log)),
+            progress=pace,
         )
         replacements = cleaning.replacements()
         while (replacement := await self._in_thread(lambda: next(replacements, None))) is not None:
             if not await self._swap(candidate, replacement, now_ms):
                 return  # Its segments have gone by other means: the next round looks again.
-        save = partial(self._broker.data.save_cleaner_offset, partition.topic, partition.index)
+        save = partial(self._data.save_cleaner_offset, partition.topic, partition.index)
         await self._in_thread(lambda: save(cleaning.end_offset))
         counters.rounds += 1
         counters.seconds += time.monotonic() - begin
@@ -122,15 +137,29 @@ class LogCleaner:
             written_bytes=cleaning.written_bytes,
         )
 
+    def _pace(self, bytes_per_second: float, check: Callable[[], None]) -> Callable[[int], None]:
+        """Return what is told of each read and write, and rests where it has to."""
+        return Pace(bytes_per_second, check)
+
+    def _check(self, cleaned: PartitionLog) -> None:
+        """Raise where there is no more use in compacting the log. Raises: StorageError."""
+        self._workers.check_cancelled()
+        if cleaned.is_closed:
+            raise StorageError(f"{cleaned.directory} was closed while it was compacted")
+
     async def _swap(self, candidate: Candidate, replacement: Replacement, now_ms: int) -> bool:
         """Return whether the new segment has taken its place. Raises: StorageError."""
         swapped: list[bool] = []
 
         def swap() -> None:
-            swapped.append(candidate.log.replace_segments(replacement, now_ms))
+            swapped.append(self._put_in_place(candidate.log, replacement, now_ms))
 
-        await self._broker.partitions.between_writes(candidate.partition, swap)
+        await self._partitions.between_writes(candidate.partition, swap)
         return swapped == [True]
+
+    def _put_in_place(self, cleaned: PartitionLog, replacement: Replacement, now_ms: int) -> bool:
+        """Return whether the new segment has taken its place, in the loop. Raises: StorageError."""
+        return cleaned.replace_segments(replacement, now_ms)
 
     def _failed(self, candidate: Candidate, error: StorageError) -> None:
         partition, failed = candidate.partition, candidate.log
@@ -144,7 +173,7 @@ class LogCleaner:
             self._uncleanable[partition] = failed
 
     async def _in_thread(self, action: Callable[[], Result]) -> Result:
-        return await trio.to_thread.run_sync(action, limiter=self._thread)
+        return await self._workers.in_thread(action, limiter=self._thread)
 
 
 def _plans(candidates: list[Candidate], now_ms: int) -> list[tuple[Candidate, CleaningPlan]]:
@@ -166,10 +195,3 @@ def _plans(candidates: list[Candidate], now_ms: int) -> list[tuple[Candidate, Cl
         else:
             plans.append((candidate, plan))
     return plans
-
-
-def _check(cleaned: PartitionLog) -> None:
-    """Raise where there is no more use in compacting the log. Raises: StorageError."""
-    trio.from_thread.check_cancelled()
-    if cleaned.is_closed:
-        raise StorageError(f"{cleaned.directory} was closed while it was compacted")

@@ -8,10 +8,10 @@ import structlog
 
 from kohort.broker.metadata import Snapshot
 from kohort.broker.partitions.topic_settings import log_config_of
-from kohort.storage import PartitionLog, StorageError
+from kohort.storage import DataDirectory, PartitionLog, StorageError
+from kohort.storage.journal import Journal
 
 if TYPE_CHECKING:
-    from kohort.broker.broker import Broker
     from kohort.broker.partitions.partition import Partition
 
 STRAY_SUFFIX = "-stray"
@@ -27,9 +27,9 @@ log = structlog.get_logger("kohort.partition")
 class LogFiles:
     """Opens and deletes logs in the data folder. Any thread; each method blocks."""
 
-    def __init__(self, broker: "Broker") -> None:
-        self._data = broker.data
-        self._journal = broker.journal
+    def __init__(self, data: DataDirectory, journal: Journal) -> None:
+        self._data = data
+        self._journal = journal
         self._leaving: set[tuple[str, int]] = set()
         self._checkpointing = Lock()
         self._creating = Lock()

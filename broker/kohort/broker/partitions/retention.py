@@ -4,16 +4,16 @@ Source: org.apache.kafka.storage.internals.log.LogManager.cleanupLogs, UnifiedLo
 """
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 import structlog
-import trio
 
+from kohort.broker.config.current import CurrentConfig
+from kohort.broker.partitions.counters import CleaningCounters
 from kohort.broker.partitions.partition import Partition
+from kohort.broker.partitions.table import PartitionTable
+from kohort.broker.runtime.clock import Clock
+from kohort.broker.runtime.workers import Workers
 from kohort.storage import PartitionLog, StorageError
-
-if TYPE_CHECKING:
-    from kohort.broker.broker import Broker
 
 FILES_CHECK_SECONDS = 5
 
@@ -23,33 +23,39 @@ log = structlog.get_logger("kohort.retention")
 class LogRetention:
     """Looks at every log from time to time. All methods belong to the loop's thread."""
 
-    def __init__(self, broker: "Broker") -> None:
-        self._broker = broker
-        self._counters = broker.counters.cleaning
-        self._thread = trio.CapacityLimiter(1)
+    def __init__(
+        self,
+        partitions: PartitionTable,
+        current: CurrentConfig,
+        *,
+        clock: Clock,
+        counters: CleaningCounters,
+        workers: Workers,
+    ) -> None:
+        self._partitions = partitions
+        self._current = current
+        self._clock = clock
+        self._counters = counters
+        self._workers = workers
+        self._thread = workers.limiter(1)
 
-    async def run(self) -> None:
-        """Do all of it, each in its interval, for as long as the broker runs."""
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._delete_segments_regularly)
-            nursery.start_soon(self._remove_files_regularly)
-            nursery.start_soon(self._expire_producers_regularly)
-
-    async def _delete_segments_regularly(self) -> None:
-        config = self._broker.config
-        await trio.sleep(config.log_initial_task_delay_ms / 1000)
+    async def delete_segments_regularly(self) -> None:
+        """Delete old segments, again and again, for as long as the broker runs."""
+        await self._workers.sleep(self._current.config.log_initial_task_delay_ms / 1000)
         while True:
             await self.delete_old_segments()
-            await trio.sleep(self._broker.config.log_retention_check_interval_ms / 1000)
+            await self._workers.sleep(self._current.config.log_retention_check_interval_ms / 1000)
 
-    async def _remove_files_regularly(self) -> None:
+    async def remove_files_regularly(self) -> None:
+        """Remove the files of segments that went, again and again."""
         while True:
-            await trio.sleep(FILES_CHECK_SECONDS)
+            await self._workers.sleep(FILES_CHECK_SECONDS)
             await self.remove_files()
 
-    async def _expire_producers_regularly(self) -> None:
+    async def expire_producers_regularly(self) -> None:
+        """Forget producers that write no more, again and again."""
         while True:
-            await trio.sleep(self._broker.config.producer_id_expiration_check_interval_ms / 1000)
+            await self._workers.sleep(self._current.config.producer_id_expiration_check_interval_ms / 1000)
             await self.expire_producers()
 
     # -- segments ---------------------------------------------------------------------------------------
@@ -57,7 +63,7 @@ class LogRetention:
     async def delete_old_segments(self) -> int:
         """Return how many segments of all logs went; logs that were not open yet are opened for it."""
         count = 0
-        for partition in list(self._broker.partitions):
+        for partition in list(self._partitions):
             try:
                 if not partition.deleted and partition.error_code is None and _may_go(partition):
                     count += await self._delete_old_segments_of(partition)
@@ -70,10 +76,10 @@ class LogRetention:
         """Return how many segments went. Raises: StorageError."""
         opened = partition.serving_log
         if opened is None:
-            opened = (await self._broker.partitions.opened(partition.topic, partition.index)).log
-        high_watermark, now_ms = partition.high_watermark, self._broker.clock.now_ms()
+            opened = (await self._partitions.opened(partition.topic, partition.index)).log
+        high_watermark, now_ms = partition.high_watermark, self._clock.now_ms()
         look = partial(opened.has_old_segments, high_watermark, now_ms)
-        if not await trio.to_thread.run_sync(look, limiter=self._thread):
+        if not await self._workers.in_thread(look, limiter=self._thread):
             return 0
         counts: list[int] = []
 
@@ -81,7 +87,7 @@ class LogRetention:
             if partition.serving_log is opened:
                 counts.append(opened.delete_old_segments(high_watermark, now_ms))
 
-        await self._broker.partitions.between_writes(partition, delete)
+        await self._partitions.between_writes(partition, delete)
         count = sum(counts)
         log.info(
             "old segments were deleted",
@@ -96,13 +102,13 @@ class LogRetention:
 
     async def remove_files(self) -> None:
         """Remove the files of segments that went long enough ago."""
-        now_ms = self._broker.clock.now_ms()
-        for partition in list(self._broker.partitions):
+        now_ms = self._clock.now_ms()
+        for partition in list(self._partitions):
             serving_log = partition.serving_log
             if serving_log is not None and serving_log.has_doomed_files:
                 remove = partial(serving_log.remove_doomed_files, now_ms)
                 try:
-                    await trio.to_thread.run_sync(remove, limiter=self._thread)
+                    await self._workers.in_thread(remove, limiter=self._thread)
                 except StorageError as error:
                     self._failed(partition, error)
 
@@ -110,10 +116,10 @@ class LogRetention:
 
     async def expire_producers(self) -> int:
         """Return how many idempotent producers were forgotten: whoever wrote nothing for long."""
-        expiration_ms = self._broker.config.producer_id_expiration_ms
-        now_ms = self._broker.clock.now_ms()
+        expiration_ms = self._current.config.producer_id_expiration_ms
+        now_ms = self._clock.now_ms()
         count = 0
-        for partition in list(self._broker.partitions):
+        for partition in list(self._partitions):
             serving_log = partition.serving_log
             if serving_log is None or not serving_log.producers.has_expired(now_ms, expiration_ms):
                 continue
@@ -132,7 +138,7 @@ class LogRetention:
         def expire() -> None:
             counts.append(opened.expire_producers(now_ms, expiration_ms))
 
-        await self._broker.partitions.between_writes(partition, expire)
+        await self._partitions.between_writes(partition, expire)
         return sum(counts)
 
     def _failed(self, partition: Partition, error: StorageError) -> None:

@@ -1,23 +1,25 @@
 """Every partition that this broker leads, kept equal to the metadata."""
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from functools import partial
-from typing import TYPE_CHECKING
 from uuid import UUID
 
 import structlog
-import trio
 
 from kohort.broker.config import TopicConfig, topic_config
-from kohort.broker.metadata import PartitionState, Snapshot, TopicState
+from kohort.broker.config.current import CurrentConfig
+from kohort.broker.metadata import MetadataStore, PartitionState, Snapshot, TopicState
+from kohort.broker.partitions.flusher import Flusher
 from kohort.broker.partitions.log_files import LogFiles
 from kohort.broker.partitions.partition import Partition
+from kohort.broker.runtime.clock import Clock
+from kohort.broker.runtime.loop import Loop
+from kohort.broker.runtime.timers import Timers
+from kohort.broker.runtime.workers import Event, Workers
 from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.storage import PartitionLog, StorageError
-
-if TYPE_CHECKING:
-    from kohort.broker.broker import Broker
 
 REOPEN_DELAYS_MS = (100, 500, 2_000, 10_000)
 OPENERS = 4
@@ -31,20 +33,38 @@ log = structlog.get_logger("kohort.partition")
 class PartitionTable:
     """The partitions by topic name, by topic id, and in a row. All methods belong to the loop's thread."""
 
-    def __init__(self, broker: "Broker") -> None:
-        self._broker = broker
-        self._files = LogFiles(broker)
+    def __init__(
+        self,
+        metadata: MetadataStore,
+        current: CurrentConfig,
+        node_id: int,
+        *,
+        files: LogFiles,
+        flusher: Flusher,
+        timers: Timers,
+        clock: Clock,
+        loop: Loop,
+        workers: Workers,
+    ) -> None:
+        """Take the partitions that the metadata gives to `node_id`. Raises: StorageError."""
+        self._metadata = metadata
+        self._current = current
+        self._node_id = node_id
+        self._files = files
+        self._flusher = flusher
+        self._timers = timers
+        self._clock = clock
+        self._loop = loop
+        self._workers = workers
         self._by_name: dict[str, Partitions] = {}
         self._by_id: dict[UUID, Partitions] = {}
         self._making: dict[str, Future[None]] = {}
         self._attempts: dict[Partition, int] = {}  # To open a log again, since it served last.
-        self.worker = ThreadPoolExecutor(
-            1, "log-files"
-        )  # One thread: files go before others take their name.
-        self._files.set_strays_aside(broker.metadata.snapshot())
-        for topic in broker.metadata.snapshot().topics.values():
+        self._file_work = workers.queue("log-files")  # In order: files go before others take their name.
+        files.set_strays_aside(metadata.snapshot())
+        for topic in metadata.snapshot().topics.values():
             self._put(topic)
-        self._unwatch = broker.metadata.watch(self._apply)
+        self._unwatch = metadata.watch(self._apply)
 
     # -- finding ----------------------------------------------------------------------------------------
 
@@ -75,7 +95,7 @@ class PartitionTable:
 
     def why_missing(self, topic: str | UUID, index: int) -> ErrorCode:
         """Return what a client is told of a partition that is not in the table."""
-        snapshot = self._broker.metadata.snapshot()
+        snapshot = self._metadata.snapshot()
         if isinstance(topic, str):
             state = snapshot.topics.get(topic)
         else:
@@ -90,7 +110,7 @@ class PartitionTable:
         """Return once the partitions that a topic has just been given are open, or have failed to."""
         making = self._making.get(topic)
         if making is not None:
-            await trio.to_thread.run_sync(making.result)
+            await self._workers.in_thread(making.result)
             if self._making.get(topic) is making:
                 del self._making[topic]
 
@@ -103,7 +123,7 @@ class PartitionTable:
         if partition is None:
             raise StorageError(f"{topic}-{index} is not on this broker")
         if not partition.opened:
-            await trio.to_thread.run_sync(partition.open)
+            await self._workers.in_thread(partition.open)
         if partition.serving_log is None:
             raise partition.offline or StorageError(f"{topic}-{index} is not open yet")
         return partition
@@ -129,23 +149,32 @@ class PartitionTable:
         """
         if self._files.clean:
             return
-        limiter = trio.CapacityLimiter(OPENERS)
-        async with trio.open_nursery() as nursery:
-            for partition in self:
-                open_one = partial(trio.to_thread.run_sync, partition.open, limiter=limiter)
-                nursery.start_soon(open_one)
+        waiting = deque(self)
+        openers = [self._workers.event() for _ in range(OPENERS)]
+        for done in openers:
+            self._workers.spawn(self._open_some, waiting, done)
+        for done in openers:
+            await done.wait()
+
+    async def _open_some(self, waiting: deque[Partition], done: Event) -> None:
+        """Open one partition after another, beside others who do the same."""
+        try:
+            while waiting:
+                await self._workers.in_thread(waiting.popleft().open)
+        finally:
+            done.set()
 
     def close(self) -> None:
         """End the work on files that is under way; the data folder closes the logs. Blocks."""
         self._unwatch()
-        self.worker.shutdown(cancel_futures=True)
+        self._file_work.shutdown(cancel_futures=True)
 
     async def between_writes(self, partition: Partition, action: Callable[[], None]) -> None:
         """Run `action` in the loop while nothing writes the partition's log: it may change its segments.
 
         Raises: StorageError where the flush before it failed, or where `action` does.
         """
-        acted = trio.Event()
+        acted = self._workers.event()
         failures: list[StorageError] = []
 
         def act(error: StorageError | None) -> None:
@@ -158,14 +187,14 @@ class PartitionTable:
             finally:
                 acted.set()
 
-        self._broker.flusher.request(partition, act)
+        self._flusher.request(partition, act)
         await acted.wait()
         if failures:
             raise failures[0]
 
     async def save_log_starts(self) -> None:
         """Keep the start of every log on the disk. Raises: StorageError."""
-        await trio.to_thread.run_sync(self._files.checkpoint)
+        await self._workers.in_thread(self._files.checkpoint)
 
     # -- what the metadata says -------------------------------------------------------------------------
 
@@ -181,7 +210,7 @@ class PartitionTable:
                 made = self._put(topic)
                 if made:
                     self._files.come(made)
-                    self._making[name] = self.worker.submit(self._create, made)
+                    self._making[name] = self._file_work.submit(self._create, made)
 
     def _create(self, partitions: Sequence[Partition]) -> None:
         """Make the folders of new partitions and open their logs, in the worker's thread."""
@@ -194,14 +223,14 @@ class PartitionTable:
 
     def _put(self, topic: TopicState) -> list[Partition]:
         """Make the topic's settings hold, add the partitions that are new, and return those of ours."""
-        config = topic_config(self._broker.config, dict(topic.configs))
+        config = topic_config(self._current.config, dict(topic.configs))
         partitions = self._by_name.setdefault(topic.name, [])
         self._by_id[topic.topic_id] = partitions
         for partition in partitions:
             if partition is not None:
                 partition.follow(config, topic.partitions[partition.index].leader_epoch)
         made = [
-            self._make(topic, config, state) if state.leader == self._broker.node_id else None
+            self._make(topic, config, state) if state.leader == self._node_id else None
             for state in topic.partitions[len(partitions) :]
         ]
         partitions.extend(made)
@@ -228,19 +257,19 @@ class PartitionTable:
                 if not partition.had_log:
                     self._delete_files(partition)
                 else:  # What a flush is writing must be over, and the flusher knows when that is.
-                    self._broker.flusher.request(partition, partial(self._flushed_last, partition))
+                    self._flusher.request(partition, partial(self._flushed_last, partition))
 
     def _flushed_last(self, partition: Partition, _error: StorageError | None) -> None:
         self._delete_files(partition)
 
     def _delete_files(self, partition: Partition) -> None:
-        self.worker.submit(self._files.delete, partition)
+        self._file_work.submit(self._files.delete, partition)
 
     # -- after a failure --------------------------------------------------------------------------------
 
     def _failed(self, partition: Partition) -> None:
         """Have a failed partition's log opened again. Any thread."""
-        self._broker.reactor.post(lambda: self._reopen_later(partition))
+        self._loop.post(lambda: self._reopen_later(partition))
 
     def _reopen_later(self, partition: Partition) -> None:
         """Open the log again after a while; each failed attempt makes it a longer one.
@@ -250,21 +279,21 @@ class PartitionTable:
         """
         attempt = self._attempts.get(partition, 0)
         if not attempt and partition.had_log:
-            self._broker.flusher.request(partition, lambda _: self._set_reopening(partition, attempt))
+            self._flusher.request(partition, lambda _: self._set_reopening(partition, attempt))
         else:
             self._set_reopening(partition, attempt)
 
     def _set_reopening(self, partition: Partition, attempt: int) -> None:
         self._attempts[partition] = attempt + 1
         delay_ms = REOPEN_DELAYS_MS[min(attempt, len(REOPEN_DELAYS_MS) - 1)]
-        deadline_ms = self._broker.clock.now_ms() + delay_ms
-        self._broker.timers.set(("reopen", partition), deadline_ms, lambda: self._reopen(partition))
+        deadline_ms = self._clock.now_ms() + delay_ms
+        self._timers.set(("reopen", partition), deadline_ms, lambda: self._reopen(partition))
 
     def _reopen(self, partition: Partition) -> None:
         if partition.deleted:
             self._attempts.pop(partition, None)
         else:
-            self.worker.submit(self._open_again, partition)
+            self._file_work.submit(self._open_again, partition)
 
     def _open_again(self, partition: Partition) -> None:
         """Open the log, in the worker's thread, and hand the outcome to the loop."""
@@ -275,7 +304,7 @@ class PartitionTable:
             log.warning("a log can't be opened", topic=partition.topic, partition=partition.index, error=text)
             self._failed(partition)
         else:
-            self._broker.reactor.post(lambda: self._serve_again(partition, opened))
+            self._loop.post(lambda: self._serve_again(partition, opened))
 
     def _serve_again(self, partition: Partition, opened: PartitionLog) -> None:
         self._attempts.pop(partition, None)

@@ -6,9 +6,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from kohort.broker.partitions.cleaner import LogCleaner
 from kohort.broker.partitions.pace import Pace
-from kohort.broker.partitions.retention import LogRetention
 from kohort.broker.partitions.test_support import World, batch_of
 from kohort.protocol.records import iterate_records, validate_produced
 from kohort.storage import StorageError
@@ -41,13 +39,13 @@ def write_alternating(world: World, name: str, batches: int) -> None:
 async def test_a_compacted_log_keeps_the_newest_of_each_key_and_says_how_far(world: World) -> None:
     world.create("t", configs=COMPACTED)
     write_alternating(world, "t", 40)
-    assert await LogCleaner(world.broker).clean_dirtiest()
+    assert await world.cleaner().clean_dirtiest()
     active = world.partition("t").log.segments[-1].base_offset
     assert offsets(world, "t") == [*range(active - 3, active), *range(active, 40)]
     assert world.data.cleaner_offsets == {("t", 0): active}
     written = (world.data.path / "cleaner-offset-checkpoint").read_text()
     assert written == f"0\n1\nt 0 {active}\n"
-    counters = world.broker.counters.cleaning
+    counters = world.counters.cleaning
     assert (counters.rounds, counters.uncleanable) == (1, 0)
     assert counters.read_bytes > counters.written_bytes > 0
 
@@ -57,7 +55,7 @@ async def test_a_clean_log_and_a_topic_that_is_not_compacted_are_left_alone(worl
     world.create("u", configs=SMALL)
     write_alternating(world, "t", 40)
     write_alternating(world, "u", 40)
-    cleaner = LogCleaner(world.broker)
+    cleaner = world.cleaner()
     assert await cleaner.clean_dirtiest()
     assert not await cleaner.clean_dirtiest()
     assert len(offsets(world, "u")) == 40
@@ -67,7 +65,7 @@ async def test_the_dirtiest_log_comes_first(world: World) -> None:
     for name, batches in (("a", 20), ("b", 20)):
         world.create(name, configs=COMPACTED)
         write_alternating(world, name, batches)
-    cleaner = LogCleaner(world.broker)
+    cleaner = world.cleaner()
     assert await cleaner.clean_dirtiest()
     cleaned_first = next(iter(world.data.cleaner_offsets))[0]
     write_alternating(world, cleaned_first, 8)
@@ -80,17 +78,17 @@ async def test_a_damaged_log_is_left_alone_from_then_on_and_serves_on(world: Wor
     write_alternating(world, "t", 40)
     log = world.partition("t").log
     log.segments[1].file.write_at([b"????"], 70)
-    cleaner = LogCleaner(world.broker)
+    cleaner = world.cleaner()
     assert await cleaner.clean_dirtiest()
     assert not await cleaner.clean_dirtiest()
-    assert world.broker.counters.cleaning.uncleanable == 1
+    assert world.counters.cleaning.uncleanable == 1
     assert world.partition("t").error_code is None
 
 
 async def test_a_topic_that_is_deleted_while_it_is_compacted_ends_the_round_quietly(world: World) -> None:
     world.create("t", configs=COMPACTED)
     write_alternating(world, "t", 40)
-    cleaner = LogCleaner(world.broker)
+    cleaner = world.cleaner()
 
     async def delete() -> None:
         world.delete("t")
@@ -99,7 +97,7 @@ async def test_a_topic_that_is_deleted_while_it_is_compacted_ends_the_round_quie
     async with trio.open_nursery() as nursery:
         nursery.start_soon(cleaner.clean_dirtiest)
         nursery.start_soon(delete)
-    assert world.broker.counters.cleaning.uncleanable == 0
+    assert world.counters.cleaning.uncleanable == 0
     assert not (world.data.path / "t-0").exists()
 
 
@@ -109,20 +107,20 @@ async def test_the_cleaner_sleeps_while_it_is_disabled(tmp_path: Path, autojump_
     world.create("t", configs=COMPACTED)
     write_alternating(world, "t", 40)
     with trio.move_on_after(100):
-        await LogCleaner(world.broker).run()
+        await world.cleaner().run()
     assert len(offsets(world, "t")) == 40
 
 
 async def test_old_segments_go_and_their_files_follow(world: World) -> None:
     world.create("t", configs={**SMALL, "retention.ms": "1000", "file.delete.delay.ms": "500"})
     write_alternating(world, "t", 40)
-    retention = LogRetention(world.broker)
+    retention = world.retention()
     assert await retention.delete_old_segments() == 0
     world.clock.advance(1001)
     deleted = await retention.delete_old_segments()
     partition = world.partition("t")
     assert (partition.log.log_start_offset, partition.log.size_bytes) == (40, 0)
-    assert world.broker.counters.cleaning.deleted_segments == deleted > 4
+    assert world.counters.cleaning.deleted_segments == deleted > 4
     files = len(list(partition.log.directory.glob("*.deleted")))
     world.clock.advance(499)
     await retention.remove_files()
@@ -143,7 +141,7 @@ async def test_logs_that_nobody_has_used_since_the_start_are_looked_at_as_well(t
     again = World(tmp_path, metadata=world.metadata)
     again.flusher.immediate = True
     again.clock.advance(5000)
-    assert await LogRetention(again.broker).delete_old_segments() > 4
+    assert await again.retention().delete_old_segments() > 4
 
 
 async def test_idle_producers_are_forgotten(tmp_path: Path) -> None:
@@ -162,10 +160,10 @@ async def test_idle_producers_are_forgotten(tmp_path: Path) -> None:
         partition.append(batch, validate_produced(batch), world.clock.now_ms())
         world.flusher.request(partition, lambda _: None)
         world.clock.advance(600)
-    retention = LogRetention(world.broker)
+    retention = world.retention()
     assert await retention.expire_producers() == 1
     assert [producer_id for producer_id, _ in partition.log.producers.items()] == [2]
-    assert world.broker.counters.cleaning.expired_producers == 1
+    assert world.counters.cleaning.expired_producers == 1
 
 
 def test_a_pace_keeps_to_its_rate_and_lets_itself_be_ended() -> None:

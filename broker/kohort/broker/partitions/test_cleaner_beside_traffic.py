@@ -7,8 +7,8 @@ import trio
 
 from kohort.broker.broker import Address, Broker, Places, running
 from kohort.broker.config import load_config
+from kohort.broker.coordination.test_shard import GROUP, Client, committed, found
 from kohort.broker.metadata import OFFSETS_TOPIC
-from kohort.broker.runtime.test_shard import GROUP, Client, committed, found
 from kohort.protocol.messages import (
     CreateTopicsRequest,
     CreateTopicsResponse,
@@ -58,7 +58,8 @@ async def test_forty_thousand_commits_to_a_hundred_keys_leave_a_small_log(tmp_pa
         appended_bytes = partition.log.log_end_offset * 70  # A commit takes more.
         assert appended_bytes > 2 * SEGMENT_BYTES
         with trio.fail_after(20):
-            while partition.log.size_bytes >= 1.1 * SEGMENT_BYTES or not broker.counters.cleaning.rounds:
+            cleaning = broker.partition_counters.cleaning
+            while partition.log.size_bytes >= 1.1 * SEGMENT_BYTES or not cleaning.rounds:
                 await trio.sleep(0.02)
     async with broker_in(tmp_path) as broker:
         client = await Client.to(broker)

@@ -2,28 +2,34 @@
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 from uuid import UUID, uuid4
 
 import msgspec
+import trio
 
 from kohort.broker.config import BrokerConfig
+from kohort.broker.config.current import CurrentConfig
+from kohort.broker.handlers.data.family import Data
+from kohort.broker.handlers.data.fetch_sessions import FetchSessions
 from kohort.broker.metadata import Mutation, PartitionState, Snapshot, TopicState
-from kohort.broker.partitions import FetchSessions, Partition, PartitionTable, ProducerIds
+from kohort.broker.partitions import Partition, PartitionTable, ProducerIds
+from kohort.broker.partitions.cleaner import LogCleaner
+from kohort.broker.partitions.counters import PartitionCounters
+from kohort.broker.partitions.flusher import Flusher
+from kohort.broker.partitions.log_files import LogFiles
+from kohort.broker.partitions.retention import LogRetention
 from kohort.broker.runtime.clock import ManualClock
-from kohort.broker.runtime.connection import Connection
-from kohort.broker.runtime.counters import BrokerCounters
-from kohort.broker.runtime.request import Request
 from kohort.broker.runtime.timers import Timers
+from kohort.broker.runtime.workers import TrioWorkers
+from kohort.broker.transport.connection import Connection
+from kohort.broker.transport.counters import TransportCounters
+from kohort.broker.transport.request import Request
 from kohort.protocol.records import build_batch
 from kohort.protocol.registry import BY_NAME
 from kohort.protocol.schema import Message
 from kohort.storage import DataDirectory, FileSystem, OsFileSystem, StorageError
 from kohort.storage.journal import Journal
-
-if TYPE_CHECKING:
-    from kohort.broker.broker import Broker
 
 NODE_ID = 1
 
@@ -130,31 +136,59 @@ class World:
         self.connection = FakeConnection()
         self.posted: list[Callable[[], None]] = []
         self.config = BrokerConfig(**config)
+        self.current = CurrentConfig(self.config)
         self.filesystem = filesystem or OsFileSystem()
         self.data = DataDirectory.open(folder, self.filesystem)
-        self.broker = cast(
-            "Broker",
-            SimpleNamespace(
-                clock=self.clock,
-                timers=self.timers,
-                metadata=self.metadata,
-                flusher=self.flusher,
-                config=self.config,
-                data=self.data,
-                journal=Journal(self.filesystem, folder),
-                filesystem=self.filesystem,
-                node_id=NODE_ID,
-                counters=BrokerCounters(),
-                reactor=SimpleNamespace(post=self.posted.append),
-            ),
+        self.counters = PartitionCounters()
+        self.workers = TrioWorkers(cast(trio.Nursery, None))  # Nothing in here spawns a task.
+        self.files = LogFiles(self.data, Journal(self.filesystem, folder))
+        self.table = PartitionTable(
+            cast(Any, self.metadata),
+            self.current,
+            NODE_ID,
+            files=self.files,
+            flusher=cast(Flusher, self.flusher),
+            timers=self.timers,
+            clock=self.clock,
+            loop=self,
+            workers=self.workers,
         )
-        self.broker.fetch_sessions = FetchSessions(self.config.max_incremental_fetch_session_cache_slots)
-        self.broker.producer_ids = ProducerIds(cast(Any, self.metadata))
-        self.broker.partitions = PartitionTable(self.broker)
+        self.family = Data(
+            self.table,
+            cast(Flusher, self.flusher),
+            FetchSessions(self.config.max_incremental_fetch_session_cache_slots),
+            ProducerIds(cast(Any, self.metadata)),
+            self.current,
+            self.timers,
+            self.clock,
+            self.counters,
+            TransportCounters(),
+        )
 
-    @property
-    def table(self) -> PartitionTable:
-        return self.broker.partitions
+    def wake(self) -> None:
+        """Nothing: the test says when what goes on."""
+
+    def post(self, action: Callable[[], None]) -> None:
+        self.posted.append(action)
+
+    def cleaner(self) -> LogCleaner:
+        return LogCleaner(
+            self.table,
+            self.data,
+            self.current,
+            clock=self.clock,
+            counters=self.counters.cleaning,
+            workers=self.workers,
+        )
+
+    def retention(self) -> LogRetention:
+        return LogRetention(
+            self.table,
+            self.current,
+            clock=self.clock,
+            counters=self.counters.cleaning,
+            workers=self.workers,
+        )
 
     def create(
         self,
@@ -200,7 +234,7 @@ class World:
 
     def finish_file_work(self) -> None:
         """Wait until files have been deleted or opened as far as was asked for."""
-        self.table.worker.submit(int).result()
+        self.table._file_work.submit(int).result()
 
     def crash(self) -> None:
         """Let another world have the folder, without a clean stop."""

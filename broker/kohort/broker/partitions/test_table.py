@@ -2,6 +2,7 @@ from pathlib import Path
 from uuid import UUID, uuid4
 
 import pytest
+import trio
 
 from kohort.broker.metadata import Mutation, PartitionState, TopicState
 from kohort.broker.partitions.test_support import NODE_ID, World
@@ -145,7 +146,9 @@ async def test_start_after_a_crash_recovers_every_log(tmp_path: Path) -> None:
     world.fill("t", 2, batches=3)
     world.crash()
     again = World(tmp_path, metadata=world.metadata)
-    await again.table.open_all()
+    async with trio.open_nursery() as nursery:
+        again.workers._nursery = nursery
+        await again.table.open_all()
     assert [(each.opened, each.high_watermark) for each in again.table] == [(True, 0), (True, 0), (True, 3)]
 
 

@@ -1,1 +1,1 @@
-"""The shell around the pure parts: sockets, clocks, timers, flushes, and the shards they drive."""
+"""What everything stands on: time, timers, threads and tasks, and the way into the loop from elsewhere."""

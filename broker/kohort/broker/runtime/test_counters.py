@@ -1,7 +1,9 @@
 """Counts that are more than an addition."""
 
+from kohort.broker.coordination.counters import GroupCounters
 from kohort.broker.group.events import Cause, CauseKind, Move, Outcome, RebalanceReport
-from kohort.broker.runtime.counters import BrokerCounters, Distribution
+from kohort.broker.runtime.counters import Distribution
+from kohort.broker.transport.counters import TransportCounters
 
 
 def a_report(outcome: Outcome) -> RebalanceReport:
@@ -33,7 +35,7 @@ def test_a_duration_falls_into_the_first_bucket_that_holds_it() -> None:
 
 
 def test_rebalances_are_counted_by_cause() -> None:
-    counters = BrokerCounters()
+    counters = GroupCounters()
     for cause in ("MEMBER_JOINED", "MEMBER_LEFT", "MEMBER_JOINED"):
         counters.rebalance_started(cause)
     counters.rebalance_completed(a_report(Outcome.STABLE))
@@ -46,7 +48,7 @@ def test_rebalances_are_counted_by_cause() -> None:
 
 
 def test_errors_are_counted_by_code() -> None:
-    counters = BrokerCounters()
+    counters = TransportCounters()
     counters.request_failed(27)
     counters.request_failed(27)
     assert counters.request_errors == {27: 2}

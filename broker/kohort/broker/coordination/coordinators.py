@@ -1,0 +1,241 @@
+"""The shards of this broker, and which of them a group belongs to."""
+
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+
+import structlog
+
+from kohort.broker.config.current import CurrentConfig
+from kohort.broker.coordination.counters import GroupCounters
+from kohort.broker.coordination.machine import Machine
+from kohort.broker.coordination.shard import Shard, ShardLogs, ShardState
+from kohort.broker.group import Event as GroupEvent
+from kohort.broker.group import ExpireOffsets, GroupCoordinator, TopicsDeleted, coordinator_partition
+from kohort.broker.group.group import Group
+from kohort.broker.metadata import OFFSETS_TOPIC, MetadataStore, Snapshot
+from kohort.broker.partitions.flusher import Flusher
+from kohort.broker.runtime.clock import Clock
+from kohort.broker.runtime.timers import Timers
+from kohort.broker.runtime.workers import Event, Workers
+from kohort.protocol.errors import ApiError
+from kohort.storage import StorageError
+
+GROUPS_REMEMBERED_MAX = 100_000
+LOAD_PATIENCE_SECONDS = 1.0
+RELOAD_DELAYS_SECONDS = (0.1, 0.5, 2.0, 10.0)
+
+GroupShard = Shard[GroupCoordinator]
+
+log = structlog.get_logger("kohort.group")
+
+
+class Coordinators:
+    """Every shard by its partition. All methods belong to the loop's thread."""
+
+    def __init__(
+        self,
+        machine: Machine[GroupCoordinator],
+        metadata: MetadataStore,
+        current: CurrentConfig,
+        *,
+        ensure_topic: Callable[[], Awaitable[object]],
+        logs: ShardLogs,
+        flusher: Flusher,
+        timers: Timers,
+        clock: Clock,
+        workers: Workers,
+        counters: GroupCounters,
+        note: Callable[[GroupEvent], None],
+    ) -> None:
+        """`ensure_topic` makes `__consumer_offsets` unless it is there, and raises ApiError if it can't."""
+        self._machine = machine
+        self._metadata = metadata
+        self._current = current
+        self._ensure_topic = ensure_topic
+        self._logs = logs
+        self._flusher = flusher
+        self._timers = timers
+        self._clock = clock
+        self._workers = workers
+        self._counters = counters
+        self._note = note
+        self._shards: dict[int, GroupShard] = {}
+        self._loading: set[int] = set()
+        self._load_ended: dict[int, Event] = {}  # Where somebody waits for the end, good or bad.
+        self._groups: dict[str, GroupShard] = {}  # The shard by group id: a hash over a string costs a walk.
+        self._deleted_meanwhile: dict[
+            int, set[str]
+        ] = {}  # Topics that went while a shard could not hear of it.
+        self._unwatch = metadata.watch(self._follow)
+
+    # -- shards -----------------------------------------------------------------------------------------
+
+    @property
+    def partitions(self) -> int:
+        """How many partitions `__consumer_offsets` has, or will have."""
+        topic = self._metadata.snapshot().topics.get(OFFSETS_TOPIC)
+        return self._current.config.offsets_topic_num_partitions if topic is None else len(topic.partitions)
+
+    def start(self) -> None:
+        """Load every shard whose partition exists; each serves as soon as it is loaded."""
+        topic = self._metadata.snapshot().topics.get(OFFSETS_TOPIC)
+        for index in range(0 if topic is None else len(topic.partitions)):
+            self.load_soon(self._shard(index))
+        self._arm_expiry()
+
+    def _shard(self, index: int) -> GroupShard:
+        shard = self._shards.get(index)
+        if shard is None:
+            shard = self._shards[index] = self._new_shard(index)
+        return shard
+
+    def _new_shard(self, index: int) -> GroupShard:
+        return Shard(
+            index,
+            self._machine,
+            logs=self._logs,
+            flusher=self._flusher,
+            timers=self._timers,
+            clock=self._clock,
+            workers=self._workers,
+            note=self._note,
+            load_soon=self.load_soon,
+            on_loaded=self._loaded,
+        )
+
+    def shard_of(self, group_id: str) -> GroupShard:
+        """Return the active shard of a group. Raises: ApiError COORDINATOR_LOAD_IN_PROGRESS."""
+        shard = self._groups.get(group_id)
+        if shard is None:
+            shard = self._shard(coordinator_partition(group_id, self.partitions))
+            if shard.state is ShardState.ACTIVE:
+                if len(self._groups) >= GROUPS_REMEMBERED_MAX:
+                    self._groups.clear()
+                self._groups[group_id] = shard
+        if shard.state is not ShardState.ACTIVE:
+            shard.check_active()
+        return shard
+
+    def active(self) -> Iterator[GroupShard]:
+        """Return every shard, all of them loaded. Raises: ApiError COORDINATOR_LOAD_IN_PROGRESS."""
+        for shard in self._shards.values():
+            shard.check_active()
+        return iter(self._shards.values())
+
+    def groups(self) -> Iterator[Group]:
+        """Iterate over every group that is loaded."""
+        for shard in self._shards.values():
+            yield from shard.core.groups.values()
+
+    def group(self, group_id: str) -> Group | None:
+        """Return a group that is loaded, or None."""
+        shard = self._shards.get(coordinator_partition(group_id, self.partitions))
+        return None if shard is None else shard.core.groups.get(group_id)
+
+    @property
+    def loading(self) -> list[int]:
+        """The partitions whose groups cannot be asked yet."""
+        return sorted(index for index, shard in self._shards.items() if shard.state is not ShardState.ACTIVE)
+
+    def shard_counts(self) -> dict[str, int]:
+        """Return how many shards serve, how many are being loaded, and how many could not be."""
+        counts = {"active": 0, "loading": 0, "failed": 0}
+        for index, shard in self._shards.items():
+            if shard.state is ShardState.ACTIVE:
+                counts["active"] += 1
+            else:
+                counts["loading" if index in self._loading else "failed"] += 1
+        return counts
+
+    # -- loading ----------------------------------------------------------------------------------------
+
+    def load_soon(self, shard: GroupShard) -> None:
+        """Load a shard in a task of its own, unless that is under way."""
+        if shard.index not in self._loading:
+            self._loading.add(shard.index)
+            self._workers.spawn(self._load, shard)
+
+    async def _load(self, shard: GroupShard) -> None:
+        """Load until it works: a disk that fails is asked again, ever more slowly."""
+        try:
+            for delay_seconds in (*RELOAD_DELAYS_SECONDS, None):
+                try:
+                    await self._ensure_topic()
+                    await shard.load()
+                    break
+                except (ApiError, StorageError) as error:
+                    log.error("a shard could not be loaded", shard=shard.index, error=str(error))
+                except Exception:  # A supervisor: what one shard's log holds shall not end the broker.
+                    log.exception("a shard could not be loaded", shard=shard.index)
+                if delay_seconds is not None:
+                    await self._workers.sleep(delay_seconds)
+            else:
+                shard.close()  # The next request for it begins anew.
+        finally:
+            self._loading.discard(shard.index)
+            if shard.index in self._load_ended:
+                self._load_ended.pop(shard.index).set()
+
+    async def ready(self, group_ids: Iterable[str]) -> None:
+        """Return when the groups' shards serve, or when that takes too long.
+
+        A client that has just found its coordinator would otherwise meet COORDINATOR_LOAD_IN_PROGRESS with
+        its first request, and wait out a backoff for a load that takes a millisecond.
+        """
+        with self._workers.move_on_after(LOAD_PATIENCE_SECONDS):
+            for group_id in group_ids:
+                shard = self._shard(coordinator_partition(group_id, self.partitions))
+                if shard.state is not ShardState.ACTIVE:
+                    self.load_soon(shard)
+                    await self._load_ended.setdefault(shard.index, self._workers.event()).wait()
+
+    def are_ready(self, group_ids: Iterable[str]) -> bool:
+        """Whether the groups' shards serve already."""
+        partitions = self.partitions
+        return all(
+            self._shard(coordinator_partition(group_id, partitions)).state is ShardState.ACTIVE
+            for group_id in group_ids
+        )
+
+    # -- what happens to all ------------------------------------------------------------------------------
+
+    def _follow(self, before: Snapshot, after: Snapshot) -> None:
+        """Drop the offsets of topics that are gone; one of the same name may have come in the same change."""
+        gone = {
+            name
+            for name, topic in before.topics.items()
+            if (now := after.topics.get(name)) is not topic
+            and (now is None or now.topic_id != topic.topic_id)
+        }
+        if not gone:
+            return
+        for shard in self._shards.values():
+            if shard.state is ShardState.ACTIVE:
+                shard.submit(TopicsDeleted(frozenset(gone)))
+            else:
+                self._deleted_meanwhile.setdefault(shard.index, set()).update(gone)
+
+    def _loaded(self, shard: GroupShard, seconds: float) -> None:
+        """Drop the offsets of topics that went while the shard was not there to hear of it."""
+        self._counters.shard_loaded(seconds)
+        topics = self._metadata.snapshot().topics
+        gone = {name for group in shard.core.groups.values() for name in group.offsets if name not in topics}
+        gone |= self._deleted_meanwhile.pop(shard.index, set())
+        if gone:
+            shard.submit(TopicsDeleted(frozenset(gone)))
+
+    def _arm_expiry(self) -> None:
+        interval_ms = self._current.config.offsets_retention_check_interval_ms
+        deadline_ms = self._clock.now_ms() + interval_ms
+        self._timers.set("expire offsets", deadline_ms, self._expire)
+
+    def _expire(self) -> None:
+        for shard in self._shards.values():
+            if shard.state is ShardState.ACTIVE:
+                shard.submit(ExpireOffsets())
+        self._arm_expiry()
+
+    def close(self) -> None:
+        """Forget all groups; what is in their logs stays."""
+        self._unwatch()
+        for shard in self._shards.values():
+            shard.close()

@@ -1,0 +1,78 @@
+"""What is counted of groups: plain numbers, read when metrics are asked for."""
+
+from kohort.broker.group.events import Outcome, RebalanceReport
+from kohort.broker.runtime.counters import Distribution
+
+LOAD_SECONDS = (0.001, 0.01, 0.1, 0.5, 1.0, 5.0, 30.0)
+REBALANCE_SECONDS = (0.01, 0.05, 0.1, 0.5, 1.0, 3.0, 5.0, 10.0, 30.0, 60.0, 300.0)
+
+
+class GroupCounters:
+    """Every count since the start. The loop's thread only."""
+
+    __slots__ = (
+        "group_events",
+        "group_events_dropped",
+        "members_expired",
+        "members_fenced",
+        "offset_commits",
+        "offset_fetches",
+        "offsets_removed",
+        "partitions_moved",
+        "rebalance_joins",
+        "rebalance_pauses",
+        "rebalance_syncs",
+        "rebalances",
+        "rebalances_completed",
+        "shard_load_seconds_max",
+        "shard_loads",
+        "still_seconds",
+    )
+
+    def __init__(self) -> None:
+        self.offset_commits = 0
+        """Offsets, not requests: one for each partition."""
+        self.offset_fetches = 0
+        self.rebalances: dict[str, int] = {}
+        """Begun, by cause."""
+        self.rebalance_pauses = Distribution(REBALANCE_SECONDS)
+        """How long each group stood still."""
+        self.rebalance_joins = Distribution(REBALANCE_SECONDS)
+        self.rebalance_syncs = Distribution(REBALANCE_SECONDS)
+        self.rebalances_completed = 0
+        """Those that led to an assignment: not those that began anew, or left nobody."""
+        self.partitions_moved = 0
+        self.still_seconds = 0.0
+        """How long partitions that moved were read by nobody, of all together."""
+        self.offsets_removed: dict[str, int] = {}
+        """By reason."""
+        self.shard_loads = Distribution(LOAD_SECONDS)
+        self.shard_load_seconds_max = 0.0
+        self.members_expired = 0
+        self.members_fenced = 0
+        self.group_events = 0
+        """Records written to `__group_events`."""
+        self.group_events_dropped = 0
+
+    def rebalance_started(self, cause: str) -> None:
+        """Count a rebalance under the name of its cause."""
+        self.rebalances[cause] = self.rebalances.get(cause, 0) + 1
+
+    def rebalance_completed(self, report: RebalanceReport) -> None:
+        """Count how long a rebalance took, what it moved, and how long that stood still."""
+        self.rebalance_pauses.add(report.still_ms / 1000)
+        self.rebalance_joins.add(report.join_ms / 1000)
+        if report.outcome is Outcome.STABLE:
+            self.rebalance_syncs.add(report.sync_ms / 1000)
+            self.rebalances_completed += 1
+        self.partitions_moved += len(report.moves)
+        self.still_seconds += sum(each.still_ms for each in report.moves) / 1000
+
+    def offsets_went(self, reason: str, count: int) -> None:
+        """Count offsets that were let go."""
+        self.offsets_removed[reason] = self.offsets_removed.get(reason, 0) + count
+
+    def shard_loaded(self, seconds: float) -> None:
+        """Count how long a shard took to replay its log."""
+        self.shard_loads.add(seconds)
+        self.shard_load_seconds_max = max(self.shard_load_seconds_max, seconds)

@@ -1,0 +1,56 @@
+"""Groups as a kind of state machine: their records, in `__consumer_offsets`."""
+
+from collections.abc import Callable
+
+from kohort.broker.group import (
+    NO_REQUEST,
+    Command,
+    GroupConfig,
+    GroupCoordinator,
+    Record,
+    TimerFired,
+    TimerKey,
+    refusal,
+)
+from kohort.broker.metadata import OFFSETS_TOPIC
+from kohort.protocol.errors import ErrorCode
+from kohort.protocol.offsets_topic import UnknownKey, decode_record, encode_key, encode_value
+from kohort.protocol.schema import Message
+
+
+class GroupMachine:
+    """Makes group coordinators, and translates between them and their shards."""
+
+    topic = OFFSETS_TOPIC
+
+    def __init__(
+        self, config: GroupConfig, core: Callable[[GroupConfig], GroupCoordinator] = GroupCoordinator
+    ) -> None:
+        self._config = config
+        self._core = core
+
+    def new_core(self) -> GroupCoordinator:
+        """Return a coordinator without groups."""
+        return self._core(self._config)
+
+    def encode(self, record: Record) -> tuple[bytes, bytes | None]:
+        """Return the record's key and value as `__consumer_offsets` holds them. Raises: WireError."""
+        value = record.value
+        return encode_key(record.key), None if value is None else encode_value(value)
+
+    def decode(self, key: bytes, value: bytes | None) -> Record | None:
+        """Return the record; None for a newer Kafka's kind: kept in the log, of no meaning to us.
+
+        Raises: WireError.
+        """
+        found = decode_record(key, value)
+        return None if isinstance(found, UnknownKey) else Record(found.key, found.value)
+
+    def timer_fired(self, key: TimerKey) -> TimerFired:
+        """Return the command for a timer."""
+        return TimerFired(key)
+
+    def refusal(self, command: Command, code: ErrorCode) -> tuple[int, Message] | None:
+        """Return whom to answer what where a command can't be carried out; None where nobody waits."""
+        message = refusal(command, code)
+        return None if message is None else (getattr(command, "request_id", NO_REQUEST), message)

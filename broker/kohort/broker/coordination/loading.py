@@ -1,0 +1,118 @@
+"""A shard's log, read back: the newest record of each key, since compaction would leave no more.
+
+What a record says of its key replaces all that was said of it before, and a log may be compacted at any
+time; so whoever loads decodes and replays only what stands in the end, in the order of the log.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+
+import structlog
+
+from kohort.broker.coordination.machine import CoreT, Machine
+from kohort.protocol.errors import WireError
+from kohort.protocol.records import (
+    BatchHeader,
+    ControlType,
+    plain_payload,
+    read_control_type,
+    read_header,
+    verify_crc,
+)
+from kohort.protocol.records.pairs import Pair, read_pairs
+
+Rest = Callable[[int], None]
+
+UNREPLAYABLE_RECORDS_MAX = 16
+"""So many records that a core trips over are left out; with more of them the log is not understood at all."""
+
+log = structlog.get_logger("kohort.group")
+
+
+def _never(_size_bytes: int) -> None:
+    """Go on."""
+
+
+def loaded_core(
+    machine: Machine[CoreT], batches: Iterable[memoryview], shard: int, rest: Rest = _never
+) -> CoreT:
+    """Return a core that has replayed what the batches of a shard's log hold.
+
+    Damaged records are left out, and said so; so is one that the core cannot take over: a single record
+    shall not keep all groups of the shard away at each start. `rest` is told of bytes, again and again: a
+    thread beside the loop has to give way. Raises: StorageError, and what the core raises after too many.
+    """
+    newest = _newest(batches, shard, rest)
+    for _ in range(UNREPLAYABLE_RECORDS_MAX):
+        core = machine.new_core()
+        try:
+            _replay_all(machine, core, newest, shard, rest)
+        except _Unreplayable as stopped:
+            log.error("a record of groups can't be replayed and is left out", shard=shard, exc_info=stopped)
+            del newest[stopped.key]
+        else:
+            return core
+    core = machine.new_core()
+    _replay_all(machine, core, newest, shard, rest)
+    return core
+
+
+class _Unreplayable(Exception):
+    """The core was changed half, by the record of this key: it is of no use any more."""
+
+    def __init__(self, key: bytes) -> None:
+        super().__init__("the core failed")
+        self.key = key
+
+
+def _replay_all(
+    machine: Machine[CoreT], core: CoreT, newest: Mapping[bytes, bytes | None], shard: int, rest: Rest
+) -> None:
+    replay, decode = core.replay, machine.decode
+    for key, value in newest.items():
+        rest(len(key))
+        try:
+            record = decode(key, value)
+        except WireError as error:
+            log.error("a record of groups is lost", shard=shard, error=str(error))
+            continue
+        if record is not None:
+            try:
+                replay(record)
+            except Exception as error:  # A supervisor: a bug in a core costs the record that it met.
+                raise _Unreplayable(key) from error
+
+
+def _newest(batches: Iterable[memoryview], shard: int, rest: Rest) -> dict[bytes, bytes | None]:
+    """Return the newest value of each key, in the order in which these lie in the log.
+
+    After a clean stop no CRC has been looked at yet. What the other batches say is still worth having.
+    What a transaction of Apache Kafka's has committed counts from its marker on, which may not come.
+    """
+    newest: dict[bytes, bytes | None] = {}
+    pending: dict[int, list[Pair]] = {}
+    for batch in batches:
+        rest(len(batch))
+        try:
+            verify_crc(batch)
+            header = read_header(batch)
+            pairs = read_pairs(plain_payload(batch, header), header)
+            if header.is_transactional:
+                pairs = _settled(pending, header, pairs)
+        except WireError as error:
+            log.error("a batch of groups is lost", shard=shard, error=str(error))
+            continue
+        for key, value in pairs:
+            if key is not None:
+                newest.pop(key, None)  # So that it goes behind the others.
+                newest[key] = value
+    return newest
+
+
+def _settled(pending: dict[int, list[Pair]], header: BatchHeader, pairs: list[Pair]) -> list[Pair]:
+    """Return what counts from this batch of a transaction on. Raises: WireError."""
+    if not header.is_control:
+        pending.setdefault(header.producer_id, []).extend(pairs)
+        return []
+    is_committed = any(read_control_type(key) is ControlType.COMMIT for key, _ in pairs)
+    ended = pending.pop(header.producer_id, [])
+    return ended if is_committed else []

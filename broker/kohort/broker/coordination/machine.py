@@ -1,0 +1,67 @@
+"""What a shard runs: a replicated state machine, which topic its log is in, and how its records look there.
+
+Groups are one; transactions and share state are others. The core decides and is pure, the shard around it
+does what was decided.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Protocol, TypeVar
+
+from kohort.broker.group import Decision, Record
+from kohort.protocol.errors import ErrorCode
+from kohort.protocol.schema import Message
+
+
+class Core(Protocol):
+    """A state machine: commands in, records and effects out; `replay` alone changes what is logged."""
+
+    def handle(self, command: Any, now_ms: int, /) -> Decision:
+        """Return what follows from the command at that time."""
+        ...
+
+    def replay(self, record: Any, /) -> None:
+        """Take over a record that was just decided, or one read from the log."""
+        ...
+
+    def loaded(self, now_ms: int, /) -> Decision:
+        """Return what follows from the whole log having been replayed."""
+        ...
+
+    def give_up(self, code: ErrorCode, /) -> Decision:
+        """Return the answers to all that is parked; the core is not used after it."""
+        ...
+
+
+CoreT = TypeVar("CoreT", bound=Core)
+CoreT_co = TypeVar("CoreT_co", bound=Core, covariant=True)
+
+
+class Machine(Protocol[CoreT_co]):
+    """A kind of state machine: makes its cores, and translates for the shard."""
+
+    topic: str
+    """Whose partitions hold the logs."""
+
+    def new_core(self) -> CoreT_co:
+        """Return a core that knows nothing yet."""
+        ...
+
+    def encode(self, record: Record, /) -> tuple[bytes, bytes | None]:
+        """Return the record's key and value as the log holds them. Raises: WireError."""
+        ...
+
+    def decode(self, key: bytes, value: bytes | None, /) -> Record | None:
+        """Return what these bytes say, None where that means nothing to the core. Raises: WireError."""
+        ...
+
+    def timer_fired(self, key: Any, /) -> Any:
+        """Return the command for a timer that the core has set."""
+        ...
+
+    def refusal(self, command: Any, code: ErrorCode, /) -> tuple[int, Message] | None:
+        """Return whom to answer what where a command can't be carried out; None where nobody waits."""
+        ...
+
+
+Newest = Mapping[bytes, bytes | None]
+"""The newest value of each key of a log, in the order in which these lie in it."""

@@ -1,0 +1,284 @@
+"""One partition of an internal topic: a core, its log, its timers, and the order between them.
+
+A command is decided at once and its records are replayed at once, so that the next command sees them;
+they are staged, one record batch for all commands of a round, and what the core wants done after them
+waits for the flush. A decision without records is carried out at once, unless something before it
+still waits: answers never overtake each other. A flush that fails drops the core with all it decided
+since the last one that worked, and the shard is loaded again from its log. So does any exception in the
+core: what it has left behind is half changed.
+"""
+
+import math
+import time
+from collections import deque
+from collections.abc import Callable
+from enum import Enum
+from functools import partial
+from typing import Any, Generic, Protocol
+
+import structlog
+
+from kohort.broker.coordination.loading import loaded_core
+from kohort.broker.coordination.machine import CoreT, Machine
+from kohort.broker.group import CancelTimer, Decision, Effect, Event, Note, Record, Reply, SetTimer
+from kohort.broker.partitions import Partition
+from kohort.broker.partitions.flusher import Flusher
+from kohort.broker.partitions.pace import Pace
+from kohort.broker.runtime.clock import Clock
+from kohort.broker.runtime.timers import Timers
+from kohort.broker.runtime.workers import Workers
+from kohort.protocol.errors import ApiError, ErrorCode
+from kohort.protocol.records import build_batch
+from kohort.protocol.schema import Message
+from kohort.storage import StorageError
+
+Respond = Callable[[Message], None]
+Owed = tuple[Any, tuple[Effect, ...]]
+"""A command, or None, and what is to be done after the flush; one that fails refuses the command."""
+
+RECORDS_PER_BATCH_MAX = 4_096
+INLINE_LOAD_BYTES = 64 * 1024  # A log of this size is replayed in the loop: quicker than a thread hop.
+
+log = structlog.get_logger("kohort.group")
+
+
+class ShardState(Enum):
+    """What a shard can answer: COORDINATOR_LOAD_IN_PROGRESS until it is active."""
+
+    CLOSED = "closed"
+    LOADING = "loading"
+    ACTIVE = "active"
+
+
+class Asker(Protocol):
+    """Who has asked something: a request whose connection can be closed."""
+
+    def hang_up(self) -> None:
+        """Close the connection: an answer that was owed will not come."""
+        ...
+
+
+class ShardLogs(Protocol):
+    """Where a shard finds its log. The table of partitions is one."""
+
+    async def opened(self, topic: str, index: int, /) -> Partition:
+        """Return the partition once its log is open. Raises: StorageError."""
+        ...
+
+    async def between_writes(self, partition: Partition, action: Callable[[], None], /) -> None:
+        """Run `action` while nothing writes the partition's log. Raises: StorageError."""
+        ...
+
+
+class Shard(Generic[CoreT]):
+    """The state machine of one partition. All methods belong to the loop's thread."""
+
+    def __init__(
+        self,
+        index: int,
+        machine: Machine[CoreT],
+        *,
+        logs: ShardLogs,
+        flusher: Flusher,
+        timers: Timers,
+        clock: Clock,
+        workers: Workers,
+        note: Callable[[Event], None],
+        load_soon: Callable[["Shard[CoreT]"], None],
+        on_loaded: Callable[["Shard[CoreT]", float], None],
+        inline_load_bytes: int = INLINE_LOAD_BYTES,
+    ) -> None:
+        """`note` hears what the core tells, `on_loaded` the seconds a load took; `load_soon` calls `load`."""
+        self.index = index
+        self.state = ShardState.CLOSED
+        self.machine = machine
+        self.core = machine.new_core()
+        self._logs = logs
+        self._flusher = flusher
+        self._all_timers = timers
+        self._clock = clock
+        self._workers = workers
+        self._note = note
+        self._load_soon = load_soon
+        self._on_loaded = on_loaded
+        self._inline_load_bytes = inline_load_bytes
+        self._partition: Partition | None = None
+        self._waiting: dict[int, tuple[Asker, Respond]] = {}  # Who asked, by request id.
+        self._last_request_id = 0
+        self._staged: list[tuple[int, bytes, bytes | None, tuple[()]]] = []
+        self._owed: deque[Owed] = deque()  # For the next flush.
+        self._flushing: deque[deque[Owed]] = deque()  # One entry per flush under way.
+        self._timers: set[object] = set()
+
+    # -- asking -----------------------------------------------------------------------------------------
+
+    def check_active(self) -> None:
+        """Raise what Kafka answers while the shard cannot. Raises: ApiError."""
+        if self.state is not ShardState.ACTIVE:
+            self._load_soon(self)
+            raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+
+    def ask(self, asker: Asker, respond: Respond) -> int:
+        """Return a new id for what `asker` asks of the core; `respond` gets the reply to it."""
+        self._last_request_id += 1
+        self._waiting[self._last_request_id] = (asker, respond)
+        return self._last_request_id
+
+    def submit(self, command: object) -> None:
+        """Let the core decide `command`, and do what it wants done, in order."""
+        try:
+            decision = self.core.handle(command, self._clock.now_ms())
+            self._carry_out(command, decision)
+        except Exception:  # A supervisor: a bug in the core costs its groups a reload, and no others.
+            log.exception(
+                "a shard met an impossible state and is loaded again",
+                topic=self.machine.topic,
+                shard=self.index,
+                command=type(command).__name__,
+            )
+            self._fail()
+
+    def _carry_out(self, command: object, decision: Decision) -> None:
+        if decision.records:
+            self._stage(decision.records)
+            self._owed.append((command, decision.effects))
+        elif self._owed:
+            self._owed.append((command, decision.effects))
+        elif self._flushing:
+            self._flushing[-1].append((command, decision.effects))
+        else:
+            self._perform(decision.effects)
+
+    # -- records ----------------------------------------------------------------------------------------
+
+    def _stage(self, records: tuple[Record, ...]) -> None:
+        """Stage what was decided; nothing of it is replayed unless all of it can be written."""
+        if not self._staged:
+            self._flusher.prepare(self._flush)
+        now_ms = self._clock.now_ms()
+        encode = self.machine.encode
+        self._staged += [(now_ms, *encode(record), ()) for record in records]
+        replay = self.core.replay
+        for record in records:
+            replay(record)
+
+    def _flush(self) -> None:
+        """Append what the round has staged as record batches, and ask for their flush."""
+        staged, self._staged = self._staged, []
+        if not staged or self._partition is None:
+            return
+        partition = self._partition
+        effects, self._owed = self._owed, deque()
+        self._flushing.append(effects)
+        try:
+            for begin in range(0, len(staged), RECORDS_PER_BATCH_MAX):
+                partition.append_own(build_batch(staged[begin : begin + RECORDS_PER_BATCH_MAX]))
+        except StorageError as error:
+            self._flushed(self.core, error)
+            return
+        self._flusher.request(partition, partial(self._flushed, self.core))
+
+    def _flushed(self, core: CoreT, error: StorageError | None) -> None:
+        if core is not self.core:
+            return  # The shard was dropped while the flush was under way.
+        if error is not None:
+            log.error("a shard's log failed", shard=self.index, error=str(error))
+            self._fail()
+            return
+        for _, effects in self._flushing.popleft():
+            self._perform(effects)
+
+    # -- effects ----------------------------------------------------------------------------------------
+
+    def _perform(self, effects: tuple[Effect, ...]) -> None:
+        for effect in effects:
+            kind = type(effect)
+            if kind is Reply:
+                _, respond = self._waiting.pop(effect.request_id)  # type: ignore[union-attr]
+                respond(effect.message)  # type: ignore[union-attr]
+            elif kind is SetTimer:
+                self._set_timer(effect)  # type: ignore[arg-type]
+            elif kind is CancelTimer:
+                self._timers.discard(effect.key)  # type: ignore[union-attr]
+                self._all_timers.cancel((self.index, effect.key))  # type: ignore[union-attr]
+            else:
+                assert isinstance(effect, Note)
+                self._note(effect.event)
+
+    def _set_timer(self, timer: SetTimer) -> None:
+        self._timers.add(timer.key)
+        self._all_timers.set(
+            (self.index, timer.key), timer.deadline_ms, partial(self._timer_fired, timer.key)
+        )
+
+    def _timer_fired(self, key: object) -> None:
+        self._timers.discard(key)
+        self.submit(self.machine.timer_fired(key))
+
+    # -- loading ----------------------------------------------------------------------------------------
+
+    async def load(self) -> None:
+        """Replay the log into a new core, then serve. Raises: StorageError."""
+        self.state = ShardState.LOADING
+        began_ns = time.perf_counter_ns()
+        partition = await self._logs.opened(self.machine.topic, self.index)
+        # A flush of what this shard staged before may be under way, or may have failed without anybody
+        # having said so yet: what it wrote would be replayed, and be gone with the next opening of the log.
+        await self._logs.between_writes(partition, _look_on)
+        batches = partition.log.read_batches()
+        if partition.log.size_bytes <= self._inline_load_bytes:
+            core = loaded_core(self.machine, batches, self.index)
+        else:
+            rest = Pace(math.inf, self._workers.check_cancelled)  # Other shards serve meanwhile.
+            core = await self._workers.in_thread(loaded_core, self.machine, batches, self.index, rest)
+        self._partition = partition
+        self.core = core
+        self.state = ShardState.ACTIVE
+        self._carry_out(None, core.loaded(self._clock.now_ms()))
+        self._on_loaded(self, (time.perf_counter_ns() - began_ns) / 1e9)
+
+    def _fail(self) -> None:
+        """Drop everything since the last flush that worked, and load the shard again."""
+        self.close()
+        self._load_soon(self)
+
+    def close(self) -> None:
+        """Forget everything. Who waits is told to look for the coordinator again."""
+        self.state = ShardState.CLOSED
+        for key in self._timers:
+            self._all_timers.cancel((self.index, key))
+        self._timers = set()
+        self._refuse_all()
+        self._waiting = {}
+        self._staged = []
+        self._owed = deque()
+        self._flushing = deque()
+        self._partition = None
+        self.core = self.machine.new_core()
+
+    def _refuse_all(self) -> None:
+        """Answer NOT_COORDINATOR to what was not flushed and to what is parked.
+
+        A member whose answer hung on another's command, such as the leader's sync, loses its connection.
+        """
+        for owed in (*self._flushing, self._owed):
+            for command, _ in owed:
+                refused = (
+                    None if command is None else self.machine.refusal(command, ErrorCode.NOT_COORDINATOR)
+                )
+                if refused is not None:
+                    self._answer(*refused)
+        for effect in self.core.give_up(ErrorCode.NOT_COORDINATOR).effects:
+            if isinstance(effect, Reply):
+                self._answer(effect.request_id, effect.message)
+        for asker, _ in self._waiting.values():
+            asker.hang_up()
+
+    def _answer(self, request_id: int, message: Message) -> None:
+        waiting = self._waiting.pop(request_id, None)
+        if waiting is not None:
+            waiting[1](message)
+
+
+def _look_on() -> None:
+    """Change nothing."""

@@ -1,0 +1,369 @@
+"""Groups in a whole broker with real files: what is acknowledged, what a failure or a restart leaves."""
+
+import shutil
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+import trio
+
+from kohort.broker.broker import Address, Broker, Places
+from kohort.broker.broker import running as running_broker
+from kohort.broker.config import load_config
+from kohort.broker.coordination.coordinators import GroupShard
+from kohort.broker.coordination.shard import Shard, ShardState
+from kohort.broker.group import GroupCoordinator, coordinator_partition
+from kohort.broker.metadata import OFFSETS_TOPIC
+from kohort.protocol.errors import ErrorCode
+from kohort.protocol.headers import RequestHeader
+from kohort.protocol.messages import (
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    ListGroupsRequest,
+    ListGroupsResponse,
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+    SyncGroupRequest,
+    SyncGroupResponse,
+)
+from kohort.protocol.messages.create_topics import CreatableTopic
+from kohort.protocol.messages.join_group import JoinGroupRequestProtocol
+from kohort.protocol.messages.offset_commit import OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from kohort.protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchRequestTopic
+from kohort.protocol.messages.sync_group import SyncGroupRequestAssignment
+from kohort.protocol.registry import BY_NAME
+from kohort.protocol.schema import Message
+from kohort.storage import PartitionLog, StorageError
+from kohort.storage.journal import Entry
+
+SETTINGS = (("group.initial.rebalance.delay.ms", "0"), ("offsets.topic.num.partitions", "4"))
+GROUP = "flights"
+A = TypeVar("A", bound=Message)
+
+
+def running(folder: Path) -> AbstractAsyncContextManager[Broker]:
+    return running_broker(load_config(None, SETTINGS), Places(Address("127.0.0.1", 0), folder))
+
+
+class Client:
+    """A connection that asks in the newest version and waits for the answer."""
+
+    def __init__(self, stream: trio.SocketStream) -> None:
+        self._stream = stream
+        self._correlation_id = 0
+        self._received = b""
+
+    @classmethod
+    async def to(cls, broker: Broker) -> "Client":
+        return cls(await trio.open_tcp_stream("127.0.0.1", broker.listening.port))
+
+    def frame(self, message: Message, version: int | None = None) -> tuple[bytes, int, int]:
+        """Return the request, its version, and how long the header of the answer will be."""
+        api = BY_NAME[type(message).__name__.removesuffix("Request")]
+        version = api.versions.highest if version is None else version
+        self._correlation_id += 1
+        header = RequestHeader(
+            request_api_key=api.api_key,
+            request_api_version=version,
+            correlation_id=self._correlation_id,
+            client_id="test",
+        )
+        frame = header.encode(api.request_header_version(version)) + message.encode(version)
+        answer_header_bytes = 4 + (1 if api.response_header_version(version) else 0)
+        return len(frame).to_bytes(4, "big") + frame, version, answer_header_bytes
+
+    async def send(self, *requests: bytes) -> None:
+        """Send all requests at once, so that one round of the broker takes them."""
+        await self._stream.send_all(b"".join(requests))
+
+    async def receive(self) -> bytes | None:
+        """Return the next frame, None where the broker has closed the connection."""
+        while len(self._received) < 4 or len(self._received) < 4 + int.from_bytes(self._received[:4], "big"):
+            more = await self._stream.receive_some()
+            if not more:
+                return None
+            self._received += more
+        end = 4 + int.from_bytes(self._received[:4], "big")
+        frame, self._received = self._received[4:end], self._received[end:]
+        return frame
+
+    async def ask(self, message: Message, answer: type[A], version: int | None = None) -> A:
+        with trio.fail_after(5):
+            request, version, header_bytes = self.frame(message, version)
+            await self.send(request)
+            frame = await self.receive()
+        assert frame is not None, "the broker closed the connection"
+        return answer.decode(frame[header_bytes:], version)
+
+
+async def prepared(broker: Broker) -> Client:
+    """Return a client that has found its coordinator, of a broker with the topic `air`."""
+    client = await Client.to(broker)
+    topic = CreatableTopic(name="air", num_partitions=3, replication_factor=1, assignments=(), configs=())
+    await client.ask(CreateTopicsRequest(topics=(topic,)), CreateTopicsResponse)
+    await found(client)
+    return client
+
+
+async def found(client: Client) -> None:
+    """Wait until the group's shard is loaded."""
+    await client.ask(FindCoordinatorRequest(coordinator_keys=(GROUP,)), FindCoordinatorResponse)
+    with trio.fail_after(5):
+        while await committed(client) is None:
+            await trio.sleep(0.005)
+
+
+def commit_of(offset: int) -> OffsetCommitRequest:
+    partition = OffsetCommitRequestPartition(
+        partition_index=1, committed_offset=offset, committed_metadata=""
+    )
+    topic = OffsetCommitRequestTopic(name="air", partitions=(partition,))
+    return OffsetCommitRequest(group_id=GROUP, topics=(topic,))
+
+
+async def commit(client: Client, offset: int) -> int:
+    answer = await client.ask(commit_of(offset), OffsetCommitResponse, 9)
+    return answer.topics[0].partitions[0].error_code
+
+
+async def committed(client: Client) -> dict[int, int] | None:
+    """Return the group's offsets by partition, None while its shard is loading."""
+    asked = OffsetFetchRequest(groups=(OffsetFetchRequestGroup(group_id=GROUP, topics=None),))
+    [group] = (await client.ask(asked, OffsetFetchResponse, 9)).groups
+    if group.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+        return None
+    assert not group.error_code
+    return {
+        each.partition_index: each.committed_offset for topic in group.topics for each in topic.partitions
+    }
+
+
+def shard_of(broker: Broker) -> GroupShard:
+    return broker.coordinators.shard_of(GROUP)
+
+
+async def joined(client: Client) -> JoinGroupResponse:
+    """Become the only member of the group, and its generation stable."""
+    protocol = JoinGroupRequestProtocol(name="range", metadata=b"\0\1\0\0\0\0\xff\xff\xff\xff")
+
+    def join(member_id: str) -> JoinGroupRequest:
+        return JoinGroupRequest(
+            group_id=GROUP,
+            session_timeout_ms=10_000,
+            rebalance_timeout_ms=10_000,
+            member_id=member_id,
+            protocol_type="consumer",
+            protocols=(protocol,),
+        )
+
+    first = await client.ask(join(""), JoinGroupResponse)
+    assert first.error_code == ErrorCode.MEMBER_ID_REQUIRED
+    answer = await client.ask(join(first.member_id), JoinGroupResponse)
+    assert not answer.error_code
+    assignment = SyncGroupRequestAssignment(member_id=answer.member_id, assignment=b"all of it")
+    sync = SyncGroupRequest(
+        group_id=GROUP,
+        generation_id=answer.generation_id,
+        member_id=answer.member_id,
+        protocol_type="consumer",
+        protocol_name="range",
+        assignments=(assignment,),
+    )
+    assert (await client.ask(sync, SyncGroupResponse)).assignment == b"all of it"
+    return answer
+
+
+@pytest.mark.requirement("R15")
+async def test_an_acknowledged_commit_outlives_a_crash(tmp_path: Path) -> None:
+    async with running(tmp_path / "life") as broker:
+        client = await prepared(broker)
+        for offset in range(20):
+            assert await commit(client, offset) == 0
+        shutil.copytree(tmp_path / "life", tmp_path / "after")  # What a kill -9 would leave.
+    async with running(tmp_path / "after") as broker:
+        client = await Client.to(broker)
+        await found(client)
+        assert await committed(client) == {1: 19}
+
+
+@pytest.mark.requirement("R15")
+async def test_a_commit_outlives_a_power_failure_that_takes_what_was_not_synced(tmp_path: Path) -> None:
+    async with running(tmp_path / "life") as broker:
+        client = await prepared(broker)
+        assert await commit(client, 7) == 0
+        shutil.copytree(tmp_path / "life", tmp_path / "after")
+    index = coordinator_partition(GROUP, 4)
+    for log in (tmp_path / "after" / f"{OFFSETS_TOPIC}-{index}").glob("*.log"):
+        log.write_bytes(b"")  # Written, but synced only by the journal.
+    async with running(tmp_path / "after") as broker:
+        client = await Client.to(broker)
+        await found(client)
+        assert await committed(client) == {1: 7}
+
+
+@pytest.mark.requirement("R20")
+async def test_members_go_on_with_their_generation_after_a_restart(tmp_path: Path) -> None:
+    async with running(tmp_path) as broker:
+        client = await prepared(broker)
+        member = await joined(client)
+    async with running(tmp_path) as broker:
+        client = await Client.to(broker)
+        await found(client)
+        beat = HeartbeatRequest(
+            group_id=GROUP, generation_id=member.generation_id, member_id=member.member_id
+        )
+        assert (await client.ask(beat, HeartbeatResponse)).error_code == 0
+        [group] = (await client.ask(DescribeGroupsRequest(groups=(GROUP,)), DescribeGroupsResponse)).groups
+        assert group.group_state == "Stable"
+        assert [each.member_assignment for each in group.members] == [b"all of it"]
+
+
+async def test_a_failed_flush_is_never_acknowledged_and_is_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running(tmp_path) as broker:
+        client = await prepared(broker)
+        assert await commit(client, 1) == 0
+
+        def fail(log: PartitionLog, sync: bool) -> None:
+            raise StorageError("the disk is gone")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(PartitionLog, "write", fail)
+            assert await commit(client, 2) == ErrorCode.NOT_COORDINATOR
+        with trio.fail_after(5):
+            while (offsets := await committed(client)) is None:
+                await trio.sleep(0.01)
+        assert offsets.keys() == {1}
+        assert await commit(client, 3) == 0
+        assert await committed(client) == {1: 3}
+
+
+async def test_a_heartbeat_does_not_overtake_the_commit_before_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order: list[str] = []
+    async with running(tmp_path) as broker:
+        client = await prepared(broker)
+        member = await joined(client)
+        append = broker.journal.append
+
+        def watched(entries: list[Entry]) -> None:
+            order.append("flush")
+            append(entries)
+
+        perform = Shard._perform
+
+        def performed(shard: GroupShard, effects: tuple[object, ...]) -> None:
+            order.extend(type(getattr(effect, "message", effect)).__name__ for effect in effects)
+            perform(shard, effects)  # type: ignore[arg-type]  # the effects, unchanged
+
+        monkeypatch.setattr(broker.journal, "append", watched)
+        monkeypatch.setattr(Shard, "_perform", performed)
+        beat = HeartbeatRequest(
+            group_id=GROUP, generation_id=member.generation_id, member_id=member.member_id
+        )
+        own = OffsetCommitRequest(
+            group_id=GROUP,
+            generation_id_or_member_epoch=member.generation_id,
+            member_id=member.member_id,
+            topics=commit_of(5).topics,
+        )
+        await client.send(client.frame(own, 9)[0], client.frame(beat)[0])
+        with trio.fail_after(5):
+            assert await client.receive() is not None
+            assert await client.receive() is not None
+        assert order.index("flush") < order.index("OffsetCommitResponse") < order.index("HeartbeatResponse")
+
+
+async def test_an_impossible_state_reloads_that_shard_and_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running(tmp_path) as broker:
+        client = await prepared(broker)
+        assert await commit(client, 4) == 0
+        broken = shard_of(broker).core
+
+        def handle(self: GroupCoordinator, command: object, now_ms: int) -> object:
+            assert self is not broken, "a bug"
+            return original(self, command, now_ms)  # type: ignore[arg-type]  # whatever came
+
+        original = GroupCoordinator.handle
+        monkeypatch.setattr(GroupCoordinator, "handle", handle)
+        await client.send(client.frame(commit_of(5), 9)[0])
+        with trio.fail_after(5):
+            assert await client.receive() is None
+        again = await Client.to(broker)
+        with trio.fail_after(5):
+            while (offsets := await committed(again)) is None:
+                await trio.sleep(0.005)
+        assert offsets == {1: 4}
+
+
+async def test_whoever_found_the_coordinator_is_served_at_once(tmp_path: Path) -> None:
+    async with running(tmp_path) as broker:
+        client = await Client.to(broker)
+        await client.ask(FindCoordinatorRequest(coordinator_keys=(GROUP,)), FindCoordinatorResponse)
+        assert await committed(client) == {}
+    async with running(tmp_path) as broker:  # The topic exists, and its shards are loading.
+        client = await Client.to(broker)
+        await client.ask(FindCoordinatorRequest(coordinator_keys=(GROUP,)), FindCoordinatorResponse)
+        assert await committed(client) == {}
+
+
+@pytest.mark.requirement("R20")
+async def test_a_loading_shard_says_so(tmp_path: Path) -> None:
+    async with running(tmp_path) as broker:
+        client = await prepared(broker)
+        shard = shard_of(broker)
+        broker.coordinators._loading.add(shard.index)  # As if a load were under way and slow.
+        shard.close()
+        assert shard.state is ShardState.CLOSED
+        assert await commit(client, 1) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        beat = HeartbeatRequest(group_id=GROUP, generation_id=1, member_id="m")
+        assert (await client.ask(beat, HeartbeatResponse)).error_code == ErrorCode.NONE
+        old = OffsetFetchRequest(
+            group_id=GROUP, topics=(OffsetFetchRequestTopic(name="air", partition_indexes=(1, 2)),)
+        )
+        answer = await client.ask(old, OffsetFetchResponse, 3)
+        assert answer.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        codes = [each.error_code for each in answer.topics[0].partitions]
+        assert codes == [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS] * 2, "where aiokafka looks"
+        listed = await client.ask(ListGroupsRequest(states_filter=(), types_filter=()), ListGroupsResponse)
+        assert listed.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        broker.coordinators._loading.discard(shard.index)
+        broker.coordinators.load_soon(shard)
+        await found(client)
+        assert await commit(client, 1) == 0
+
+
+async def test_an_unknown_partition_fails_alone(tmp_path: Path) -> None:
+    async with running(tmp_path) as broker:
+        client = await prepared(broker)
+        partitions = tuple(
+            OffsetCommitRequestPartition(partition_index=index, committed_offset=9, committed_metadata="")
+            for index in (7, 2, -1)
+        )
+        topics = (
+            OffsetCommitRequestTopic(name="air", partitions=partitions),
+            OffsetCommitRequestTopic(name="rail", partitions=partitions[1:2]),
+        )
+        answer = await client.ask(OffsetCommitRequest(group_id=GROUP, topics=topics), OffsetCommitResponse, 9)
+        codes = [
+            (topic.name, each.partition_index, each.error_code)
+            for topic in answer.topics
+            for each in topic.partitions
+        ]
+        assert codes == [("air", 7, 3), ("air", 2, 0), ("air", -1, 3), ("rail", 2, 3)]
+        assert await committed(client) == {2: 9}

@@ -1,0 +1,1 @@
+"""What is asked of the cluster: its brokers, its topics, their configurations."""

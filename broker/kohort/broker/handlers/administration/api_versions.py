@@ -1,0 +1,54 @@
+"""ApiVersions: which APIs in which versions, the first thing that a client asks."""
+
+import re
+from functools import cache
+
+from kohort.broker.handlers.administration.family import Administration
+from kohort.broker.handlers.apis import MODULES
+from kohort.broker.transport.request import Request
+from kohort.protocol.errors import ErrorCode
+from kohort.protocol.headers import API_VERSIONS_KEY
+from kohort.protocol.messages import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from kohort.protocol.registry import APIS
+
+_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?")  # KIP-511
+
+
+def handle(admin: Administration, message: ApiVersionsRequest, request: Request) -> ApiVersionsResponse:
+    """Return the versions, or INVALID_REQUEST for software that calls itself something impossible.
+
+    There are no features to tell of: those of Kafka (metadata.version and its like) are for things
+    that kohort does not have, and a client takes an absent one for level 0.
+    """
+    if request.version >= 3:
+        software = message.client_software_name, message.client_software_version
+        if not all(map(_SOFTWARE.fullmatch, software)):
+            return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST, api_keys=())
+        request.connection.client_software = " ".join(software)
+    if _is_meant_for_another(admin, message):
+        return ApiVersionsResponse(error_code=ErrorCode.REBOOTSTRAP_REQUIRED, api_keys=())
+    return supported()
+
+
+def _is_meant_for_another(admin: Administration, message: ApiVersionsRequest) -> bool:
+    """Return whether the client thinks that it speaks to another cluster or broker (KIP-1242)."""
+    if message.cluster_id is None or message.node_id < 0:
+        return False
+    return message.cluster_id != admin.cluster_id or message.node_id != admin.node_id
+
+
+@cache
+def supported() -> ApiVersionsResponse:
+    """Return every API that has a handler."""
+    return ApiVersionsResponse(error_code=ErrorCode.NONE, api_keys=tuple(map(_range, sorted(MODULES))))
+
+
+@cache
+def unsupported() -> ApiVersionsResponse:
+    """Return the answer, in version 0, to an ApiVersions newer than ours: it says which ones we have."""
+    return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=(_range(API_VERSIONS_KEY),))
+
+
+def _range(api_key: int) -> ApiVersion:
+    versions = APIS[api_key].versions
+    return ApiVersion(api_key=api_key, min_version=versions.lowest, max_version=versions.highest)

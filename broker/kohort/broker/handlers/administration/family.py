@@ -1,0 +1,25 @@
+"""The parts of a broker that questions about the cluster are put to."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from kohort.broker.config.current import CurrentConfig
+from kohort.broker.metadata import MetadataStore
+from kohort.broker.metadata.configs import Configs
+from kohort.broker.metadata.topics import Topics
+from kohort.broker.runtime.workers import Workers
+
+
+@dataclass(frozen=True, slots=True)
+class Administration:
+    """The cluster's facts, and how they are changed."""
+
+    metadata: MetadataStore
+    topics: Topics
+    configs: Configs
+    current: CurrentConfig
+    cluster_id: str
+    node_id: int
+    data_path: Path
+    """The folder with the logs."""
+    workers: Workers

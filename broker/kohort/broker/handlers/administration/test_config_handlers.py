@@ -1,0 +1,342 @@
+"""DescribeConfigs, AlterConfigs, IncrementalAlterConfigs, ListConfigResources."""
+
+from pathlib import Path
+
+import pytest
+
+from kohort.broker.handlers.administration.test_admin_support import AdminWorld
+from kohort.broker.metadata import ResourceType
+from kohort.protocol.errors import ErrorCode
+from kohort.protocol.messages import (
+    AlterConfigsRequest,
+    AlterConfigsRequestAlterableConfig,
+    AlterConfigsRequestAlterConfigsResource,
+    AlterConfigsResponse,
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsRequestAlterableConfig,
+    IncrementalAlterConfigsRequestAlterConfigsResource,
+    IncrementalAlterConfigsResponse,
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
+
+SET, DELETE, APPEND, SUBTRACT = range(4)
+TOPIC, BROKER = ResourceType.TOPIC, ResourceType.BROKER
+
+Step = tuple[str, int, str | None]
+
+
+async def described(
+    world: AdminWorld, kind: int, name: str, *keys: str, details: bool = False, version: int = 4
+) -> DescribeConfigsResult:
+    request = DescribeConfigsRequest(
+        resources=(
+            DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=keys or None),
+        ),
+        include_synonyms=details,
+        include_documentation=details and version >= 3,
+    )
+    [result] = (await world.ask(request, DescribeConfigsResponse, version)).results
+    return result
+
+
+async def value(world: AdminWorld, kind: int, name: str, key: str) -> DescribeConfigsResourceResult:
+    [entry] = (await described(world, kind, name, key, details=True)).configs
+    return entry
+
+
+async def stepped(
+    world: AdminWorld, kind: int, name: str, *steps: Step, times: int = 1, validate_only: bool = False
+) -> int:
+    resource = IncrementalAlterConfigsRequestAlterConfigsResource(
+        resource_type=kind,
+        resource_name=name,
+        configs=tuple(
+            IncrementalAlterConfigsRequestAlterableConfig(name=key, config_operation=operation, value=text)
+            for key, operation, text in steps
+        ),
+    )
+    request = IncrementalAlterConfigsRequest(resources=(resource,) * times, validate_only=validate_only)
+    answer = await world.ask(request, IncrementalAlterConfigsResponse)
+    codes = [each.error_code for each in answer.responses]
+    assert len(set(codes)) == 1
+    return codes[0]
+
+
+async def replaced(world: AdminWorld, kind: int, name: str, **configs: str | None) -> int:
+    resource = AlterConfigsRequestAlterConfigsResource(
+        resource_type=kind,
+        resource_name=name,
+        configs=tuple(
+            AlterConfigsRequestAlterableConfig(name=key.replace("_", "."), value=text)
+            for key, text in configs.items()
+        ),
+    )
+    request = AlterConfigsRequest(resources=(resource,), validate_only=False)
+    [answer] = (await world.ask(request, AlterConfigsResponse)).responses
+    return answer.error_code
+
+
+async def world_with_topic(folder: Path, **configs: str) -> AdminWorld:
+    world = await AdminWorld(folder).start()
+    await world.create("t", 1, **configs)
+    return world
+
+
+# -- describe -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", range(1, 5))
+async def test_a_topics_values_come_with_their_sources(tmp_path: Path, version: int) -> None:
+    world = await world_with_topic(tmp_path, retention_ms="5")
+    result = await described(world, TOPIC, "t", details=True, version=version)
+    assert (result.error_code, result.resource_type, result.resource_name) == (0, TOPIC, "t")
+    entries = {entry.name: entry for entry in result.configs}
+    assert (entries["retention.ms"].value, entries["retention.ms"].config_source) == ("5", 1)
+    assert (entries["segment.bytes"].value, entries["segment.bytes"].config_source) == ("1073741824", 5)
+    assert entries["retention.ms"].synonyms[0].name == "retention.ms"
+    if version >= 3:
+        assert entries["retention.ms"].config_type == 5
+        assert entries["retention.ms"].documentation
+
+
+async def test_only_known_names_that_are_asked_for_are_told(tmp_path: Path) -> None:
+    world = await world_with_topic(tmp_path)
+    result = await described(world, TOPIC, "t", "retention.ms", "nope")
+    assert [entry.name for entry in result.configs] == ["retention.ms"]
+    assert (result.configs[0].synonyms, result.configs[0].documentation) == ((), None)
+
+
+async def test_a_broker_is_described_by_its_own_number(tmp_path: Path) -> None:
+    world = await world_with_topic(tmp_path)
+    entry = await value(world, BROKER, "1", "num.partitions")
+    assert (entry.value, entry.config_source, entry.read_only, entry.config_type) == ("1", 5, True, 3)
+    assert (await described(world, BROKER, "")).configs == ()
+
+
+@pytest.mark.parametrize(
+    "kind, name, code",
+    [
+        (TOPIC, "nope", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (TOPIC, "", ErrorCode.INVALID_TOPIC_EXCEPTION),
+        (TOPIC, "a b", ErrorCode.INVALID_TOPIC_EXCEPTION),
+        (BROKER, "2", ErrorCode.INVALID_REQUEST),
+        (BROKER, "x", ErrorCode.INVALID_REQUEST),
+        (ResourceType.GROUP, "g", ErrorCode.NONE),
+        (ResourceType.GROUP, "", ErrorCode.INVALID_REQUEST),
+        (99, "x", ErrorCode.INVALID_REQUEST),
+        (0, "x", ErrorCode.INVALID_REQUEST),
+    ],
+)
+async def test_what_can_not_be_described_says_why(
+    tmp_path: Path, kind: int, name: str, code: ErrorCode
+) -> None:
+    world = await world_with_topic(tmp_path)
+    result = await described(world, kind, name)
+    assert (result.error_code, result.configs) == (code, ())
+    assert (result.error_message is None) == (code == ErrorCode.NONE)
+
+
+# -- single values of topics --------------------------------------------------------------------------------
+
+
+async def test_a_value_is_set_and_deleted(tmp_path: Path) -> None:
+    world = await world_with_topic(tmp_path)
+    topic_id = world.snapshot.topics["t"].topic_id
+    assert await stepped(world, TOPIC, "t", ("retention.ms", SET, "5"), ("segment.ms", SET, "9")) == 0
+    assert await stepped(world, TOPIC, "t", ("retention.ms", DELETE, None), ("nope", DELETE, None)) == 0
+    assert world.snapshot.topics["t"].configs == {"segment.ms": "9"}
+    assert world.snapshot.topics["t"].topic_id == topic_id
+
+
+async def test_lists_are_appended_to_and_subtracted_from(tmp_path: Path) -> None:
+    world = await world_with_topic(tmp_path)
+
+    async def policy(operation: int, text: str) -> str | None:
+        assert await stepped(world, TOPIC, "t", ("cleanup.policy", operation, text)) == 0
+        return (await value(world, TOPIC, "t", "cleanup.policy")).value
+
+    assert await policy(APPEND, "compact") == "delete,compact"
+    assert await policy(APPEND, "compact,delete") == "delete,compact"
+    assert await policy(SUBTRACT, "delete") == "compact"
+    assert await policy(SUBTRACT, "delete") == "compact"
+
+
+@pytest.mark.parametrize(
+    "step, code",
+    [
+        (("nope", SET, "1"), ErrorCode.INVALID_CONFIG),
+        (("retention.ms", SET, "x"), ErrorCode.INVALID_CONFIG),
+        (("retention.ms", SET, None), ErrorCode.INVALID_REQUEST),
+        (("retention.ms", APPEND, "1"), ErrorCode.INVALID_CONFIG),
+        (("retention.ms", SUBTRACT, "1"), ErrorCode.INVALID_CONFIG),
+        (("nope", APPEND, "1"), ErrorCode.INVALID_CONFIG),
+        (("cleanup.policy", APPEND, None), ErrorCode.INVALID_REQUEST),
+        (("cleanup.policy", APPEND, "bogus"), ErrorCode.INVALID_CONFIG),
+        (("retention.ms", 9, "1"), ErrorCode.INVALID_REQUEST),
+        (("min.compaction.lag.ms", SET, str(2**63 - 1)), ErrorCode.NONE),
+    ],
+)
+async def test_steps_that_can_not_be_taken_change_nothing(
+    tmp_path: Path, step: Step, code: ErrorCode
+) -> None:
+    world = await world_with_topic(tmp_path, retention_bytes="7")
+    assert await stepped(world, TOPIC, "t", ("retention.bytes", SET, "8"), step) == code
+    expected = "8" if code == ErrorCode.NONE else "7"
+    assert world.snapshot.topics["t"].configs["retention.bytes"] == expected
+
+
+@pytest.mark.parametrize(
+    "kind, name, code",
+    [
+        (TOPIC, "nope", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (TOPIC, "", ErrorCode.INVALID_REQUEST),
+        (TOPIC, "a b", ErrorCode.INVALID_TOPIC_EXCEPTION),
+        (ResourceType.GROUP, "g", ErrorCode.INVALID_CONFIG),
+        (ResourceType.BROKER_LOGGER, "1", ErrorCode.INVALID_CONFIG),
+        (99, "g", ErrorCode.INVALID_REQUEST),
+    ],
+)
+async def test_resources_that_can_not_be_altered_say_why(
+    tmp_path: Path, kind: int, name: str, code: ErrorCode
+) -> None:
+    world = await world_with_topic(tmp_path)
+    assert await stepped(world, kind, name, ("retention.ms", SET, "1")) == code
+
+
+async def test_a_name_or_a_resource_twice_is_refused(tmp_path: Path) -> None:
+    world = await world_with_topic(tmp_path)
+    twice = ("retention.ms", SET, "1"), ("retention.ms", SET, "2")
+    assert await stepped(world, TOPIC, "t", *twice) == ErrorCode.INVALID_REQUEST
+    assert await stepped(world, TOPIC, "t", twice[0], times=2) == ErrorCode.INVALID_REQUEST
+    assert world.snapshot.topics["t"].configs == {}
+
+
+async def test_validate_only_alters_nothing(tmp_path: Path) -> None:
+    world = await world_with_topic(tmp_path)
+    before = world.snapshot
+    assert await stepped(world, TOPIC, "t", ("retention.ms", SET, "1"), validate_only=True) == 0
+    code = await stepped(world, TOPIC, "t", ("retention.ms", SET, "x"), validate_only=True)
+    assert code == ErrorCode.INVALID_CONFIG
+    assert world.snapshot is before
+
+
+async def test_two_resources_of_one_request_are_both_altered(tmp_path: Path) -> None:
+    world = await world_with_topic(tmp_path)
+    await world.create("u")
+    resources = tuple(
+        IncrementalAlterConfigsRequestAlterConfigsResource(
+            resource_type=kind,
+            resource_name=name,
+            configs=(
+                IncrementalAlterConfigsRequestAlterableConfig(name=key, config_operation=SET, value="6000"),
+            ),
+        )
+        for kind, name, key in (
+            (TOPIC, "t", "retention.ms"),
+            (TOPIC, "nope", "retention.ms"),
+            (BROKER, "", "log.retention.ms"),
+            (TOPIC, "u", "segment.ms"),
+            (BROKER, "1", "log.roll.ms"),
+        )
+    )
+    request = IncrementalAlterConfigsRequest(resources=resources, validate_only=False)
+    answer = await world.ask(request, IncrementalAlterConfigsResponse)
+    assert [each.error_code for each in answer.responses] == [0, 3, 0, 0, 0]
+    assert world.snapshot.topics["t"].configs == {"retention.ms": "6000"}
+    assert world.snapshot.topics["u"].configs == {"segment.ms": "6000"}
+    assert (world.current.config.log_retention_ms, world.current.config.log_roll_ms) == (6000, 6000)
+
+
+# -- whole configurations -----------------------------------------------------------------------------------
+
+
+async def test_altering_replaces_all_that_was_set(tmp_path: Path) -> None:
+    world = await world_with_topic(tmp_path, retention_ms="5", segment_ms="9")
+    assert await replaced(world, TOPIC, "t", retention_ms="6") == 0
+    assert world.snapshot.topics["t"].configs == {"retention.ms": "6"}
+    assert await replaced(world, TOPIC, "t") == 0
+    assert world.snapshot.topics["t"].configs == {}
+
+
+async def test_altering_is_checked_as_well(tmp_path: Path) -> None:
+    world = await world_with_topic(tmp_path, retention_ms="5")
+    assert await replaced(world, TOPIC, "t", retention_ms=None) == ErrorCode.INVALID_REQUEST
+    assert await replaced(world, TOPIC, "t", nope="1") == ErrorCode.INVALID_CONFIG
+    assert await replaced(world, TOPIC, "gone", retention_ms="1") == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert await replaced(world, BROKER, "1", node_id="9") == ErrorCode.INVALID_REQUEST
+    assert world.snapshot.topics["t"].configs == {"retention.ms": "5"}
+
+
+# -- brokers ------------------------------------------------------------------------------------------------
+
+
+async def test_a_running_broker_takes_new_defaults_for_its_topics(tmp_path: Path) -> None:
+    world = await world_with_topic(tmp_path)
+    assert await stepped(world, BROKER, "", ("log.retention.ms", SET, "200000")) == 0
+    assert await stepped(world, BROKER, "1", ("log.retention.ms", SET, "100000")) == 0
+    assert world.current.config.log_retention_ms == 100_000
+    entry = await value(world, TOPIC, "t", "retention.ms")
+    assert (entry.value, entry.config_source) == ("100000", 2)
+    assert [(each.value, each.source) for each in entry.synonyms[:2]] == [("100000", 2), ("200000", 3)]
+    common = await value(world, BROKER, "", "log.retention.ms")
+    assert (common.value, common.config_source) == ("200000", 3)
+    assert await stepped(world, BROKER, "1", ("log.retention.ms", DELETE, None)) == 0
+    assert world.current.config.log_retention_ms == 200_000
+    assert await replaced(world, BROKER, "") == 0
+    assert world.current.config.log_retention_ms is None
+
+
+async def test_what_was_altered_holds_after_a_restart(tmp_path: Path) -> None:
+    world = await world_with_topic(tmp_path)
+    await stepped(world, BROKER, "1", ("log.retention.ms", SET, "100000"))
+    assert AdminWorld(tmp_path).current.config.log_retention_ms == 100_000
+
+
+@pytest.mark.parametrize(
+    "name, key, text, code",
+    [
+        ("1", "node.id", "3", ErrorCode.INVALID_REQUEST),
+        ("1", "num.partitions", "5", ErrorCode.INVALID_REQUEST),
+        ("1", "nope", "3", ErrorCode.INVALID_CONFIG),
+        ("1", "log.retention.ms", "x", ErrorCode.INVALID_REQUEST),
+        ("7", "log.retention.ms", "5", ErrorCode.INVALID_REQUEST),
+        ("x", "log.retention.ms", "5", ErrorCode.INVALID_REQUEST),
+    ],
+)
+async def test_a_running_broker_refuses_what_it_can_not_take(
+    tmp_path: Path, name: str, key: str, text: str, code: ErrorCode
+) -> None:
+    world = await world_with_topic(tmp_path)
+    assert await stepped(world, BROKER, name, (key, SET, text)) == code
+    assert world.snapshot.configs == {}
+
+
+async def test_a_default_that_a_topic_could_not_live_with_is_refused(tmp_path: Path) -> None:
+    world = await world_with_topic(tmp_path, max_compaction_lag_ms="10")
+    step = ("log.cleaner.min.compaction.lag.ms", SET, "11")
+    assert await stepped(world, BROKER, "1", step) == ErrorCode.INVALID_REQUEST
+    assert world.snapshot.configs == {}
+
+
+# -- list ---------------------------------------------------------------------------------------------------
+
+
+async def listed(world: AdminWorld, *kinds: int, version: int = 1) -> tuple[int, list[tuple[str, int]]]:
+    request = ListConfigResourcesRequest(resource_types=kinds)
+    answer = await world.ask(request, ListConfigResourcesResponse, version)
+    return answer.error_code, [(each.resource_name, each.resource_type) for each in answer.config_resources]
+
+
+async def test_topics_and_brokers_are_listed(tmp_path: Path) -> None:
+    world = await world_with_topic(tmp_path)
+    assert await listed(world) == (0, [("t", TOPIC), ("1", BROKER)])
+    assert await listed(world, TOPIC) == (0, [("t", TOPIC)])
+    assert await listed(world, ResourceType.GROUP) == (0, [])
+    assert await listed(world, version=0) == (0, [])
+    assert await listed(world, 99) == (ErrorCode.UNSUPPORTED_VERSION, [])

@@ -1,0 +1,42 @@
+"""Which module answers which API, by family."""
+
+GROUPS = {
+    8: "offset_commit",
+    9: "offset_fetch",
+    10: "find_coordinator",
+    11: "join_group",
+    12: "heartbeat",
+    13: "leave_group",
+    14: "sync_group",
+    15: "describe_groups",
+    16: "list_groups",
+    42: "delete_groups",
+    47: "offset_delete",
+}
+
+DATA = {
+    0: "produce",
+    1: "fetch",
+    2: "list_offsets",
+    21: "delete_records",
+    22: "init_producer_id",
+    23: "offset_for_leader_epoch",
+    61: "describe_producers",
+}
+
+ADMINISTRATION = {
+    3: "metadata",
+    18: "api_versions",
+    19: "create_topics",
+    20: "delete_topics",
+    32: "describe_configs",
+    33: "alter_configs",
+    35: "describe_log_dirs",
+    37: "create_partitions",
+    44: "incremental_alter_configs",
+    60: "describe_cluster",
+    74: "list_config_resources",
+    75: "describe_topic_partitions",
+}
+
+MODULES = {**GROUPS, **DATA, **ADMINISTRATION}

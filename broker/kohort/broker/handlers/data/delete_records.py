@@ -1,0 +1,81 @@
+"""DeleteRecords: move the start of logs forward; segments that lie before it wholly are deleted.
+
+Source: ReplicaManager.deleteRecordsOnLocalLog, Partition.deleteRecordsOnLeader.
+"""
+
+from functools import partial
+
+from kohort.broker.handlers.data.family import Data
+from kohort.broker.metadata import INTERNAL_TOPICS
+from kohort.broker.transport.request import Request
+from kohort.protocol.errors import ApiError, ErrorCode
+from kohort.protocol.messages import (
+    DeleteRecordsPartition,
+    DeleteRecordsPartitionResult,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopicResult,
+)
+from kohort.storage import StorageError
+
+TO_THE_HIGH_WATERMARK = -1
+NO_OFFSET = -1
+
+
+async def handle(data: Data, message: DeleteRecordsRequest, request: Request) -> DeleteRecordsResponse:
+    """Return each log's new start, once it is on the disk."""
+    results = [
+        (topic.name, [await _delete(data, topic.name, asked) for asked in topic.partitions])
+        for topic in message.topics
+    ]
+    try:
+        await data.partitions.save_log_starts()
+    except StorageError:
+        results = [(name, [_not_saved(each) for each in all_]) for name, all_ in results]
+    return DeleteRecordsResponse(
+        throttle_time_ms=0,
+        topics=tuple(DeleteRecordsTopicResult(name=name, partitions=tuple(all_)) for name, all_ in results),
+    )
+
+
+async def _delete(data: Data, topic: str, asked: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
+    index = asked.partition_index
+    try:
+        return _result(index, await _move_start(data, topic, asked))
+    except ApiError as error:
+        return _result(index, NO_OFFSET, error.code)
+
+
+async def _move_start(data: Data, topic: str, asked: DeleteRecordsPartition) -> int:
+    """Return where the log begins afterwards. Raises: ApiError."""
+    partition = data.partitions.serving(topic, asked.partition_index)
+    if topic in INTERNAL_TOPICS:
+        raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION)
+    if "delete" not in partition.config.cleanup_policy:
+        raise ApiError(ErrorCode.POLICY_VIOLATION)
+    offset = partition.high_watermark if asked.offset == TO_THE_HIGH_WATERMARK else asked.offset
+    if not 0 <= offset <= partition.high_watermark:
+        raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
+    if offset > partition.log.log_start_offset:
+        try:
+            move = partial(partition.log.delete_records_before, offset, data.clock.now_ms())
+            await data.partitions.between_writes(partition, move)
+        except StorageError as error:
+            partition.failed(error)
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR) from error
+    return partition.log.log_start_offset
+
+
+def _result(
+    index: int, low_watermark: int, error_code: ErrorCode = ErrorCode.NONE
+) -> DeleteRecordsPartitionResult:
+    return DeleteRecordsPartitionResult(
+        partition_index=index, low_watermark=low_watermark, error_code=error_code
+    )
+
+
+def _not_saved(result: DeleteRecordsPartitionResult) -> DeleteRecordsPartitionResult:
+    """Return the result where the new start may be forgotten after a crash."""
+    if result.error_code:
+        return result
+    return _result(result.partition_index, NO_OFFSET, ErrorCode.KAFKA_STORAGE_ERROR)

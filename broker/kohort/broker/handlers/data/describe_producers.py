@@ -1,0 +1,56 @@
+"""DescribeProducers: the idempotent producers that each partition remembers (KIP-664)."""
+
+from kohort.broker.handlers.data.family import Data
+from kohort.broker.partitions.partition import Partition
+from kohort.broker.transport.request import Request
+from kohort.protocol.errors import ApiError
+from kohort.protocol.messages import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    PartitionResponse,
+    ProducerState,
+    TopicResponse,
+)
+
+
+def handle(data: Data, message: DescribeProducersRequest, request: Request) -> DescribeProducersResponse:
+    """Return the producers."""
+    return DescribeProducersResponse(
+        throttle_time_ms=0,
+        topics=tuple(
+            TopicResponse(
+                name=topic.name,
+                partitions=tuple(_answer(data, topic.name, index) for index in topic.partition_indexes),
+            )
+            for topic in message.topics
+        ),
+    )
+
+
+def _producers(partition: Partition) -> tuple[ProducerState, ...]:
+    return tuple(
+        ProducerState(
+            producer_id=producer_id,
+            producer_epoch=state.epoch,
+            last_sequence=state.last_sequence,
+            last_timestamp=state.last_timestamp,
+            coordinator_epoch=state.coordinator_epoch,
+            current_txn_start_offset=state.transaction_first_offset,
+        )
+        for producer_id, state in partition.log.producers.items()
+    )
+
+
+def _answer(data: Data, topic: str, index: int) -> PartitionResponse:
+    try:
+        partition = data.partitions.serving(topic, index)
+    except ApiError as error:
+        return PartitionResponse(
+            partition_index=index,
+            error_code=error.code,
+            error_message=error.message or error.code.name,
+            active_producers=(),
+        )
+    return PartitionResponse(
+        partition_index=index, error_code=0, error_message=None, active_producers=_producers(partition)
+    )

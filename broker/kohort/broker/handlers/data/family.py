@@ -1,0 +1,28 @@
+"""The parts of a broker that questions about records are put to."""
+
+from dataclasses import dataclass
+
+from kohort.broker.config.current import CurrentConfig
+from kohort.broker.handlers.data.fetch_sessions import FetchSessions
+from kohort.broker.partitions import PartitionTable, ProducerIds
+from kohort.broker.partitions.counters import PartitionCounters
+from kohort.broker.partitions.flusher import Flusher
+from kohort.broker.runtime.clock import Clock
+from kohort.broker.runtime.timers import Timers
+from kohort.broker.transport.counters import TransportCounters
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """The partitions of this broker, and what appending to them and reading from them takes."""
+
+    partitions: PartitionTable
+    flusher: Flusher
+    fetch_sessions: FetchSessions
+    producer_ids: ProducerIds
+    current: CurrentConfig
+    timers: Timers
+    clock: Clock
+    counters: PartitionCounters
+    requests: TransportCounters
+    """Where errors are counted that clients were answered."""

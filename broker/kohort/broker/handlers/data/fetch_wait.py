@@ -1,0 +1,133 @@
+"""A fetch that waits: for enough to read, for its time to be up, or for its connection to close."""
+
+from itertools import count
+
+from kohort.broker.handlers.data.family import Data
+from kohort.broker.handlers.data.fetch_reading import (
+    Reading,
+    answer_all,
+    answer_changes,
+    measure,
+    read_targets,
+    refused,
+    remember_sent,
+)
+from kohort.broker.handlers.data.fetch_sessions import FetchContext
+from kohort.broker.handlers.data.fetch_target import FetchTarget
+from kohort.broker.partitions.partition import Partition
+from kohort.broker.transport.request import Request
+from kohort.protocol.errors import ErrorCode
+from kohort.protocol.messages import FetchRequest, FetchResponse
+from kohort.storage import Slice
+
+_numbers = count()
+
+
+class FetchWait:
+    """One request that has been put off. Kafka's counterpart is DelayedFetch in its purgatory."""
+
+    __slots__ = (
+        "_answered",
+        "_context",
+        "_data",
+        "_max_bytes",
+        "_message",
+        "_min_bytes",
+        "_request",
+        "_sizes",
+        "_targets",
+        "_timer",
+    )
+
+    def __init__(
+        self,
+        data: Data,
+        request: Request,
+        message: FetchRequest,
+        context: FetchContext,
+        *,
+        reading: Reading,
+        min_bytes: int,
+        max_bytes: int,
+    ) -> None:
+        self._data = data
+        self._request = request
+        self._message = message
+        self._context = context
+        self._min_bytes = min_bytes
+        self._max_bytes = max_bytes
+        self._answered = False
+        self._timer = ("fetch", next(_numbers))
+        self._targets: dict[Partition, FetchTarget] = {}
+        self._sizes: dict[Partition, int] = {}
+        for target, outcome in reading.outcomes:
+            if target.partition is not None:
+                self._targets[target.partition] = target
+                if outcome is not None:
+                    assert isinstance(outcome, Slice)  # A fetch with an error to tell does not wait.
+                    self._sizes[target.partition] = outcome.size_bytes
+
+    def begin(self, now_ms: int) -> None:
+        """Wait from now on."""
+        for partition in self._targets:
+            partition.waits[self] = None
+        self._data.timers.set(self._timer, now_ms + self._message.max_wait_ms, self._time_is_up)
+        self._request.connection.on_close.append(self.drop)
+
+    def advanced(self, partition: Partition) -> None:
+        """Answer if there is enough by now, or if the partition has an error to tell."""
+        if self._answered:
+            return
+        if self._min_bytes > 1:
+            size_bytes = measure(self._targets[partition], partition)
+            if size_bytes is not None:
+                self._sizes[partition] = size_bytes
+                if sum(self._sizes.values()) < self._min_bytes:
+                    return
+        reading = read_targets(self._context, self._data.partitions, self._max_bytes)
+        if reading.must_answer or reading.size_bytes >= self._min_bytes:
+            self._answer(reading)
+
+    def _time_is_up(self) -> None:
+        self._answer(read_targets(self._context, self._data.partitions, self._max_bytes))
+
+    def _answer(self, reading: Reading) -> None:
+        self._end()
+        self._request.connection.on_close.remove(self.drop)
+        self._request.respond(answer(self._data, self._message, self._context, reading))
+
+    def drop(self) -> None:
+        """Forget the request: its connection is closed."""
+        if not self._answered:
+            self._end()
+
+    def _end(self) -> None:
+        self._answered = True
+        self._data.timers.cancel(self._timer)
+        for partition in self._targets:
+            partition.waits.pop(self, None)
+
+
+def _count(data: Data, reading: Reading) -> None:
+    data.counters.fetched_bytes += reading.size_bytes
+    if reading.must_answer:
+        for _, outcome in reading.outcomes:
+            if isinstance(outcome, ErrorCode):
+                data.requests.request_failed(outcome)
+
+
+def answer(data: Data, message: FetchRequest, context: FetchContext, reading: Reading) -> FetchResponse:
+    """Return the answer to a fetch, whole or as news of its session."""
+    if context.is_stale:
+        data.requests.request_failed(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+        return refused(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+    _count(data, reading)
+    if context.session is not None:
+        return answer_changes(context.session, reading, message.isolation_level)
+    session_id = 0
+    if context.is_new:
+        session = data.fetch_sessions.create(context, data.clock.now_ms())
+        if session is not None:
+            session_id = session.session_id
+            remember_sent(reading)
+    return answer_all(reading, message.isolation_level, session_id)

@@ -1,0 +1,30 @@
+"""DeleteGroups: groups without members, and their offsets. Kafka: handleDeleteGroupsRequest, KIP-229."""
+
+from kohort.broker.group import DeleteGroup
+from kohort.broker.handlers.gather import Gather
+from kohort.broker.handlers.groups.family import Groups
+from kohort.broker.transport.request import Request
+from kohort.protocol.errors import ApiError
+from kohort.protocol.messages import DeleteGroupsRequest, DeleteGroupsResponse
+from kohort.protocol.messages.delete_groups import DeletableGroupResult
+from kohort.protocol.schema import Message
+
+
+def handle(groups: Groups, message: DeleteGroupsRequest, request: Request) -> DeleteGroupsResponse | None:
+    """Ask every group's shard; answered when all tombstones are durable."""
+    names = tuple(dict.fromkeys(message.groups_names))
+    if not names:
+        return DeleteGroupsResponse(throttle_time_ms=0, results=())
+
+    def finish(results: tuple[Message, ...]) -> None:
+        request.respond(DeleteGroupsResponse(throttle_time_ms=0, results=results))  # type: ignore[arg-type]  # a result each
+
+    gather = Gather(len(names), finish)
+    for position, group_id in enumerate(names):
+        try:
+            shard = groups.coordinators.shard_of(group_id)
+        except ApiError as error:
+            gather.put(position, DeletableGroupResult(group_id=group_id, error_code=error.code))
+            continue
+        shard.submit(DeleteGroup(shard.ask(request, gather.place(position)), group_id))
+    return None

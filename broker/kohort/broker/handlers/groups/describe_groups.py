@@ -1,0 +1,42 @@
+"""DescribeGroups: state, members and assignments. Kafka: KafkaApis.handleDescribeGroupsRequest."""
+
+from kohort.broker.group import DescribeGroup
+from kohort.broker.handlers.gather import Gather
+from kohort.broker.handlers.groups.family import Groups
+from kohort.broker.transport.request import Request
+from kohort.protocol.errors import ApiError
+from kohort.protocol.messages import DescribeGroupsRequest, DescribeGroupsResponse
+from kohort.protocol.messages.describe_groups import DescribedGroup
+from kohort.protocol.schema import Message
+
+
+def handle(groups: Groups, message: DescribeGroupsRequest, request: Request) -> DescribeGroupsResponse | None:
+    """Ask every group's shard; answered when all have answered."""
+    if not message.groups:
+        return DescribeGroupsResponse(groups=())
+
+    def finish(described: tuple[Message, ...]) -> None:
+        request.respond(DescribeGroupsResponse(groups=described))  # type: ignore[arg-type]  # DescribedGroup each
+
+    gather = Gather(len(message.groups), finish)
+    for position, group_id in enumerate(message.groups):
+        try:
+            shard = groups.coordinators.shard_of(group_id)
+        except ApiError as error:
+            gather.put(position, refused(group_id, error))
+            continue
+        request_id = shard.ask(request, gather.place(position))
+        shard.submit(DescribeGroup(request_id, group_id, request.version))
+    return None
+
+
+def refused(group_id: str, error: ApiError) -> DescribedGroup:
+    """Return the answer of a group that cannot be asked."""
+    return DescribedGroup(
+        error_code=error.code,
+        group_id=group_id,
+        group_state="",
+        protocol_type="",
+        protocol_data="",
+        members=(),
+    )

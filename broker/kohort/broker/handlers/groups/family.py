@@ -1,0 +1,23 @@
+"""The parts of a broker that questions about groups are put to."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from uuid import UUID, uuid4
+
+from kohort.broker.coordination.coordinators import Coordinators
+from kohort.broker.coordination.counters import GroupCounters
+from kohort.broker.metadata import MetadataStore
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """The groups of this broker, and what their members refer to."""
+
+    coordinators: Coordinators
+    metadata: MetadataStore
+    node_id: int
+    counters: GroupCounters
+    ensure_offsets_topic: Callable[[], Awaitable[object]]
+    """Makes `__consumer_offsets` unless it is there. Raises: ApiError."""
+    fresh_id: Callable[[], UUID] = uuid4
+    """Where the random part of member ids comes from."""

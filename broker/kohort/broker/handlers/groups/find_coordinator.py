@@ -1,0 +1,74 @@
+"""FindCoordinator: which broker keeps a group. Kafka: KafkaApis.handleFindCoordinatorRequest, KIP-699.
+
+`__consumer_offsets` is created at the first question for a group. Transactions and share groups have no
+coordinator here. Clients would ask again for COORDINATOR_NOT_AVAILABLE until they time out, so they get
+a code that they take as final; for transactions the one that InitProducerId gives as well.
+"""
+
+from collections.abc import Awaitable, Sequence
+
+import structlog
+
+from kohort.broker.handlers.groups.family import Groups
+from kohort.broker.metadata import OFFSETS_TOPIC
+from kohort.broker.transport.request import Request
+from kohort.protocol.errors import ApiError, ErrorCode
+from kohort.protocol.messages import FindCoordinatorRequest, FindCoordinatorResponse
+from kohort.protocol.messages.find_coordinator import Coordinator
+
+GROUP = 0
+REFUSALS = {
+    1: (ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "transactions are not supported"),
+    2: (ErrorCode.INVALID_REQUEST, "share groups are not supported"),
+}
+BATCHED_FROM = 4
+NO_ERROR = "NONE"  # What Kafka writes as the message of a success, before version 4.
+
+log = structlog.get_logger("kohort.group")
+
+
+def handle(
+    groups: Groups, message: FindCoordinatorRequest, request: Request
+) -> FindCoordinatorResponse | Awaitable[FindCoordinatorResponse]:
+    """Return this broker for every group asked for; later, where the topic is made or groups loaded first."""
+    if message.key_type == GROUP:
+        group_ids = message.coordinator_keys if request.version >= BATCHED_FROM else (message.key,)
+        created = OFFSETS_TOPIC in groups.metadata.snapshot().topics
+        if not created or not groups.coordinators.are_ready(group_ids):
+            return _when_ready(groups, message, request.version, group_ids)
+    return _answer(groups, message, request.version, ErrorCode.NONE)
+
+
+async def _when_ready(
+    groups: Groups, message: FindCoordinatorRequest, version: int, group_ids: Sequence[str]
+) -> FindCoordinatorResponse:
+    try:
+        await groups.ensure_offsets_topic()
+    except ApiError as error:
+        log.error("the offsets topic could not be created", error=str(error))
+        return _answer(groups, message, version, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    await groups.coordinators.ready(group_ids)
+    return _answer(groups, message, version, ErrorCode.NONE)
+
+
+def _answer(
+    groups: Groups, message: FindCoordinatorRequest, version: int, code: ErrorCode
+) -> FindCoordinatorResponse:
+    text = NO_ERROR if version < BATCHED_FROM else ""
+    if message.key_type != GROUP:
+        unknown = ErrorCode.INVALID_REQUEST, f"key type {message.key_type} is unknown"
+        code, text = REFUSALS.get(message.key_type, unknown)
+    host, port, node_id = "", -1, -1
+    if code is ErrorCode.NONE:
+        here = next(each for each in groups.metadata.snapshot().brokers if each.node_id == groups.node_id)
+        host, port, node_id = here.host, here.port, here.node_id
+    if version < BATCHED_FROM:
+        return FindCoordinatorResponse(
+            error_code=code, error_message=text, node_id=node_id, host=host, port=port
+        )
+    return FindCoordinatorResponse(
+        coordinators=tuple(
+            Coordinator(key=key, node_id=node_id, host=host, port=port, error_code=code, error_message=text)
+            for key in message.coordinator_keys
+        ),
+    )

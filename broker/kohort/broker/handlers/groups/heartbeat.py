@@ -1,0 +1,18 @@
+"""Heartbeat: a member lives. Kafka: KafkaApis.handleHeartbeatRequest."""
+
+from kohort.broker.group import NO_REQUEST, Heartbeat, refusal
+from kohort.broker.handlers.groups.family import Groups
+from kohort.broker.transport.request import Request
+from kohort.protocol.errors import ApiError
+from kohort.protocol.messages import HeartbeatRequest
+from kohort.protocol.schema import Message
+
+
+def handle(groups: Groups, message: HeartbeatRequest, request: Request) -> Message | None:
+    """Pass the heartbeat on."""
+    try:
+        shard = groups.coordinators.shard_of(message.group_id)
+    except ApiError as error:
+        return refusal(Heartbeat(NO_REQUEST, message), error.code)
+    shard.submit(Heartbeat(shard.ask(request, request.respond), message))
+    return None

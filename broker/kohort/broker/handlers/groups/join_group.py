@@ -1,0 +1,24 @@
+"""JoinGroup: a member asks to be in the next generation. Kafka: KafkaApis.handleJoinGroupRequest."""
+
+from kohort.broker.group import NO_REQUEST, JoinGroup, refusal
+from kohort.broker.handlers.groups.family import Groups
+from kohort.broker.transport.request import Request
+from kohort.protocol.errors import ApiError
+from kohort.protocol.messages import JoinGroupRequest
+from kohort.protocol.schema import Message
+
+
+def handle(groups: Groups, message: JoinGroupRequest, request: Request) -> Message | None:
+    """Pass the join on; the core answers it, perhaps only when the whole group has joined."""
+    client_id = request.client_id or ""
+    fresh_id = f"{message.group_instance_id or client_id}-{groups.fresh_id()}"
+
+    def command(request_id: int) -> JoinGroup:
+        return JoinGroup(request_id, message, request.version, fresh_id, client_id, request.client_host)
+
+    try:
+        shard = groups.coordinators.shard_of(message.group_id)
+    except ApiError as error:
+        return refusal(command(NO_REQUEST), error.code)
+    shard.submit(command(shard.ask(request, request.respond)))
+    return None

@@ -1,0 +1,18 @@
+"""LeaveGroup: members go at once. Kafka: KafkaApis.handleLeaveGroupRequest, KIP-345, KIP-800."""
+
+from kohort.broker.group import NO_REQUEST, LeaveGroup, refusal
+from kohort.broker.handlers.groups.family import Groups
+from kohort.broker.transport.request import Request
+from kohort.protocol.errors import ApiError
+from kohort.protocol.messages import LeaveGroupRequest
+from kohort.protocol.schema import Message
+
+
+def handle(groups: Groups, message: LeaveGroupRequest, request: Request) -> Message | None:
+    """Pass the goodbye on."""
+    try:
+        shard = groups.coordinators.shard_of(message.group_id)
+    except ApiError as error:
+        return refusal(LeaveGroup(NO_REQUEST, message, request.version), error.code)
+    shard.submit(LeaveGroup(shard.ask(request, request.respond), message, request.version))
+    return None

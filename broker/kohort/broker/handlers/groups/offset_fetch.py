@@ -1,0 +1,184 @@
+"""OffsetFetch: how far groups have read. Kafka: KafkaApis.handleOffsetFetchRequest, KIP-709, KIP-447.
+
+Up to version 7 a request names one group, from version 8 several, each in the shard of its own. The core
+knows the form of version 8; an older request and its answer are translated. From version 10 topics are
+named by their ids.
+"""
+
+from itertools import repeat
+from typing import cast
+
+from kohort.broker.group import OffsetFetch
+from kohort.broker.handlers.gather import Gather
+from kohort.broker.handlers.groups.family import Groups
+from kohort.broker.transport.request import Request
+from kohort.protocol.errors import ApiError, ErrorCode
+from kohort.protocol.messages import OffsetFetchRequest, OffsetFetchResponse
+from kohort.protocol.messages.offset_fetch import (
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+)
+from kohort.protocol.schema import Message
+
+GROUPS_FROM = 8
+TOPIC_IDS_FROM = 10
+
+
+def handle(groups: Groups, message: OffsetFetchRequest, request: Request) -> OffsetFetchResponse | None:
+    """Ask every group's shard; answered when all have answered, at once unless commits are under way."""
+    version = request.version
+    wanted = message.groups if version >= GROUPS_FROM else (one_group(message),)
+    if not wanted:
+        return OffsetFetchResponse(groups=())
+
+    def finish(answers: tuple[Message, ...]) -> None:
+        found = cast("tuple[OffsetFetchResponseGroup, ...]", answers)
+        for group in found:
+            groups.counters.offset_fetches += sum(len(topic.partitions) for topic in group.topics)
+        if version < GROUPS_FROM:
+            request.respond(old_form(found[0], wanted[0]))
+        elif version < TOPIC_IDS_FROM:
+            request.respond(OffsetFetchResponse(groups=found))
+        else:
+            request.respond(OffsetFetchResponse(groups=tuple(map(with_ids, repeat(groups), found, wanted))))
+
+    gather = Gather(len(wanted), finish)
+    for position, group in enumerate(wanted):
+        try:
+            shard = groups.coordinators.shard_of(group.group_id)
+        except ApiError as error:
+            gather.put(position, refused(group, error.code))
+            continue
+        asked = group if version < TOPIC_IDS_FROM else with_names(groups, group)
+        request_id = shard.ask(request, gather.place(position))
+        shard.submit(OffsetFetch(request_id, asked, message.require_stable))
+    return None
+
+
+def one_group(message: OffsetFetchRequest) -> OffsetFetchRequestGroup:
+    """Return an old request in the form of version 8."""
+    topics = message.topics
+    if topics is None:
+        return OffsetFetchRequestGroup(group_id=message.group_id, topics=None)
+    return OffsetFetchRequestGroup(
+        group_id=message.group_id,
+        topics=tuple(
+            OffsetFetchRequestTopics(name=topic.name, partition_indexes=topic.partition_indexes)
+            for topic in topics
+        ),
+    )
+
+
+def refused(group: OffsetFetchRequestGroup, code: ErrorCode) -> OffsetFetchResponseGroup:
+    """Return the answer of a group that cannot be asked: the code and no topics."""
+    return OffsetFetchResponseGroup(group_id=group.group_id, topics=(), error_code=code)
+
+
+def with_names(groups: Groups, group: OffsetFetchRequestGroup) -> OffsetFetchRequestGroup:
+    """Return the group with its topics' names, without the ids that nobody has."""
+    if group.topics is None:
+        return group
+    topics_by_id = groups.metadata.snapshot().topics_by_id
+    return OffsetFetchRequestGroup(
+        group_id=group.group_id,
+        member_id=group.member_id,
+        member_epoch=group.member_epoch,
+        topics=tuple(
+            OffsetFetchRequestTopics(
+                name=topics_by_id[topic.topic_id].name,
+                topic_id=topic.topic_id,
+                partition_indexes=topic.partition_indexes,
+            )
+            for topic in group.topics
+            if topic.topic_id in topics_by_id
+        ),
+    )
+
+
+def with_ids(
+    groups: Groups, answer: OffsetFetchResponseGroup, asked: OffsetFetchRequestGroup
+) -> OffsetFetchResponseGroup:
+    """Return the answer with topic ids; offsets of a topic that is gone have none to be told by."""
+    snapshot = groups.metadata.snapshot()
+    known = tuple(
+        OffsetFetchResponseTopics(
+            name=topic.name, topic_id=snapshot.topics[topic.name].topic_id, partitions=topic.partitions
+        )
+        for topic in answer.topics
+        if topic.name in snapshot.topics
+    )
+    missing = (
+        ()
+        if answer.error_code
+        else (
+            unknown_topic(topic)
+            for topic in asked.topics or ()
+            if topic.topic_id not in snapshot.topics_by_id
+        )
+    )
+    return OffsetFetchResponseGroup(
+        group_id=answer.group_id, error_code=answer.error_code, topics=(*known, *missing)
+    )
+
+
+def unknown_topic(topic: OffsetFetchRequestTopics) -> OffsetFetchResponseTopics:
+    """Return the answer for a topic id that nobody has."""
+    return OffsetFetchResponseTopics(
+        topic_id=topic.topic_id,
+        partitions=tuple(
+            OffsetFetchResponsePartitions(
+                partition_index=index,
+                committed_offset=-1,
+                committed_leader_epoch=-1,
+                metadata="",
+                error_code=ErrorCode.UNKNOWN_TOPIC_ID,
+            )
+            for index in topic.partition_indexes
+        ),
+    )
+
+
+def old_form(answer: OffsetFetchResponseGroup, asked: OffsetFetchRequestGroup) -> OffsetFetchResponse:
+    """Return a group's answer in the form before version 8.
+
+    An error of the group stands at every partition as well. Version 1 has no other place, and aiokafka,
+    which asks in version 3, looks at the partitions alone: without them a coordinator that is loading
+    would seem to have no offsets.
+    """
+    topics = tuple(
+        OffsetFetchResponseTopic(
+            name=topic.name,
+            partitions=tuple(
+                OffsetFetchResponsePartition(
+                    partition_index=each.partition_index,
+                    committed_offset=each.committed_offset,
+                    committed_leader_epoch=each.committed_leader_epoch,
+                    metadata=each.metadata,
+                    error_code=each.error_code,
+                )
+                for each in topic.partitions
+            ),
+        )
+        for topic in answer.topics
+    )
+    if answer.error_code:
+        topics = tuple(failed(topic, answer.error_code) for topic in asked.topics or ())
+    return OffsetFetchResponse(topics=topics, error_code=answer.error_code)
+
+
+def failed(topic: OffsetFetchRequestTopics, code: int) -> OffsetFetchResponseTopic:
+    """Return the answer that gives every partition of `topic` the same code."""
+    return OffsetFetchResponseTopic(
+        name=topic.name,
+        partitions=tuple(
+            OffsetFetchResponsePartition(
+                partition_index=index, committed_offset=-1, metadata="", error_code=code
+            )
+            for index in topic.partition_indexes
+        ),
+    )

@@ -1,0 +1,18 @@
+"""SyncGroup: the leader hands the assignment out, everyone gets theirs. Kafka: handleSyncGroupRequest."""
+
+from kohort.broker.group import NO_REQUEST, SyncGroup, refusal
+from kohort.broker.handlers.groups.family import Groups
+from kohort.broker.transport.request import Request
+from kohort.protocol.errors import ApiError
+from kohort.protocol.messages import SyncGroupRequest
+from kohort.protocol.schema import Message
+
+
+def handle(groups: Groups, message: SyncGroupRequest, request: Request) -> Message | None:
+    """Pass the sync on; it is answered when the leader's assignment is durable."""
+    try:
+        shard = groups.coordinators.shard_of(message.group_id)
+    except ApiError as error:
+        return refusal(SyncGroup(NO_REQUEST, message, request.version), error.code)
+    shard.submit(SyncGroup(shard.ask(request, request.respond), message, request.version))
+    return None

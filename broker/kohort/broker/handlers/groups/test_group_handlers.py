@@ -1,0 +1,97 @@
+"""What the handlers of the group APIs add to the core: ids, several groups at once, shards that load."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from kohort.broker.coordination.test_shard import GROUP, Client, commit, found, prepared, running, shard_of
+from kohort.broker.group import coordinator_partition
+from kohort.protocol.errors import ErrorCode
+from kohort.protocol.messages import (
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    JoinGroupResponse,
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+)
+
+UUID = r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+
+
+async def join(client: Client, instance_id: str | None) -> JoinGroupResponse:
+    message = JoinGroupRequest(
+        group_id=GROUP,
+        session_timeout_ms=45_000,
+        rebalance_timeout_ms=300_000,
+        member_id="",
+        group_instance_id=instance_id,
+        protocol_type="consumer",
+        protocols=(JoinGroupRequestProtocol(name="range", metadata=b""),),
+    )
+    return await client.ask(message, JoinGroupResponse)
+
+
+async def fetched(client: Client, *groups: str, stable: bool) -> list[OffsetFetchResponseGroup]:
+    asked = tuple(OffsetFetchRequestGroup(group_id=each, topics=None) for each in groups)
+    answer = await client.ask(
+        OffsetFetchRequest(groups=asked, require_stable=stable), OffsetFetchResponse, version=9
+    )
+    return list(answer.groups)
+
+
+@pytest.mark.requirement("R3")
+async def test_a_member_id_is_the_client_id_a_dash_and_a_uuid(tmp_path: Path) -> None:
+    async with running(tmp_path) as broker:
+        client = await prepared(broker)
+        given = await join(client, None)
+        assert given.error_code == ErrorCode.MEMBER_ID_REQUIRED
+        assert re.fullmatch(f"test-{UUID}", given.member_id)
+        assert (await join(client, None)).member_id != given.member_id
+
+
+@pytest.mark.requirement("R3")
+async def test_the_id_of_a_static_member_begins_with_its_instance_id(tmp_path: Path) -> None:
+    async with running(tmp_path) as broker:
+        joined = await join(await prepared(broker), "one")
+        assert joined.error_code == ErrorCode.NONE
+        assert re.fullmatch(f"one-{UUID}", joined.member_id)
+
+
+@pytest.mark.requirement("R16")
+@pytest.mark.parametrize("stable", [False, True])
+async def test_offsets_of_several_groups_come_in_one_answer(tmp_path: Path, stable: bool) -> None:
+    async with running(tmp_path) as broker:
+        client = await prepared(broker)
+        await commit(client, 7)
+        one, other = await fetched(client, GROUP, "nobody", stable=stable)
+        assert (one.group_id, other.group_id) == (GROUP, "nobody")
+        (topic,) = one.topics
+        assert [(each.partition_index, each.committed_offset) for each in topic.partitions] == [(1, 7)]
+        assert (other.error_code, other.topics) == (ErrorCode.NONE, ())
+
+
+@pytest.mark.requirement("R20")
+async def test_other_shards_serve_while_one_loads(tmp_path: Path) -> None:
+    async with running(tmp_path) as broker:
+        client = await prepared(broker)
+        shard = shard_of(broker)
+        other = next(each for each in map(str, range(99)) if coordinator_partition(each, 4) != shard.index)
+        await client.ask(FindCoordinatorRequest(coordinator_keys=(other,)), FindCoordinatorResponse)
+        broker.coordinators._loading.add(shard.index)  # As if a load were under way and slow.
+        shard.close()
+        one, another = await fetched(client, GROUP, other, stable=False)
+        assert one.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        assert another.error_code == ErrorCode.NONE
+        heartbeat = HeartbeatRequest(group_id=other, generation_id=1, member_id="nobody")
+        answer = await client.ask(heartbeat, HeartbeatResponse)
+        assert answer.error_code == ErrorCode.UNKNOWN_MEMBER_ID
+        broker.coordinators._loading.discard(shard.index)
+        broker.coordinators.load_soon(shard)
+        await found(client)

@@ -1,0 +1,39 @@
+"""`flush.ms`: where answers do not wait for the disk, records wait no longer than this for their sync."""
+
+from kohort.broker.partitions.flusher import Flusher
+from kohort.broker.partitions.partition import Partition
+from kohort.broker.runtime.clock import Clock
+from kohort.broker.runtime.timers import Timers
+from kohort.storage import StorageError
+
+NEVER_MS = 2**63 - 1
+
+
+class SyncTimers:
+    """One timer per partition that has records not yet synced. It belongs to the loop's thread."""
+
+    def __init__(self, timers: Timers, clock: Clock, flusher: Flusher) -> None:
+        self._timers = timers
+        self._clock = clock
+        self._flusher = flusher
+        self._set: set[Partition] = set()
+
+    def written(self, partition: Partition) -> None:
+        """Hear that records were written without a sync: the oldest of them says when one is due."""
+        flush_ms = partition.config.flush_ms
+        if flush_ms == NEVER_MS or partition in self._set:
+            return
+        self._set.add(partition)
+        deadline_ms = self._clock.now_ms() + flush_ms
+        self._timers.set(("sync", partition), deadline_ms, lambda: self._due(partition))
+
+    def _due(self, partition: Partition) -> None:
+        self._set.discard(partition)
+        if partition.deleted or partition.offline is not None:
+            return
+        partition.sync_due = True
+        self._flusher.request(partition, _told_elsewhere)
+
+
+def _told_elsewhere(_error: StorageError | None) -> None:
+    """A sync that fails takes the partition offline, which the log and its clients are told."""

@@ -1,0 +1,272 @@
+"""The flusher with logs whose writes the test watches, holds up and lets fail."""
+
+import threading
+from types import SimpleNamespace
+from typing import Any, cast
+from uuid import UUID
+
+import pytest
+
+from kohort.broker.partitions.counters import PartitionCounters
+from kohort.broker.partitions.flusher import INLINE_BYTES_MAX, Flusher
+from kohort.storage import StorageError
+from kohort.storage.journal import Entry
+
+
+class Disk:
+    """A log and its partition in one: what was staged, written and said."""
+
+    def __init__(self, name: str, said: list[str], *, durable: bool = True) -> None:
+        self.topic, self.index, self.durable = name, 0, durable
+        self.log = self
+        self.staged_bytes = 0
+        self.topic_id = UUID(int=len(said) + 1)
+        self.deleted = False
+        self.sync_due = False
+        self.written_offset = 0
+        self.durable_to: list[int] = []
+        self.writes: list[tuple[int, bool, str]] = []
+        self.error: StorageError | None = None
+        self.sync_error: StorageError | None = None
+        self.gate: threading.Event | None = None
+        self.writing = 0
+        self._said = said
+
+    def write(self, sync: bool) -> None:
+        self.writing += 1
+        assert self.writing == 1, "two writes of one log at once"
+        if self.gate is not None:
+            assert self.gate.wait(5)
+        self.writes.append((self.staged_bytes, sync, threading.current_thread().name))
+        self.staged_bytes = 0
+        self.written_offset += 1
+        self.writing -= 1
+        if self.error is not None:
+            raise self.error
+        if sync and self.sync_error is not None:
+            raise self.sync_error
+
+    def wants_sync(self) -> bool:
+        return self.durable or self.sync_due
+
+    def staged_batches(self) -> list[bytes]:
+        return [bytes(self.staged_bytes)]
+
+    def became_durable(self, end_offset: int) -> None:
+        self.durable_to.append(end_offset)
+
+    def committed(self) -> None:
+        self._said.append(f"{self.topic} committed")
+
+    def failed(self, error: StorageError) -> None:
+        self._said.append(f"{self.topic} failed")
+
+
+class FakeJournal:
+    """A journal that remembers how many entries each sync was for."""
+
+    def __init__(self) -> None:
+        self.room = False
+        self.error: StorageError | None = None
+        self.failure: StorageError | None = None
+        self.appended: list[int] = []
+        self.recalled: list[int] = []
+        self.restarts = 0
+
+    def has_room(self, size_bytes: int, entries: int) -> bool:
+        return self.room
+
+    def append(self, entries: list[Entry]) -> None:
+        if self.error is not None:
+            raise self.error
+        self.appended.append(len(entries))
+
+    def recall(self, topic_id: UUID, partition: int) -> None:
+        self.recalled.append(partition)
+
+    def restart(self) -> None:
+        self.restarts += 1
+
+
+class World:
+    def __init__(self) -> None:
+        self.journal = FakeJournal()
+        self.said: list[str] = []
+        self.posted: list[Any] = []
+        self.arrived = threading.Semaphore(0)
+        self.counters = PartitionCounters()
+        reactor = SimpleNamespace(wake=lambda: None, post=self._post)
+        self.flusher = Flusher(cast(Any, reactor), self.counters, cast(Any, self.journal))
+
+    def _post(self, action: Any) -> None:
+        self.posted.append(action)
+        self.arrived.release()
+
+    def stage(self, disk: Disk, size_bytes: int, name: str) -> None:
+        disk.staged_bytes += size_bytes
+        self.flusher.request(cast(Any, disk), lambda error: self.said.append(f"{name} {error or 'done'}"))
+
+    def take_posted(self) -> None:
+        assert self.arrived.acquire(timeout=5)
+        self.posted.pop(0)()
+
+
+def test_all_that_was_staged_in_a_round_is_written_once_and_answered_in_order() -> None:
+    world = World()
+    disk = Disk("a", world.said)
+    world.stage(disk, 10, "first")
+    world.stage(disk, 20, "second")
+    world.flusher.start_round()
+    assert disk.writes == [(30, True, "MainThread")]
+    assert world.said == ["a committed", "first done", "second done"]
+    assert not world.flusher.busy
+
+
+def test_a_partition_that_need_not_be_durable_is_not_synced() -> None:
+    world = World()
+    disk = Disk("a", world.said, durable=False)
+    world.stage(disk, 10, "first")
+    world.flusher.start_round()
+    assert disk.writes == [(10, False, "MainThread")]
+
+
+def test_a_failure_reaches_those_who_waited_for_that_log_alone() -> None:
+    world = World()
+    bad, good = Disk("bad", world.said), Disk("good", world.said)
+    bad.error = StorageError("no space left")
+    world.stage(bad, 10, "one")
+    world.stage(good, 10, "two")
+    world.flusher.start_round()
+    assert world.said == ["bad failed", "one no space left", "good committed", "two done"]
+    assert world.counters.flush_failures == 1
+
+
+def test_a_large_round_is_written_by_a_worker_and_answered_in_the_loop() -> None:
+    world = World()
+    disk = Disk("a", world.said)
+    world.stage(disk, INLINE_BYTES_MAX + 1, "large")
+    world.flusher.start_round()
+    assert world.flusher.busy
+    world.take_posted()
+    assert disk.writes[0][2].startswith("flush-")
+    assert world.said == ["a committed", "large done"]
+    world.flusher.close()
+
+
+def test_a_log_is_never_written_by_two_at_once() -> None:
+    world = World()
+    disk, other = Disk("a", world.said), Disk("b", world.said)
+    disk.gate = threading.Event()
+    world.stage(disk, INLINE_BYTES_MAX + 1, "large")
+    world.flusher.start_round()
+    world.stage(disk, 5, "later")
+    world.stage(other, 5, "other")
+    world.flusher.start_round()
+    assert world.said == ["b committed", "other done"]
+    disk.gate.set()
+    world.take_posted()
+    world.flusher.start_round()
+    assert world.said[2:] == ["a committed", "large done", "a committed", "later done"]
+    world.flusher.close()
+
+
+def test_what_is_prepared_at_the_end_of_a_round_is_flushed_in_it() -> None:
+    world = World()
+    disk = Disk("a", world.said)
+    world.flusher.prepare(lambda: world.stage(disk, 10, "prepared"))
+    world.flusher.start_round()
+    assert world.said == ["a committed", "prepared done"]
+
+
+def test_what_an_answer_stages_is_flushed_in_the_same_round() -> None:
+    world = World()
+    disk = Disk("a", world.said)
+    disk.staged_bytes = 1
+    world.flusher.request(cast(Any, disk), lambda error: world.stage(disk, 2, "second"))
+    world.flusher.start_round()
+    assert [size for size, _, _ in disk.writes] == [1, 2]
+
+
+def test_a_disk_that_syncs_slowly_is_written_by_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    disk = Disk("a", world.said)
+    monkeypatch.setattr("kohort.broker.partitions.flusher.INLINE_SYNC_SECONDS_MAX", -1.0)
+    world.stage(disk, 1, "small")
+    world.flusher.start_round()
+    world.take_posted()
+    assert disk.writes[0][2].startswith("flush-")
+    world.flusher.close()
+
+
+def test_a_small_round_is_synced_once_for_all_logs_by_the_journal() -> None:
+    world = World()
+    world.journal.room = True
+    disks = [Disk(name, world.said) for name in "abc"]
+    for disk in disks:
+        world.stage(disk, 10, "commit")
+    world.flusher.start_round()
+    assert world.journal.appended == [3]
+    assert [disk.writes for disk in disks] == [[(10, False, "MainThread")]] * 3
+    assert [disk.durable_to for disk in disks] == [[1]] * 3
+    assert world.said.count("commit done") == 3
+
+
+def test_where_the_journal_fails_each_log_is_synced_by_itself_and_answers_for_itself() -> None:
+    world = World()
+    world.journal.room = True
+    world.journal.error = StorageError("gone")
+    good, bad = Disk("good", world.said), Disk("bad", world.said)
+    for disk in (good, bad):
+        world.stage(disk, 10, disk.topic)
+    bad.sync_error = StorageError("i/o error")
+    world.flusher.start_round()
+    assert world.said == ["good committed", "good done", "bad failed", "bad i/o error"]
+    assert [write[:2] for write in good.writes] == [(10, False), (0, True)]
+
+
+def test_a_full_journal_begins_again_when_every_log_in_it_has_been_synced() -> None:
+    world = World()
+    world.journal.room = True
+    first, second = Disk("first", world.said), Disk("second", world.said)
+    world.stage(first, 10, "one")
+    world.flusher.start_round()
+    world.journal.room = False
+    world.stage(second, 10, "two")
+    world.flusher.start_round()
+    assert first.writes == [(10, False, "MainThread"), (0, True, "MainThread")]
+    assert second.writes == [(10, True, "MainThread")]
+    assert world.journal.restarts == 1
+
+
+def test_a_log_that_fails_when_the_journal_is_full_finds_its_batches_there_again() -> None:
+    world = World()
+    world.journal.room = True
+    bad = Disk("bad", world.said)
+    world.stage(bad, 10, "acknowledged")
+    world.flusher.start_round()
+    world.journal.room = False
+    bad.error = StorageError("i/o error")
+    world.stage(Disk("other", world.said), 10, "other")
+    world.flusher.start_round()
+    assert world.journal.recalled == [0]
+    assert "bad failed" in world.said
+
+
+def test_the_journal_does_not_begin_again_under_a_round_that_a_worker_writes_to_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World()
+    world.journal.room = True
+    slow, other = Disk("slow", world.said), Disk("other", world.said)
+    slow.gate = threading.Event()
+    monkeypatch.setattr("kohort.broker.partitions.flusher.INLINE_SYNC_SECONDS_MAX", -1.0)
+    world.stage(slow, 10, "slow")
+    world.flusher.start_round()
+    world.journal.room = False  # The other round finds it full; what the worker writes needs its place.
+    world.stage(other, 10, "other")
+    world.flusher.start_round()
+    assert world.journal.restarts == 0
+    slow.gate.set()
+    while world.flusher.busy:
+        world.take_posted()
+    world.flusher.close()

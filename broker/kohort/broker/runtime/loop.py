@@ -1,0 +1,82 @@
+"""The way into the loop: who has something for it wakes it, from any thread.
+
+`Loop` is what the parts know of it. `Mailbox` is the real one: a socket pair whose one end the reactor
+polls with its connections, so that it works wherever sockets do.
+"""
+
+import socket
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol
+
+Action = Callable[[], None]
+
+SIGNAL = b"\0"
+SIGNALS_PER_READ = 4_096
+
+
+class Loop(Protocol):
+    """What a part needs of the loop that it lives in."""
+
+    def wake(self) -> None:
+        """Begin a round soon. The loop's thread only."""
+        ...
+
+    def post(self, action: Action) -> None:
+        """Let `action` run in the loop's thread, in one of the next rounds. Any thread."""
+        ...
+
+
+class Mailbox:
+    """Actions for the loop, and a descriptor that is readable while there may be some."""
+
+    def __init__(self) -> None:
+        self._receiver, self._sender = socket.socketpair()
+        self._receiver.setblocking(False)
+        self._sender.setblocking(False)
+        self._actions: deque[Action] = deque()
+        self._closed = False
+        self.is_in_round = False
+        """Set by the loop: while a round is under way, nobody needs to wake it."""
+
+    def fileno(self) -> int:
+        """Return the descriptor to poll for reading."""
+        return self._receiver.fileno()
+
+    def wake(self) -> None:
+        """Begin a round soon, unless one is under way. The loop's thread only."""
+        if not self.is_in_round:
+            self._signal()
+
+    def post(self, action: Action) -> None:
+        """Let `action` run in the loop's thread. Any thread; after `close` nothing comes of it."""
+        self._actions.append(action)
+        self._signal()
+
+    def _signal(self) -> None:
+        if self._closed:
+            return
+        try:
+            self._sender.send(SIGNAL)
+        except BlockingIOError:
+            return  # Full of signals that nobody has read yet: one more says nothing new.
+        except OSError:
+            if not self._closed:  # A thread may be about to signal while the loop closes.
+                raise
+
+    def drain(self) -> None:
+        """Take the signals that have arrived, so that the descriptor is readable for new ones alone."""
+        try:
+            self._receiver.recv(SIGNALS_PER_READ)
+        except BlockingIOError:
+            return
+
+    def next(self) -> Action | None:
+        """Return the oldest action and forget it, or None. The loop's thread only."""
+        return self._actions.popleft() if self._actions else None
+
+    def close(self) -> None:
+        """Let the descriptors go."""
+        self._closed = True
+        self._receiver.close()
+        self._sender.close()

@@ -1,0 +1,125 @@
+"""Tasks and threads, injected: what runs beside the loop's rounds runs by a `Workers`.
+
+Whoever takes one knows neither trio nor threads, and a simulation gives it virtual ones.
+"""
+
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from typing import Protocol, TypeVar
+
+import trio
+
+T = TypeVar("T")
+
+
+class Event(Protocol):
+    """Something that tasks wait for. The loop's thread only."""
+
+    def set(self) -> None:
+        """Let whoever waits go on."""
+        ...
+
+    async def wait(self) -> None:
+        """Return once it is set."""
+        ...
+
+
+class WorkQueue(Protocol):
+    """One thread: what is submitted is done in that order."""
+
+    def submit(self, function: Callable[..., T], /, *arguments: object) -> "Future[T]":
+        """Do it once what was submitted before is done."""
+        ...
+
+    def shutdown(self, *, cancel_futures: bool = False) -> None:
+        """End the thread once what is under way is done; with `cancel_futures` drop the rest. Blocks."""
+        ...
+
+
+class Workers(Protocol):
+    """How a part of the broker has work done that the loop does not wait for."""
+
+    def spawn(self, function: Callable[..., Awaitable[object]], /, *arguments: object) -> None:
+        """Run the coroutine function as a task of its own, until the broker ends."""
+        ...
+
+    async def in_thread(
+        self, function: Callable[..., T], /, *arguments: object, limiter: object | None = None
+    ) -> T:
+        """Return what the function does in a thread; `limiter` is one of `limiter()`."""
+        ...
+
+    def limiter(self, threads: int) -> object:
+        """Return what lets at most so many calls of `in_thread` run at once."""
+        ...
+
+    def queue(self, name: str) -> WorkQueue:
+        """Return a thread of its own."""
+        ...
+
+    async def sleep(self, seconds: float) -> None:
+        """Return when so many seconds have passed."""
+        ...
+
+    def move_on_after(self, seconds: float) -> AbstractContextManager[object]:
+        """Return a block that ends, wherever it waits, when so many seconds have passed."""
+        ...
+
+    async def give_way(self) -> None:
+        """Return once the others have had their turn."""
+        ...
+
+    def event(self) -> Event:
+        """Return something to wait for."""
+        ...
+
+    def check_cancelled(self) -> None:
+        """Raise, in a thread of `in_thread`, if nobody waits for it any more."""
+        ...
+
+
+class TrioWorkers:
+    """The real ones: tasks in a nursery, and trio's threads."""
+
+    def __init__(self, nursery: trio.Nursery) -> None:
+        self._nursery = nursery
+
+    def spawn(self, function: Callable[..., Awaitable[object]], /, *arguments: object) -> None:
+        """Run the coroutine function as a task of its own, until the broker ends."""
+        self._nursery.start_soon(function, *arguments)
+
+    async def in_thread(
+        self, function: Callable[..., T], /, *arguments: object, limiter: object | None = None
+    ) -> T:
+        """Return what the function does in a thread; `limiter` is one of `limiter()`."""
+        assert limiter is None or isinstance(limiter, trio.CapacityLimiter)
+        return await trio.to_thread.run_sync(function, *arguments, limiter=limiter)
+
+    def limiter(self, threads: int) -> trio.CapacityLimiter:
+        """Return what lets at most so many calls of `in_thread` run at once."""
+        return trio.CapacityLimiter(threads)
+
+    def queue(self, name: str) -> WorkQueue:
+        """Return a thread of its own, which is started by the first work that it gets."""
+        return ThreadPoolExecutor(1, name)
+
+    async def sleep(self, seconds: float) -> None:
+        """Return when so many seconds have passed."""
+        await trio.sleep(seconds)
+
+    def move_on_after(self, seconds: float) -> trio.CancelScope:
+        """Return a block that ends, wherever it waits, when so many seconds have passed."""
+        return trio.move_on_after(seconds)
+
+    async def give_way(self) -> None:
+        """Return once the others have had their turn."""
+        await trio.lowlevel.checkpoint()
+
+    def event(self) -> trio.Event:
+        """Return something to wait for."""
+        return trio.Event()
+
+    def check_cancelled(self) -> None:
+        """Raise, in a thread of `in_thread`, if nobody waits for it any more."""
+        trio.from_thread.check_cancelled()

@@ -1,0 +1,1 @@
+"""Bytes to requests and back: connections, and the loop that drives them."""

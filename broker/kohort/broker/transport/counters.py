@@ -1,0 +1,35 @@
+"""What is counted of connections and requests: plain numbers, read when metrics are asked for."""
+
+
+class TransportCounters:
+    """Every count since the start. The loop's thread only."""
+
+    __slots__ = (
+        "bytes_in",
+        "bytes_out",
+        "connections_accepted",
+        "connections_closed",
+        "connections_refused",
+        "malformed_requests",
+        "request_errors",
+        "requests",
+        "stalled_connections",
+    )
+
+    def __init__(self) -> None:
+        self.requests: dict[int, int] = {}
+        """By api key."""
+        self.request_errors: dict[int, int] = {}
+        """By error code, of answers and of the partitions in them."""
+        self.malformed_requests = 0
+        self.bytes_in = 0
+        self.bytes_out = 0
+        self.connections_accepted = 0
+        self.connections_closed = 0
+        self.connections_refused = 0
+        """Over max.connections or max.connections.per.ip."""
+        self.stalled_connections = 0
+
+    def request_failed(self, error_code: int) -> None:
+        """Count an error that a client was answered."""
+        self.request_errors[error_code] = self.request_errors.get(error_code, 0) + 1
