@@ -106,12 +106,16 @@ class Batch:
         """Take no more records."""
         self.record_count = len(self.rows)
 
-    def to_bytes(self, codec: Codec) -> bytes:
-        """Return the record batch; its records are encoded once, whatever number it goes by."""
+    def encode(self, codec: Codec) -> bytes:
+        """Return its records as they travel; that is done once, whatever number the batch goes by."""
         if self._payload is None:
             self._payload = compress(codec.compression, encode_records(self.rows), codec.level)
+        return self._payload
+
+    def to_bytes(self, codec: Codec) -> bytes:
+        """Return the record batch."""
         sealed = seal_batch(
-            self._payload,
+            self.encode(codec),
             record_count=self.record_count,
             base_timestamp_ms=self.rows[0][0],
             max_timestamp_ms=max([row[0] for row in self.rows]),

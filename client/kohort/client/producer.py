@@ -8,11 +8,17 @@ from typing import Self, Unpack
 import anyio
 import anyio.lowlevel
 
-from kohort.client.batch import Appended, Headers
+from kohort.client.batch import Appended
 from kohort.client.config import ProducerOptions, producer_config
 from kohort.client.metrics import MetricName
 from kohort.client.producer_session import ProducerSession
-from kohort.client.record_input import Record, RecordInput
+from kohort.client.record_input import (
+    HeadersInput,
+    Record,
+    RecordInput,
+    checked_headers,
+    checked_timestamp,
+)
 from kohort.client.values import RecordMetadata
 
 _now_ns = time.time_ns
@@ -75,20 +81,21 @@ class Producer:
         key: object = None,
         partition: int | None = None,
         timestamp_ms: int | None = None,
-        headers: Headers = (),
+        headers: HeadersInput = (),
         on_delivery: Callable[[Delivery], None] | None = None,
     ) -> Delivery:
         """Return a record's delivery as soon as it has a place in a batch.
 
         Key and value are bytes, or what the serializers take. A key chooses its partition as every Kafka
         client does; without one, partitions take turns by the batch. `on_delivery` is as with
-        `Delivery.add_done_callback`. Raises: KohortError when the topic can't be found or there is no room
+        `Delivery.add_done_callback`. Headers are pairs of a name and bytes, or a mapping. Raises: TypeError,
+        ValueError for what no record can have; KohortError when the topic can't be found or there is no room
         in time.
         """
         accumulator = self._session.accumulator
         if self._is_plain and type(value) is bytes and (key is None or type(key) is bytes):
-            if timestamp_ms is None:
-                timestamp_ms = _now_ns() // 1_000_000
+            timestamp_ms = _now_ns() // 1_000_000 if timestamp_ms is None else checked_timestamp(timestamp_ms)
+            headers = checked_headers(headers) if headers else ()
             appended = accumulator.append(topic, value, key, partition, timestamp_ms, headers)
             if appended is None:
                 appended = await self._session.append(

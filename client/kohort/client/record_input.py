@@ -1,12 +1,18 @@
 """A record as the user gives it, made into bytes."""
 
 import time
+from collections.abc import Mapping
+from operator import index
 from typing import NamedTuple, cast
 
 from kohort.client.batch import Headers
 from kohort.client.config import ProducerConfig, Serializer
 from kohort.client.errors import PartitionerError, SerializationError
 from kohort.client.partitioner import Partitioner
+
+TIMESTAMP_MAX_MS = 2**63 - 1
+HeadersInput = Headers | Mapping[str, bytes | None] | None
+"""Headers as a user may give them: pairs, or a mapping."""
 
 
 class Record(NamedTuple):
@@ -36,14 +42,17 @@ class RecordInput:
         key: object,
         partition: int | None,
         timestamp_ms: int | None,
-        headers: Headers,
+        headers: HeadersInput,
     ) -> Record:
         """Return the record as it will be sent.
 
-        Raises: TypeError for a key or value that is not bytes, SerializationError from a serializer.
+        Raises: TypeError for a key or value that is not bytes, SerializationError from a serializer; what
+        `checked_timestamp` and `checked_headers` raise.
         """
-        if timestamp_ms is None:
-            timestamp_ms = time.time_ns() // 1_000_000
+        timestamp_ms = (
+            time.time_ns() // 1_000_000 if timestamp_ms is None else checked_timestamp(timestamp_ms)
+        )
+        headers = checked_headers(headers) if headers else ()
         key_bytes = _to_bytes("key", key, self._key, topic)
         value_bytes = _to_bytes("value", value, self._value, topic)
         return Record(topic, value_bytes, key_bytes, partition, timestamp_ms, headers)
@@ -62,6 +71,45 @@ class RecordInput:
                 f" {partition_count - 1}"
             )
         return record._replace(partition=chosen)
+
+
+def checked_timestamp(timestamp_ms: int) -> int:
+    """Return the time if a record can have it. Raises: TypeError, ValueError."""
+    try:
+        checked = index(timestamp_ms)
+    except TypeError:
+        kind = type(timestamp_ms).__name__
+        raise TypeError(f"timestamp_ms is a whole number of milliseconds, not {kind}") from None
+    if not 0 <= checked <= TIMESTAMP_MAX_MS:
+        raise ValueError(f"timestamp_ms is {checked}: give milliseconds since 1970")
+    return checked
+
+
+def checked_headers(headers: HeadersInput) -> Headers:
+    """Return the headers as they will be sent, whatever becomes of what was given.
+
+    Raises: TypeError for what are no pairs of a name and bytes, ValueError for a name that is no text.
+    """
+    pairs = headers.items() if isinstance(headers, Mapping) else headers or ()
+    return tuple([_checked_header(each) for each in pairs])
+
+
+def _checked_header(pair: object) -> tuple[str, bytes | None]:
+    if not isinstance(pair, tuple | list) or len(pair) != 2:
+        raise TypeError(f"a header is a pair of a name and bytes, not {pair!r}")
+    name, value = pair
+    if not isinstance(name, str):
+        raise TypeError(f"a header's name is text, not {type(name).__name__}")
+    try:
+        name.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(f"a header's name {name!r} can't be written as UTF-8: {error.reason}") from None
+    if value is None or isinstance(value, bytes):
+        return name, value
+    if isinstance(value, bytearray | memoryview):
+        return name, bytes(value)
+    hint = "; encode it" if isinstance(value, str) else ""
+    raise TypeError(f"the value of header {name!r} is bytes or None, not {type(value).__name__}{hint}")
 
 
 def _to_bytes(what: str, given: object, serializer: Serializer | None, topic: str) -> bytes | None:

@@ -14,7 +14,7 @@ from kohort.client.batch import Batch, Codec
 from kohort.client.cluster import Cluster
 from kohort.client.config import ProducerConfig
 from kohort.client.connection import Connection
-from kohort.client.errors import BrokerError, KohortError
+from kohort.client.errors import BrokerError, KohortError, SerializationError
 from kohort.client.identity import Identifier
 from kohort.client.outcomes import Outcomes
 from kohort.client.produce_messages import NAMES_IN_PRODUCE, Load, Parcel, produce_request, read_answers
@@ -138,6 +138,7 @@ class Sender:
 
     def _send_due(self, due: list[PartitionQueue], now_ms: int) -> bool:
         """Send one batch of each partition that may; return whether there was any."""
+        is_any = False
         loads: dict[int, tuple[Load, int]] = {}
         for queue in due:
             broker = self._broker_of(queue, now_ms)
@@ -147,11 +148,29 @@ class Sender:
             load, load_bytes = loads.get(broker.node_id, ([], 0))
             if load and load_bytes + size_bytes > self._config.max_request_size:
                 continue
-            load.append(Parcel(queue, self._accumulator.take(queue)))
-            loads[broker.node_id] = (load, load_bytes + size_bytes)
+            parcel = Parcel(queue, self._accumulator.take(queue))
+            is_any = True
+            if self._is_encoded(parcel):
+                load.append(parcel)
+                loads[broker.node_id] = (load, load_bytes + size_bytes)
         for node_id, (load, _) in loads.items():
             self._send(self._brokers[node_id], load)
-        return bool(loads)
+        return is_any
+
+    def _is_encoded(self, parcel: Parcel) -> bool:
+        """Whether the batch is bytes by now: whatever is wrong with its records ends it, and nothing else.
+
+        Before it has a sequence, so that none is missing to the partition's next batch.
+        """
+        try:
+            parcel.batch.encode(self._codec)
+        except Exception as error:
+            logger.exception("a batch for %s can't be encoded", parcel.batch.partition)
+            failure = SerializationError(f"a record of its batch can't be encoded: {error!r}")
+            failure.__cause__ = error
+            self._outcomes.abandon(parcel, failure)
+            return False
+        return True
 
     def _broker_of(self, queue: PartitionQueue, now_ms: int) -> _Broker | None:
         """Return the partition's leader if something can be sent to it right now."""
