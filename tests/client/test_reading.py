@@ -109,7 +109,7 @@ def test_a_batch_larger_than_every_limit_is_read(bootstrap: str, topic: MakeTopi
 
 
 def chunks_ahead(consumer: Consumer, partition: TopicPartition) -> int:
-    return consumer._session.positions.get(partition).stand.chunks_ahead
+    return consumer._session.positions.get(partition).stand.fetching.chunks_ahead
 
 
 def test_a_partition_with_enough_ahead_does_not_keep_others_from_being_fetched(

@@ -160,6 +160,11 @@ class ConsumerConfig(ClientConfig, frozen=True, kw_only=True, forbid_unknown_fie
         return self.isolation_level == "read_committed"
 
     @property
+    def can_reset(self) -> bool:
+        """Whether a position that is lost may be replaced."""
+        return self.auto_offset_reset != "none"
+
+    @property
     def assignors(self) -> tuple[Assignor, ...]:
         """The assignors in order of preference. Raises: ConfigurationError."""
         given = self.partition_assignment_strategy

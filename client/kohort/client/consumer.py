@@ -54,6 +54,7 @@ class Consumer:
         if topics and config.group_id is None:
             raise ConfigurationError(NO_GROUP)
         self._session = ConsumerSession(config)
+        self._seeks = self._session.seeks
         self._listener: Listener = listener or AsyncRebalanceListener()
         self._first_topics = topics
         self._is_closed = False
@@ -138,11 +139,22 @@ class Consumer:
         deadline = None if timeout_ms is None else Deadline(timeout_ms)
         most = max_records or self._session.config.max_poll_records
         await checkpoint()  # The background has its turn, even if there are always records.
-        while True:
-            found = await self._advance(deadline, most)
-            if isinstance(found, list):
-                return ConsumerRecords(found, self._session.commits.assignment_number)
-            await self._attend_to(found)
+        while not (records := self._take_ready(most)):
+            due = await self._advance(deadline)
+            if due is not None:
+                await self._attend_to(due)
+            elif self._session.is_over(deadline):
+                break
+        return ConsumerRecords(records, self._session.commits.assignment_number)
+
+    def _take_ready(self, most: int) -> list[ConsumerRecord]:
+        if self._is_closed:
+            return []
+        try:
+            return self._session.take_ready(most)
+        finally:
+            if self._session.fetcher.is_hungry:
+                self._session.fetcher.wake()
 
     async def poll_arrow(
         self, *, timeout_ms: float | None = None, max_bytes: int = TABLE_BYTES
@@ -161,10 +173,10 @@ class Consumer:
                 self._session.fetcher.wake()
             if found:
                 return table_of(found)
-            due = await self._advance(deadline, 0)
-            if not isinstance(due, list):
+            due = await self._advance(deadline)
+            if due is not None:
                 await self._attend_to(due)
-            elif deadline is not None and deadline.passed and not self._session.fetcher.has_records:
+            elif self._session.is_over(deadline):
                 return table_of([])
 
     def wakeup(self) -> None:
@@ -186,14 +198,14 @@ class Consumer:
                     await checkpoint()  # The next fetch goes out while the user reads on.
                 if record is not None:
                     return record
-            found = await self._advance(None, 0)
-            if not isinstance(found, list):
-                await self._attend_to(found)
+            due = await self._advance(None)
+            if due is not None:
+                await self._attend_to(due)
 
-    async def _advance(self, deadline: Deadline | None, most: int) -> list[ConsumerRecord] | Due:
+    async def _advance(self, deadline: Deadline | None) -> Due | None:
         if self._is_closed:
             raise ClosedError("this client is closed")
-        return await self._session.advance(deadline, most)
+        return await self._session.advance(deadline)
 
     async def _attend_to(self, due: Due) -> None:
         if isinstance(due, CommitOutcome):
@@ -246,53 +258,53 @@ class Consumer:
 
     async def position(self, partition: TopicPartition) -> int:
         """Return the offset of the next record of a partition."""
-        return await self._session.position(partition)
+        return await self._seeks.position(partition)
 
     def current_lag(self, partition: TopicPartition) -> int | None:
         """Return how far the partition's end is ahead, by the last answer to a fetch, without asking.
 
         None until there was one. For read_committed the end is that of what is committed.
         """
-        return self._session.current_lag(partition)
+        return self._seeks.current_lag(partition)
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
         """Read a partition on at `offset`."""
-        self._session.seek(partition, offset)
+        self._seeks.seek(partition, offset)
 
     def seek_to_beginning(self, *partitions: TopicPartition) -> None:
         """Read these partitions, or all, from their first record."""
-        self._session.seek_to_ends(partitions, beginning=True)
+        self._seeks.seek_to_ends(partitions, beginning=True)
 
     def seek_to_end(self, *partitions: TopicPartition) -> None:
         """Read these partitions, or all, from their end."""
-        self._session.seek_to_ends(partitions, beginning=False)
+        self._seeks.seek_to_ends(partitions, beginning=False)
 
     def pause(self, *partitions: TopicPartition) -> None:
         """Hold these partitions' records back, or all; the membership goes on."""
-        self._session.pause(partitions, paused=True)
+        self._seeks.pause(partitions, paused=True)
 
     def resume(self, *partitions: TopicPartition) -> None:
         """Let these partitions' records through again, or all."""
-        self._session.pause(partitions, paused=False)
+        self._seeks.pause(partitions, paused=False)
 
     def paused(self) -> tuple[TopicPartition, ...]:
         """Return the partitions whose records are held back."""
-        return self._session.paused()
+        return self._seeks.paused()
 
     async def partitions_for(self, topic: str) -> tuple[TopicPartition, ...]:
         """Return a topic's partitions."""
-        return await self._session.partitions_for(topic)
+        return await self._seeks.partitions_for(topic)
 
     async def beginning_offsets(self, *partitions: TopicPartition) -> dict[TopicPartition, int]:
         """Return the first offset of each partition."""
-        found = await self._session.offsets_at(
+        found = await self._seeks.offsets_at(
             dict.fromkeys(one_by_one(partitions, tuple, "beginning_offsets"), EARLIEST)
         )
         return {each: value.offset for each, value in found.items()}
 
     async def end_offsets(self, *partitions: TopicPartition) -> dict[TopicPartition, int]:
         """Return the offset behind the last record of each partition."""
-        found = await self._session.offsets_at(
+        found = await self._seeks.offsets_at(
             dict.fromkeys(one_by_one(partitions, tuple, "end_offsets"), LATEST)
         )
         return {each: value.offset for each, value in found.items()}
@@ -301,5 +313,5 @@ class Consumer:
         self, timestamps_ms: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """Return the first record at or after each time, None where there is none."""
-        found = await self._session.offsets_at(timestamps_ms)
+        found = await self._seeks.offsets_at(timestamps_ms)
         return {each: value if value.offset >= 0 else None for each, value in found.items()}

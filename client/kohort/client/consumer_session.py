@@ -6,7 +6,7 @@ runs: a handover of partitions (`begin` it, run the user's listener, `end` it), 
 
 import logging
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -19,31 +19,27 @@ from kohort.client.commits import Commitable, CommitCallback, CommitOutcome, Com
 from kohort.client.config import ConsumerConfig
 from kohort.client.consumer_metrics import ConsumerMetrics
 from kohort.client.errors import (
-    BrokerError,
     ConfigurationError,
     KohortError,
-    RequestTimeoutError,
     WakeupError,
-    check,
 )
 from kohort.client.fetcher import Fetcher
 from kohort.client.group import GroupTask
 from kohort.client.membership import Assign, Handover, Lose, MemberSettings, Membership, Revoke
 from kohort.client.metrics import Metrics
-from kohort.client.offsets import EARLIEST, LATEST, fetch_committed, list_offsets
+from kohort.client.offsets import fetch_committed
 from kohort.client.poll_diary import PollDiary
 from kohort.client.positions import Positions
 from kohort.client.retry import Deadline, monotonic_ms
+from kohort.client.seeks import Seeks
 from kohort.client.signal import Signal
 from kohort.client.topic_watch import TopicWatch
 from kohort.client.values import (
     ConsumerRecord,
     GroupMetadata,
     OffsetAndMetadata,
-    OffsetAndTimestamp,
     TopicPartition,
 )
-from kohort.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from kohort.client.columns import RecordColumns
@@ -73,6 +69,7 @@ class ConsumerSession:
         self.membership: Membership | None = None
         self._group: GroupTask | None = None
         self._watch = TopicWatch(self._cluster, config, lambda: self.membership, self._changed)
+        self.seeks = Seeks(self._cluster, config, self.positions, self.fetcher, self._news)
         self.commits = Commits(
             self._cluster,
             config,
@@ -83,7 +80,7 @@ class ConsumerSession:
         )
         self.diary = PollDiary()
         self.metrics = Metrics(config.client_id)
-        self._sensors = ConsumerMetrics(self.metrics, self._cluster, self.positions, self.current_lag)
+        self._sensors = ConsumerMetrics(self.metrics, self._cluster, self.positions, self.seeks.current_lag)
         self._woken = False
         self._begun: tuple[Handover, tuple[TopicPartition, ...], int] | None = None
         self._stack = AsyncExitStack()
@@ -178,7 +175,8 @@ class ConsumerSession:
     def take_ready(self, most: int) -> list[ConsumerRecord]:
         """Return up to `most` records that are there; none also if there is something else to do first.
 
-        From any thread, and without a turn of the loop: look at `fetcher.is_hungry`. Raises: KohortError.
+        In the thread that reads, and without a turn of the loop: look at `fetcher.is_hungry`.
+        Raises: KohortError.
         """
         now_ms = monotonic_ms()
         if self._needs_attention(now_ms):
@@ -224,9 +222,9 @@ class ConsumerSession:
             return True
         return self.config.enable_auto_commit and now_ms >= self.commits.next_auto_ms
 
-    def _taken(self, now_ms: int, records: list[ConsumerRecord] | ConsumerRecord) -> None:
+    def _taken(self, now_ms: int, records: list[ConsumerRecord]) -> None:
         """The user got records, and works on them."""
-        self._sensors.records_consumed += len(records) if isinstance(records, list) else 1
+        self._sensors.records_consumed += len(records)
         if self.membership is not None:
             self.membership.poll_ends(now_ms)
         self.diary.poll_ended(now_ms, records)
@@ -242,26 +240,25 @@ class ConsumerSession:
         """Let a poll that waits look around."""
         self._news.set()
 
-    async def advance(self, deadline: Deadline | None, most: int) -> list[ConsumerRecord] | Due:
-        """Return what is due, or up to `most` records, or none when the time is over.
+    async def advance(self, deadline: Deadline | None) -> Due | None:
+        """Return what is due; None when there may be records to take, or the time is over.
 
-        With `most` 0 it returns an empty list as soon as a record is there, and takes none.
-        Raises: KohortError; WakeupError.
+        It takes none itself: whoever reads does that in its own thread, so that none is lost where a poll is
+        interrupted. Raises: KohortError; WakeupError.
         """
         self._poll_begins()
-        answer: list[ConsumerRecord] | Due = []
+        due: Due | None = None
         try:
-            answer = await self._next_due(deadline, most)
-            return answer
+            due = await self._next_due(deadline)
+            return due
         finally:
             now_ms = monotonic_ms()
             if self.membership is not None:
                 self.membership.poll_ends(now_ms)
-            if isinstance(answer, list):
-                self.diary.poll_ended(now_ms, answer)
-                self._sensors.records_consumed += len(answer)
+            if due is None:
+                self.diary.poll_ended(now_ms, [])
 
-    async def _next_due(self, deadline: Deadline | None, most: int) -> list[ConsumerRecord] | Due:
+    async def _next_due(self, deadline: Deadline | None) -> Due | None:
         while True:
             self._raise_errors()
             if self.commits.outcomes:
@@ -270,12 +267,13 @@ class ConsumerSession:
             if handover is not None:
                 return handover
             self.commits.auto_if_due()
-            records = self.fetcher.take(most)
-            if records or (most == 0 and self.fetcher.has_records):
-                return records
-            if deadline is not None and deadline.passed:
-                return []
+            if self.fetcher.has_records or (deadline is not None and deadline.passed):
+                return None
             await self._news.wait(self._wait_ms(deadline))
+
+    def is_over(self, deadline: Deadline | None) -> bool:
+        """Whether the time is over, and nothing was there when it was."""
+        return deadline is not None and deadline.passed and not self.fetcher.has_records
 
     def _poll_begins(self) -> None:
         now_ms = monotonic_ms()
@@ -365,69 +363,6 @@ class ConsumerSession:
             )
         )
         return {each: found.get(each) for each in wanted}
-
-    async def position(self, partition: TopicPartition) -> int:
-        """Return the offset of the next record, once it is known."""
-        state = self.positions.get(partition)
-        deadline = Deadline(self._timeout_ms)
-        while state.position is None:
-            self.fetcher.raise_error()
-            if deadline.passed:
-                raise RequestTimeoutError(
-                    f"the position of {partition} was not found in {self._timeout_ms} ms"
-                )
-            await self._news.wait(deadline.remaining_ms)
-        return state.position
-
-    def current_lag(self, partition: TopicPartition) -> int | None:
-        """Return how many offsets the partition's end was ahead in the last answer, None before the first."""
-        state = self.positions.get(partition)
-        end = state.last_stable_offset if self.config.reads_committed else state.high_watermark
-        position = state.position
-        return None if end is None or position is None else max(0, end - position)
-
-    def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Read on at this offset."""
-        if offset < 0:
-            raise ValueError(f"an offset can't be {offset}")
-        self.positions.get(partition).seek(offset)
-        self.fetcher.wake()
-
-    def seek_to_ends(self, partitions: Iterable[TopicPartition], *, beginning: bool) -> None:
-        """Read on at the beginning or the end; with no partitions, of all that are assigned."""
-        wanted = one_by_one(partitions, tuple, "seek_to_beginning" if beginning else "seek_to_end")
-        for each in wanted or self.positions.partitions():
-            self.positions.get(each).seek_to(EARLIEST if beginning else LATEST)
-        self.fetcher.wake()
-
-    def pause(self, partitions: Iterable[TopicPartition], *, paused: bool) -> None:
-        """Hold back, or let through again, the records of these partitions; with none, of all."""
-        wanted = one_by_one(partitions, tuple, "pause" if paused else "resume")
-        for each in wanted or self.positions.partitions():
-            self.positions.get(each).paused = paused
-        self.fetcher.wake()
-        self._news.set()
-
-    def paused(self) -> tuple[TopicPartition, ...]:
-        """Return the partitions whose records are held back."""
-        return tuple(each.partition for each in self.positions if each.paused)
-
-    async def offsets_at(
-        self, timestamps: Mapping[TopicPartition, int]
-    ) -> dict[TopicPartition, OffsetAndTimestamp]:
-        """Return the offsets for timestamps, or for LATEST or EARLIEST."""
-        return await self._cluster.retrying(
-            lambda: list_offsets(self._cluster, timestamps, committed_only=self.config.reads_committed)
-        )
-
-    async def partitions_for(self, topic: str) -> tuple[TopicPartition, ...]:
-        """Return the topic's partitions. Raises: BrokerError if it does not exist."""
-        await self._cluster.retrying(lambda: self._cluster.refresh_metadata([topic]))
-        found = self._cluster.metadata.topics.get(topic)
-        if found is None:
-            raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic!r} does not exist")
-        check(found.error, f"topic {topic!r}")
-        return tuple(TopicPartition(topic, each) for each in found.partitions)
 
     # Inside
 

@@ -7,7 +7,7 @@ from kohort.client.cluster import Cluster
 from kohort.client.config import ConsumerConfig
 from kohort.client.errors import BrokerError
 from kohort.client.fetch_buffer import Chunk, FetchBuffer, next_offset_behind
-from kohort.client.positions import PartitionState, Stand
+from kohort.client.positions import Fetching, PartitionState
 from kohort.client.retry import monotonic_ms
 from kohort.client.values import Node
 from kohort.protocol.errors import ErrorCode
@@ -44,12 +44,12 @@ class FetchAnswers:
     def take(
         self,
         state: PartitionState,
-        stand: Stand,
+        fetching: Fetching,
         data: PartitionData,
         endpoints: Iterable[FetchResponseNodeEndpoint] = (),
     ) -> bool:
-        """Take in what came for a partition's `stand`; return whether there is something for the user."""
-        if state.stand is not stand:
+        """Take in what came of this fetching; return whether there is something for the user."""
+        if state.stand.fetching is not fetching:
             return False
         if data.error_code:
             return self._refused(state, data, endpoints)
@@ -58,9 +58,9 @@ class FetchAnswers:
         state.log_start_offset = data.log_start_offset
         if data.preferred_read_replica >= 0:
             state.use_replica(data.preferred_read_replica, monotonic_ms() + self._config.metadata_max_age_ms)
-        return self._received(state, stand, data)
+        return self._received(state, fetching, data)
 
-    def _received(self, state: PartitionState, stand: Stand, data: PartitionData) -> bool:
+    def _received(self, state: PartitionState, fetching: Fetching, data: PartitionData) -> bool:
         records = data.records
         if records is None or len(records) == 0:
             return False
@@ -71,7 +71,7 @@ class FetchAnswers:
         aborted = (data.aborted_transactions or ()) if self._config.reads_committed else None
         self._answers += 1
         state.served = self._answers
-        stand.fetch_offset = max(stand.fetch_offset or 0, next_offset)
+        fetching.offset = max(fetching.offset or 0, next_offset)
         self._buffer.add(Chunk(state, records, check_crcs=self._config.check_crcs, aborted=aborted))
         return True
 

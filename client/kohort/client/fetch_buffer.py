@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kohort.client.batches import Aborted, plain_records, visible_batches
 from kohort.client.decoding import RecordLists
-from kohort.client.errors import BrokerError, KohortError, NoOffsetError
+from kohort.client.errors import BrokerError, KohortError, LogTruncationError, NoOffsetError
 from kohort.client.positions import RESET, PartitionState
 from kohort.client.values import ConsumerRecord, TopicPartition
 from kohort.protocol.errors import ErrorCode, WireError
@@ -44,6 +44,7 @@ class Chunk:
         "check_crcs",
         "data",
         "failure",
+        "fetching",
         "left",
         "stand",
         "state",
@@ -61,6 +62,7 @@ class Chunk:
     ) -> None:
         self.state = state
         self.stand = state.stand
+        self.fetching = self.stand.fetching
         self.data = data
         self.check_crcs = check_crcs
         self.aborted = aborted
@@ -73,8 +75,8 @@ class Chunk:
 
     @property
     def is_void(self) -> bool:
-        """Whether the partition is read elsewhere by now."""
-        return self.stand is not self.state.stand
+        """Whether the partition is read elsewhere by now, or fetched anew."""
+        return self.fetching is not self.state.stand.fetching
 
     def take(self, most: int) -> Sequence[ConsumerRecord]:
         """Return some records of a batch and count them as consumed; none when all is read.
@@ -105,6 +107,8 @@ class Chunk:
             self._batches = None  # From the position on, it is met again.
             if not records:
                 raise
+        if self.is_void:  # Since it was looked at: reading takes a while.
+            return False
         self.left, self.taken = records, 0
         if self._header is not None:
             # That of the last batch serves for all: a later epoch has the records of those before it.
@@ -159,7 +163,8 @@ class Chunk:
 class FetchBuffer:
     """Chunks in the order in which they came, which is a fair one: each answer has one per partition.
 
-    One thread adds, another takes; `Stand` says how that goes without a lock.
+    One thread adds, and the one that reads takes, moves positions and deals with what failed; `Stand` says
+    how that goes without a lock.
     """
 
     def __init__(self, *, can_reset: bool) -> None:
@@ -170,7 +175,7 @@ class FetchBuffer:
 
     def add(self, chunk: Chunk) -> None:
         """Keep what a fetch brought."""
-        chunk.stand.chunks_fetched += 1
+        chunk.fetching.chunks_fetched += 1
         self._chunks.append(chunk)
 
     @property
@@ -203,8 +208,9 @@ class FetchBuffer:
         """Return the next record, counted as consumed, or None when none is there. Raises: KohortError."""
         chunk = self._current
         if chunk is not None:
-            state, stand, taken, left = chunk.state, chunk.stand, chunk.taken, chunk.left
-            if taken < len(left) and stand is state.stand and not state.paused:
+            state, taken, left = chunk.state, chunk.taken, chunk.left
+            stand = state.stand
+            if taken < len(left) and stand.fetching is chunk.fetching and not state.paused:
                 record = left[taken]
                 chunk.taken = taken + 1
                 stand.position = record.offset + 1
@@ -249,14 +255,14 @@ class FetchBuffer:
                 return None
             else:
                 del chunks[place]
-                chunk.stand.chunks_used += 1
+                chunk.fetching.chunks_used += 1
                 self.is_hungry = True
                 self._settle(chunk.state, chunk.failure)
         return None
 
     def _used(self, chunk: Chunk) -> None:
         self._chunks.remove(chunk)
-        chunk.stand.chunks_used += 1
+        chunk.fetching.chunks_used += 1
         self.is_hungry = True
 
     @staticmethod
@@ -266,7 +272,10 @@ class FetchBuffer:
         chunk.failure = BrokerError(ErrorCode.CORRUPT_MESSAGE, f"{where}: {error}")
 
     def _settle(self, state: PartitionState, failure: KohortError) -> None:
-        """Look a position that is out of range up again; raise anything else, and then fetch again."""
+        """Go where a position that is lost may be replaced; raise anything else, and then fetch again."""
+        if isinstance(failure, LogTruncationError):
+            self._go_back(state, failure)
+            return
         if failure.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
             state.void()
             raise failure
@@ -277,3 +286,14 @@ class FetchBuffer:
                 " auto_offset_reset is 'none'"
             ) from failure
         state.seek_to(RESET)
+
+    def _go_back(self, state: PartitionState, failure: LogTruncationError) -> None:
+        """Go on where the log was cut off, as far as that is known. Raises: LogTruncationError."""
+        if not self._can_reset:
+            state.void()
+            raise failure
+        end = failure.divergent
+        if end is None:
+            state.seek_to(RESET)
+        else:
+            state.seek(end.offset, end.leader_epoch, validated_epoch=state.validated_epoch)

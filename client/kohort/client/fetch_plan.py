@@ -61,7 +61,8 @@ def _place(
         if state.read_replica not in nodes or state.read_replica_until_ms <= now_ms:
             state.forget_replica()
         node_id = leader.leader if state.read_replica is None else state.read_replica
-        if state.stand.chunks_ahead >= CHUNKS_AHEAD:
+        if state.stand.fetching.chunks_ahead >= CHUNKS_AHEAD:
             plan.crowded.add(node_id)
         else:
+            state.reads_from(leader.leader_epoch)
             plan.by_node.setdefault(node_id, []).append(state)

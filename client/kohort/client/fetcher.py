@@ -21,7 +21,7 @@ from kohort.client.lookups import Lookups
 from kohort.client.positions import PartitionState, Positions
 from kohort.client.retry import Backoff, monotonic_ms
 from kohort.client.signal import Signal
-from kohort.client.values import ConsumerRecord, PartitionInfo, TopicPartition
+from kohort.client.values import PartitionInfo, TopicPartition
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages import FetchPartition, FetchRequest, FetchResponse, ReplicaState
 from kohort.protocol.schema import ZERO_UUID
@@ -52,8 +52,8 @@ class Fetcher:
         self._positions = positions
         self._news = news
         self._wake = Signal()
-        self._lookups = Lookups(cluster, config)
-        self.buffer = FetchBuffer(can_reset=self._lookups.can_reset)
+        self.buffer = FetchBuffer(can_reset=config.can_reset)
+        self._lookups = Lookups(cluster, config, self.buffer)
         self._answers = FetchAnswers(cluster, config, self.buffer)
         self._sessions: dict[int, FetchSession] = {}
         self._at_work: set[Job] = set()
@@ -83,14 +83,6 @@ class Fetcher:
     def has_records(self) -> bool:
         """Whether something is there that may hold a record for the user."""
         return self.buffer.has_records
-
-    def take(self, most: int) -> list[ConsumerRecord]:
-        """Return up to `most` records that are there already, and fetch more in their place."""
-        try:
-            return self.buffer.take(most)
-        finally:
-            if self.buffer.is_hungry:
-                self.wake()
 
     # The background
 
@@ -210,7 +202,7 @@ class Fetcher:
         """Ask a broker for more of these partitions; return whether it had any. Raises: KohortError."""
         connection = await self._cluster.connection(node_id, FETCH)
         session = self._sessions.setdefault(node_id, FetchSession())
-        stands = {each.partition: (each, each.stand) for each in states}
+        under_way = {each.partition: (each, each.stand.fetching) for each in states}
         with_ids = connection.version_of(FetchRequest) > NAMES_IN_FETCH
         topic_ids = self._topic_ids(states) if with_ids else {}
         asked = session.ask(self._wanted(states), topic_ids)
@@ -229,8 +221,8 @@ class Fetcher:
             raise BrokerError(response.error_code)
         brought = False
         for partition, data in found.items():
-            if partition in stands:
-                brought |= self._answers.take(*stands[partition], data, response.node_endpoints)
+            if partition in under_way:
+                brought |= self._answers.take(*under_way[partition], data, response.node_endpoints)
         if response.throttle_time_ms:
             await anyio.sleep(response.throttle_time_ms / 1000)
         return brought

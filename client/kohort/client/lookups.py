@@ -2,10 +2,12 @@
 
 import time
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from kohort.client.cluster import Cluster
 from kohort.client.config import ConsumerConfig, duration_ms
 from kohort.client.errors import BrokerError, LogTruncationError, NoOffsetError
+from kohort.client.fetch_buffer import Chunk, FetchBuffer
 from kohort.client.offsets import EARLIEST, LATEST, by_topic, fetch_committed, list_offsets
 from kohort.client.positions import RESET, PartitionState, Stand
 from kohort.client.values import OffsetAndMetadata, TopicPartition
@@ -24,16 +26,16 @@ _ASK_AGAIN = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.OFFSET_N
 
 
 class Lookups:
-    """Finds and checks positions; what a seek has overtaken meanwhile is left alone."""
+    """Finds and checks positions; what a seek has overtaken meanwhile is left alone.
 
-    def __init__(self, cluster: Cluster, config: ConsumerConfig) -> None:
+    A partition without a position is nobody's else. What moves a position that there is goes into the buffer,
+    as what was fetched does: who reads is the one who moves it.
+    """
+
+    def __init__(self, cluster: Cluster, config: ConsumerConfig, buffer: FetchBuffer) -> None:
         self._cluster = cluster
         self._config = config
-
-    @property
-    def can_reset(self) -> bool:
-        """Whether a position that is lost may be replaced."""
-        return self._config.auto_offset_reset != "none"
+        self._buffer = buffer
 
     async def find(self, states: Sequence[PartitionState]) -> None:
         """Give every partition a position: a committed one, or what auto_offset_reset says.
@@ -68,7 +70,7 @@ class Lookups:
         for state, stand in stands.items():
             if state.stand is stand:
                 each = found[state.partition]
-                state.seek(each.offset, each.leader_epoch)
+                state.seek(each.offset)  # It is the leader's own word: there is no epoch to check.
 
     def _timestamp(self, state: PartitionState) -> int:
         if isinstance(state.reset_to, int):
@@ -84,15 +86,15 @@ class Lookups:
     async def validate(self, states: Sequence[PartitionState]) -> None:
         """Ask the leaders where the epoch that a position was read under has ended (KIP-320).
 
-        A position behind that end was read from a log that has been cut off since: it goes back there.
-        Raises: KohortError; LogTruncationError if auto_offset_reset is "none".
+        A position behind that end was read from a log that has been cut off since: what the reader has to do
+        about it goes into the buffer. One that has moved meanwhile is asked about again. Raises: KohortError.
         """
-        asked: dict[int, dict[TopicPartition, tuple[PartitionState, Stand, int]]] = {}
+        asked: dict[int, dict[TopicPartition, _Question]] = {}
         for state in states:
             leader = self._cluster.leader(state.partition)
             state.void()
-            of_leader = asked.setdefault(leader.leader, {})
-            of_leader[state.partition] = (state, state.stand, leader.leader_epoch)
+            question = _Question(state, state.stand, leader.leader_epoch, _reached(state.stand))
+            asked.setdefault(leader.leader, {})[state.partition] = question
         for node_id, of_leader in asked.items():
             request = _epochs_request(of_leader)
             response = await self._cluster.request(node_id, request, OffsetForLeaderEpochResponse)
@@ -100,50 +102,44 @@ class Lookups:
                 for answer in topic.partitions:
                     partition = TopicPartition(topic.topic, answer.partition)
                     if partition in of_leader:
-                        self._settle(*of_leader[partition], answer)
+                        self._settle(of_leader[partition], answer)
 
-    def _settle(
-        self,
-        state: PartitionState,
-        stand: Stand,
-        leader_epoch: int,
-        answer: OffsetForLeaderEpochResponseEpochEndOffset,
-    ) -> None:
+    def _settle(self, asked: "_Question", answer: OffsetForLeaderEpochResponseEpochEndOffset) -> None:
+        state, reached = asked.state, asked.reached
         if answer.error_code in _ASK_AGAIN:
             raise BrokerError(ErrorCode.LEADER_NOT_AVAILABLE, f"partition {state.partition}")
         if answer.error_code:
             raise BrokerError(answer.error_code, f"partition {state.partition}")
-        if state.stand is not stand:
+        if state.stand is not asked.stand or _reached(state.stand) != reached:
             return
-        position = stand.position or 0
+        state.validated_epoch = asked.leader_epoch
         is_unknown = UNDEFINED in (answer.end_offset, answer.leader_epoch)
-        if not is_unknown and answer.end_offset >= position:
-            state.validated_epoch = leader_epoch
-        elif not self.can_reset:
-            state.validated_epoch = leader_epoch  # Who polls on after the error has accepted it.
-            raise LogTruncationError(
-                state.partition,
-                OffsetAndMetadata(position, leader_epoch=stand.leader_epoch),
-                None
-                if is_unknown
-                else OffsetAndMetadata(answer.end_offset, leader_epoch=answer.leader_epoch),
-            )
-        elif is_unknown:
-            state.seek_to(RESET)
-        else:
-            state.seek(answer.end_offset, answer.leader_epoch)
-            state.validated_epoch = leader_epoch
+        if is_unknown or answer.end_offset < reached.offset:
+            end = OffsetAndMetadata(answer.end_offset, leader_epoch=answer.leader_epoch)
+            failure = LogTruncationError(state.partition, reached, None if is_unknown else end)
+            self._buffer.add(Chunk(state, failure=failure))
 
 
-def _epochs_request(
-    asked: Mapping[TopicPartition, tuple[PartitionState, Stand, int]],
-) -> OffsetForLeaderEpochRequest:
+class _Question(NamedTuple):
+    """What a leader is asked about a position."""
+
+    state: PartitionState
+    stand: Stand
+    leader_epoch: int
+    reached: OffsetAndMetadata
+
+
+def _reached(stand: Stand) -> OffsetAndMetadata:
+    """Return where the reader is."""
+    return OffsetAndMetadata(stand.position or 0, leader_epoch=stand.leader_epoch)
+
+
+def _epochs_request(asked: Mapping[TopicPartition, _Question]) -> OffsetForLeaderEpochRequest:
     def partition(each: TopicPartition) -> OffsetForLeaderPartition:
-        _, stand, current_leader_epoch = asked[each]
         return OffsetForLeaderPartition(
             partition=each.partition,
-            current_leader_epoch=current_leader_epoch,
-            leader_epoch=stand.leader_epoch,
+            current_leader_epoch=asked[each].leader_epoch,
+            leader_epoch=asked[each].reached.leader_epoch,
         )
 
     return OffsetForLeaderEpochRequest(

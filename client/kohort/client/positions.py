@@ -8,19 +8,16 @@ RESET = "reset"  # By auto_offset_reset, whatever is committed.
 NO_EPOCH = -1
 
 
-class Stand:
-    """How far the reading of a partition has come since the last seek, and how far the fetching.
+class Fetching:
+    """What is fetched for a stand from one offset on; another takes its place when that is void.
 
-    A seek makes a new stand. What was fetched for the old one belongs to it still, and by that is known to
-    be void; so the thread that hands records out and the one that fetches need no lock between them.
+    The fetching thread owns it, and so is free to fetch anew whatever the reader is about to do.
     """
 
-    __slots__ = ("chunks_fetched", "chunks_used", "fetch_offset", "leader_epoch", "position")
+    __slots__ = ("chunks_fetched", "chunks_used", "offset")
 
-    def __init__(self, position: int | None, leader_epoch: int = NO_EPOCH) -> None:
-        self.position = position  # The offset of the next record for the user; None while it is looked up.
-        self.leader_epoch = leader_epoch  # Of the batch before it.
-        self.fetch_offset = position  # The next offset to be asked for.
+    def __init__(self, offset: int | None) -> None:
+        self.offset = offset  # The next to be asked for.
         self.chunks_fetched = 0  # Only the fetching thread counts these ...
         self.chunks_used = 0  # ... and only the reading one those.
 
@@ -28,6 +25,23 @@ class Stand:
     def chunks_ahead(self) -> int:
         """How many chunks wait to be read."""
         return self.chunks_fetched - self.chunks_used
+
+
+class Stand:
+    """How far the reading of a partition has come since the last seek.
+
+    Only who reads moves it on. A seek makes a new one: what was fetched for the old one belongs to it still,
+    and by that is known to be void. What is fetched anew for the same stand begins at its position, or
+    before it if that moves on meanwhile; the reader passes over what it has had. So the thread that hands
+    records out and the one that fetches need no lock between them.
+    """
+
+    __slots__ = ("fetching", "leader_epoch", "position")
+
+    def __init__(self, position: int | None, leader_epoch: int = NO_EPOCH) -> None:
+        self.position = position  # The offset of the next record for the user; None while it is looked up.
+        self.leader_epoch = leader_epoch  # Of the batch before it.
+        self.fetching = Fetching(position)
 
 
 class PartitionState:
@@ -72,13 +86,13 @@ class PartitionState:
     @property
     def fetch_offset(self) -> int | None:
         """The next offset to be asked for, None until it is known."""
-        return self.stand.fetch_offset
+        return self.stand.fetching.offset
 
-    def seek(self, offset: int, leader_epoch: int = NO_EPOCH) -> None:
+    def seek(self, offset: int, leader_epoch: int = NO_EPOCH, *, validated_epoch: int = NO_EPOCH) -> None:
         """Go on at `offset`, before which the leader of that epoch wrote."""
         self.stand = Stand(offset, leader_epoch)
         self.reset_to = None
-        self.validated_epoch = NO_EPOCH
+        self.validated_epoch = validated_epoch
 
     def seek_to(self, where: int | str) -> None:
         """Go on where a lookup of the timestamp `where` leads to."""
@@ -86,8 +100,9 @@ class PartitionState:
         self.reset_to = where
 
     def void(self) -> None:
-        """Throw away what was fetched, and stay where the user is."""
-        self.stand = Stand(self.stand.position, self.stand.leader_epoch)
+        """Throw away what was fetched; the user stays, or goes on with what is in its hands."""
+        stand = self.stand
+        stand.fetching = Fetching(stand.position)
 
     def drop(self) -> None:
         """Throw away what was fetched, and let nobody fetch more: the partition is another's.
@@ -99,6 +114,14 @@ class PartitionState:
     def needs_validation(self, leader_epoch: int) -> bool:
         """Whether the position was read under another leader, who may have had other records (KIP-320)."""
         return self.stand.leader_epoch >= 0 and leader_epoch >= 0 and leader_epoch != self.validated_epoch
+
+    def reads_from(self, leader_epoch: int) -> None:
+        """Note whose records are asked for next: what that leader sends needs no other check.
+
+        Unless there is something already that another one has sent.
+        """
+        if self.stand.leader_epoch < 0 and not self.stand.fetching.chunks_ahead:
+            self.validated_epoch = leader_epoch
 
     def use_replica(self, node_id: int, until_ms: int) -> None:
         """Read from this follower for a while (KIP-392)."""

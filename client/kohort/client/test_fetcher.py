@@ -6,8 +6,8 @@ from kohort.client.cluster import Cluster
 from kohort.client.config import consumer_config
 from kohort.client.errors import BrokerError, NoOffsetError
 from kohort.client.fetch_answers import FetchAnswers
-from kohort.client.fetch_buffer import FetchBuffer
-from kohort.client.positions import RESET, PartitionState, Positions, Stand
+from kohort.client.fetch_buffer import Chunk, FetchBuffer
+from kohort.client.positions import RESET, Fetching, PartitionState, Positions
 from kohort.client.values import Node, PartitionInfo, TopicPartition
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages import AbortedTransaction, PartitionData
@@ -65,7 +65,7 @@ class World:
         partition: int = 0,
         *,
         code: int = 0,
-        stand: Stand | None = None,
+        fetching: Fetching | None = None,
         aborted: list[AbortedTransaction] | None = None,
         leader: tuple[int, int] = (-1, -1),
         endpoints: tuple[FetchResponseNodeEndpoint, ...] = (),
@@ -81,7 +81,7 @@ class World:
             current_leader=FetchResponseLeaderIdAndEpoch(leader_id=leader[0], leader_epoch=leader[1]),
             preferred_read_replica=preferred,
         )
-        self.answers.take(state, stand or state.stand, data, endpoints)
+        self.answers.take(state, fetching or state.stand.fetching, data, endpoints)
 
     def values(self, most: int = 100) -> list[bytes | None]:
         return [each.value for each in self.buffer.take(most)]
@@ -128,11 +128,11 @@ def test_offsets_that_hold_no_record_are_passed_over() -> None:
 
 def test_what_was_fetched_before_a_seek_is_void() -> None:
     world = World(0)
-    before = world.state().stand
+    before = world.state().stand.fetching
     world.receive(records_of(0, b"a", b"b"))
     world.state().seek(7)
     assert world.values() == []
-    world.receive(records_of(0, b"a"), stand=before)  # An answer that was under way.
+    world.receive(records_of(0, b"a"), fetching=before)  # An answer that was under way.
     assert world.values() == []
     world.receive(records_of(7, b"h"))
     assert world.values() == [b"h"]
@@ -146,6 +146,34 @@ def test_a_record_that_is_taken_while_another_thread_seeks_does_not_move_the_new
     world.state().seek_to(RESET)  # ... when the other one looks the position up anew.
     chunk.take(2)
     assert world.state().position is None
+
+
+def test_what_is_fetched_anew_while_the_reader_takes_is_not_handed_out_twice() -> None:
+    world = World(0)
+    world.receive(records_of(0, b"a", b"b"))
+    chunk = world.buffer._first(may_raise=True)  # As the reading thread has it in its hands ...
+    assert chunk is not None
+    assert chunk.fill()
+    world.state().void()  # ... when the other one has to ask a new leader whether the position still counts.
+    assert [each.value for each in chunk.take(1)] == [b"a"]
+    world.receive(records_of(0, b"a", b"b", b"c"))
+    assert world.values() == [b"b", b"c"]
+
+
+def test_what_became_void_while_it_was_read_is_not_handed_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(0)
+    world.receive(records_of(0, b"a", b"b"))
+    chunk = world.buffer._first(may_raise=True)
+    assert chunk is not None
+    read = chunk._read_batches
+
+    def read_slowly(*args: object) -> None:
+        read(*args)  # type: ignore[arg-type]  # What it is given.
+        world.state().void()
+
+    monkeypatch.setattr(Chunk, "_read_batches", lambda chunk, *args: read_slowly(*args))
+    assert chunk.take(2) == ()
+    assert world.state().position == 0
 
 
 def test_a_partition_that_was_given_up_hands_out_nothing_more() -> None:
@@ -181,9 +209,9 @@ def test_the_reader_asks_for_more_when_a_chunk_is_used_up() -> None:
     world = World(0)
     world.receive(records_of(0, b"a"))
     assert world.buffer.next_record() is not None
-    assert (world.buffer.is_hungry, world.state().stand.chunks_ahead) == (False, 1)
+    assert (world.buffer.is_hungry, world.state().stand.fetching.chunks_ahead) == (False, 1)
     assert world.buffer.next_record() is None
-    assert (world.buffer.is_hungry, world.state().stand.chunks_ahead) == (True, 0)
+    assert (world.buffer.is_hungry, world.state().stand.fetching.chunks_ahead) == (True, 0)
 
 
 def test_an_offset_out_of_range_is_looked_up_only_when_all_before_is_read() -> None:

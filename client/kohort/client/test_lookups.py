@@ -3,11 +3,13 @@
 from collections.abc import Mapping
 
 import anyio
+import msgspec
 import pytest
 
 from kohort.client.cluster import Cluster
 from kohort.client.config import consumer_config
 from kohort.client.errors import BrokerError, LogTruncationError
+from kohort.client.fetch_buffer import Chunk, FetchBuffer
 from kohort.client.fetch_plan import plan_fetches
 from kohort.client.lookups import Lookups
 from kohort.client.positions import RESET, PartitionState
@@ -31,6 +33,7 @@ class OneAnswer(Cluster):
         super().__init__(consumer_config(options))
         self.asked: list[tuple[int, int]] = []
         self.meanwhile: list[PartitionState] = []
+        self.goes_on: PartitionState | None = None
         self._answer = (leader_epoch, end_offset, code)
 
     def leader(self, partition: TopicPartition) -> PartitionInfo:
@@ -44,6 +47,8 @@ class OneAnswer(Cluster):
         self.asked.append((partition.current_leader_epoch, partition.leader_epoch))
         for each in self.meanwhile:
             each.seek(3)
+        if self.goes_on is not None:
+            self.goes_on.stand.position = (self.goes_on.stand.position or 0) + 1
         leader_epoch, end_offset, code = self._answer
         found = OffsetForLeaderEpochResponseEpochEndOffset(
             error_code=code, partition=0, leader_epoch=leader_epoch, end_offset=end_offset
@@ -59,12 +64,16 @@ class World:
     ) -> None:
         options = {"auto_offset_reset": auto_offset_reset}
         self.cluster = OneAnswer(options, leader_epoch, end_offset, code)
-        self.lookups = Lookups(self.cluster, consumer_config(options))
+        config = consumer_config(options)
+        self.buffer = FetchBuffer(can_reset=config.can_reset)
+        self.lookups = Lookups(self.cluster, config, self.buffer)
         self.state = PartitionState(PARTITION)
         self.state.seek(100, leader_epoch=5)
 
     def validate(self) -> None:
+        """Ask, and let the reader do what comes of it."""
         anyio.run(self.lookups.validate, [self.state])
+        assert self.buffer.take(1) == []
 
     @property
     def is_unsure(self) -> bool:
@@ -126,9 +135,9 @@ def test_a_seek_meanwhile_is_left_alone() -> None:
 
 def test_what_was_fetched_from_the_old_leader_is_void() -> None:
     world = World(5, 100)
-    before = world.state.stand
+    before = world.state.stand.fetching
     world.validate()
-    assert world.state.stand is not before
+    assert world.state.stand.fetching is not before
 
 
 @pytest.mark.parametrize("code", [ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.NOT_LEADER_OR_FOLLOWER])
@@ -138,3 +147,47 @@ def test_an_answer_that_comes_from_no_leader_is_asked_for_again(code: ErrorCode)
         world.validate()
     assert caught.value.retriable
     assert world.is_unsure
+
+
+def test_a_position_that_moves_while_it_is_asked_about_is_asked_about_again() -> None:
+    world = World(4, 60)
+    anyio.run(world.lookups.validate, [world.state])
+    assert world.buffer.take(1) == [], "it goes back"
+    world.state.seek(100, leader_epoch=5)
+    world.cluster.goes_on = world.state
+    anyio.run(world.lookups.validate, [world.state])
+    assert world.buffer.take(1) == []
+    assert (world.state.position, world.is_unsure) == (101, True)
+
+
+def test_who_reads_is_the_one_who_goes_back() -> None:
+    world = World(4, 60)
+    stand = world.state.stand
+    anyio.run(world.lookups.validate, [world.state])
+    assert world.state.stand is stand, "not the one who asks"
+    assert world.buffer.has_records, "a poll is to look"
+    assert world.buffer.take(1) == []
+    assert world.state.position == 60
+
+
+def test_records_from_the_leader_that_was_asked_for_them_need_no_other_check() -> None:
+    state = PartitionState(PARTITION)
+    state.seek(100)
+    assert plan_fetches([state], lambda _: LEADER, [1], 0).by_node
+    state.stand.leader_epoch = 7  # As it is when the first batch has been read.
+    plan = plan_fetches([state], lambda _: LEADER, [1], 0)
+    assert (bool(plan.by_node), plan.unsure) == (True, [])
+    moved = msgspec.structs.replace(LEADER, leader_epoch=8)
+    assert plan_fetches([state], lambda _: moved, [1], 0).unsure == [state]
+
+
+def test_records_that_an_old_leader_has_sent_are_checked_when_they_are_read() -> None:
+    world = World(5, 100)
+    state = PartitionState(PARTITION)
+    state.seek(100)
+    plan_fetches([state], lambda _: LEADER, [1], 0)
+    world.buffer.add(Chunk(state))
+    moved = msgspec.structs.replace(LEADER, leader_epoch=8)
+    plan_fetches([state], lambda _: moved, [1], 0)
+    state.stand.leader_epoch = 7
+    assert plan_fetches([state], lambda _: moved, [1], 0).unsure == [state]

@@ -60,6 +60,7 @@ class Consumer(OneThread):
         if topics and config.group_id is None:
             raise ConfigurationError(NO_GROUP)
         self._session = ConsumerSession(config)
+        self._seeks = self._session.seeks
         self._buffer = self._session.fetcher.buffer
         self._listener = listener or RebalanceListener()
         self._loop = LoopThread(self._session, "kohort-consumer")
@@ -155,13 +156,12 @@ class Consumer(OneThread):
             raise in_use(inside)
         try:
             self._inside = me  # As by_one_thread does it, without its call.
-            records = self._take_ready(most)
-            while not records:
-                found = self._loop.call(self._session.advance, deadline, most)
-                if isinstance(found, list):
-                    records = found
+            while not (records := self._take_ready(most)):
+                due = self._loop.call(self._session.advance, deadline)
+                if due is not None:
+                    self._attend_to(due)
+                elif self._session.is_over(deadline):
                     break
-                self._attend_to(found)
         finally:
             self._inside = inside
         return ConsumerRecords(records, self._session.commits.assignment_number)
@@ -191,10 +191,10 @@ class Consumer(OneThread):
                 self._loop.call_soon(self._session.fetcher.wake)
             if found:
                 return table_of(found)
-            due = self._loop.call(self._session.advance, deadline, 0)
-            if not isinstance(due, list):
+            due = self._loop.call(self._session.advance, deadline)
+            if due is not None:
                 self._attend_to(due)
-            elif deadline is not None and deadline.passed and not self._session.fetcher.has_records:
+            elif self._session.is_over(deadline):
                 return table_of([])
 
     def wakeup(self) -> None:
@@ -220,9 +220,9 @@ class Consumer(OneThread):
                         self._loop.call_soon(session.fetcher.wake)
                     if record is not None:
                         return record
-                found = self._loop.call(session.advance, None, 0)
-                if not isinstance(found, list):
-                    self._attend_to(found)
+                due = self._loop.call(session.advance, None)
+                if due is not None:
+                    self._attend_to(due)
         finally:
             self._inside = inside
 
@@ -284,54 +284,54 @@ class Consumer(OneThread):
     @by_one_thread
     def position(self, partition: TopicPartition) -> int:
         """Return the offset of the next record of a partition."""
-        return self._loop.call(self._session.position, partition)
+        return self._loop.call(self._seeks.position, partition)
 
     def current_lag(self, partition: TopicPartition) -> int | None:
         """Return how far the partition's end is ahead, by the last answer to a fetch, without asking.
 
         None until there was one. For read_committed the end is that of what is committed.
         """
-        return self._session.current_lag(partition)
+        return self._seeks.current_lag(partition)
 
     @by_one_thread
     def seek(self, partition: TopicPartition, offset: int) -> None:
         """Read a partition on at `offset`."""
-        self._loop.call_sync(self._session.seek, partition, offset)
+        self._loop.call_sync(self._seeks.seek, partition, offset)
 
     @by_one_thread
     def seek_to_beginning(self, *partitions: TopicPartition) -> None:
         """Read these partitions, or all, from their first record."""
-        self._loop.call_sync(self._session.seek_to_ends, partitions, beginning=True)
+        self._loop.call_sync(self._seeks.seek_to_ends, partitions, beginning=True)
 
     @by_one_thread
     def seek_to_end(self, *partitions: TopicPartition) -> None:
         """Read these partitions, or all, from their end."""
-        self._loop.call_sync(self._session.seek_to_ends, partitions, beginning=False)
+        self._loop.call_sync(self._seeks.seek_to_ends, partitions, beginning=False)
 
     @by_one_thread
     def pause(self, *partitions: TopicPartition) -> None:
         """Hold these partitions' records back, or all; the membership goes on."""
-        self._loop.call_sync(self._session.pause, partitions, paused=True)
+        self._loop.call_sync(self._seeks.pause, partitions, paused=True)
 
     @by_one_thread
     def resume(self, *partitions: TopicPartition) -> None:
         """Let these partitions' records through again, or all."""
-        self._loop.call_sync(self._session.pause, partitions, paused=False)
+        self._loop.call_sync(self._seeks.pause, partitions, paused=False)
 
     def paused(self) -> tuple[TopicPartition, ...]:
         """Return the partitions whose records are held back."""
-        return self._session.paused()
+        return self._seeks.paused()
 
     @by_one_thread
     def partitions_for(self, topic: str) -> tuple[TopicPartition, ...]:
         """Return a topic's partitions."""
-        return self._loop.call(self._session.partitions_for, topic)
+        return self._loop.call(self._seeks.partitions_for, topic)
 
     @by_one_thread
     def beginning_offsets(self, *partitions: TopicPartition) -> dict[TopicPartition, int]:
         """Return the first offset of each partition."""
         found = self._loop.call(
-            self._session.offsets_at,
+            self._seeks.offsets_at,
             dict.fromkeys(one_by_one(partitions, tuple, "beginning_offsets"), EARLIEST),
         )
         return {each: value.offset for each, value in found.items()}
@@ -340,7 +340,8 @@ class Consumer(OneThread):
     def end_offsets(self, *partitions: TopicPartition) -> dict[TopicPartition, int]:
         """Return the offset behind the last record of each partition."""
         found = self._loop.call(
-            self._session.offsets_at, dict.fromkeys(one_by_one(partitions, tuple, "end_offsets"), LATEST)
+            self._seeks.offsets_at,
+            dict.fromkeys(one_by_one(partitions, tuple, "end_offsets"), LATEST),
         )
         return {each: value.offset for each, value in found.items()}
 
@@ -349,5 +350,5 @@ class Consumer(OneThread):
         self, timestamps_ms: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """Return the first record at or after each time, None where there is none."""
-        found = self._loop.call(self._session.offsets_at, timestamps_ms)
+        found = self._loop.call(self._seeks.offsets_at, timestamps_ms)
         return {each: value if value.offset >= 0 else None for each, value in found.items()}
