@@ -12,6 +12,7 @@ import pytest
 from kohort.client import Admin, Consumer, ConsumerRecord, NewTopic, Producer, TopicPartition
 from kohort.client.aio import Consumer as AsyncConsumer
 from kohort.client.fetch_plan import CHUNKS_AHEAD
+from tests.client.steps import read
 from tests.interop.broker_process import BrokerProcess
 from tests.interop.waiting import wait_until
 
@@ -186,3 +187,14 @@ def test_a_topic_that_is_made_anew_is_read_under_its_new_id(bootstrap: str, topi
         while len(records) < 3:
             records += consumer.poll(timeout_ms=20_000)
     assert [each.offset for each in records] == [0, 1, 2]
+
+
+@pytest.mark.requirement("R22")
+def test_a_partition_that_does_not_exist_takes_nothing_from_the_others(
+    bootstrap: str, topic: MakeTopic
+) -> None:
+    name = topic(1)
+    produce(bootstrap, name, 3)
+    with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
+        consumer.assign(TopicPartition(name, 7), TopicPartition(name, 0), TopicPartition("no-such-topic", 0))
+        assert [each.offset for each in read(consumer, 3)] == [0, 1, 2]

@@ -184,6 +184,13 @@ class FetchBuffer:
         chunks = self._chunks
         return any(not each.state.paused and not each.is_void for each in chunks.copy())
 
+    def raise_failure(self, state: PartitionState) -> None:
+        """Raise what keeps a partition from having a position, as a poll would. Raises: KohortError."""
+        for chunk in tuple(self._chunks):
+            if chunk.state is state and chunk.failure is not None and not chunk.is_void:
+                self._used(chunk)
+                self._settle(state, chunk.failure)
+
     def take(self, most: int) -> list[ConsumerRecord]:
         """Return up to `most` records, counted as consumed. Raises: KohortError for what can't be read."""
         taken: list[ConsumerRecord] = []
@@ -276,7 +283,7 @@ class FetchBuffer:
         if isinstance(failure, LogTruncationError):
             self._go_back(state, failure)
             return
-        if failure.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
+        if failure.code is not ErrorCode.OFFSET_OUT_OF_RANGE or isinstance(failure, NoOffsetError):
             state.void()
             raise failure
         if not self._can_reset:

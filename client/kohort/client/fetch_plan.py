@@ -21,9 +21,10 @@ class FetchPlan:
 
     by_node: dict[int, list[PartitionState]] = field(default_factory=dict)
     crowded: set[int] = field(default_factory=set)
-    without_position: list[PartitionState] = field(default_factory=list)
+    uncommitted: list[PartitionState] = field(default_factory=list)  # Is there a committed offset?
+    to_look_up: dict[int, list[PartitionState]] = field(default_factory=dict)  # By node: where is the end?
+    unsure: dict[int, list[PartitionState]] = field(default_factory=dict)  # Does it have other records?
     without_leader: list[PartitionState] = field(default_factory=list)
-    unsure: list[PartitionState] = field(default_factory=list)  # Another leader may have other records.
     next_at_ms: float | None = None  # When something that waits now has its turn.
 
     def wait_until(self, at_ms: float) -> None:
@@ -47,16 +48,21 @@ def plan_fetches(
 def _place(
     plan: FetchPlan, state: PartitionState, find_leader: FindLeader, nodes: frozenset[int], now_ms: float
 ) -> None:
-    if state.position is None:
-        plan.without_position.append(state)
+    if state.retry_at_ms > now_ms:
+        plan.wait_until(state.retry_at_ms)
+        return
+    if state.position is None and state.stand.fetching.chunks_ahead:
+        return  # There is an error that the user has to see first.
+    if state.needs_commit:
+        plan.uncommitted.append(state)
         return
     leader = find_leader(state.partition)
     if leader is None:
         plan.without_leader.append(state)
-    elif state.retry_at_ms > now_ms:
-        plan.wait_until(state.retry_at_ms)
+    elif state.position is None:
+        plan.to_look_up.setdefault(leader.leader, []).append(state)
     elif state.needs_validation(leader.leader_epoch):
-        plan.unsure.append(state)
+        plan.unsure.setdefault(leader.leader, []).append(state)
     elif not state.paused:
         if state.read_replica not in nodes or state.read_replica_until_ms <= now_ms:
             state.forget_replica()

@@ -5,6 +5,7 @@ Everything here runs on the event loop; `buffer` hands out what came, in the use
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from uuid import UUID
 
 import anyio
@@ -36,8 +37,8 @@ SESSION_ERRORS = frozenset(
         ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
     }
 )
-METADATA, POSITIONS, EPOCHS = "metadata", "positions", "epochs"
-Job = str | int  # One of those, or the id of the broker that is asked for records.
+METADATA, COMMITTED, OFFSETS, EPOCHS = "metadata", "committed", "offsets", "epochs"
+Job = str | int | tuple[str, int]  # One of those, of one broker; its id alone: it is asked for records.
 
 
 class Fetcher:
@@ -53,7 +54,7 @@ class Fetcher:
         self._news = news
         self._wake = Signal()
         self.buffer = FetchBuffer(can_reset=config.can_reset)
-        self._lookups = Lookups(cluster, config, self.buffer)
+        self._lookups = Lookups(cluster, config, self.buffer, self._need_metadata)
         self._answers = FetchAnswers(cluster, config, self.buffer)
         self._sessions: dict[int, FetchSession] = {}
         self._at_work: set[Job] = set()
@@ -128,10 +129,12 @@ class Fetcher:
         plan = plan_fetches(self._positions, self._find_leader, self._cluster.metadata.nodes, now_ms)
         if plan.without_leader or self._answers.is_metadata_stale:
             self._begin(tasks, METADATA, lambda: self._refresh(plan.without_leader))
-        if plan.without_position:
-            self._begin(tasks, POSITIONS, lambda: self._lookups.find(plan.without_position))
-        if plan.unsure:
-            self._begin(tasks, EPOCHS, lambda: self._lookups.validate(plan.unsure))
+        if plan.uncommitted:
+            self._begin(tasks, COMMITTED, lambda: self._lookups.find_committed(plan.uncommitted))
+        for node_id, states in plan.to_look_up.items():
+            self._begin(tasks, (OFFSETS, node_id), partial(self._lookups.look_up, node_id, states))
+        for node_id, states in plan.unsure.items():
+            self._begin(tasks, (EPOCHS, node_id), partial(self._lookups.validate, node_id, states))
         for node_id, states in plan.by_node.items():
             at_ms = self._look_at_ms.get(node_id, 0) if node_id in plan.crowded else 0
             if at_ms > now_ms:
@@ -139,6 +142,9 @@ class Fetcher:
             else:
                 self._begin(tasks, node_id, self._fetch_job(node_id, states, node_id in plan.crowded))
         return plan.next_at_ms
+
+    def _need_metadata(self) -> None:
+        self._answers.is_metadata_stale = True
 
     def _find_leader(self, partition: TopicPartition) -> PartitionInfo | None:
         try:
@@ -163,7 +169,7 @@ class Fetcher:
             logger.debug("fetching: %s", error)
             if error.retriable:
                 await anyio.sleep(backoff.next_ms() / 1000)
-                self._answers.is_metadata_stale = True
+                self._need_metadata()
             else:
                 self.error = error
         finally:

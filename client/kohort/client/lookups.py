@@ -1,16 +1,18 @@
 """Positions over the network: where to begin, and whether another leader has cut off what was read."""
 
+import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from kohort.client.cluster import Cluster
 from kohort.client.config import ConsumerConfig, duration_ms
-from kohort.client.errors import BrokerError, LogTruncationError, NoOffsetError
+from kohort.client.errors import BrokerError, KohortError, LogTruncationError, NetworkError, NoOffsetError
 from kohort.client.fetch_buffer import Chunk, FetchBuffer
-from kohort.client.offsets import EARLIEST, LATEST, by_topic, fetch_committed, list_offsets
-from kohort.client.positions import RESET, PartitionState, Stand
-from kohort.client.values import OffsetAndMetadata, TopicPartition
+from kohort.client.offsets import EARLIEST, LATEST, Answers, ask_committed, ask_offsets, by_topic
+from kohort.client.positions import NOT_COMMITTED, RESET, PartitionState, Stand
+from kohort.client.retry import monotonic_ms
+from kohort.client.values import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages import (
     OffsetForLeaderEpochRequest,
@@ -19,6 +21,8 @@ from kohort.protocol.messages import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
+
+logger = logging.getLogger(__name__)
 
 CONSUMER_REPLICA_ID = -1
 UNDEFINED = -1
@@ -29,48 +33,80 @@ class Lookups:
     """Finds and checks positions; what a seek has overtaken meanwhile is left alone.
 
     A partition without a position is nobody's else. What moves a position that there is goes into the buffer,
-    as what was fetched does: who reads is the one who moves it.
+    as what was fetched does: who reads is the one who moves it. A partition that can't be answered for is
+    asked about again later, or its error goes into the buffer; the others go on.
     """
 
-    def __init__(self, cluster: Cluster, config: ConsumerConfig, buffer: FetchBuffer) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        config: ConsumerConfig,
+        buffer: FetchBuffer,
+        need_metadata: Callable[[], None] = lambda: None,
+    ) -> None:
         self._cluster = cluster
         self._config = config
         self._buffer = buffer
+        self._need_metadata = need_metadata
 
-    async def find(self, states: Sequence[PartitionState]) -> None:
-        """Give every partition a position: a committed one, or what auto_offset_reset says.
+    async def find_committed(self, states: Sequence[PartitionState]) -> None:
+        """Let these be read where their group has left off, or else by auto_offset_reset.
 
-        Raises: KohortError; NoOffsetError where that is "none".
+        Raises: KohortError about the group.
         """
         stands = {each: each.stand for each in states}
-        fresh = [each for each in states if each.reset_to is None]
-        if fresh and self._config.group_id is not None:
-            partitions = [each.partition for each in fresh]
-            committed = await fetch_committed(
+        answers = Answers[OffsetAndMetadata]({}, {})
+        if self._config.group_id is not None:
+            answers = await ask_committed(
                 self._cluster,
                 self._config.group_id,
-                partitions,
+                [each.partition for each in states],
                 require_stable=self._config.reads_committed,
             )
-            for state in fresh:
-                found = committed.get(state.partition)
-                if found is not None and state.stand is stands[state]:
-                    state.seek(found.offset, found.leader_epoch)
-        without = {each: stand for each, stand in stands.items() if each.stand is stand}
-        if without:
-            await self._look_up(without)
-
-    async def _look_up(self, stands: Mapping[PartitionState, Stand]) -> None:
-        wanted = {each.partition: self._timestamp(each) for each in stands}
-        committed = self._config.reads_committed
-        found = await list_offsets(self._cluster, wanted, committed_only=committed)
-        behind = {each: LATEST for each in wanted if found[each].offset < 0}
-        if behind:  # There is no record as young as that.
-            found |= await list_offsets(self._cluster, behind, committed_only=committed)
         for state, stand in stands.items():
-            if state.stand is stand:
-                each = found[state.partition]
-                state.seek(each.offset)  # It is the leader's own word: there is no epoch to check.
+            found, error = answers.found.get(state.partition), answers.errors.get(state.partition)
+            if error is not None:
+                self._failed(state, stand, error)
+            elif state.stand is not stand:
+                continue
+            elif found is not None:
+                state.seek(found.offset, found.leader_epoch)
+            else:
+                state.reset_to = NOT_COMMITTED
+
+    async def look_up(self, node_id: int, states: Sequence[PartitionState]) -> None:
+        """Ask the leader of these partitions for the offsets that they are to be read from.
+
+        Raises: KohortError about all of them.
+        """
+        stands: dict[TopicPartition, tuple[PartitionState, Stand]] = {}
+        wanted: dict[TopicPartition, int] = {}
+        for state in states:
+            try:
+                wanted[state.partition] = self._timestamp(state)
+                stands[state.partition] = state, state.stand
+            except NoOffsetError as refusal:
+                self._failed(state, state.stand, refusal)
+        if not wanted:
+            return
+        answers = await self._ask(node_id, wanted)
+        behind = {each: LATEST for each, found in answers.found.items() if found.offset < 0}
+        if behind:  # There is no record as young as that.
+            ends = await self._ask(node_id, behind)
+            answers.found.update(ends.found)
+            answers.errors.update(ends.errors)
+        for partition, error in answers.errors.items():
+            self._failed(*stands[partition], error)
+        for partition, found in answers.found.items():
+            state, stand = stands[partition]
+            if state.stand is stand and partition not in answers.errors:
+                state.seek(found.offset)  # It is the leader's own word: there is no epoch to check.
+
+    async def _ask(
+        self, node_id: int, timestamps: Mapping[TopicPartition, int]
+    ) -> Answers[OffsetAndTimestamp]:
+        committed_only = self._config.reads_committed
+        return await ask_offsets(self._cluster, node_id, timestamps, committed_only=committed_only)
 
     def _timestamp(self, state: PartitionState) -> int:
         if isinstance(state.reset_to, int):
@@ -83,35 +119,50 @@ class Lookups:
             return time.time_ns() // 1_000_000 - duration_ms(policy)
         return EARLIEST if policy == "earliest" else LATEST
 
-    async def validate(self, states: Sequence[PartitionState]) -> None:
-        """Ask the leaders where the epoch that a position was read under has ended (KIP-320).
+    def _failed(self, state: PartitionState, stand: Stand, error: KohortError) -> None:
+        if state.stand is not stand:
+            return
+        logger.debug("looking up %s: %s", state.partition, error)
+        config = self._config
+        state.retry_later(monotonic_ms(), config.retry_backoff_ms, config.retry_backoff_max_ms)
+        if error.retriable:
+            self._need_metadata()
+        else:
+            self._buffer.add(Chunk(state, failure=error))
+
+    async def validate(self, node_id: int, states: Sequence[PartitionState]) -> None:
+        """Ask a leader where the epoch that a position was read under has ended (KIP-320).
 
         A position behind that end was read from a log that has been cut off since: what the reader has to do
-        about it goes into the buffer. One that has moved meanwhile is asked about again. Raises: KohortError.
+        about it goes into the buffer. One that has moved meanwhile is asked about again.
+        Raises: KohortError about all of them.
         """
-        asked: dict[int, dict[TopicPartition, _Question]] = {}
+        asked: dict[TopicPartition, _Question] = {}
         for state in states:
             leader = self._cluster.leader(state.partition)
-            state.void()
-            question = _Question(state, state.stand, leader.leader_epoch, _reached(state.stand))
-            asked.setdefault(leader.leader, {})[state.partition] = question
-        for node_id, of_leader in asked.items():
-            request = _epochs_request(of_leader)
-            response = await self._cluster.request(node_id, request, OffsetForLeaderEpochResponse)
-            for topic in response.topics:
-                for answer in topic.partitions:
-                    partition = TopicPartition(topic.topic, answer.partition)
-                    if partition in of_leader:
-                        self._settle(of_leader[partition], answer)
+            if leader.leader == node_id:
+                state.void()
+                question = _Question(state, state.stand, leader.leader_epoch, _reached(state.stand))
+                asked[state.partition] = question
+        response = await self._cluster.request(node_id, _epochs_request(asked), OffsetForLeaderEpochResponse)
+        for topic in response.topics:
+            for answer in topic.partitions:
+                found = asked.pop(TopicPartition(topic.topic, answer.partition), None)
+                if found is not None:
+                    self._settle(found, answer)
+        for each in asked.values():
+            left_out = NetworkError(f"the broker's answer leaves {each.state.partition} out")
+            self._failed(each.state, each.stand, left_out)
 
     def _settle(self, asked: "_Question", answer: OffsetForLeaderEpochResponseEpochEndOffset) -> None:
         state, reached = asked.state, asked.reached
-        if answer.error_code in _ASK_AGAIN:
-            raise BrokerError(ErrorCode.LEADER_NOT_AVAILABLE, f"partition {state.partition}")
         if answer.error_code:
-            raise BrokerError(answer.error_code, f"partition {state.partition}")
+            code = ErrorCode.LEADER_NOT_AVAILABLE if answer.error_code in _ASK_AGAIN else answer.error_code
+            self._failed(state, asked.stand, BrokerError(code, f"partition {state.partition}"))
+            return
         if state.stand is not asked.stand or _reached(state.stand) != reached:
             return
+        state.failures = 0
         state.validated_epoch = asked.leader_epoch
         is_unknown = UNDEFINED in (answer.end_offset, answer.leader_epoch)
         if is_unknown or answer.end_offset < reached.offset:

@@ -1,15 +1,14 @@
 """Offsets over the network: committed ones, the ends of logs, and lookups by time."""
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from kohort.client.cluster import Cluster
-from kohort.client.errors import BrokerError, CommitFailedError, check
+from kohort.client.errors import BrokerError, CommitFailedError, KohortError, NetworkError, check
 from kohort.client.values import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages import (
     ListOffsetsPartition,
-    ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
     ListOffsetsTopic,
@@ -46,6 +45,19 @@ _LOOK_AGAIN = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AV
 
 Item = TypeVar("Item")
 Value = TypeVar("Value")
+
+
+class Answers(NamedTuple, Generic[Value]):
+    """What was said of each partition: one that can't be answered for takes nothing from the others."""
+
+    found: dict[TopicPartition, Value]
+    errors: dict[TopicPartition, KohortError]
+
+    def complete(self) -> dict[TopicPartition, Value]:
+        """Return what was found if nothing failed. Raises: the first KohortError."""
+        for error in self.errors.values():
+            raise error
+        return self.found
 
 
 def by_topic(
@@ -138,8 +150,22 @@ async def fetch_committed(
 ) -> dict[TopicPartition, OffsetAndMetadata]:
     """Return the committed offsets of these partitions, or with None of all; absent where there is none.
 
-    With `require_stable`, offsets that a transaction is still to settle are a retriable error (KIP-447).
     Raises: BrokerError, which may be retriable.
+    """
+    return (await ask_committed(cluster, group_id, partitions, require_stable=require_stable)).complete()
+
+
+async def ask_committed(
+    cluster: Cluster,
+    group_id: str,
+    partitions: Iterable[TopicPartition] | None,
+    *,
+    require_stable: bool = False,
+) -> Answers[OffsetAndMetadata]:
+    """Return the same with the errors of single partitions.
+
+    With `require_stable`, offsets that a transaction is still to settle are a retriable error (KIP-447).
+    Raises: BrokerError about the group, which may be retriable.
     """
     node = await cluster.coordinator(group_id)
     connection = await cluster.connection_to(node)
@@ -150,15 +176,15 @@ async def fetch_committed(
     response = await cluster.request_coordinator(
         group_id, request, OffsetFetchResponse, highest=NAMES_IN_OFFSET_FETCH
     )
-    found: dict[TopicPartition, OffsetAndMetadata] = {}
+    answers = Answers[OffsetAndMetadata]({}, {})
     for group in response.groups:
         _check_group(cluster, group_id, group.error_code)
         for topics in group.topics:
-            _read_committed(topics.name, topics.partitions, found)
+            _read_committed(topics.name, topics.partitions, answers)
     _check_group(cluster, group_id, response.error_code)
     for topic in response.topics:
-        _read_committed(topic.name, topic.partitions, found)
-    return found
+        _read_committed(topic.name, topic.partitions, answers)
+    return answers
 
 
 def _offset_fetch(
@@ -198,12 +224,14 @@ def _check_group(cluster: Cluster, group_id: str, code: int) -> None:
 def _read_committed(
     topic: str,
     partitions: Iterable[OffsetFetchResponsePartition | OffsetFetchResponsePartitions],
-    found: dict[TopicPartition, OffsetAndMetadata],
+    answers: Answers[OffsetAndMetadata],
 ) -> None:
     for each in partitions:
-        check(each.error_code)
-        if each.committed_offset >= 0:
-            found[TopicPartition(topic, each.partition_index)] = OffsetAndMetadata(
+        partition = TopicPartition(topic, each.partition_index)
+        if each.error_code:
+            answers.errors[partition] = BrokerError(each.error_code, f"partition {partition}")
+        elif each.committed_offset >= 0:
+            answers.found[partition] = OffsetAndMetadata(
                 each.committed_offset, each.metadata or "", each.committed_leader_epoch
             )
 
@@ -220,27 +248,57 @@ async def list_offsets(
     missing = {each.topic for each in timestamps if each.topic not in cluster.metadata.topics}
     if missing:
         await cluster.refresh_metadata(missing)
-    found: dict[TopicPartition, OffsetAndTimestamp] = {}
+    answers = Answers[OffsetAndTimestamp]({}, {})
+    nodes: dict[int, dict[TopicPartition, int]] = {}
+    for each, timestamp in timestamps.items():
+        try:
+            nodes.setdefault(cluster.leader(each).leader, {})[each] = timestamp
+        except BrokerError as error:
+            answers.errors[each] = error
     try:
-        nodes: dict[int, list[TopicPartition]] = {}
-        for each in timestamps:
-            nodes.setdefault(cluster.leader(each).leader, []).append(each)
-        for node_id, partitions in nodes.items():
-            request = list_offsets_request(
-                {each: timestamps[each] for each in partitions},
-                lambda each: cluster.leader(each).leader_epoch,
-                committed_only=committed_only,
-                timeout_ms=cluster.config.request_timeout_ms,
-            )
-            response = await cluster.request(node_id, request, ListOffsetsResponse)
-            for topic in response.topics:
-                for answer in topic.partitions:
-                    _read_offset(TopicPartition(topic.name, answer.partition_index), answer, found)
+        for node_id, wanted in nodes.items():
+            told = await ask_offsets(cluster, node_id, wanted, committed_only=committed_only)
+            answers.found.update(told.found)
+            answers.errors.update(told.errors)
+        return answers.complete()
     except BrokerError as error:
         if error.retriable:
             await cluster.refresh_metadata({each.topic for each in timestamps})
         raise
-    return found
+
+
+async def ask_offsets(
+    cluster: Cluster, node_id: int, timestamps: Mapping[TopicPartition, int], *, committed_only: bool
+) -> Answers[OffsetAndTimestamp]:
+    """Return what the leader of these partitions says of each. Raises: KohortError for all of them."""
+
+    def leader_epoch(partition: TopicPartition) -> int:
+        try:
+            return cluster.leader(partition).leader_epoch
+        except BrokerError:
+            return -1  # It has just gone: the broker knows best.
+
+    request = list_offsets_request(
+        timestamps,
+        leader_epoch,
+        committed_only=committed_only,
+        timeout_ms=cluster.config.request_timeout_ms,
+    )
+    response = await cluster.request(node_id, request, ListOffsetsResponse)
+    answers = Answers[OffsetAndTimestamp]({}, {})
+    for topic in response.topics:
+        for answer in topic.partitions:
+            partition = TopicPartition(topic.name, answer.partition_index)
+            if answer.error_code:
+                answers.errors[partition] = BrokerError(answer.error_code, f"partition {partition}")
+            else:
+                answers.found[partition] = OffsetAndTimestamp(
+                    answer.offset, answer.timestamp, answer.leader_epoch
+                )
+    for each in timestamps:
+        if each not in answers.found and each not in answers.errors:
+            answers.errors[each] = NetworkError(f"the broker's answer leaves {each} out")
+    return answers
 
 
 def list_offsets_request(
@@ -268,13 +326,3 @@ def list_offsets_request(
         ),
         timeout_ms=timeout_ms,
     )
-
-
-def _read_offset(
-    partition: TopicPartition,
-    answer: ListOffsetsPartitionResponse,
-    found: dict[TopicPartition, OffsetAndTimestamp],
-) -> None:
-    if answer.error_code:
-        raise BrokerError(answer.error_code, f"partition {partition}")
-    found[partition] = OffsetAndTimestamp(answer.offset, answer.timestamp, answer.leader_epoch)

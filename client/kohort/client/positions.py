@@ -2,9 +2,11 @@
 
 from collections.abc import Iterable, Iterator
 
+from kohort.client.retry import backoff_ms
 from kohort.client.values import OffsetAndMetadata, TopicPartition
 
 RESET = "reset"  # By auto_offset_reset, whatever is committed.
+NOT_COMMITTED = "not committed"  # By auto_offset_reset as well.
 NO_EPOCH = -1
 
 
@@ -48,6 +50,7 @@ class PartitionState:
     """One partition that the consumer reads."""
 
     __slots__ = (
+        "failures",
         "high_watermark",
         "last_stable_offset",
         "log_start_offset",
@@ -66,7 +69,7 @@ class PartitionState:
         self.partition = partition
         self.stand = Stand(None)
         self.reset_to: int | str | None = (
-            None  # A ListOffsets timestamp, or RESET; None: the committed offset.
+            None  # A ListOffsets timestamp, RESET or NOT_COMMITTED; None: the committed offset.
         )
         self.paused = False
         self.validated_epoch = NO_EPOCH  # The leader's epoch for which the position was checked.
@@ -76,6 +79,7 @@ class PartitionState:
         self.read_replica: int | None = None  # A broker that the leader wants this consumer to read from.
         self.read_replica_until_ms = 0
         self.retry_at_ms = 0.0
+        self.failures = 0  # Lookups in a row that came to nothing.
         self.served = 0  # The number of the last answer that brought it data: who waits longest comes first.
 
     @property
@@ -93,11 +97,13 @@ class PartitionState:
         self.stand = Stand(offset, leader_epoch)
         self.reset_to = None
         self.validated_epoch = validated_epoch
+        self.failures, self.retry_at_ms = 0, 0.0
 
     def seek_to(self, where: int | str) -> None:
         """Go on where a lookup of the timestamp `where` leads to."""
         self.stand = Stand(None)
         self.reset_to = where
+        self.failures, self.retry_at_ms = 0, 0.0
 
     def void(self) -> None:
         """Throw away what was fetched; the user stays, or goes on with what is in its hands."""
@@ -110,6 +116,16 @@ class PartitionState:
         A fetch that was planned before, and goes out after this, leaves it out: it has no offset to ask for.
         """
         self.stand = Stand(None)
+
+    @property
+    def needs_commit(self) -> bool:
+        """Whether the reading begins where the group has left off, if it was there."""
+        return self.stand.position is None and self.reset_to is None
+
+    def retry_later(self, now_ms: float, first_ms: int, most_ms: int) -> None:
+        """Look this partition up again after a wait that doubles."""
+        self.retry_at_ms = now_ms + backoff_ms(self.failures, first_ms, most_ms)
+        self.failures += 1
 
     def needs_validation(self, leader_epoch: int) -> bool:
         """Whether the position was read under another leader, who may have had other records (KIP-320)."""
@@ -168,10 +184,6 @@ class Positions:
     def partitions(self) -> tuple[TopicPartition, ...]:
         """Return what is assigned."""
         return tuple(self._states)
-
-    def without_position(self) -> list[PartitionState]:
-        """Return the partitions whose position has to be looked up."""
-        return [each for each in self if each.position is None]
 
     def consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return what a commit of everything that the user has got would commit."""

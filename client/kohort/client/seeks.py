@@ -34,6 +34,7 @@ class Seeks:
         deadline = Deadline(timeout_ms)
         while state.position is None:
             self._fetcher.raise_error()
+            self._fetcher.buffer.raise_failure(state)
             if deadline.passed:
                 raise RequestTimeoutError(f"the position of {partition} was not found in {timeout_ms} ms")
             await self._news.wait(deadline.remaining_ms)
