@@ -248,7 +248,11 @@ class Partition:
 
     def _wake(self) -> None:
         for wait in tuple(self.waits):
-            wait.advanced(self)
+            try:
+                wait.advanced(self)
+            except Exception:  # A supervisor: what ails one reader costs the others nothing.
+                log.exception("a reader could not be woken", topic=self.topic, partition=self.index)
+                self.waits.pop(wait, None)
 
     # -- what readers ask -------------------------------------------------------------------------------
 

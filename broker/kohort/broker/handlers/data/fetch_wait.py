@@ -92,6 +92,8 @@ class FetchWait:
         self._answer(read_targets(self._context, self._data.partitions, self._max_bytes))
 
     def _answer(self, reading: Reading) -> None:
+        if self._answered:
+            return  # By itself: a read that failed has woken everybody who waits there, this one as well.
         self._end()
         self._request.connection.on_close.remove(self.drop)
         self._request.respond(answer(self._data, self._message, self._context, reading))

@@ -5,6 +5,7 @@ from uuid import UUID
 import pytest
 
 from kohort.broker.handlers.data import fetch
+from kohort.broker.partitions import Partition
 from kohort.broker.partitions.test_support import World
 from kohort.broker.transport.request import FileRange
 from kohort.protocol.errors import ErrorCode
@@ -17,7 +18,7 @@ from kohort.protocol.messages import (
     PartitionData,
 )
 from kohort.protocol.records import iterate_batches, iterate_records
-from kohort.storage import StorageError
+from kohort.storage import PartitionLog, StorageError
 
 BY_NAME_VERSION = 12
 MIB = 1024 * 1024
@@ -395,3 +396,32 @@ def test_recreated_topic_is_read_anew_by_name(world: World) -> None:
     world.create("t")
     (data,) = partitions(answered(world, message({}, session=(session_id, 1))))
     assert data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+def test_a_read_that_fails_while_it_wakes_a_reader_answers_once(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.create("t")
+    assert ask(world, message({0: 0})) is None
+
+    def fail(*_arguments: object, **_options: object) -> None:
+        raise StorageError("the disk is gone")
+
+    monkeypatch.setattr(PartitionLog, "read", fail)
+    world.fill("t")
+    assert [data.error_code for data in partitions(sent(world))] == [ErrorCode.KAFKA_STORAGE_ERROR]
+    assert len(world.connection.answers) == 1
+    assert world.connection.on_close == []
+
+
+def test_a_reader_that_cannot_be_woken_keeps_nobody_else_waiting(world: World) -> None:
+    world.create("t")
+
+    class Broken:
+        def advanced(self, partition: Partition) -> None:
+            raise ValueError("a bug")
+
+    world.partition("t").waits[Broken()] = None
+    assert ask(world, message({0: 0})) is None
+    world.fill("t")
+    assert offsets(partitions(sent(world))[0]) == [0]
