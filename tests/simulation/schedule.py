@@ -28,6 +28,10 @@ class Schedule:
         """Return the virtual time: this is the broker's `Clock`."""
         return self.time_ms
 
+    def wall_ms(self) -> int:
+        """Return the virtual time: nobody sets a clock in here."""
+        return self.time_ms
+
     def after(self, delay_ms: int, action: Action) -> None:
         """Let `action` run when `delay_ms` have passed."""
         self._sequence += 1

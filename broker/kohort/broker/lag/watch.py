@@ -173,7 +173,7 @@ class LagWatch:
             place.offset,
             end_offset,
             lag,
-            _seconds(window, place, lag, now_ms),
+            _seconds(window, place, lag, self._clock.wall_ms()),
             verdict,
             0.0 if window is None else window.complete,
         )

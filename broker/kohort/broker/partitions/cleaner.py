@@ -70,7 +70,7 @@ class LogCleaner:
     async def clean_dirtiest(self) -> bool:
         """Compact the log that needs it most; return False if none does."""
         candidates = self._candidates()
-        now_ms = self._clock.now_ms()
+        now_ms = self._clock.wall_ms()
         plans = await self._in_thread(partial(_plans, candidates, now_ms))
         self._counters.dirty_ratio_max = max((plan.dirty_ratio for _, plan in plans), default=0.0)
         due = [(candidate, plan) for candidate, plan in plans if plan.is_due(candidate.log.config)]

@@ -77,7 +77,7 @@ class LogRetention:
         opened = partition.serving_log
         if opened is None:
             opened = (await self._partitions.opened(partition.topic, partition.index)).log
-        high_watermark, now_ms = partition.high_watermark, self._clock.now_ms()
+        high_watermark, now_ms = partition.high_watermark, self._clock.wall_ms()
         look = partial(opened.has_old_segments, high_watermark, now_ms)
         if not await self._workers.in_thread(look, limiter=self._thread):
             return 0
@@ -102,7 +102,7 @@ class LogRetention:
 
     async def remove_files(self) -> None:
         """Remove the files of segments that went long enough ago."""
-        now_ms = self._clock.now_ms()
+        now_ms = self._clock.wall_ms()
         for partition in list(self._partitions):
             serving_log = partition.serving_log
             if serving_log is not None and serving_log.has_doomed_files:
@@ -117,7 +117,7 @@ class LogRetention:
     async def expire_producers(self) -> int:
         """Return how many idempotent producers were forgotten: whoever wrote nothing for long."""
         expiration_ms = self._current.config.producer_id_expiration_ms
-        now_ms = self._clock.now_ms()
+        now_ms = self._clock.wall_ms()
         count = 0
         for partition in list(self._partitions):
             serving_log = partition.serving_log

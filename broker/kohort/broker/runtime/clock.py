@@ -1,29 +1,43 @@
-"""Time, injected: everything that asks what time it is asks a `Clock`."""
+"""Time, injected: everything that asks what time it is asks a `Clock`.
+
+There are two. Elapsed time orders what happens in this process: sessions, timers, deadlines. Wall time is
+what records carry, what producers agree on, what retention counts. They part where a machine was suspended
+or its clock was set.
+"""
 
 import time
 from typing import Protocol
 
 
 class Clock(Protocol):
-    """Milliseconds since 1970 that never go backwards."""
+    """Elapsed time and wall time, both in milliseconds since 1970."""
 
     def now_ms(self) -> int:
-        """Return the present time in milliseconds since 1970."""
+        """Return elapsed time, which never goes backwards and never jumps: for sessions and deadlines."""
+        ...
+
+    def wall_ms(self) -> int:
+        """Return wall time, which others agree on and which may be set: for what is written and kept."""
         ...
 
 
 class SystemClock:
-    """Wall time at the start, moved on by the monotonic clock.
+    """Elapsed time is the wall time at the start, moved on by the monotonic clock.
 
-    A wall clock that is set back would let sessions live on and timers sleep; this one can't be.
+    A wall clock that is set back would let sessions live on and timers sleep, one that is set forward, or
+    a machine that was suspended, would end every session at once.
     """
 
     def __init__(self) -> None:
         self._offset_ns = time.time_ns() - time.monotonic_ns()
 
     def now_ms(self) -> int:
-        """Return the present time in milliseconds since 1970."""
+        """Return the elapsed time in milliseconds since 1970."""
         return (time.monotonic_ns() + self._offset_ns) // 1_000_000
+
+    def wall_ms(self) -> int:
+        """Return the time of the system's clock in milliseconds since 1970."""
+        return time.time_ns() // 1_000_000
 
 
 class ManualClock:
@@ -31,10 +45,16 @@ class ManualClock:
 
     def __init__(self, now_ms: int = 1_700_000_000_000) -> None:
         self._now_ms = now_ms
+        self.wall_ahead_ms = 0
+        """By how much wall time differs: as if the clock had been set since the start."""
 
     def now_ms(self) -> int:
         """Return the time that the test has set."""
         return self._now_ms
+
+    def wall_ms(self) -> int:
+        """Return the wall time that the test has set."""
+        return self._now_ms + self.wall_ahead_ms
 
     def advance(self, by_ms: int) -> None:
         """Let `by_ms` milliseconds pass."""

@@ -58,7 +58,7 @@ async def _move_start(data: Data, topic: str, asked: DeleteRecordsPartition) -> 
         raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
     if offset > partition.log.log_start_offset:
         try:
-            move = partial(partition.log.delete_records_before, offset, data.clock.now_ms())
+            move = partial(partition.log.delete_records_before, offset, data.clock.wall_ms())
             await data.partitions.between_writes(partition, move)
         except StorageError as error:
             partition.failed(error)

@@ -52,7 +52,7 @@ class Produce:
         self._data = data
         self._message = message
         self._request = request
-        self._now_ms = data.clock.now_ms()
+        self._now_ms = data.clock.wall_ms()
         self._results: list[list[PartitionProduceResponse]] = []
         self.waiting = 0
         self.failed = False

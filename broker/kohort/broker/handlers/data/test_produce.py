@@ -166,3 +166,12 @@ def test_produced_records_are_counted_once(world: World) -> None:
     counters = world.counters
     assert (counters.produced_batches, counters.produced_records) == (1, 2)
     assert counters.produced_bytes == len(batch)
+
+
+def test_timestamps_are_held_against_the_wall_clock_as_it_is_now(world: World) -> None:
+    world.create("t")
+    world.clock.wall_ahead_ms = 10 * 3_600_000  # The machine was suspended, or its clock was set.
+    now_ms = world.clock.wall_ms()
+    assert ask(world, message(batch_of(b"a", timestamp_ms=now_ms))) is None
+    world.flusher.flush()
+    assert results(sent(world))[0].error_code == 0
