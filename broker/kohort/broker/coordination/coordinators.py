@@ -6,17 +6,26 @@ import structlog
 
 from kohort.broker.config.current import CurrentConfig
 from kohort.broker.coordination.counters import GroupCounters
-from kohort.broker.coordination.machine import Machine
+from kohort.broker.coordination.group_machine import GroupMachine
 from kohort.broker.coordination.shard import Shard, ShardLogs, ShardState
+from kohort.broker.group import (
+    Command,
+    ExpireOffsets,
+    GroupCoordinator,
+    TopicsDeleted,
+    coordinator_partition,
+    final_error,
+    refusal,
+)
 from kohort.broker.group import Event as GroupEvent
-from kohort.broker.group import ExpireOffsets, GroupCoordinator, TopicsDeleted, coordinator_partition
 from kohort.broker.group.group import Group
 from kohort.broker.metadata import OFFSETS_TOPIC, MetadataStore, Snapshot
 from kohort.broker.partitions.flusher import Flusher
 from kohort.broker.runtime.clock import Clock
 from kohort.broker.runtime.timers import Timers
 from kohort.broker.runtime.workers import Event, Workers
-from kohort.protocol.errors import ApiError
+from kohort.protocol.errors import ApiError, ErrorCode
+from kohort.protocol.schema import Message
 from kohort.storage import StorageError
 
 GROUPS_REMEMBERED_MAX = 100_000
@@ -33,7 +42,7 @@ class Coordinators:
 
     def __init__(
         self,
-        machine: Machine[GroupCoordinator],
+        machine: GroupMachine,
         metadata: MetadataStore,
         current: CurrentConfig,
         *,
@@ -48,6 +57,7 @@ class Coordinators:
     ) -> None:
         """`ensure_topic` makes `__consumer_offsets` unless it is there, and raises ApiError if it can't."""
         self._machine = machine
+        self._group_config = machine.config
         self._metadata = metadata
         self._current = current
         self._ensure_topic = ensure_topic
@@ -114,6 +124,10 @@ class Coordinators:
         if shard.state is not ShardState.ACTIVE:
             shard.check_active()
         return shard
+
+    def refusal(self, command: Command, code: ErrorCode) -> Message | None:
+        """Return the answer to a command whose shard can't be asked: what is final comes first."""
+        return refusal(command, final_error(command, self._group_config) or code)
 
     def active(self) -> Iterator[GroupShard]:
         """Return every shard, all of them loaded. Raises: ApiError COORDINATOR_LOAD_IN_PROGRESS."""

@@ -26,12 +26,12 @@ class GroupMachine:
     def __init__(
         self, config: GroupConfig, core: Callable[[GroupConfig], GroupCoordinator] = GroupCoordinator
     ) -> None:
-        self._config = config
+        self.config = config
         self._core = core
 
     def new_core(self) -> GroupCoordinator:
         """Return a coordinator without groups."""
-        return self._core(self._config)
+        return self._core(self.config)
 
     def encode(self, record: Record) -> tuple[bytes, bytes | None]:
         """Return the record's key and value as `__consumer_offsets` holds them. Raises: WireError."""

@@ -155,7 +155,7 @@ class Shard(Generic[CoreT]):
         """Stage what was decided; nothing of it is replayed unless all of it can be written."""
         if not self._staged:
             self._flusher.prepare(self._flush)
-        now_ms = self._clock.now_ms()
+        now_ms = self._clock.wall_ms()
         encode = self.machine.encode
         self._staged += [(now_ms, *encode(record), ()) for record in records]
         replay = self.core.replay

@@ -12,9 +12,11 @@ from kohort.broker.broker import Address, Broker, Places
 from kohort.broker.broker import running as running_broker
 from kohort.broker.config import load_config
 from kohort.broker.coordination.coordinators import GroupShard
+from kohort.broker.coordination.group_machine import GroupMachine
 from kohort.broker.coordination.shard import Shard, ShardState
-from kohort.broker.group import GroupCoordinator, coordinator_partition
+from kohort.broker.group import GroupCoordinator, Record, coordinator_partition
 from kohort.broker.metadata import OFFSETS_TOPIC
+from kohort.broker.metadata.topic_plans import NewTopic
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.headers import RequestHeader
 from kohort.protocol.messages import (
@@ -124,16 +126,16 @@ async def found(client: Client) -> None:
             await trio.sleep(0.005)
 
 
-def commit_of(offset: int) -> OffsetCommitRequest:
+def commit_of(offset: int, index: int = 1) -> OffsetCommitRequest:
     partition = OffsetCommitRequestPartition(
-        partition_index=1, committed_offset=offset, committed_metadata=""
+        partition_index=index, committed_offset=offset, committed_metadata=""
     )
     topic = OffsetCommitRequestTopic(name="air", partitions=(partition,))
     return OffsetCommitRequest(group_id=GROUP, topics=(topic,))
 
 
-async def commit(client: Client, offset: int) -> int:
-    answer = await client.ask(commit_of(offset), OffsetCommitResponse, 9)
+async def commit(client: Client, offset: int, index: int = 1) -> int:
+    answer = await client.ask(commit_of(offset, index), OffsetCommitResponse, 9)
     return answer.topics[0].partitions[0].error_code
 
 
@@ -367,3 +369,106 @@ async def test_an_unknown_partition_fails_alone(tmp_path: Path) -> None:
         ]
         assert codes == [("air", 7, 3), ("air", 2, 0), ("air", -1, 3), ("rail", 2, 3)]
         assert await committed(client) == {2: 9}
+
+
+async def test_any_exception_in_the_core_reloads_the_shard(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running(tmp_path) as broker:
+        client = await prepared(broker)
+        assert await commit(client, 4) == 0
+        broken = shard_of(broker).core
+
+        def handle(self: GroupCoordinator, command: object, now_ms: int) -> object:
+            if self is broken:
+                raise KeyError("half of a change is made")
+            return original(self, command, now_ms)  # type: ignore[arg-type]  # whatever came
+
+        original = GroupCoordinator.handle
+        monkeypatch.setattr(GroupCoordinator, "handle", handle)
+        await client.send(client.frame(commit_of(5), 9)[0])
+        again = await Client.to(broker)
+        with trio.fail_after(5):
+            while (offsets := await committed(again)) is None:
+                await trio.sleep(0.005)
+        assert offsets == {1: 4}
+        assert shard_of(broker).core is not broken
+
+
+async def test_nothing_is_replayed_that_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running(tmp_path) as broker:
+        client = await prepared(broker)
+        assert await commit(client, 4) == 0
+        core = shard_of(broker).core
+        replayed: list[object] = []
+
+        def encode(self: GroupMachine, record: Record) -> tuple[bytes, bytes | None]:
+            raise ValueError("a value that does not fit in")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(GroupMachine, "encode", encode)
+            patch.setattr(core, "replay", replayed.append)
+            await client.send(client.frame(commit_of(5), 9)[0])
+            with trio.fail_after(5):
+                assert await client.receive() is None
+        assert replayed == []
+        with trio.fail_after(5):
+            while (offsets := await committed(await Client.to(broker))) is None:
+                await trio.sleep(0.005)
+        assert offsets == {1: 4}
+
+
+async def test_a_record_that_the_core_trips_over_does_not_keep_its_shard_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running(tmp_path) as broker:
+        client = await prepared(broker)
+        assert await commit(client, 4, 1) == 0
+        assert await commit(client, 7, 2) == 0
+    replay = GroupCoordinator.replay
+
+    def tripping(self: GroupCoordinator, record: Record) -> None:
+        assert getattr(record.key, "partition", None) != 1, "what this record says is impossible"
+        replay(self, record)
+
+    monkeypatch.setattr(GroupCoordinator, "replay", tripping)
+    async with running(tmp_path) as broker:
+        client = await Client.to(broker)
+        await found(client)
+        assert await committed(client) == {2: 7}
+
+
+async def test_a_topic_that_came_back_while_a_shard_was_away_has_no_offsets_of_the_old_one(
+    tmp_path: Path,
+) -> None:
+    async with running(tmp_path) as broker:
+        client = await prepared(broker)
+        assert await commit(client, 4) == 0
+        shard = shard_of(broker)
+        broker.coordinators._loading.add(shard.index)  # As if a load were under way and slow.
+        shard.close()
+        before = broker.metadata.snapshot().topics["air"].topic_id
+        await broker.topics.delete(["air"])
+        await broker.topics.create([NewTopic("air", 3)])
+        assert broker.metadata.snapshot().topics["air"].topic_id != before
+        broker.coordinators._loading.discard(shard.index)
+        broker.coordinators.load_soon(shard)
+        await found(client)
+        assert await committed(client) == {}
+
+
+async def test_what_is_wrong_in_any_case_is_said_while_the_shard_loads(tmp_path: Path) -> None:
+    async with running(tmp_path) as broker:
+        client = await Client.to(broker)
+        join = JoinGroupRequest(
+            group_id="", session_timeout_ms=10_000, member_id="", protocol_type="consumer", protocols=()
+        )
+        assert (await client.ask(join, JoinGroupResponse)).error_code == ErrorCode.INVALID_GROUP_ID
+        short = JoinGroupRequest(
+            group_id=GROUP, session_timeout_ms=1, member_id="", protocol_type="consumer", protocols=()
+        )
+        assert (await client.ask(short, JoinGroupResponse)).error_code == ErrorCode.INVALID_SESSION_TIMEOUT
+        beat = HeartbeatRequest(group_id="", generation_id=1, member_id="m")
+        assert (await client.ask(beat, HeartbeatResponse)).error_code == ErrorCode.INVALID_GROUP_ID

@@ -37,6 +37,7 @@ from kohort.broker.group.decision import (
     TimerKey,
 )
 from kohort.broker.group.events import Event
+from kohort.broker.group.final_errors import final_error
 from kohort.broker.group.partition import coordinator_partition
 from kohort.broker.group.refusals import refusal
 from kohort.broker.group.state import GroupState
@@ -78,5 +79,6 @@ __all__ = [
     "TimerKey",
     "TopicsDeleted",
     "coordinator_partition",
+    "final_error",
     "refusal",
 ]

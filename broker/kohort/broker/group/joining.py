@@ -4,6 +4,7 @@ from kohort.broker.group.causes import client_reason, member_cause, rejoin_cause
 from kohort.broker.group.commands import JoinGroup
 from kohort.broker.group.decision import SessionTimer
 from kohort.broker.group.events import CauseKind, MemberIdGiven, MemberJoined, MemberRefused, MemberRejoined
+from kohort.broker.group.final_errors import final_error
 from kohort.broker.group.group import Group
 from kohort.broker.group.member import Member, unique_by_name
 from kohort.broker.group.parking import dismiss, join_error, park_join
@@ -38,12 +39,9 @@ def rebalance_timeout_ms(command: JoinGroup) -> int:
 
 
 def _check_request(turn: Turn, command: JoinGroup) -> None:
-    message, config = command.message, turn.config
-    if not message.group_id:
-        raise ApiError(ErrorCode.INVALID_GROUP_ID)
-    shortest_ms, longest_ms = config.group_min_session_timeout_ms, config.group_max_session_timeout_ms
-    if not shortest_ms <= message.session_timeout_ms <= longest_ms:
-        raise ApiError(ErrorCode.INVALID_SESSION_TIMEOUT)
+    code = final_error(command, turn.config)
+    if code is not None:
+        raise ApiError(code)
 
 
 def _join(turn: Turn, command: JoinGroup) -> None:

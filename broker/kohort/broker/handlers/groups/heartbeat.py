@@ -1,6 +1,6 @@
 """Heartbeat: a member lives. Kafka: KafkaApis.handleHeartbeatRequest."""
 
-from kohort.broker.group import NO_REQUEST, Heartbeat, refusal
+from kohort.broker.group import NO_REQUEST, Heartbeat
 from kohort.broker.handlers.groups.family import Groups
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ApiError
@@ -13,6 +13,6 @@ def handle(groups: Groups, message: HeartbeatRequest, request: Request) -> Messa
     try:
         shard = groups.coordinators.shard_of(message.group_id)
     except ApiError as error:
-        return refusal(Heartbeat(NO_REQUEST, message), error.code)
+        return groups.coordinators.refusal(Heartbeat(NO_REQUEST, message), error.code)
     shard.submit(Heartbeat(shard.ask(request, request.respond), message))
     return None

@@ -1,6 +1,6 @@
 """JoinGroup: a member asks to be in the next generation. Kafka: KafkaApis.handleJoinGroupRequest."""
 
-from kohort.broker.group import NO_REQUEST, JoinGroup, refusal
+from kohort.broker.group import NO_REQUEST, JoinGroup
 from kohort.broker.handlers.groups.family import Groups
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ApiError
@@ -19,6 +19,6 @@ def handle(groups: Groups, message: JoinGroupRequest, request: Request) -> Messa
     try:
         shard = groups.coordinators.shard_of(message.group_id)
     except ApiError as error:
-        return refusal(command(NO_REQUEST), error.code)
+        return groups.coordinators.refusal(command(NO_REQUEST), error.code)
     shard.submit(command(shard.ask(request, request.respond)))
     return None

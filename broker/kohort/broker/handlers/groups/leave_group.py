@@ -1,6 +1,6 @@
 """LeaveGroup: members go at once. Kafka: KafkaApis.handleLeaveGroupRequest, KIP-345, KIP-800."""
 
-from kohort.broker.group import NO_REQUEST, LeaveGroup, refusal
+from kohort.broker.group import NO_REQUEST, LeaveGroup
 from kohort.broker.handlers.groups.family import Groups
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ApiError
@@ -13,6 +13,6 @@ def handle(groups: Groups, message: LeaveGroupRequest, request: Request) -> Mess
     try:
         shard = groups.coordinators.shard_of(message.group_id)
     except ApiError as error:
-        return refusal(LeaveGroup(NO_REQUEST, message, request.version), error.code)
+        return groups.coordinators.refusal(LeaveGroup(NO_REQUEST, message, request.version), error.code)
     shard.submit(LeaveGroup(shard.ask(request, request.respond), message, request.version))
     return None

@@ -1,6 +1,6 @@
 """SyncGroup: the leader hands the assignment out, everyone gets theirs. Kafka: handleSyncGroupRequest."""
 
-from kohort.broker.group import NO_REQUEST, SyncGroup, refusal
+from kohort.broker.group import NO_REQUEST, SyncGroup
 from kohort.broker.handlers.groups.family import Groups
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ApiError
@@ -13,6 +13,6 @@ def handle(groups: Groups, message: SyncGroupRequest, request: Request) -> Messa
     try:
         shard = groups.coordinators.shard_of(message.group_id)
     except ApiError as error:
-        return refusal(SyncGroup(NO_REQUEST, message, request.version), error.code)
+        return groups.coordinators.refusal(SyncGroup(NO_REQUEST, message, request.version), error.code)
     shard.submit(SyncGroup(shard.ask(request, request.respond), message, request.version))
     return None
