@@ -214,8 +214,8 @@ MUTANTS = (
     Mutant(
         "the journal begins again before the logs are synced",
         f"{PARTITIONS}/flusher.py",
-        "partition.log.write(sync=True)",
-        "partition.log.write(sync=False)",
+        "        if self._journaled or self._journaling or",
+        "        if self._journaling or",
     ),
     Mutant(
         "recovery believes the page cache",

@@ -11,10 +11,15 @@ and it begins again at its start; its blocks exist already, so a sync has no met
 Entries stand one behind the other with consecutive sequence numbers; the first that does not fit in is
 left over from an earlier lap or torn, and ends the journal. An entry that was torn is never followed by
 one of ours: after a recovery the numbers go on with a gap that no leftover can bridge.
+
+What lies before a journaled batch is on the disk itself: in its log's own files, or in this lap. What a
+log that cannot be opened just now still has to take from here goes into a file of its own, of the same
+form, before the journal begins again: the other logs have use for the journal meanwhile.
 """
 
 import struct
 from collections.abc import Container, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from threading import Lock
 from typing import NamedTuple
@@ -26,8 +31,10 @@ from kohort.protocol.records import iterate_batches, read_header
 from kohort.storage.errors import StorageError
 from kohort.storage.filesystem import Buffer, File, FileSystem
 from kohort.storage.partition_log import PartitionLog
+from kohort.storage.segment import StagedBatch
 
 JOURNAL_FILE = "group-commit.journal"
+KEPT_FILE = "group-commit.kept"
 JOURNAL_BYTES = 8 * 1024 * 1024
 SEQUENCE_GAP = 1 << 32
 
@@ -44,6 +51,14 @@ class Entry(NamedTuple):
     batches: Sequence[Buffer]
 
 
+class Written(NamedTuple):
+    """Batches that were just written to a log, unsynced, and that the journal is to make durable."""
+
+    log: PartitionLog
+    partition: int
+    batches: Sequence[StagedBatch]
+
+
 class Journal:
     """The journal of one data folder. Any thread may append; one at a time gets through."""
 
@@ -51,12 +66,15 @@ class Journal:
         """Read what a crash left behind; nothing is written yet. Raises: StorageError."""
         self._file_system = file_system
         self._path = directory / JOURNAL_FILE
+        self._kept_path = directory / KEPT_FILE
         self._size_bytes = size_bytes
         self._file: File | None = None
         self._position = 0
         self._sequence = SEQUENCE_GAP
         self._lock = Lock()
         self._left: dict[tuple[UUID, int], list[bytes]] = {}
+        self._is_left_kept = False  # Whether the file of what is left has all of it.
+        self._ends: dict[PartitionLog, int] = {}  # Where what this lap has of each log ends.
         self.failure: StorageError | None = None
         try:
             self._read_left()
@@ -66,13 +84,21 @@ class Journal:
     # -- after a crash ----------------------------------------------------------------------------------
 
     def _read_left(self) -> None:
-        content = self._file_system.read(self._path)
-        if content is None:
-            return
+        kept = self._file_system.read(self._kept_path) or b""
+        content = self._file_system.read(self._path) or b""
+        for _, entry in journal_entries(kept):
+            self._leave(entry)
         for sequence, entry in journal_entries(content):
-            self._left.setdefault((entry.topic_id, entry.partition), []).extend(map(bytes, entry.batches))
+            self._leave(entry)
             self._sequence = sequence
-        self._sequence += SEQUENCE_GAP
+        if content:
+            self._sequence += SEQUENCE_GAP
+
+    def _leave(self, entry: Entry) -> None:
+        """Keep for its log what it may lack, unless that is known already."""
+        batches = self._left.setdefault((entry.topic_id, entry.partition), [])
+        end_offset = read_header(batches[-1]).next_offset if batches else 0
+        batches += [bytes(each) for each in entry.batches if read_header(each).base_offset >= end_offset]
 
     @property
     def left(self) -> int:
@@ -90,7 +116,8 @@ class Journal:
         They are on the disk afterwards, and so is what the log has of the others: that it can be read does
         not say so, where a sync of the log has failed before. Raises: StorageError.
         """
-        batches = self._left.get((log.topic_id, partition), [])
+        key = (log.topic_id, partition)
+        batches = self._left.get(key, [])
         log.write_again([batch for batch in batches if read_header(batch).base_offset < log.log_end_offset])
         taken = 0
         for batch in batches:
@@ -100,76 +127,105 @@ class Journal:
                 taken += 1
         if taken:
             log.write(sync=True)
-        self._left.pop((log.topic_id, partition), None)
+        with self._lock:
+            self._left.pop(key, None)
+            self._remove_kept()
         return taken
 
     def forget(self, *, but: Container[tuple[UUID, int]] = ()) -> None:
         """Drop what is left for logs that exist no more; those of `but` are still to be opened."""
-        for key in [key for key in self._left if key not in but]:
-            del self._left[key]
+        with self._lock:
+            for key in [key for key in self._left if key not in but]:
+                del self._left[key]
+            self._remove_kept()
 
     def recall(self, topic_id: UUID, partition: int) -> None:
         """Look up what a log that has failed may lack when it is opened again. Raises: StorageError."""
-        key = (topic_id, partition)
         with self._lock:
             try:
                 content = self._file_system.read(self._path)
             except OSError as error:
                 raise StorageError(f"{self._path} cannot be read: {error}") from error
-            entries = [entry for _, entry in journal_entries(content or b"")]
-            self._left[key] = [
-                bytes(batch)
-                for entry in entries
-                if (entry.topic_id, entry.partition) == key
-                for batch in entry.batches
-            ]
+            for _, entry in journal_entries(content or b""):
+                if (entry.topic_id, entry.partition) == (topic_id, partition):
+                    self._leave(entry)
+                    self._is_left_kept = False
+
+    def _keep_left(self) -> None:
+        """Have what is left in a file of its own: the journal is to be written over. Raises: OSError."""
+        if not self._left or self._is_left_kept:
+            return
+        parts: list[Buffer] = []
+        for sequence, ((topic_id, partition), batches) in enumerate(self._left.items()):
+            parts += _encode(sequence, topic_id, partition, batches)
+        self._file_system.replace(self._kept_path, b"".join(parts))
+        self._file_system.sync_directory(self._kept_path.parent)
+        self._is_left_kept = True
+
+    def _remove_kept(self) -> None:
+        """Remove the file of what is left once nothing is; where that fails it does no harm."""
+        if self._left:
+            return
+        self._is_left_kept = False
+        with suppress(OSError):  # A log that has what is in there leaves it alone.
+            self._file_system.remove(self._kept_path)
 
     # -- appending --------------------------------------------------------------------------------------
 
     def has_room(self, size_bytes: int, entries: int) -> bool:
         """Return whether that much fits before the journal has to begin again, and it works at all."""
-        if self.failure is not None or self._left:
+        if self.failure is not None:
             return False
         return self._position + size_bytes + entries * _HEAD.size <= self._size_bytes
 
-    def append(self, entries: Sequence[Entry]) -> None:
-        """Write the entries and return when they are on the disk. Blocks. Raises: StorageError.
+    def append(self, written: Sequence[Written]) -> None:
+        """Return when the batches are on the disk, and their logs know it. Blocks. Raises: StorageError.
 
-        One without batches is left out: it would end the journal for whoever reads it.
+        A log without batches is left out: it would end the journal for whoever reads it.
         """
+        written = [each for each in written if each.batches]
+        if not written:
+            return
         with self._lock:
             if self.failure is not None:
                 raise self.failure
+            for each in written:
+                self._check_follows(each)
             try:
-                self._append([entry for entry in entries if entry.batches])
+                self._append(written)
             except OSError as error:
-                self.failure = StorageError(f"{self._path} failed and is used no more: {error}")
-                raise self.failure from error
+                raise self._fail(error) from error
+            for log, _, batches in written:
+                self._ends[log] = batches[-1].last_offset + 1
+        for log, _, batches in written:
+            log.became_durable(batches[-1].last_offset + 1)
 
-    def _append(self, entries: Sequence[Entry]) -> None:
-        if not entries:
-            return
+    def _check_follows(self, written: Written) -> None:
+        """Assert that all that lies before is on the disk: after a crash nothing could follow on a hole."""
+        log, first_offset = written.log, written.batches[0].base_offset
+        assert first_offset <= log.synced_offset or self._ends.get(log) == first_offset, (
+            f"{log.directory}: a batch at {first_offset} behind what is synced up to {log.synced_offset} "
+            f"and journaled up to {self._ends.get(log)}"
+        )
+
+    def _append(self, written: Sequence[Written]) -> None:
         file = self._file or self._prepare()
         parts: list[Buffer] = []
-        size = 0
-        for entry in entries:
-            batches_bytes = sum(map(len, entry.batches))
-            head = bytearray(_HEAD.size)
-            _HEAD.pack_into(head, 0, 0, batches_bytes, self._sequence, entry.topic_id.bytes, entry.partition)
-            crc = crc32c.crc32c(memoryview(head)[_CHECKED_FROM:])
-            for batch in entry.batches:
-                crc = crc32c.crc32c(batch, crc)
-            head[:_CHECKED_FROM] = crc.to_bytes(4, "big")
-            parts.append(head)
-            parts += entry.batches
-            size += len(head) + batches_bytes
+        for log, partition, batches in written:
+            parts += _encode(self._sequence, log.topic_id, partition, [each.data for each in batches])
             self._sequence += 1
+        size = sum(map(len, parts))
         file.write_at(parts if len(parts) == 1 else [b"".join(parts)], self._position)
         file.sync()
         self._position += size
 
+    def _fail(self, error: OSError) -> StorageError:
+        self.failure = StorageError(f"{self._path} failed and is used no more: {error}")
+        return self.failure
+
     def _prepare(self) -> File:
         """Return the file with all its blocks in place. Raises: OSError."""
+        self._keep_left()
         file = self._file_system.open(self._path, create=True)
         zeros = bytes(_ZEROS_BYTES)
         for position in range(0, self._size_bytes, _ZEROS_BYTES):
@@ -181,24 +237,47 @@ class Journal:
         return file
 
     def restart(self) -> None:
-        """Begin again at the start, unless a log still has to take something from here.
+        """Begin again at the start. Raises: StorageError, after which the journal is used no more.
 
-        The caller has synced every other log that has an entry.
+        The caller has synced every log that has an entry, and recalled what failed ones may lack.
         """
         with self._lock:
-            if not self._left:
-                self._position = 0
+            unsynced = [log for log, end_offset in self._ends.items() if log.synced_offset < end_offset]
+            assert not unsynced, f"only the journal has what was acknowledged of {unsynced[0].directory}"
+            try:
+                self._keep_left()
+            except OSError as error:
+                raise self._fail(error) from error
+            self._ends = {}
+            self._position = 0
+
+    def release(self, log: PartitionLog) -> None:
+        """Stand no more for a log that is deleted, or that has failed and was recalled."""
+        with self._lock:
+            self._ends.pop(log, None)
 
     def close(self) -> None:
-        """Remove the file: every log has been closed cleanly, none will need it. Raises: StorageError."""
+        """Remove the files: every log has been closed cleanly, none will need it. Raises: StorageError."""
         with self._lock:
             self._file = None
             if self.failure is not None or self._left:
                 return
+            self._remove_kept()
             try:
                 self._file_system.remove(self._path)
             except OSError as error:
                 raise StorageError(f"{self._path} cannot be removed: {error}") from error
+
+
+def _encode(sequence: int, topic_id: UUID, partition: int, batches: Sequence[Buffer]) -> list[Buffer]:
+    """Return an entry in parts."""
+    head = bytearray(_HEAD.size)
+    _HEAD.pack_into(head, 0, 0, sum(map(len, batches)), sequence, topic_id.bytes, partition)
+    crc = crc32c.crc32c(memoryview(head)[_CHECKED_FROM:])
+    for batch in batches:
+        crc = crc32c.crc32c(batch, crc)
+    head[:_CHECKED_FROM] = crc.to_bytes(4, "big")
+    return [head, *batches]
 
 
 def journal_entries(content: bytes) -> Iterator[tuple[int, Entry]]:

@@ -1,18 +1,17 @@
 """A partition's log: batches are staged in memory, written by a worker thread, read by anyone.
 
-The loop's thread calls everything but `write`, which may run in a worker thread meanwhile; there is
-never a second `write`, and no truncation, deletion or close, while one runs. Readers see what is
-written, never what is staged. A failed write or sync is final: the log takes nothing more until it
-was closed and opened again from what the disk holds.
+The loop's thread takes what is staged, as a value; `write_staged` writes exactly that, and may do so in a
+worker thread while the loop stages more. There is never a second write, and no truncation, deletion or
+close, while one runs. Readers see what is written, never what is staged. A failed write or sync is
+final: the log takes nothing more until it was closed and opened again from what the disk holds.
 Source: org.apache.kafka.storage.internals.log.UnifiedLog.
 """
 
-from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 from uuid import UUID
 
-from kohort.protocol.records import BatchHeader, read_header
+from kohort.protocol.records import BatchHeader
 from kohort.storage.cleaning import Replacement
 from kohort.storage.config import LogConfig
 from kohort.storage.errors import StorageError
@@ -31,9 +30,12 @@ from kohort.storage.readable_log import ReadableLog
 from kohort.storage.reading import Tail
 from kohort.storage.recovery import LoadedLog, LogLoader
 from kohort.storage.retention import removable_segments
+from kohort.storage.rewriting import write_again
 from kohort.storage.segment import Segment, StagedBatch, file_name
-from kohort.storage.staging import staged_batch
+from kohort.storage.staging import Staged, staged_batch
 from kohort.storage.swapping import DoomedFiles, promise, set_aside, take_place
+
+_NOTHING = Staged((), 0, 0)
 
 
 class PartitionLog(ReadableLog):
@@ -50,7 +52,7 @@ class PartitionLog(ReadableLog):
         self.config = config
         self.log_end_offset = loaded.log_end_offset  # Counts what is staged.
         self.flushed_offset = loaded.log_end_offset  # What lies before is on the disk, here or in a journal.
-        self._synced_offset = loaded.log_end_offset  # What lies before is on the disk in this log's files.
+        self.synced_offset = loaded.log_end_offset  # What lies before is on the disk in this log's files.
         self.producers = loaded.producers
         self.truncated_bytes = loaded.truncated_bytes
         self.removed_segments = loaded.removed_segments
@@ -60,9 +62,8 @@ class PartitionLog(ReadableLog):
         # As of what is written, while `producers` is ahead by what is staged.
         self._written_producers = loaded.producers.copy()
         self._snapshot_offset = loaded.snapshot_offset
-        self._staged: deque[StagedBatch] = deque()
-        self._staged_total = 0  # Two counters, for each has one thread that moves it.
-        self._written_total = 0
+        self._staged: list[StagedBatch] = []
+        self.staged_bytes = 0  # What is staged and not yet taken.
         self._synced_bytes = active.size_bytes
         self._failure: StorageError | None = None
         self._has_sync_failed = False
@@ -95,11 +96,6 @@ class PartitionLog(ReadableLog):
         except OSError as error:
             raise StorageError(f"{directory} cannot be opened: {error}") from error
         return cls(file_system, directory, topic_id, config, loaded)
-
-    @property
-    def staged_bytes(self) -> int:
-        """What is staged and not yet written."""
-        return self._staged_total - self._written_total
 
     @property
     def is_closed(self) -> bool:
@@ -146,22 +142,42 @@ class PartitionLog(ReadableLog):
             if header.producer_id >= 0:
                 self.producers.append(header, offset)
             self._staged.append(batch)
-            self._staged_total += size
+            self.staged_bytes += size
             offset = batch.last_offset + 1
         self.log_end_offset = offset
         return first_offset
 
-    def staged_batches(self) -> list[Buffer]:
-        """Return what is staged, as it will stand in the file."""
-        return [batch.data for batch in self._staged]
+    def take_staged(self) -> Staged:
+        """Return what is staged; whoever takes it has it written before anything else of this log."""
+        taken = Staged(self._staged, self.log_end_offset, self.staged_bytes)
+        self._staged, self.staged_bytes = [], 0
+        return taken
+
+    @property
+    def is_durable(self) -> bool:
+        """Whether all that is written is on the disk, here or in a journal."""
+        return self.flushed_offset == self._tail.written_offset
+
+    @property
+    def needs_journal(self) -> bool:
+        """Whether something of this log is on the disk in a journal alone."""
+        return self.flushed_offset > self.synced_offset
 
     def became_durable(self, end_offset: int) -> None:
-        """Note that what is written below `end_offset` is safe by other means than this log's sync."""
-        assert end_offset <= self.written_offset
+        """Note that what is written below `end_offset` is on the disk, though not in this log's files."""
+        assert self.flushed_offset <= end_offset <= self.written_offset, (self.flushed_offset, end_offset)
         self.flushed_offset = end_offset
 
     def write(self, sync: bool) -> None:
-        """Write what is staged at the call; with `sync` return when it, and all before it, is on the disk.
+        """Write what is staged; where nobody stages meanwhile. Blocking. Raises: StorageError."""
+        self.write_staged(self.take_staged(), sync=sync)
+
+    def sync(self) -> None:
+        """Return when all that is written is on the disk. Blocking. Raises: StorageError."""
+        self.write_staged(_NOTHING, sync=True)
+
+    def write_staged(self, staged: Staged, *, sync: bool) -> None:
+        """Write what was taken; with `sync` return when it, and all before it, is on the disk.
 
         Blocking: for a worker thread. Raises: StorageError, after which the log takes no more appends.
         """
@@ -169,44 +185,48 @@ class PartitionLog(ReadableLog):
         try:
             if self._epochs.is_changed:
                 self._save_epochs(sync=False)
-            if self._staged:
-                self._write_staged(len(self._staged))
-            if sync and self._synced_offset != self._tail.written_offset:
+            if staged.batches:
+                self._write_batches(staged.batches)
+            if sync and self.synced_offset != self._tail.written_offset:
                 self._sync()
         except OSError as error:
             raise self._fail(f"{self.directory} failed and takes no more appends: {error}") from error
 
-    def _write_staged(self, count: int) -> None:
-        """Write the oldest `count` batches in runs, a new run with each new segment. Raises: OSError."""
+    def rolls_with(self, staged: Staged) -> bool:
+        """Whether a new segment seems to begin with what was taken, which takes several syncs. No I/O."""
+        if not staged.batches:
+            return False
+        newest_ms = staged.batches[-1].max_timestamp
+        return self._segments[-1].seems_full(staged.size_bytes, newest_ms, self.config)
+
+    def _write_batches(self, batches: Sequence[StagedBatch]) -> None:
+        """Write the batches in runs, a new run with each new segment. Raises: OSError."""
         config, segment = self.config, self._segments[-1]
         run: list[StagedBatch] = []
         run_bytes = 0
-        for _ in range(count):
-            batch = self._staged[0]
+        for batch in batches:
             if segment.must_roll_before(batch, run_bytes, config):
-                self._write_run(segment, run, run_bytes)
+                self._write_run(segment, run)
                 segment = self._roll(batch.base_offset)
                 run, run_bytes = [], 0
             if not segment.size_bytes and not run:
                 segment.first_timestamp = batch.max_timestamp
             run.append(batch)
             run_bytes += len(batch.data)
-            self._staged.popleft()
-        self._write_run(segment, run, run_bytes)
+        self._write_run(segment, run)
 
-    def _write_run(self, segment: Segment, run: list[StagedBatch], run_bytes: int) -> None:
+    def _write_run(self, segment: Segment, run: list[StagedBatch]) -> None:
         if not run:
             return
         segment.append(run, self.config.index_interval_bytes)
         for batch in run:
             if batch.header.producer_id >= 0:
                 self._written_producers.append(batch.header, batch.base_offset)
-        self._written_total += run_bytes
         self._tail = Tail(run[-1].last_offset + 1, segment, segment.size_bytes)
 
     def _roll(self, base_offset: int) -> Segment:
         """Return a new active segment; all before it, indexes too, is on the disk. Raises: OSError."""
-        if self._synced_offset != self._tail.written_offset:
+        if self.synced_offset != self._tail.written_offset:
             self._sync()
         self._segments[-1].finish()
         self._save_epochs(sync=True)
@@ -228,7 +248,7 @@ class PartitionLog(ReadableLog):
             self._has_sync_failed = True
             raise
         self._synced_bytes = size_bytes
-        self.flushed_offset = self._synced_offset = written_offset
+        self.flushed_offset = self.synced_offset = written_offset
 
     def _save_epochs(self, *, sync: bool) -> None:
         self._epochs.is_changed = False
@@ -249,33 +269,11 @@ class PartitionLog(ReadableLog):
             raise StorageError(f"{self.directory} is closed")
 
     def write_again(self, batches: Sequence[Buffer]) -> None:
-        """Write batches that the log shows once more, at their places, and sync them.
-
-        After a failed sync the page cache shows bytes that the disk does not hold, and no later sync writes
-        them: only a write makes them count as changed again. What stands differently is left alone.
-        Blocking, and not while `write` runs. Raises: StorageError.
-        """
+        """Write batches that the log shows once more, and sync them; not while `write` runs. Blocking."""
         try:
-            touched = dict.fromkeys(map(self._write_again, batches))
-            for segment in touched:
-                if segment is not None:
-                    segment.file.sync()
+            write_again(self._segments, self.written_offset, batches)
         except OSError as error:
-            self._failure = StorageError(f"{self.directory} failed and takes no more appends: {error}")
-            raise self._failure from error
-
-    def _write_again(self, batch: Buffer) -> Segment | None:
-        """Return the segment in which the batch was written over itself, None where it is not there."""
-        offset = read_header(batch).base_offset
-        holding = [segment for segment in self._segments if segment.base_offset <= offset]
-        if not holding or offset >= self.written_offset:
-            return None
-        segment = holding[-1]
-        position = segment.position_of(offset, segment.size_bytes)
-        if segment.file.read_at(len(batch), position) != bytes(batch):
-            return None
-        segment.file.write_at([batch], position)
-        return segment
+            raise self._fail(f"{self.directory} failed and takes no more appends: {error}") from error
 
     def assign_epoch(self, epoch: int) -> None:
         """Note that what is staged from now on belongs to `epoch`; `write` keeps it on the disk."""
@@ -295,8 +293,7 @@ class PartitionLog(ReadableLog):
         Blocking, and not while `write` runs. Raises: StorageError.
         """
         self._check_usable()
-        self._staged.clear()
-        self._written_total = self._staged_total
+        self._staged, self.staged_bytes = [], 0
         try:
             self._truncate(min(offset, self.written_offset))
         except OSError as error:
@@ -320,7 +317,7 @@ class PartitionLog(ReadableLog):
         active = kept[-1]
         self._tail = Tail(end_offset, active, active.size_bytes)
         self._synced_bytes = active.size_bytes
-        self.log_end_offset = self.flushed_offset = self._synced_offset = end_offset
+        self.log_end_offset = self.flushed_offset = self.synced_offset = end_offset
         self.log_start_offset = min(self.log_start_offset, end_offset)
         self._epochs.truncate_from(end_offset)
         self._save_epochs(sync=True)
@@ -369,7 +366,7 @@ class PartitionLog(ReadableLog):
         return count
 
     def has_old_segments(self, high_watermark: int, now_ms: int) -> bool:
-        """Whether `delete_old_segments` would delete any. Any thread. Raises: StorageError."""
+        """Whether any would be deleted. Any thread. Raises: StorageError."""
         try:
             return self._count_old_segments(high_watermark, now_ms) > 0
         except OSError as error:

@@ -253,6 +253,15 @@ class Segment:
             or self.time_index.size_bytes + 12 > config.segment_index_bytes
         )
 
+    def seems_full(self, more_bytes: int, newest_ms: int, config: LogConfig) -> bool:
+        """Whether a segment that gets so much more is too large, or too old; its indexes are not asked."""
+        if not self.size_bytes:
+            return False
+        return (
+            self.size_bytes + more_bytes > config.segment_bytes
+            or newest_ms - self.first_timestamp > config.roll_ms
+        )
+
     def _roll_ms(self, config: LogConfig) -> int:
         """Return how old this segment grows: less by a jitter that no two logs are likely to share."""
         jitter_ms = min(config.segment_jitter_ms, config.segment_ms)

@@ -1,6 +1,8 @@
 """A producer's batch made the log's own: a copy with its offset, its leader epoch, perhaps its time."""
 
 import struct
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from kohort.protocol.records import BatchHeader, batch_crc
 from kohort.storage.filesystem import Buffer
@@ -10,6 +12,14 @@ _PUT_OFFSET = struct.Struct(">q").pack_into
 _PUT_EPOCH = struct.Struct(">i").pack_into
 _PUT_CRC = struct.Struct(">I").pack_into
 _LOG_APPEND_TIME_FLAG = 0x08
+
+
+class Staged(NamedTuple):
+    """What one flush of a log writes, and makes durable: no more, whatever is staged meanwhile."""
+
+    batches: Sequence[StagedBatch]
+    end_offset: int
+    size_bytes: int
 
 
 def staged_batch(

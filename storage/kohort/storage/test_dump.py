@@ -8,7 +8,7 @@ import pytest
 from kohort.protocol.records import build_batch, read_header
 from kohort.storage import DataDirectory, LogConfig, OsFileSystem, StorageError
 from kohort.storage.dump import DumpOptions, dump
-from kohort.storage.journal import Entry, Journal
+from kohort.storage.journal import Journal, Written
 
 TOPIC_ID = UUID(int=5)
 
@@ -75,7 +75,12 @@ def test_indexes_are_only_checked_when_asked_for(data: Path) -> None:
 
 def test_the_journal_is_told_entry_by_entry(tmp_path: Path) -> None:
     journal = Journal(OsFileSystem(), tmp_path, 10_000)
-    journal.append([Entry(TOPIC_ID, 4, [build_batch([(1, None, b"a", ())])])])
+    log = DataDirectory.open(tmp_path, OsFileSystem()).open_log("orders", TOPIC_ID, 4, LogConfig())
+    batch = build_batch([(1, None, b"a", ())])
+    log.stage(batch, (read_header(batch),), 0)
+    staged = log.take_staged()
+    log.write_staged(staged, sync=False)
+    journal.append([Written(log, 4, staged.batches)])
     said = lines(tmp_path / "group-commit.journal", deep=True)
     assert said[1].endswith("topicId: AAAAAAAAAAAAAAAAAAAABQ partition: 4")
     assert said[3].endswith("payload: a")

@@ -9,7 +9,7 @@ import pytest
 from kohort.protocol.records import build_batch, iterate_records, read_header
 from kohort.storage import DataDirectory, LogConfig, OsFileSystem, PartitionLog, StorageError
 from kohort.storage.filesystem import File, FileSystem, StrPath
-from kohort.storage.journal import JOURNAL_FILE, Entry, Journal
+from kohort.storage.journal import JOURNAL_FILE, KEPT_FILE, Journal, Written
 from kohort.storage.memory_filesystem import MemoryFile, MemoryFileSystem
 
 SMALL_BYTES = 4_096
@@ -33,10 +33,9 @@ def commit(journal: Journal, log: PartitionLog, *values: bytes, index: int = 0) 
     for value in values:
         batch = build_batch([(0, b"key", value, ())])
         log.stage(batch, (read_header(batch),), 3)
-    entry = Entry(log.topic_id, index, log.staged_batches())
-    log.write(sync=False)
-    journal.append([entry])
-    log.became_durable(log.written_offset)
+    staged = log.take_staged()
+    log.write_staged(staged, sync=False)
+    journal.append([Written(log, index, staged.batches)])
 
 
 def values_of(log: PartitionLog) -> list[bytes | None]:
@@ -90,15 +89,54 @@ def test_each_log_takes_its_own(tmp_path: Path) -> None:
         assert values_of(reopened) == [b"of %d" % index]
 
 
-def test_while_something_is_left_nothing_is_written_over_it(tmp_path: Path) -> None:
+def test_what_is_left_for_one_log_does_not_keep_the_others_from_the_journal(tmp_path: Path) -> None:
+    """One log cannot be opened; the others fill the journal twice, and the broker dies once more."""
+    journal, offline, other = Journal(OsFileSystem(), tmp_path), open_log(tmp_path), open_log(tmp_path, 1)
+    commit(journal, offline, b"one", b"two")
+    lose_unsynced_bytes(tmp_path, 0)
+    again = Journal(OsFileSystem(), tmp_path, SMALL_BYTES)
+    again.forget(but=[(offline.topic_id, 0)])
+    for _ in range(2):
+        while again.has_room(200, 1):
+            commit(again, other, b"x" * 100, index=1)
+        other.sync()
+        again.restart()
+    assert again.left == 1
+    third, reopened = Journal(OsFileSystem(), tmp_path, SMALL_BYTES), open_log(tmp_path)
+    assert third.restore(reopened, 0) == 2
+    assert values_of(reopened) == [b"one", b"two"]
+    third.forget()
+    assert not (tmp_path / KEPT_FILE).exists()
+
+
+def test_where_what_is_left_cannot_be_kept_the_journal_is_given_up(tmp_path: Path) -> None:
     journal, log = Journal(OsFileSystem(), tmp_path), open_log(tmp_path)
     commit(journal, log, b"one")
+    (tmp_path / f"{KEPT_FILE}.tmp").mkdir()
+    lose_unsynced_bytes(tmp_path, 0)
     again = Journal(OsFileSystem(), tmp_path)
-    assert not again.has_room(10, 1)
-    again.forget(but=[(log.topic_id, 0)])
-    assert again.left == 1
-    again.forget()
-    assert again.has_room(10, 1)
+    with pytest.raises(StorageError, match="used no more"):
+        commit(again, open_log(tmp_path, 1), b"other", index=1)
+    assert not again.has_room(1, 1)
+    assert Journal(OsFileSystem(), tmp_path).restore(open_log(tmp_path), 0) == 1
+
+
+def test_a_batch_behind_what_nobody_has_synced_is_refused(tmp_path: Path) -> None:
+    journal, log = Journal(OsFileSystem(), tmp_path), open_log(tmp_path)
+    batch = build_batch([(0, None, b"lax", ())])
+    log.stage(batch, (read_header(batch),), 0)
+    log.write(sync=False)
+    with pytest.raises(AssertionError, match="a batch at 1 behind what is synced up to 0"):
+        commit(journal, log, b"strict")
+
+
+def test_the_journal_does_not_begin_again_before_the_logs_in_it_are_synced(tmp_path: Path) -> None:
+    journal, log = Journal(OsFileSystem(), tmp_path), open_log(tmp_path)
+    commit(journal, log, b"one")
+    with pytest.raises(AssertionError, match="only the journal has"):
+        journal.restart()
+    log.sync()
+    journal.restart()
 
 
 def test_leftovers_of_an_earlier_lap_are_not_taken_for_entries(tmp_path: Path) -> None:
@@ -141,20 +179,19 @@ def test_a_torn_entry_ends_the_journal_for_good(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("cut", range(0, 120, 7))
-def test_any_cut_of_the_file_leaves_a_prefix_of_what_was_committed(tmp_path: Path, cut: int) -> None:
+def test_a_cut_of_the_file_costs_the_entries_that_it_reaches_and_no_others(tmp_path: Path, cut: int) -> None:
     journal, log = Journal(OsFileSystem(), tmp_path, SMALL_BYTES), open_log(tmp_path)
     committed = [b"%d" % number for number in range(5)]
+    path, ends = tmp_path / JOURNAL_FILE, []
     for value in committed:
         commit(journal, log, value)
-    path = tmp_path / JOURNAL_FILE
-    used = path.read_bytes().rstrip(b"\0") + b"\0"  # A record ends with its number of headers.
-    path.write_bytes(used[: max(0, len(used) - cut)])
+        ends.append(len(path.read_bytes().rstrip(b"\0")) + 1)  # A record ends with its number of headers.
+    size_bytes = ends[-1] - cut
+    path.write_bytes(path.read_bytes()[:size_bytes])
     lose_unsynced_bytes(tmp_path, 0)
     reopened = open_log(tmp_path)
     Journal(OsFileSystem(), tmp_path, SMALL_BYTES).restore(reopened, 0)
-    found = values_of(reopened)
-    assert found == committed[: len(found)]
-    assert cut or found == committed
+    assert values_of(reopened) == committed[: sum(end <= size_bytes for end in ends)]
 
 
 def test_a_failed_log_is_given_what_it_acknowledged_in_this_life(tmp_path: Path) -> None:
@@ -163,13 +200,27 @@ def test_a_failed_log_is_given_what_it_acknowledged_in_this_life(tmp_path: Path)
     commit(journal, open_log(tmp_path, 1), b"other", index=1)
     journal.recall(log.topic_id, 0)
     assert journal.left == 1
-    assert not journal.has_room(1, 1)
-    journal.restart()
     lose_unsynced_bytes(tmp_path, 0)
     reopened = open_log(tmp_path)
     assert journal.restore(reopened, 0) == 1
     assert values_of(reopened) == [b"one"]
-    assert journal.has_room(1, 1)
+    assert journal.left == 0
+
+
+def test_what_a_failed_log_may_lack_outlives_the_next_lap(tmp_path: Path) -> None:
+    journal, log, other = Journal(OsFileSystem(), tmp_path), open_log(tmp_path), open_log(tmp_path, 1)
+    commit(journal, log, b"one")
+    commit(journal, other, b"other", index=1)
+    journal.recall(log.topic_id, 0)
+    journal.release(log)
+    other.sync()
+    journal.restart()
+    commit(journal, other, b"written over the first", index=1)
+    journal.recall(log.topic_id, 0)  # Another attempt to open it, while the journal says nothing of it.
+    lose_unsynced_bytes(tmp_path, 0)
+    assert Journal(OsFileSystem(), tmp_path).restore(open_log(tmp_path), 0) == 1
+    lose_unsynced_bytes(tmp_path, 0)
+    assert journal.restore(open_log(tmp_path), 0) == 1
 
 
 def test_a_clean_stop_leaves_no_journal(tmp_path: Path) -> None:
@@ -205,8 +256,8 @@ def test_a_sync_that_fails_ends_the_use_of_the_journal(tmp_path: Path) -> None:
         commit(journal, log, b"one")
     assert log.flushed_offset == 0
     assert not journal.has_room(1, 1)
-    with pytest.raises(StorageError):
-        journal.append([Entry(log.topic_id, 0, [b"x"])])
+    with pytest.raises(StorageError, match="used no more"):
+        commit(journal, log, b"two")
 
 
 def test_a_log_that_the_journal_stood_in_for_is_synced_before_the_journal_begins_again() -> None:
@@ -249,8 +300,9 @@ def test_the_journal_stays_until_every_log_has_its_own_on_the_disk() -> None:
     log = directory.open_log("t", UUID(int=7), 0, LogConfig())
     batch = build_batch([(1, None, b"kept", ())])
     log.stage(batch, (read_header(batch),), 0)
-    log.write(sync=False)
-    journal.append([Entry(UUID(int=7), 0, [batch])])
+    staged = log.take_staged()
+    log.write_staged(staged, sync=False)
+    journal.append([Written(log, 0, staged.batches)])
     begin = len(file_system.operations)
     directory.close(when_sound=journal.close)
     for operations in range(begin, len(file_system.operations) + 1):
@@ -264,7 +316,7 @@ def test_the_journal_stays_until_every_log_has_its_own_on_the_disk() -> None:
 def test_a_log_with_nothing_to_write_does_not_end_the_journal(tmp_path: Path) -> None:
     journal, idle, busy = Journal(OsFileSystem(), tmp_path), open_log(tmp_path, 0), open_log(tmp_path, 1)
     commit(journal, busy, b"one", index=1)
-    journal.append([Entry(idle.topic_id, 0, idle.staged_batches())])
+    journal.append([Written(idle, 0, idle.take_staged().batches)])
     commit(journal, busy, b"two", index=1)
     lose_unsynced_bytes(tmp_path, 0, 1)
     reopened = open_log(tmp_path, 1)

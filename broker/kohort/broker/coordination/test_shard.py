@@ -47,7 +47,7 @@ from kohort.protocol.messages.sync_group import SyncGroupRequestAssignment
 from kohort.protocol.registry import BY_NAME
 from kohort.protocol.schema import Message
 from kohort.storage import PartitionLog, StorageError
-from kohort.storage.journal import Entry
+from kohort.storage.journal import Written
 
 SETTINGS = (("group.initial.rebalance.delay.ms", "0"), ("offsets.topic.num.partitions", "4"))
 GROUP = "flights"
@@ -238,11 +238,11 @@ async def test_a_failed_flush_is_never_acknowledged_and_is_forgotten(
         client = await prepared(broker)
         assert await commit(client, 1) == 0
 
-        def fail(log: PartitionLog, sync: bool) -> None:
+        def fail(log: PartitionLog, staged: object, *, sync: bool) -> None:
             raise StorageError("the disk is gone")
 
         with monkeypatch.context() as patch:
-            patch.setattr(PartitionLog, "write", fail)
+            patch.setattr(PartitionLog, "write_staged", fail)
             assert await commit(client, 2) == ErrorCode.NOT_COORDINATOR
         with trio.fail_after(5):
             while (offsets := await committed(client)) is None:
@@ -261,7 +261,7 @@ async def test_a_heartbeat_does_not_overtake_the_commit_before_it(
         member = await joined(client)
         append = broker.journal.append
 
-        def watched(entries: list[Entry]) -> None:
+        def watched(entries: list[Written]) -> None:
             order.append("flush")
             append(entries)
 

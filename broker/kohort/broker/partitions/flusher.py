@@ -13,20 +13,23 @@ import time
 from collections.abc import Callable
 from queue import SimpleQueue
 from threading import Thread
+from typing import NamedTuple
 
 import structlog
 
 from kohort.broker.partitions.counters import PartitionCounters
 from kohort.broker.partitions.partition import Partition
 from kohort.broker.runtime.loop import Loop
-from kohort.storage import StorageError
-from kohort.storage.journal import Entry, Journal
+from kohort.storage import PartitionLog, StorageError
+from kohort.storage.journal import Journal, Written
+from kohort.storage.staging import Staged
 
 Done = Callable[[StorageError | None], None]
 """Called in the loop's thread when what was staged is as durable as its topic asks, or has failed."""
 
 JOURNALED_BYTES_MAX = 64 * 1024
 INLINE_BYTES_MAX = 128 * 1024
+INLINE_LOGS_MAX = 8  # The loop itself syncs so many logs for the journal to begin again.
 INLINE_SYNC_SECONDS_MAX = 0.0006  # The mean time of a sync up to which the loop waits for it itself.
 MEAN_WEIGHT = 0.1
 SAMPLE_SECONDS_MAX = 0.002  # One sync that took long, as the journal's first does, says little of the next.
@@ -35,59 +38,70 @@ WRITERS = 2
 log = structlog.get_logger("kohort.flush")
 
 
+class LogFlush(NamedTuple):
+    """What a job does for one partition: decided once, in the loop's thread, and never looked up again."""
+
+    partition: Partition
+    log: PartitionLog  # A partition may be given another meanwhile.
+    staged: Staged
+    sync: bool
+    """Whether it is to be on the disk when the job ends, with all before it."""
+    journaled: bool
+    """Whether the journal's sync is what brings it there."""
+
+
 class Job:
-    """The partitions that are written together, and how that went for each."""
+    """What is written together, and how that went for each log."""
 
-    __slots__ = ("errors", "journaled", "logs", "partitions", "seconds", "size_bytes", "syncs")
+    __slots__ = ("errors", "flushes", "journaled", "seconds", "size_bytes", "syncs")
 
-    def __init__(self, partitions: list[Partition], *, journaled: bool) -> None:
-        self.partitions = partitions
-        self.logs = [partition.log for partition in partitions]  # A partition may be given another meanwhile.
-        self.journaled = journaled
-        self.syncs = [partition.wants_sync() for partition in partitions]
-        self.size_bytes = sum(log.staged_bytes for log in self.logs)
-        self.errors: list[StorageError | None] = []
+    def __init__(self, flushes: list[LogFlush]) -> None:
+        self.flushes = flushes
+        self.journaled = any(flush.journaled for flush in flushes)
+        self.size_bytes = sum(flush.staged.size_bytes for flush in flushes)
+        self.errors: list[StorageError | None] = [None] * len(flushes)
+        self.syncs = 0  # How many it took.
         self.seconds = 0.0
 
     def run(self, journal: Journal) -> None:
-        """Write every partition; a failure of one is noted and does not stop the others."""
+        """Write every log; a failure of one is noted and does not stop the others."""
         begin = time.perf_counter()
-        entries: list[Entry] = []
-        for partition, log, sync in zip(self.partitions, self.logs, self.syncs, strict=True):
-            by_journal = self.journaled and partition.durable
-            if by_journal:
-                entries.append(Entry(partition.topic_id, partition.index, log.staged_batches()))
+        written: list[Written] = []
+        for place, (partition, to, staged, sync, journaled) in enumerate(self.flushes):
             try:
-                log.write(sync=sync and not by_journal)
+                to.write_staged(staged, sync=sync and not journaled)
             except StorageError as error:
-                self.errors.append(error)
-                if by_journal:
-                    entries.pop()
+                self.errors[place] = error
             else:
-                self.errors.append(None)
-        if entries:
-            self._append(journal, entries)
+                if journaled:
+                    written.append(Written(to, partition.index, staged.batches))
+                else:
+                    self.syncs += sync
+        if written:
+            self._append(journal, written)
         self.seconds = time.perf_counter() - begin
 
-    def _append(self, journal: Journal, entries: list[Entry]) -> None:
+    def _append(self, journal: Journal, written: list[Written]) -> None:
+        self.syncs += 1
         try:
-            journal.append(entries)
+            journal.append(written)
         except StorageError as failure:
             log.error("the journal failed; logs are synced one by one", error=str(failure))
             self._sync_logs()
-            return
-        for partition, written, error in zip(self.partitions, self.logs, self.errors, strict=True):
-            if error is None and partition.durable:
-                written.became_durable(written.written_offset)
 
     def _sync_logs(self) -> None:
         """Sync each log that was written in the journal's stead: nobody is refused for the journal's sake."""
-        for place, (partition, written) in enumerate(zip(self.partitions, self.logs, strict=True)):
-            if self.errors[place] is None and partition.durable:
+        for place, flush in enumerate(self.flushes):
+            if flush.journaled and self.errors[place] is None:
+                self.syncs += 1
                 try:
-                    written.write(sync=True)
+                    flush.log.sync()
                 except StorageError as error:
                     self.errors[place] = error
+
+    def fail(self, error: StorageError) -> None:
+        """Let nothing of it count as written."""
+        self.errors = [error] * len(self.flushes)
 
 
 class Flusher:
@@ -96,7 +110,7 @@ class Flusher:
     def __init__(self, loop: Loop, counters: PartitionCounters, journal: Journal) -> None:
         self._loop = loop
         self._journal = journal
-        self._journaled: dict[Partition, None] = {}  # Those whose newest batches only the journal has synced.
+        self._journaled: dict[PartitionLog, Partition] = {}  # Logs of which only the journal has all synced.
         self._counters = counters
         self._waiting: dict[Partition, list[Done]] = {}
         self._under_way: dict[Partition, list[Done]] = {}
@@ -135,13 +149,16 @@ class Flusher:
             ready = self._take_ready()
             if not ready:
                 return
-            job = Job(ready, journaled=self._fits_journal(ready))
-            self._journaling += job.journaled
-            if self._fits_inline(job):
-                job.run(self._journal)
-                self._finish(job)
-            else:
-                self._hand_over(job)
+            self._begin(self._job_for(ready))
+
+    def _begin(self, job: Job, *, loop_may_wait: bool = True) -> None:
+        """Have the job written, in the loop itself where that takes no time to speak of."""
+        self._journaling += job.journaled
+        if loop_may_wait and self._fits_inline(job):
+            self._run(job)
+            self._finish(job)
+        else:
+            self._hand_over(job)
 
     def _take_ready(self) -> list[Partition]:
         """Take the partitions that no worker writes just now: one log is never written twice at once."""
@@ -150,34 +167,50 @@ class Flusher:
             self._under_way[partition] = self._waiting.pop(partition)
         return ready
 
+    def _job_for(self, partitions: list[Partition]) -> Job:
+        """Return what is to be done now for partitions that nobody writes."""
+        by_journal = self._fits_journal(partitions)
+        return Job([_flush_of(partition, by_journal=by_journal) for partition in partitions])
+
     def _fits_journal(self, partitions: list[Partition]) -> bool:
         """Return whether the journal takes a round; a large one is as quickly synced log by log."""
         size_bytes = sum(partition.log.staged_bytes for partition in partitions if partition.durable)
         if not size_bytes or size_bytes > JOURNALED_BYTES_MAX:
             return False
-        if not self._journal.has_room(size_bytes, len(partitions)):
-            self._checkpoint()
-        return self._journal.has_room(size_bytes, len(partitions))
+        if self._journal.has_room(size_bytes, len(partitions)):
+            return True
+        return self._begin_lap() and self._journal.has_room(size_bytes, len(partitions))
 
-    def _checkpoint(self) -> None:
-        """Sync every log that the journal stands in for, and let it begin again."""
-        for partition in list(self._journaled):
-            if partition in self._under_way:
-                continue  # A worker syncs it, or this round does: the next round will find it done.
-            try:
-                if not partition.deleted:
-                    partition.log.write(sync=True)
-            except StorageError as error:
-                self._failed(partition, error)
-            else:
-                del self._journaled[partition]
-        if not self._journaled and not self._journaling:
+    def _begin_lap(self) -> bool:
+        """Return whether the journal begins again; else have the logs synced that it stands in for."""
+        behind: list[LogFlush] = []
+        for each, partition in list(self._journaled.items()):
+            if partition.deleted:
+                del self._journaled[each]
+                self._journal.release(each)
+            elif partition not in self._under_way:  # Else a worker syncs it, or this round does.
+                self._under_way[partition] = []
+                nothing = Staged((), each.written_offset, 0)
+                behind.append(LogFlush(partition, each, nothing, sync=True, journaled=False))
+        if behind:
+            self._begin(Job(behind), loop_may_wait=len(behind) <= INLINE_LOGS_MAX)
+        if self._journaled or self._journaling or self._journal.failure is not None:
+            return False
+        try:
             self._journal.restart()
+        except StorageError as failure:
+            log.error("the journal failed; logs are synced one by one", error=str(failure))
+            return False
+        except AssertionError:
+            log.exception("the journal met an impossible state and does not begin again")
+            return False
+        return True
 
     def _fits_inline(self, job: Job) -> bool:
         if job.size_bytes > INLINE_BYTES_MAX:
             return False
-        return self._mean_sync_seconds <= INLINE_SYNC_SECONDS_MAX or not any(job.syncs)
+        is_slow = self._mean_sync_seconds > INLINE_SYNC_SECONDS_MAX
+        return not any((is_slow and each.sync) or each.log.rolls_with(each.staged) for each in job.flushes)
 
     def _hand_over(self, job: Job) -> None:
         if not self._writers:
@@ -189,49 +222,70 @@ class Flusher:
 
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None:
-            job.run(self._journal)
+            self._run(job)
             self._loop.post(lambda job=job: self._finish(job))  # type: ignore[misc]  # a bound default
+
+    def _run(self, job: Job) -> None:
+        """Have the job run; a bug in there costs the partitions in it, not the thread."""
+        try:
+            job.run(self._journal)
+        except Exception as error:  # A supervisor: nobody is told that it went well.
+            log.exception("a flush met an impossible state")
+            job.fail(StorageError(f"a flush met an impossible state: {error!r}"))
 
     def _finish(self, job: Job) -> None:
         self._note_time(job)
         self._journaling -= job.journaled
-        for partition, error, synced in zip(job.partitions, job.errors, job.syncs, strict=True):
-            waiting = self._under_way.pop(partition)
-            if error is not None:
-                self._failed(partition, error)
+        for flush, error in zip(job.flushes, job.errors, strict=True):
+            waiting = self._under_way.pop(flush.partition)
+            if error is None:
+                self._tell(self._succeeded, flush)
             else:
-                if job.journaled and partition.durable:
-                    self._journaled[partition] = None
-                else:
-                    self._journaled.pop(partition, None)
-                if synced:
-                    partition.sync_due = False
-                else:
-                    self.on_unsynced(partition)
-                partition.committed()
+                self._tell(self._failed, flush, error)
             for done in waiting:
-                done(error)
+                self._tell(done, error)
 
-    def _failed(self, partition: Partition, error: StorageError) -> None:
+    def _tell(self, listener: Callable[..., None], *outcome: object) -> None:
+        """Have somebody hear of a flush; what goes wrong there is kept from the others who wait."""
+        try:
+            listener(*outcome)
+        except Exception:  # A supervisor: the other partitions of the job have their own.
+            log.exception("whoever waited for a flush met an impossible state")
+
+    def _succeeded(self, flush: LogFlush) -> None:
+        partition = flush.partition
+        if flush.log.needs_journal:  # Also where nobody waits for a sync any more.
+            self._journaled[flush.log] = partition
+        else:
+            self._journaled.pop(flush.log, None)
+        if flush.sync:
+            partition.sync_due = False
+        else:
+            self.on_unsynced(partition)
+        partition.committed(flush.staged.end_offset)
+
+    def _failed(self, flush: LogFlush, error: StorageError) -> None:
+        partition = flush.partition
         self._counters.flush_failures += 1
         log.error("a flush failed", topic=partition.topic, partition=partition.index, error=str(error))
-        if partition in self._journaled:
-            del self._journaled[partition]
-            self._recall(partition)
+        if self._journaled.pop(flush.log, None) is not None:
+            self._recall(flush)
         partition.failed(error)
 
-    def _recall(self, partition: Partition) -> None:
+    def _recall(self, flush: LogFlush) -> None:
         """Have the journal keep what the log may lack when it is opened again."""
         try:
-            self._journal.recall(partition.topic_id, partition.index)
+            self._journal.recall(flush.partition.topic_id, flush.partition.index)
         except StorageError as error:
-            log.error("the journal cannot be read", error=str(error))
+            log.error("the journal cannot be read, and not begin again", error=str(error))
+            self._journaled[flush.log] = flush.partition
+        else:
+            self._journal.release(flush.log)
 
     def _note_time(self, job: Job) -> None:
         self._counters.flush_seconds.add(job.seconds)
-        syncs = sum(job.syncs)
-        if syncs and job.size_bytes <= INLINE_BYTES_MAX:  # A large write says little of a sync.
-            mean = min(job.seconds / syncs, SAMPLE_SECONDS_MAX)
+        if job.syncs and job.size_bytes <= INLINE_BYTES_MAX:  # A large write says little of a sync.
+            mean = min(job.seconds / job.syncs, SAMPLE_SECONDS_MAX)
             self._mean_sync_seconds += MEAN_WEIGHT * (mean - self._mean_sync_seconds)
 
     def close(self) -> None:
@@ -241,3 +295,17 @@ class Flusher:
         for writer in self._writers:
             writer.join()
         self._writers = []
+
+
+def _flush_of(partition: Partition, *, by_journal: bool) -> LogFlush:
+    """Return what a job does for the partition: all that is staged, and as durable as its topic asks now.
+
+    The journal makes only that durable which lies behind nothing unsynced: a topic that was lax before is
+    synced in its log first.
+    """
+    flushed = partition.log
+    sync = partition.wants_sync()
+    is_durable = flushed.is_durable
+    staged = flushed.take_staged()
+    journaled = by_journal and sync and partition.durable and is_durable and bool(staged.batches)
+    return LogFlush(partition, flushed, staged, sync, journaled)

@@ -213,9 +213,8 @@ class Partition:
 
     # -- after a flush ----------------------------------------------------------------------------------
 
-    def committed(self) -> None:
-        """Let readers see what has been written, and synced where the topic asks for it."""
-        end_offset = self.log.written_offset  # Nothing is written between a flush and this call.
+    def committed(self, end_offset: int) -> None:
+        """Let readers see what a flush has written, and synced where the topic asks for it."""
         if end_offset != self.high_watermark:
             self.high_watermark = end_offset
             self._wake()

@@ -1,6 +1,7 @@
 """The flusher with logs whose writes the test watches, holds up and lets fail."""
 
 import threading
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
 from uuid import UUID
@@ -8,9 +9,10 @@ from uuid import UUID
 import pytest
 
 from kohort.broker.partitions.counters import PartitionCounters
-from kohort.broker.partitions.flusher import INLINE_BYTES_MAX, Flusher
+from kohort.broker.partitions.flusher import INLINE_BYTES_MAX, INLINE_LOGS_MAX, Flusher
 from kohort.storage import StorageError
-from kohort.storage.journal import Entry
+from kohort.storage.journal import Written
+from kohort.storage.staging import Staged
 
 
 class Disk:
@@ -23,7 +25,9 @@ class Disk:
         self.topic_id = UUID(int=len(said) + 1)
         self.deleted = False
         self.sync_due = False
+        self.end_offset = 0
         self.written_offset = 0
+        self.is_durable, self.needs_journal, self.rolls = True, False, False
         self.durable_to: list[int] = []
         self.writes: list[tuple[int, bool, str]] = []
         self.error: StorageError | None = None
@@ -32,30 +36,41 @@ class Disk:
         self.writing = 0
         self._said = said
 
-    def write(self, sync: bool) -> None:
+    def take_staged(self) -> Staged:
+        self.end_offset += 1
+        size_bytes, self.staged_bytes = self.staged_bytes, 0
+        batches = cast(Any, [bytes(size_bytes)])
+        return Staged(batches, self.end_offset, size_bytes)
+
+    def write_staged(self, staged: Staged, *, sync: bool) -> None:
         self.writing += 1
         assert self.writing == 1, "two writes of one log at once"
         if self.gate is not None:
             assert self.gate.wait(5)
-        self.writes.append((self.staged_bytes, sync, threading.current_thread().name))
-        self.staged_bytes = 0
-        self.written_offset += 1
+        self.writes.append((staged.size_bytes, sync, threading.current_thread().name))
+        self.written_offset = staged.end_offset
         self.writing -= 1
         if self.error is not None:
             raise self.error
         if sync and self.sync_error is not None:
             raise self.sync_error
+        if sync:
+            self.needs_journal = False
+
+    def sync(self) -> None:
+        self.write_staged(Staged((), self.written_offset, 0), sync=True)
+
+    def rolls_with(self, staged: Staged) -> bool:
+        return self.rolls
 
     def wants_sync(self) -> bool:
         return self.durable or self.sync_due
 
-    def staged_batches(self) -> list[bytes]:
-        return [bytes(self.staged_bytes)]
-
     def became_durable(self, end_offset: int) -> None:
         self.durable_to.append(end_offset)
+        self.needs_journal = True
 
-    def committed(self) -> None:
+    def committed(self, end_offset: int) -> None:
         self._said.append(f"{self.topic} committed")
 
     def failed(self, error: StorageError) -> None:
@@ -71,15 +86,23 @@ class FakeJournal:
         self.failure: StorageError | None = None
         self.appended: list[int] = []
         self.recalled: list[int] = []
+        self.released: list[object] = []
+        self.before_append: Callable[[], None] = lambda: None
         self.restarts = 0
 
     def has_room(self, size_bytes: int, entries: int) -> bool:
         return self.room
 
-    def append(self, entries: list[Entry]) -> None:
+    def append(self, written: list[Written]) -> None:
+        self.before_append()
         if self.error is not None:
             raise self.error
-        self.appended.append(len(entries))
+        self.appended.append(len(written))
+        for each in written:
+            each.log.became_durable(each.log.written_offset)
+
+    def release(self, log: object) -> None:
+        self.released.append(log)
 
     def recall(self, topic_id: UUID, partition: int) -> None:
         self.recalled.append(partition)
@@ -270,3 +293,89 @@ def test_the_journal_does_not_begin_again_under_a_round_that_a_worker_writes_to_
     while world.flusher.busy:
         world.take_posted()
     world.flusher.close()
+
+
+def test_a_journal_that_syncs_slowly_shows_a_slow_disk_however_many_share_its_sync(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World()
+    world.journal.room = True
+    seconds = [0.0]
+    monkeypatch.setattr("kohort.broker.partitions.flusher.time.perf_counter", lambda: seconds[0])
+
+    def take_two_milliseconds() -> None:
+        seconds[0] += 0.002
+
+    world.journal.before_append = take_two_milliseconds
+    disks = [Disk(str(number), world.said) for number in range(50)]
+    rounds = 0
+    while not world.posted:
+        assert rounds < 10, "the loop waits for a slow disk in every round"
+        rounds += 1
+        for disk in disks:
+            world.stage(disk, 10, "commit")
+        world.flusher.start_round()
+        while world.flusher.busy and not world.posted:
+            world.arrived.acquire(timeout=5)
+    world.flusher.close()
+
+
+def test_the_loop_does_not_wait_while_many_logs_are_synced_for_the_journal() -> None:
+    world = World()
+    world.journal.room = True
+    disks = [Disk(str(number), world.said) for number in range(INLINE_LOGS_MAX + 1)]
+    for disk in disks:
+        world.stage(disk, 10, "commit")
+    world.flusher.start_round()
+    world.journal.room = False
+    world.stage(Disk("other", world.said), 10, "other")
+    world.flusher.start_round()
+    world.take_posted()
+    assert all(disk.writes[-1][:2] == (0, True) for disk in disks)
+    assert all(disk.writes[-1][2].startswith("flush-") for disk in disks)
+    world.stage(Disk("last", world.said), 10, "last")
+    world.flusher.start_round()
+    assert world.journal.restarts == 1
+    world.flusher.close()
+
+
+def test_a_round_that_begins_a_segment_is_written_by_a_worker() -> None:
+    world = World()
+    disk = Disk("a", world.said)
+    disk.rolls = True
+    world.stage(disk, 10, "first of its segment")
+    world.flusher.start_round()
+    world.take_posted()
+    assert disk.writes[0][2].startswith("flush-")
+    world.flusher.close()
+
+
+def test_a_bug_in_a_write_costs_its_partitions_and_not_the_flusher() -> None:
+    world = World()
+    world.journal.room = True
+
+    def meet_a_bug() -> None:
+        raise AssertionError("a bug")
+
+    world.journal.before_append = meet_a_bug
+    disk = Disk("a", world.said)
+    world.stage(disk, 10, "first")
+    world.flusher.start_round()
+    assert world.said[0] == "a failed"
+    assert "impossible state" in world.said[1]
+    assert not world.flusher.busy
+
+
+def test_an_answer_that_fails_is_not_felt_by_the_other_partitions_of_its_job() -> None:
+    world = World()
+    first, second = Disk("a", world.said), Disk("b", world.said)
+
+    def fail(error: StorageError | None) -> None:
+        raise RuntimeError("a bug")
+
+    first.staged_bytes = 1
+    world.flusher.request(cast(Any, first), fail)
+    world.stage(second, 1, "second")
+    world.flusher.start_round()
+    assert "second done" in world.said
+    assert not world.flusher.busy

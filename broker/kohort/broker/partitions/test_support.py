@@ -84,7 +84,7 @@ class FakeFlusher:
                 error = failure
                 partition.failed(failure)
             else:
-                partition.committed()
+                partition.committed(partition.log.written_offset)
             for done in dones:
                 done(error)
 

@@ -1,0 +1,169 @@
+"""The flusher with the real journal and real logs: what it has acknowledged outlives a power failure."""
+
+import os
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from random import Random
+from types import SimpleNamespace
+from typing import Any, cast
+from uuid import UUID
+
+import pytest
+
+from kohort.broker.config import BrokerConfig, topic_config
+from kohort.broker.partitions.counters import PartitionCounters
+from kohort.broker.partitions.flusher import Flusher
+from kohort.broker.partitions.partition import Partition
+from kohort.protocol.records import build_batch, iterate_records
+from kohort.storage import LogConfig, PartitionLog, StorageError
+from kohort.storage.filesystem import StrPath
+from kohort.storage.journal import Journal
+from kohort.storage.layout import LEADER_EPOCH_CHECKPOINT
+from kohort.storage.memory_filesystem import MemoryFileSystem
+
+ROOT = Path("/data")
+JOURNAL_BYTES = 4_096
+
+
+class Disk(MemoryFileSystem):
+    """A disk that tells when a log's leader epochs are written: the loop is at work meanwhile."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.meanwhile: Callable[[], None] | None = None
+
+    def replace(self, path: StrPath, content: bytes, *, sync: bool = True) -> None:
+        meanwhile, self.meanwhile = self.meanwhile, None
+        if meanwhile is not None and os.fspath(path).endswith(LEADER_EPOCH_CHECKPOINT):
+            meanwhile()
+        super().replace(path, content, sync=sync)
+
+
+def open_log(disk: MemoryFileSystem, topic: str, topic_id: UUID) -> PartitionLog:
+    return PartitionLog.open(
+        disk,
+        ROOT / f"{topic}-0",
+        topic=topic,
+        topic_id=topic_id,
+        index=0,
+        config=LogConfig(),
+        clean=False,
+        recovery_point=0,
+    )
+
+
+class World:
+    """A disk, a journal and a flusher, all real but for the loop."""
+
+    def __init__(self) -> None:
+        self.disk = Disk()
+        self.disk.make_directory(ROOT)
+        self.journal = Journal(self.disk, ROOT, JOURNAL_BYTES)
+        self.posted: list[Callable[[], None]] = []
+        loop = SimpleNamespace(wake=lambda: None, post=self.posted.append)
+        self.flusher = Flusher(cast(Any, loop), PartitionCounters(), self.journal)
+        self.acknowledged: dict[str, list[bytes]] = {}
+        self.promised: dict[str, int] = {}  # How many of them had been when the topic was last durable.
+        self.ids: dict[str, UUID] = {}
+
+    def partition(self, topic: str, **configs: str) -> Partition:
+        topic_id = self.ids[topic] = UUID(int=len(self.ids) + 1)
+        partition = Partition(
+            topic,
+            topic_id,
+            0,
+            leader_epoch=0,
+            config=topic_config(BrokerConfig(), configs),
+            open_log=lambda partition: open_log(self.disk, partition.topic, partition.topic_id),
+            on_failed=lambda partition: None,
+        )
+        partition.open()
+        return partition
+
+    def produce(self, partition: Partition, value: bytes) -> None:
+        """Stage a record; it counts as acknowledged when the flusher says so."""
+        partition.append_own(build_batch([(0, None, value, ())]))
+
+        def done(error: StorageError | None) -> None:
+            if error is None:
+                acknowledged = self.acknowledged.setdefault(partition.topic, [])
+                acknowledged.append(value)
+                if partition.durable:
+                    self.promised[partition.topic] = len(acknowledged)
+
+        self.flusher.request(partition, done)
+
+    def produced(self, partition: Partition, *values: bytes) -> None:
+        """Produce each value in a round of its own."""
+        for value in values:
+            self.produce(partition, value)
+            self.flusher.start_round()
+            assert value in self.acknowledged[partition.topic]
+
+    def configure(self, partition: Partition, flush_messages: int) -> None:
+        partition.follow(topic_config(BrokerConfig(), {"flush.messages": str(flush_messages)}), 0)
+
+    def after_power_failure(self, topic: str) -> list[bytes]:
+        """Return the values that a start finds where everything was lost that was not synced."""
+        survivor = self.disk.after_crash(choose=lambda _: 0)
+        journal = Journal(survivor, ROOT, JOURNAL_BYTES)
+        log = open_log(survivor, topic, self.ids[topic])
+        journal.restore(log, 0)
+        return [record.value or b"" for batch in log.read_batches() for record in iterate_records(batch)]
+
+
+def test_what_is_staged_while_a_job_writes_is_the_next_jobs_to_make_durable() -> None:
+    world = World()
+    busy, other = world.partition("busy"), world.partition("other")
+    world.produced(other, b"so that the journal is there")
+    world.produce(busy, b"first")
+
+    def stage_more() -> None:
+        world.produce(busy, b"second")
+        world.produce(other, b"which the journal takes together with it")
+
+    world.disk.meanwhile = stage_more
+    world.flusher.start_round()
+    assert world.acknowledged["busy"] == [b"first", b"second"]
+    assert world.after_power_failure("busy") == [b"first", b"second"]
+
+
+def test_a_journaled_batch_never_lies_behind_one_that_nobody_has_synced() -> None:
+    world = World()
+    partition = world.partition("orders", **{"flush.messages": "1000"})
+    world.produced(partition, b"lax one", b"lax two")
+    assert partition.log.flushed_offset == 0
+    world.configure(partition, 1)
+    world.produced(partition, b"strict")
+    assert world.after_power_failure("orders") == [b"lax one", b"lax two", b"strict"]
+
+
+def test_the_journal_begins_no_lap_over_what_a_log_had_before_it_became_lax() -> None:
+    world = World()
+    partition, other = world.partition("orders"), world.partition("other")
+    world.produced(partition, b"acknowledged as durable")
+    world.configure(partition, 1000)
+    world.produced(partition, b"lax")
+    for _ in range(2 * JOURNAL_BYTES // 500):
+        world.produced(other, b"x" * 500)
+    assert world.after_power_failure("orders")[:1] == [b"acknowledged as durable"]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_settings_may_change_at_any_time(seed: int) -> None:
+    """What was acknowledged while its topic was durable is found, whatever the topic was before or after."""
+    dice, world = Random(seed), World()
+    partitions = [world.partition(name) for name in ("a", "b", "c")]
+    for number in range(120):
+        partition = dice.choice(partitions)
+        if dice.random() < 0.2:
+            world.configure(partition, dice.choice((1, 1, 3, 1000)))
+        if dice.random() < 0.1:
+            world.disk.meanwhile = partial(world.produce, dice.choice(partitions), b"meanwhile %d" % number)
+        world.produce(dice.choice(partitions), b"beside %d" % number)
+        world.produced(partition, b"%d" % number)
+        if dice.random() < 0.2:
+            for topic, count in world.promised.items():
+                found = world.after_power_failure(topic)
+                assert found[:count] == world.acknowledged[topic][:count]
