@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import uuid
 from collections.abc import Callable, Iterator
 
 import pytest
 
+from tests.cli import here
+from tests.cli.here import Done
 from tests.interop.broker_process import BrokerProcess
 
 BOOTSTRAP_VARIABLE = "KOHORT_TEST_BOOTSTRAP"
-Done = subprocess.CompletedProcess[str]
 Kohort = Callable[..., Done]
 COMMAND = [sys.executable, "-m", "kohort.cli"]
 
@@ -39,18 +39,10 @@ def environment(bootstrap: str) -> dict[str, str]:
 
 @pytest.fixture
 def kohort(environment: dict[str, str]) -> Kohort:
-    """Run the command in a process of its own."""
+    """Run the command, here."""
 
     def run(*arguments: str, stdin: str = "") -> Done:
-        return subprocess.run(
-            [*COMMAND, *arguments],
-            input=stdin,
-            capture_output=True,
-            text=True,
-            env=environment,
-            check=False,
-            timeout=60,
-        )
+        return here.kohort(*arguments, stdin=stdin, environment=environment)
 
     return run
 

@@ -3,12 +3,14 @@ import sys
 
 import pytest
 
+from tests.cli.here import Done, kohort
 
-def kohort(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "kohort.cli", *arguments]
-    return subprocess.run(
-        command, capture_output=True, text=True, env=environment or None, check=False, timeout=60
-    )
+COMMAND = [sys.executable, "-m", "kohort.cli"]
+
+
+def in_a_process(*arguments: str) -> Done:
+    done = subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, check=False, timeout=60)
+    return Done(done.returncode, done.stdout, done.stderr)
 
 
 def test_serve_imports_the_broker_alone() -> None:
@@ -23,7 +25,7 @@ def test_serve_imports_the_broker_alone() -> None:
 
 
 def test_help_lists_every_command_without_importing_one() -> None:
-    done = kohort("--help")
+    done = in_a_process("--help")
     assert done.returncode == 0
     for name in ("serve", "topics", "produce", "consume", "groups"):
         assert f"\n  {name} " in done.stdout
@@ -43,7 +45,7 @@ def test_every_command_has_help(command: str) -> None:
 
 
 def test_a_wrong_command_suggests_and_returns_two() -> None:
-    done = kohort("topcis")
+    done = in_a_process("topcis")
     assert done.returncode == 2
     assert "No such command 'topcis'" in done.stderr
 
@@ -77,6 +79,13 @@ def test_a_wrong_use_says_what_would_be_right_and_returns_two(arguments: list[st
     assert "Traceback" not in done.stderr
 
 
+def test_a_failure_is_the_exit_status_of_the_process() -> None:
+    arguments = ("topics", "list", "--bootstrap-server", "127.0.0.1:1")
+    done = in_a_process(*arguments)
+    assert done.returncode == 1
+    assert done == kohort(*arguments)
+
+
 @pytest.mark.parametrize(
     "command",
     ["topics list", "topics delete t", "produce t", "consume t", "groups list", "groups describe g"],
@@ -90,5 +99,5 @@ def test_no_broker_is_one_line_and_returns_one(command: str) -> None:
 
 
 def test_the_environment_names_the_broker() -> None:
-    done = kohort("topics", "list", KOHORT_BOOTSTRAP_SERVERS="127.0.0.1:2,127.0.0.1:3")
+    done = kohort("topics", "list", environment={"KOHORT_BOOTSTRAP_SERVERS": "127.0.0.1:2,127.0.0.1:3"})
     assert "127.0.0.1:2 (Connection refused), 127.0.0.1:3 (Connection refused)" in done.stderr
