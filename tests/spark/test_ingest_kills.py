@@ -1,7 +1,7 @@
 """A driver that is killed at every moment: nothing lost, nothing twice in the table, no lag at last.
 
 Each kill is SIGKILL for Python and Spark's JVM at once, and what lies on the disk shows that it came at its
-moment. Starting a driver takes seconds, so `make test` kills at one moment; KOHORT_TEST_LARGE=1
+moment. Starting a driver takes seconds, so `make test-spark` kills at one moment; KOHORT_TEST_LARGE=1
 (`make spark`) at all of them, and does to what is left what may befall it. `test_ingest_broker_kills` does
 the same to the broker.
 """
