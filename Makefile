@@ -19,7 +19,7 @@ PYTHON ?= $(shell for each in python3 python3.13 python3.12 python3.11 python; d
 
 PIP := $(PY) -m pip --disable-pip-version-check --require-virtualenv
 SOURCES := protocol storage broker client pipeline cli testkit
-CHECKED := $(SOURCES) examples docs/tables.py docs/requirements.py
+CHECKED := $(SOURCES) examples docs/tables.py docs/requirements.py docs/imports.py
 IMPORTS_SPARK := cli/kohort/cli/spark|/on_spark\.py$$
 
 # Who may import whom is a contract about what ships: a test may throw dice.
@@ -131,6 +131,7 @@ mutants: $(STAMP)  ## Break the broker in many ways; simulation and scenarios ha
 docs: $(STAMP)  ## Write the tables in docs/ anew from what the code declares.
 	@$(PY) docs/tables.py
 	@$(PY) docs/requirements.py
+	@$(PY) docs/imports.py
 
 wheel: $(STAMP)  ## Build the wheel into dist/.
 	@$(PY) -m hatchling build --target wheel

@@ -21,7 +21,7 @@ SUFFIXES = ("_bucket", "_sum", "_count")
 page = pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
 
 
-@pytest.mark.parametrize("script", ["docs/tables.py", "docs/requirements.py"])
+@pytest.mark.parametrize("script", ["docs/tables.py", "docs/requirements.py", "docs/imports.py"])
 def test_the_tables_are_what_the_code_declares(script: str) -> None:
     checked = subprocess.run(
         [sys.executable, script, "--check"], cwd=ROOT, capture_output=True, text=True, check=False

@@ -1,0 +1,42 @@
+"""The picture of the broker's imports: it has no circle, and would say so if it had."""
+
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def script() -> ModuleType:
+    spec = spec_from_file_location("docs_imports", ROOT / "docs" / "imports.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_composition_is_above_all_and_the_runtime_below(script: ModuleType) -> None:
+    above = script.depths(script.imports())
+    assert max(above, key=above.__getitem__) == "composition"
+    assert above["runtime"] == above["group"] == 0
+    assert above["handlers"] > above["transport"] > above["runtime"]
+
+
+def test_a_circle_is_refused(script: ModuleType) -> None:
+    with pytest.raises(SystemExit, match=r"circle among \['handlers', 'transport'\]"):
+        script.depths({("handlers", "transport"): 1, ("transport", "handlers"): 1, ("handlers", "group"): 1})
+
+
+def test_imports_for_types_alone_count(script: ModuleType, tmp_path: Path) -> None:
+    source = tmp_path / "module.py"
+    lines = (
+        "from typing import TYPE_CHECKING",
+        "if TYPE_CHECKING:",
+        "    from kohort.broker.lag.watch import X",
+    )
+    source.write_text("\n".join(lines))
+    assert list(script.imported(source)) == ["lag.watch"]
