@@ -96,6 +96,12 @@ def test_prometheus_scrapes_the_broker(compose: Compose) -> None:
     settings = yaml.safe_load((ROOT / mount.split(":")[0]).read_text(encoding="utf-8"))
     (job,) = settings["scrape_configs"]
     assert job["static_configs"] == [{"targets": ["broker:9644"]}]
+    command = [
+        each.replace("${KOHORT_ADVERTISE:-", "").rstrip("}")
+        for each in compose["services"]["broker"]["command"]
+    ]
+    options = parse(command[1:])
+    assert ("kohort.http.allowed.hosts", "broker") in options.settings
     assert job.get("metrics_path", "/metrics") == "/metrics"
 
 

@@ -14,7 +14,7 @@ import kohort.broker.lean_imports  # noqa: F401  # isort: skip  # Before structl
 import structlog
 import trio
 
-from kohort.broker.broker import Address, Broker, Places, bind, running
+from kohort.broker.broker import Address, Broker, Places, bind, reachable_host, running
 from kohort.broker.config import BrokerConfig, ConfigError, load_config
 from kohort.broker.http import serve_http
 from kohort.broker.logs import configure_logs
@@ -135,7 +135,7 @@ async def serve(options: ServeOptions, config: BrokerConfig) -> None:
     with trio.open_signal_receiver(*stop_signals()) as signals:
         http = bind(options.http)
         async with running(config, options.places) as broker, trio.open_nursery() as nursery:
-            nursery.start_soon(serve_http, broker.view(), http)
+            nursery.start_soon(serve_http, broker.view(), http, http_hosts(broker, options, config))
             say_ready(broker, options, http)
             async for number in signals:
                 log.info("stopping", signal=signal.Signals(number).name)
@@ -148,6 +148,12 @@ def stop_signals() -> list[signal.Signals]:
     """Return what asks for a clean stop: SIGHUP, too, unless `nohup` has it ignored."""
     ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
     return [signal.SIGTERM, signal.SIGINT, *([] if ignored else [signal.SIGHUP])]
+
+
+def http_hosts(broker: Broker, options: ServeOptions, config: BrokerConfig) -> tuple[str, ...]:
+    """Return the names by which HTTP clients may call this broker."""
+    listen = options.http.host
+    return listen, reachable_host(listen), broker.advertised[0], *config.kohort_http_allowed_hosts
 
 
 def say_ready(broker: Broker, options: ServeOptions, http: socket.socket) -> None:

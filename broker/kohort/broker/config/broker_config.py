@@ -94,6 +94,13 @@ class BrokerConfig(Settings):
         INT, 2000, "The most partitions that one DescribeTopicPartitions answers with.", at_least(1)
     )
 
+    kohort_http_allowed_hosts: tuple[str, ...] = setting(
+        LIST,
+        (),
+        "Further names by which HTTP clients may call this broker, such as a service's; * allows all. "
+        "Not in Kafka.",
+    )
+
     # -- groups and their offsets ---------------------------------------------------------------------
 
     group_initial_rebalance_delay_ms: int = setting(

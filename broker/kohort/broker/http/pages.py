@@ -1,40 +1,41 @@
-"""The routes, and hypercorn under trio to serve them. Errors are JSON as well."""
+"""The routes and their pages. Errors are JSON as well."""
 
 import logging
 import socket
 import time
+from collections.abc import Iterable
+from importlib.metadata import version
 
 import msgspec
-from hypercorn.config import Config
-from hypercorn.trio import serve as serve_app
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from kohort.broker.http.connections import Connections, connection_config
 from kohort.broker.http.groups import describe_group, list_groups
+from kohort.broker.http.guard import AllowedHosts, Guard, error_response
 from kohort.broker.http.metrics import MetricsPage
 from kohort.broker.http.view import View
 
-KEEP_ALIVE_SECONDS = 75.0
-READ_TIMEOUT_SECONDS = 30
-REQUEST_BYTES_MAX = 64 * 1024
 OFFLINE_SHOWN = 20
+PATHS = {
+    "/metrics": "metrics for Prometheus",
+    "/health/live": "200 while the broker's loop runs",
+    "/health/ready": "200 while everything can be asked, else 503 with the reasons",
+    "/api/v1/groups": "every group in short",
+    "/api/v1/groups/GROUP": "one group: members, offsets, lag, rebalances",
+}
+"""What the index shows: each path, and what it answers."""
 
 
-async def serve(view: View, sock: socket.socket) -> None:
+async def serve(view: View, sock: socket.socket, hosts: Iterable[str] = ()) -> None:
     """Serve the pages on a listening socket until cancelled; the socket stays the caller's."""
-    config = Config()
-    config.bind = [f"fd://{sock.dup().detach()}"]  # hypercorn closes the descriptor that it is given.
+    config = connection_config()
     config.errorlog = logging.getLogger("kohort.http")
     config.loglevel = "WARNING"
-    config.alpn_protocols = ["http/1.1"]
-    config.keep_alive_timeout = KEEP_ALIVE_SECONDS
-    config.read_timeout = READ_TIMEOUT_SECONDS
-    config.h11_max_incomplete_size = REQUEST_BYTES_MAX
-    config.include_server_header = False
-    await serve_app(application(view), config)  # type: ignore[arg-type]  # starlette's and hypercorn's scopes differ
+    await Connections(Guard(application(view), AllowedHosts(hosts)), config).serve(sock.dup())
 
 
 def application(view: View) -> Starlette:
@@ -42,6 +43,7 @@ def application(view: View) -> Starlette:
     pages = Pages(view)
     return Starlette(
         routes=[
+            Route("/", pages.index, methods=["GET"]),
             Route("/metrics", pages.metrics, methods=["GET"]),
             Route("/health/live", pages.live, methods=["GET"]),
             Route("/health/ready", pages.ready, methods=["GET"]),
@@ -58,6 +60,10 @@ class Pages:
     def __init__(self, view: View) -> None:
         self._view = view
         self._metrics = MetricsPage(view)
+
+    async def index(self, request: Request) -> Response:
+        """Return where everything else is."""
+        return json_response({"kohort": version("kohort"), "paths": PATHS})
 
     async def metrics(self, request: Request) -> Response:
         """Return the metrics in the format that the client asks for."""
@@ -83,7 +89,7 @@ class Pages:
         group_id = request.path_params["group_id"]
         group = self._view.group(group_id)
         if group is None:
-            return json_response({"error": f"there is no group {group_id}"}, 404)
+            return error_response(404, f"there is no group {group_id}")
         return json_response(await describe_group(self._view, group, time.time_ns() // 1_000_000))
 
 
@@ -105,11 +111,11 @@ def json_response(content: object, status: int = 200) -> Response:
 async def http_error(request: Request, error: Exception) -> Response:
     """Return an error of the client, such as 404 or 405."""
     assert isinstance(error, HTTPException)
-    response = json_response({"error": error.detail}, error.status_code)
+    response = error_response(error.status_code, error.detail)
     response.headers.update(error.headers or {})
     return response
 
 
 async def server_error(request: Request, error: Exception) -> Response:
     """Return an error of ours; starlette raises it again, and so it is logged."""
-    return json_response({"error": "internal error"}, 500)
+    return error_response(500, "internal error")
