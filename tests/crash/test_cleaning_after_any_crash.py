@@ -166,7 +166,7 @@ def clean_once(directory: DataDirectory, log: PartitionLog, now_ms: int, keys_ma
     cleaning = LogCleaning.of(log, plan, now_ms=now_ms, keys_max=keys_max, progress=lambda _: None)
     for replacement in cleaning.replacements():
         assert log.replace_segments(replacement, now_ms)
-    directory.save_cleaner_offset("orders", 0, cleaning.end_offset)
+    directory.save_cleaner_offset("orders", 0, cleaning.end_offset, cleaned=log)
 
 
 def contents_of(life: Life, log: PartitionLog) -> dict[int, Content]:

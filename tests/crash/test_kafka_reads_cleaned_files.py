@@ -78,7 +78,7 @@ def clean(directory: DataDirectory, log: PartitionLog, now_ms: int) -> None:
     for replacement in cleaning.replacements():
         assert log.replace_segments(replacement, now_ms)
     log.remove_doomed_files(now_ms)
-    directory.save_cleaner_offset("orders", 0, cleaning.end_offset)
+    directory.save_cleaner_offset("orders", 0, cleaning.end_offset, cleaned=log)
 
 
 def test_cleaned_segments_and_their_indexes_agree(tmp_path: Path) -> None:

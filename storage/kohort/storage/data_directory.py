@@ -78,7 +78,10 @@ class DataDirectory:
         """Where the next round of compaction begins."""
         self.high_watermarks: dict[TopicPartition, int] = {}
         self._known_ends: dict[TopicPartition, int] = {}  # How far each open log was known to be on the disk.
+        self._state = Lock()
+        """Held for every look at the dictionaries and sets here, and for no I/O: three threads have them."""
         self._checkpointing = Lock()
+        """Held while checkpoint files are written."""
         self._stale: set[TopicPartition] = set()  # Deleted since the checkpoint files were written.
         self._lock: object | None = lock
         self._known_sound: set[TopicPartition] = set()  # Not opened since a clean shutdown or creation.
@@ -183,7 +186,8 @@ class DataDirectory:
                 self.file_system.sync_directory(folder)
         except OSError as error:
             raise StorageError(f"partitions cannot be created in {self.path}: {error}") from error
-        self._known_sound.update((topic, index) for topic, _, index in wanted)
+        with self._state:
+            self._known_sound.update((topic, index) for topic, _, index in wanted)
 
     def open_log(self, topic: str, topic_id: UUID, index: int, config: LogConfig) -> PartitionLog:
         """Return the partition's log, made if need be; one that has failed is closed and opened anew.
@@ -192,10 +196,16 @@ class DataDirectory:
         """
         key = topic, index
         self._forget_stale((key,))
-        before = self.logs.pop(key, None)
+        with self._state:
+            before = self.logs.pop(key, None)
         if before is not None:
             before.close()
-            self._note_offsets(key, before)
+        with self._state:
+            if before is not None:
+                self._note_offsets(key, before)
+            clean = key in self._known_sound
+            recovery_point = self.recovery_points.get(key, 0)
+            log_start_offset = self.log_start_offsets.get(key, 0)
         log = PartitionLog.open(
             self.file_system,
             self.path / partition_folder(topic, index),
@@ -203,14 +213,15 @@ class DataDirectory:
             topic_id=topic_id,
             index=index,
             config=config,
-            clean=key in self._known_sound,
-            recovery_point=self.recovery_points.get(key, 0),
-            log_start_offset=self.log_start_offsets.get(key, 0),
+            clean=clean,
+            recovery_point=recovery_point,
+            log_start_offset=log_start_offset,
             open_segments=self.open_segments,
         )
-        self._known_sound.discard(key)
-        self._known_ends[key] = max(self.recovery_points.get(key, 0), self.high_watermarks.get(key, 0))
-        self.logs[key] = log
+        with self._state:
+            self._known_sound.discard(key)
+            self._known_ends[key] = max(self.recovery_points.get(key, 0), self.high_watermarks.get(key, 0))
+            self.logs[key] = log
         return log
 
     def known_end(self, topic: str, index: int) -> int:
@@ -227,37 +238,63 @@ class DataDirectory:
 
         A log start that is not theirs would, after a crash, take their records. Raises: StorageError.
         """
-        if not self._stale.isdisjoint(keys):
+        with self._state:
+            is_stale = not self._stale.isdisjoint(keys)
+        if is_stale:
             self.checkpoint()
 
     def delete_log(self, topic: str, index: int) -> None:
         """Remove a partition that was opened. Blocking, not while it is written. Raises: StorageError."""
-        log = self.logs.pop((topic, index))
-        for offsets in (self.recovery_points, self.log_start_offsets, self.high_watermarks):
-            offsets.pop((topic, index), None)
-        self.cleaner_offsets.pop((topic, index), None)
-        self._stale.add((topic, index))
+        key = topic, index
+        with self._state:
+            log = self.logs.pop(key)
+            for offsets in (
+                self.recovery_points,
+                self.log_start_offsets,
+                self.high_watermarks,
+                self.cleaner_offsets,
+                self._known_ends,
+            ):
+                offsets.pop(key, None)
+            self._stale.add(key)
         log.delete()
 
     def checkpoint(self) -> None:
         """Keep every log's start and recovery point on the disk. Blocking. Raises: StorageError."""
         with self._checkpointing:
-            stale = tuple(self._stale)
-            for key, log in tuple(self.logs.items()):
-                self._note_offsets(key, log)
-            # Logs start at 0 unless noted.
-            starts = {key: offset for key, offset in self.log_start_offsets.items() if offset}
+            with self._state:
+                stale = tuple(self._stale)
+                for key, log in self.logs.items():
+                    self._note_offsets(key, log)
+                # Logs start at 0 unless noted.
+                starts = {key: offset for key, offset in self.log_start_offsets.items() if offset}
+                high_watermarks, recovery_points = dict(self.high_watermarks), dict(self.recovery_points)
+                cleaner_offsets = dict(self.cleaner_offsets)
             self._replace(LOG_START_OFFSETS, encode_offset_checkpoint(starts))
-            self._replace(HIGH_WATERMARKS, encode_offset_checkpoint(self.high_watermarks))
-            self._replace(RECOVERY_POINTS, encode_offset_checkpoint(self.recovery_points))
+            self._replace(HIGH_WATERMARKS, encode_offset_checkpoint(high_watermarks))
+            self._replace(RECOVERY_POINTS, encode_offset_checkpoint(recovery_points))
             if stale:
-                self._replace(CLEANER_OFFSETS, encode_offset_checkpoint(dict(self.cleaner_offsets)))
-            self._stale.difference_update(stale)
+                self._replace(CLEANER_OFFSETS, encode_offset_checkpoint(cleaner_offsets))
+            with self._state:
+                self._stale.difference_update(stale)
 
-    def save_cleaner_offset(self, topic: str, index: int, offset: int) -> None:
-        """Keep on the disk where a log's next compaction begins. Blocking. Raises: StorageError."""
-        self.cleaner_offsets[topic, index] = offset
-        self._replace(CLEANER_OFFSETS, encode_offset_checkpoint(dict(self.cleaner_offsets)))
+    def cleaner_offset(self, topic: str, index: int) -> int | None:
+        """Return where a log's next compaction begins, None where none was made yet."""
+        with self._state:
+            return self.cleaner_offsets.get((topic, index))
+
+    def save_cleaner_offset(self, topic: str, index: int, offset: int, *, cleaned: PartitionLog) -> None:
+        """Keep on the disk where a log's next compaction begins, unless another has its place by now.
+
+        Blocking. Raises: StorageError.
+        """
+        with self._checkpointing:
+            with self._state:
+                if self.logs.get((topic, index)) is not cleaned:
+                    return
+                self.cleaner_offsets[topic, index] = offset
+                cleaner_offsets = dict(self.cleaner_offsets)
+            self._replace(CLEANER_OFFSETS, encode_offset_checkpoint(cleaner_offsets))
 
     def close(self, when_sound: Callable[[], None] = lambda: None, close_all: CloseAll = map) -> None:
         """Close every log and, if all went well, mark the shutdown as clean; let the lock go.

@@ -1,12 +1,14 @@
 """The data folder: its lock, its checkpoints in Kafka's formats, its clean-shutdown mark."""
 
+from collections.abc import Callable
 from pathlib import Path
+from threading import Thread
 from uuid import UUID
 
 import pytest
 
 from kohort.protocol.records import build_batch, read_header
-from kohort.storage import DataDirectory, LogConfig, MetaProperties, OsFileSystem, StorageError
+from kohort.storage import DataDirectory, LogConfig, MetaProperties, OsFileSystem, PartitionLog, StorageError
 from kohort.storage.layout import decode_offset_checkpoint, format_uuid, parse_uuid
 
 TOPIC_ID = UUID("0c0ffee0-0000-4000-8000-00000000beef")
@@ -195,3 +197,50 @@ def test_a_checkpoint_knows_how_far_each_log_was_on_the_disk(tmp_path: Path) -> 
     directory = open_directory(tmp_path)
     log = directory.open_log("orders", TOPIC_ID, 0, CONFIG)
     assert directory.known_end("orders", 0) == 10 > log.log_end_offset
+
+
+class Meanwhile:
+    """What another thread does while a checkpoint looks at the first log: it ends, or waits for its turn."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, action: Callable[[], None]) -> None:
+        self._thread = Thread(target=action)
+        self._looked = False
+        point = PartitionLog.recovery_point.fget
+        assert point is not None
+
+        def recovery_point(log: PartitionLog) -> int:
+            if not self._looked:
+                self._looked = True
+                self._thread.start()
+                self._thread.join(0.2)
+            return point(log)
+
+        monkeypatch.setattr(PartitionLog, "recovery_point", property(recovery_point))
+
+    def join(self) -> None:
+        self._thread.join()
+
+
+def test_a_topic_that_is_deleted_beside_a_checkpoint_leaves_no_log_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = open_directory(tmp_path)
+    directory.open_log("first", TOPIC_ID, 0, CONFIG)
+    log = directory.open_log("orders", TOPIC_ID, 0, CONFIG)
+    append(directory, 10)
+    log.delete_records_before(7, 0)
+    meanwhile = Meanwhile(monkeypatch, lambda: directory.delete_log("orders", 0))
+    directory.checkpoint()
+    meanwhile.join()
+    again = directory.open_log("orders", UUID(int=2), 0, CONFIG)
+    assert (again.log_start_offset, again.log_end_offset) == (0, 0)
+    assert directory.known_end("orders", 0) == 0
+
+
+def test_what_a_deleted_log_was_cleaned_up_to_says_nothing_of_its_successor(tmp_path: Path) -> None:
+    directory = open_directory(tmp_path)
+    log = directory.open_log("orders", TOPIC_ID, 0, CONFIG)
+    directory.delete_log("orders", 0)
+    directory.open_log("orders", UUID(int=2), 0, CONFIG)
+    directory.save_cleaner_offset("orders", 0, 1_000, cleaned=log)
+    assert directory.cleaner_offset("orders", 0) is None

@@ -84,7 +84,6 @@ class LogCleaner:
         return True
 
     def _candidates(self) -> list[Candidate]:
-        offsets = self._data.cleaner_offsets
         self._uncleanable = {
             partition: failed
             for partition, failed in self._uncleanable.items()
@@ -95,7 +94,7 @@ class LogCleaner:
             Candidate(
                 partition,
                 partition.log,
-                offsets.get((partition.topic, partition.index)),
+                self._data.cleaner_offset(partition.topic, partition.index),
                 partition.last_stable_offset,
             )
             for partition in self._partitions
@@ -123,7 +122,7 @@ class LogCleaner:
             if not await self._swap(candidate, replacement, now_ms):
                 return  # Its segments have gone by other means: the next round looks again.
         save = partial(self._data.save_cleaner_offset, partition.topic, partition.index)
-        await self._in_thread(lambda: save(cleaning.end_offset))
+        await self._in_thread(lambda: save(cleaning.end_offset, cleaned=candidate.log))
         counters.rounds += 1
         counters.seconds += time.monotonic() - begin
         counters.read_bytes += cleaning.read_bytes
@@ -152,7 +151,10 @@ class LogCleaner:
         swapped: list[bool] = []
 
         def swap() -> None:
-            swapped.append(self._put_in_place(candidate.log, replacement, now_ms))
+            if candidate.partition.serving_log is candidate.log and not candidate.partition.deleted:
+                swapped.append(self._put_in_place(candidate.log, replacement, now_ms))
+            else:  # It was opened anew, or its topic is deleted: the folder may be another log's.
+                replacement.cleaned.close()
 
         await self._partitions.between_writes(candidate.partition, swap)
         return swapped == [True]

@@ -97,6 +97,7 @@ class LogFiles:
     def delete(self, partition: "Partition") -> None:
         """Remove the partition's files; what can't be removed is logged, and removed at the next start."""
         key = partition.topic, partition.index
+        partition.open()  # It is deleted, so this only waits for whoever may be opening it just now.
         try:
             if key not in self._data.logs:
                 self._data.open_log(key[0], partition.topic_id, key[1], log_config_of(partition.config))

@@ -1,5 +1,6 @@
 """The cleaner and the retention beside a data plane: what goes, what stays, what is counted."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -7,9 +8,10 @@ import trio
 from trio.testing import MockClock
 
 from kohort.broker.partitions.pace import Pace
+from kohort.broker.partitions.partition import Partition
 from kohort.broker.partitions.test_support import World, batch_of
 from kohort.protocol.records import iterate_records, validate_produced
-from kohort.storage import StorageError
+from kohort.storage import PartitionLog, StorageError
 
 SMALL = {"internal.segment.bytes": "600", "min.cleanable.dirty.ratio": "0.1"}
 COMPACTED = {**SMALL, "cleanup.policy": "compact"}
@@ -99,6 +101,39 @@ async def test_a_topic_that_is_deleted_while_it_is_compacted_ends_the_round_quie
         nursery.start_soon(delete)
     assert world.counters.cleaning.uncleanable == 0
     assert not (world.data.path / "t-0").exists()
+
+
+async def test_a_log_that_is_opened_anew_while_it_is_compacted_is_left_alone(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.create("t", configs=COMPACTED)
+    write_alternating(world, "t", 40)
+    partition = world.partition("t")
+    before = partition.log
+    cleaner = world.cleaner()
+    between_writes = world.table.between_writes
+
+    async def reopened_first(each: Partition, action: Callable[[], None]) -> None:
+        partition._go_offline(StorageError("the disk hiccups"))
+        partition.offline = None
+        partition.log = PartitionLog.open(
+            world.filesystem,
+            before.directory,
+            topic="t",
+            topic_id=partition.topic_id,
+            index=0,
+            config=before.config,
+            clean=False,
+            recovery_point=0,
+        )
+        world.data.logs["t", 0] = partition.log
+        await between_writes(each, action)
+
+    monkeypatch.setattr(world.table, "between_writes", reopened_first)
+    kept = offsets(world, "t")
+    assert await cleaner.clean_dirtiest()
+    assert offsets(world, "t") == kept, "the files are another log's by now"
+    assert world.data.cleaner_offset("t", 0) is None
 
 
 async def test_the_cleaner_sleeps_while_it_is_disabled(tmp_path: Path, autojump_clock: MockClock) -> None:

@@ -3,10 +3,9 @@
 Source: ReplicaManager.deleteRecordsOnLocalLog, Partition.deleteRecordsOnLeader.
 """
 
-from functools import partial
-
 from kohort.broker.handlers.data.family import Data
 from kohort.broker.metadata import INTERNAL_TOPICS
+from kohort.broker.partitions import Partition
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.protocol.messages import (
@@ -58,12 +57,28 @@ async def _move_start(data: Data, topic: str, asked: DeleteRecordsPartition) -> 
         raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
     if offset > partition.log.log_start_offset:
         try:
-            move = partial(partition.log.delete_records_before, offset, data.clock.wall_ms())
-            await data.partitions.between_writes(partition, move)
+            return await _delete_before(data, partition, offset)
         except StorageError as error:
-            partition.failed(error)
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR) from error
     return partition.log.log_start_offset
+
+
+async def _delete_before(data: Data, partition: Partition, offset: int) -> int:
+    """Return where the log begins afterwards. Raises: StorageError, also where it was opened anew."""
+    asked_of = partition.log
+
+    def move() -> None:
+        if partition.serving_log is not asked_of or partition.deleted:
+            raise StorageError(f"{partition} was opened anew")
+        asked_of.delete_records_before(offset, data.clock.wall_ms())
+
+    try:
+        await data.partitions.between_writes(partition, move)
+    except StorageError as error:
+        if partition.serving_log is asked_of and asked_of.failure is not None:
+            partition.failed(error)
+        raise
+    return asked_of.log_start_offset
 
 
 def _result(

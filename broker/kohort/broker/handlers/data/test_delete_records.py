@@ -1,9 +1,12 @@
 from pathlib import Path
 
 import pytest
+import trio
+import trio.testing
 
 from kohort.broker.handlers.data import delete_records
 from kohort.broker.partitions.test_support import World
+from kohort.broker.partitions.topic_settings import log_config_of
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from kohort.storage import StorageError
@@ -83,3 +86,24 @@ async def test_offline_partition_is_a_storage_error(world: World) -> None:
     world.create("t")
     world.partition("t").failed(StorageError("the disk is gone"))
     assert await ask(world, 0) == (ErrorCode.KAFKA_STORAGE_ERROR, -1)
+
+
+async def test_a_log_that_was_opened_anew_meanwhile_is_left_alone(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.create("t")
+    world.fill("t", batches=5)
+    partition = world.partition("t")
+    answers: list[tuple[int, int]] = []
+
+    async def delete() -> None:
+        answers.append(await ask(world, 3))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(delete)
+        await trio.testing.wait_all_tasks_blocked()
+        partition.failed(StorageError("the disk hiccups"))
+        partition.reopened(world.data.open_log("t", partition.topic_id, 0, log_config_of(partition.config)))
+        world.flusher.flush()
+    assert answers == [(ErrorCode.KAFKA_STORAGE_ERROR, -1)]
+    assert partition.error_code is None, "the log that serves now has done nothing wrong"
+    assert partition.log.log_start_offset == 0
