@@ -7,7 +7,7 @@ synced, fill the disk and fail a sync.
 import errno
 import fcntl
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 StrPath = str | os.PathLike[str]
@@ -155,8 +155,10 @@ class OsFile:
         os.ftruncate(self.file_descriptor, size)
 
     def sync(self) -> None:
-        """Return once what was written is on the disk."""
+        """Return once what was written is on the disk; a file that nobody finds again does not count."""
         _sync_data(self.file_descriptor)
+        if not os.fstat(self.file_descriptor).st_nlink:
+            raise FileNotFoundError(errno.ENOENT, "The file was removed while it was in use")
 
     def reread(self) -> None:
         """Sync, and drop what is cached: after a failed sync it is not what the disk holds."""
@@ -165,7 +167,31 @@ class OsFile:
             os.posix_fadvise(self.file_descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
 
 
-_sync_data = getattr(os, "fdatasync", os.fsync)  # macOS has no fdatasync.
+def choose_sync(
+    full_sync: int | None, control: Callable[[int, int], object], flush: Callable[[int], None]
+) -> Callable[[int], None]:
+    """Return what brings a file's content onto the disk itself.
+
+    On macOS a sync ends at the drive, which may lose its cache with the power; there `full_sync` is the
+    command that goes further. File systems that do not know it, such as those of a network, are synced.
+    """
+    if full_sync is None:
+        return flush
+
+    def sync(file_descriptor: int) -> None:
+        try:
+            control(file_descriptor, full_sync)
+        except OSError as error:
+            if error.errno not in (errno.ENOTSUP, errno.EOPNOTSUPP, errno.EINVAL, errno.ENOTTY):
+                raise
+            flush(file_descriptor)
+
+    return sync
+
+
+_sync_data = choose_sync(
+    getattr(fcntl, "F_FULLFSYNC", None), fcntl.fcntl, getattr(os, "fdatasync", os.fsync)
+)  # macOS has no fdatasync either.
 
 
 class OsFileSystem:

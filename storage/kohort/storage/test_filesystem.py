@@ -1,0 +1,78 @@
+"""The operating system's file system: what a sync promises."""
+
+import errno
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kohort.storage import OsFileSystem
+from kohort.storage.filesystem import choose_sync
+
+FULL_SYNC = 51
+
+
+class Machine:
+    """Remembers how it was asked to sync; one that fails does so with an error's number."""
+
+    def __init__(self, error: int | None = None) -> None:
+        self.asked: list[tuple[str, int]] = []
+        self._error = error
+
+    def control(self, file_descriptor: int, command: int) -> None:
+        self.asked.append(("control", command))
+        if self._error is not None:
+            raise OSError(self._error, "as ordered")
+
+    def flush(self, file_descriptor: int) -> None:
+        self.asked.append(("flush", file_descriptor))
+
+
+def test_where_a_sync_ends_at_the_drive_the_drive_is_told_to_go_on() -> None:
+    machine = Machine()
+    choose_sync(FULL_SYNC, machine.control, machine.flush)(7)
+    assert machine.asked == [("control", FULL_SYNC)]
+
+
+def test_elsewhere_a_file_is_synced_as_it_always_was() -> None:
+    machine = Machine()
+    choose_sync(None, machine.control, machine.flush)(7)
+    assert machine.asked == [("flush", 7)]
+
+
+@pytest.mark.parametrize("error", [errno.ENOTSUP, errno.EINVAL, errno.ENOTTY])
+def test_a_file_system_without_the_command_is_synced(error: int) -> None:
+    machine = Machine(error)
+    choose_sync(FULL_SYNC, machine.control, machine.flush)(7)
+    assert machine.asked == [("control", FULL_SYNC), ("flush", 7)]
+
+
+def test_a_disk_that_fails_is_not_asked_another_way() -> None:
+    machine = Machine(errno.EIO)
+    with pytest.raises(OSError, match="as ordered"):
+        choose_sync(FULL_SYNC, machine.control, machine.flush)(7)
+    assert machine.asked == [("control", FULL_SYNC)]
+
+
+def test_a_file_that_was_removed_is_not_on_the_disk(tmp_path: Path) -> None:
+    file = OsFileSystem().open(tmp_path / "log", create=True)
+    file.sync()
+    (tmp_path / "log").unlink()
+    with pytest.raises(FileNotFoundError, match="removed while it was in use"):
+        file.sync()
+
+
+def test_nothing_of_linux_alone_is_needed_to_import_the_room() -> None:
+    """As on macOS: without what only Linux has."""
+    script = (
+        "import os, fcntl\n"
+        "for name in ('fdatasync', 'posix_fadvise', 'memfd_create', 'sendfile', 'preadv2'):\n"
+        "    hasattr(os, name) and delattr(os, name)\n"
+        "import select; hasattr(select, 'epoll') and delattr(select, 'epoll')\n"
+        "fcntl.F_FULLFSYNC = 51\n"
+        "import pkgutil, importlib, kohort.storage as room\n"
+        "for each in pkgutil.iter_modules(room.__path__):\n"
+        "    each.name.startswith('test_') or importlib.import_module('kohort.storage.' + each.name)\n"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
