@@ -242,6 +242,7 @@ class Broker:
         self.coordinators.start()
         for run in (
             self._checkpoint_regularly,
+            self.partitions.watch_folder_regularly,
             self.lag.run,
             self.cleaner.run,
             self.retention.delete_segments_regularly,

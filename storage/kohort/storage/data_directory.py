@@ -195,6 +195,7 @@ class DataDirectory:
         Raises: StorageError.
         """
         key = topic, index
+        self.check_present()
         self._forget_stale((key,))
         with self._state:
             before = self.logs.pop(key, None)
@@ -227,6 +228,15 @@ class DataDirectory:
     def known_end(self, topic: str, index: int) -> int:
         """Return how far a log that was opened was known to be on the disk; a disk that lied has less."""
         return self._known_ends.get((topic, index), 0)
+
+    def check_present(self) -> None:
+        """Raise StorageError where the folder is gone: an empty one would pass for the old one."""
+        try:
+            is_there = self.file_system.read(self.path / LOCK) is not None
+        except OSError as error:
+            raise StorageError(f"{self.path} cannot be read: {error}") from error
+        if not is_there:
+            raise StorageError(f"{self.path} was removed, or moved away, while it was in use")
 
     def _note_offsets(self, key: TopicPartition, log: PartitionLog) -> None:
         self.recovery_points[key] = log.recovery_point

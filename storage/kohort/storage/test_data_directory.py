@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 from threading import Thread
+from typing import cast
 from uuid import UUID
 
 import pytest
@@ -205,7 +206,7 @@ class Meanwhile:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, action: Callable[[], None]) -> None:
         self._thread = Thread(target=action)
         self._looked = False
-        point = PartitionLog.recovery_point.fget
+        point = cast(property, vars(PartitionLog)["recovery_point"]).fget
         assert point is not None
 
         def recovery_point(log: PartitionLog) -> int:
@@ -213,7 +214,7 @@ class Meanwhile:
                 self._looked = True
                 self._thread.start()
                 self._thread.join(0.2)
-            return point(log)
+            return cast(int, point(log))
 
         monkeypatch.setattr(PartitionLog, "recovery_point", property(recovery_point))
 

@@ -107,6 +107,10 @@ class LogFiles:
         finally:
             self._leaving.discard(key)
 
+    def check_present(self) -> None:
+        """Raise StorageError where the data folder is gone."""
+        self._data.check_present()
+
     def checkpoint(self) -> None:
         """Keep the start of every log on the disk. Raises: StorageError."""
         with self._checkpointing:

@@ -23,6 +23,7 @@ from kohort.storage import PartitionLog, StorageError
 
 REOPEN_DELAYS_MS = (100, 500, 2_000, 10_000)
 OPENERS = 4
+FOLDER_CHECK_SECONDS = 1
 
 Partitions = list[Partition | None]
 """The partitions of a topic by index; None for one that another broker leads."""
@@ -195,6 +196,21 @@ class PartitionTable:
     async def save_log_starts(self) -> None:
         """Keep the start of every log on the disk. Raises: StorageError."""
         await self._workers.in_thread(self._files.checkpoint)
+
+    async def watch_folder_regularly(self) -> None:
+        """Take every partition offline where the data folder has gone: what is written now, nobody finds."""
+        while True:
+            await self._workers.sleep(FOLDER_CHECK_SECONDS)
+            await self.watch_folder()
+
+    async def watch_folder(self) -> None:
+        """Look once whether the data folder is still there."""
+        try:
+            await self._workers.in_thread(self._files.check_present)
+        except StorageError as error:
+            log.critical("the data folder is gone; nothing is acknowledged any more", error=str(error))
+            for partition in self:
+                partition.failed(error)
 
     # -- what the metadata says -------------------------------------------------------------------------
 

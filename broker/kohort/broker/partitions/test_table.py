@@ -1,3 +1,4 @@
+import shutil
 from pathlib import Path
 from uuid import UUID, uuid4
 
@@ -222,6 +223,7 @@ def test_failed_log_is_opened_again_after_the_flushes_that_waited_for_it() -> No
     partition = world.partition("t")
     world.stage("t")
     disk.syncs_until_failure = 0
+    disk.failures_behind_it = 1  # Of the journal, and of the log in its stead.
     world.flusher.request(partition, lambda error: None)
     world.flusher.flush()
     late: list[StorageError | None] = []
@@ -235,3 +237,23 @@ def test_failed_log_is_opened_again_after_the_flushes_that_waited_for_it() -> No
     world.advance(10_000)
     world.run_posted()
     assert partition.offline is None
+
+
+async def test_where_the_data_folder_is_removed_nothing_is_acknowledged_any_more(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    world = World(folder)
+    world.create("t")
+    world.create("lax", configs={"flush.messages": "1000"})
+    world.fill("t")
+    world.fill("lax")
+    shutil.rmtree(folder)
+    heard: list[StorageError | None] = []
+    world.stage("t")
+    world.flusher.request(world.partition("t"), heard.append)
+    world.flusher.flush()
+    assert [type(each) for each in heard] == [StorageError]
+    await world.table.watch_folder()
+    assert world.partition("lax").error_code is ErrorCode.KAFKA_STORAGE_ERROR
+    world.reopen_failed()
+    assert not folder.exists(), "an empty folder would pass for the old one"
+    assert world.partition("t").error_code is ErrorCode.KAFKA_STORAGE_ERROR
