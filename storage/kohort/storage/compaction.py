@@ -189,7 +189,7 @@ class BatchFilter:
         """Return whether the batch stays without its records, for what its header says."""
         if header.next_offset == self._end_offset:
             return True
-        last = self._last_batches.get(header.producer_id) if header.producer_id != NO_PRODUCER_ID else None
+        last = self._last_batches.get(header.producer_id) if header.producer_id > NO_PRODUCER_ID else None
         if last is None:
             return False
         if last.last_offset >= 0:

@@ -119,7 +119,7 @@ def _scan_chunk(chunk: bytes, found: Prefix, offset_limit: int, index_interval_b
         if epoch != epoch_before:
             found.epochs.append((epoch, base))
             epoch_before = epoch
-        if producer_id != NO_PRODUCER_ID:
+        if producer_id > NO_PRODUCER_ID:
             _note_producer(found.producers, producer_id, attributes, fields)
         expected = last + 1
         place = stop

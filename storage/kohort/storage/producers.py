@@ -89,8 +89,10 @@ class ProducerStateTable:
         Raises: ApiError with INVALID_PRODUCER_EPOCH for a fenced producer, OUT_OF_ORDER_SEQUENCE_NUMBER
         for a gap or for a repetition of more than five batches ago.
         """
-        if header.producer_id == NO_PRODUCER_ID:
+        if header.producer_id <= NO_PRODUCER_ID:  # As Kafka: below -1 is no producer either.
             return None
+        if header.producer_epoch < NO_PRODUCER_EPOCH:
+            raise ApiError(ErrorCode.INVALID_PRODUCER_EPOCH, f"epoch {header.producer_epoch} of a producer")
         state = self._states.get(header.producer_id)
         if state is None:
             return None  # Its records may have been deleted, so any sequence number is taken.
@@ -105,7 +107,7 @@ class ProducerStateTable:
     def append(self, header: BatchHeader, base_offset: int) -> None:
         """Note that `header`'s batch got `base_offset`. Control batches end the open transaction."""
         producer_id = header.producer_id
-        if producer_id == NO_PRODUCER_ID:
+        if producer_id <= NO_PRODUCER_ID:
             return
         state = self._states.get(producer_id)
         if state is None:

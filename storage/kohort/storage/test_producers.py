@@ -147,3 +147,14 @@ def test_a_copy_goes_its_own_way() -> None:
     table.append(header(2), 102)
     assert copied.check(header(2)) is None
     assert table.check(header(2)) is not None
+
+
+def test_an_epoch_that_no_producer_has_is_refused() -> None:
+    with pytest.raises(ApiError) as caught:
+        ProducerStateTable().check(header(0, epoch=-2))
+    assert caught.value.code is ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+def test_a_negative_id_is_no_producers_as_kafka_has_it() -> None:
+    table = table_of(header(0, producer_id=-2), header(7, producer_id=-2))
+    assert len(table) == 0

@@ -201,7 +201,7 @@ class Partition:
     def _duplicate_of(self, headers: Sequence[BatchHeader]) -> ProducedBatch | None:
         """Return where the producer's batch already stands, or None. Raises: ApiError."""
         for header in headers:
-            if header.producer_id != NO_PRODUCER_ID:
+            if header.producer_id > NO_PRODUCER_ID:
                 return self.log.producers.check(header)
         return None
 

@@ -47,7 +47,7 @@ def validate_produced(records: Buffer) -> tuple[BatchHeader, ...]:
             ErrorCode.INVALID_RECORD,
             f"{header.record_count} records, but the last offset delta is {header.last_offset_delta}",
         )
-    if header.producer_id != NO_PRODUCER_ID and header.base_sequence < 0:
+    if header.producer_id > NO_PRODUCER_ID and header.base_sequence < 0:
         raise ApiError(ErrorCode.INVALID_RECORD, f"sequence {header.base_sequence} of an idempotent producer")
     if header.attributes & COMPRESSION_MASK > Compression.ZSTD:
         raise ApiError(ErrorCode.INVALID_RECORD, "the compression type is not known")
