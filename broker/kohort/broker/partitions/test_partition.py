@@ -264,7 +264,7 @@ def test_failed_partition_answers_storage_error_and_comes_back() -> None:
     partition = world.partition("t")
     append(partition, batch_of(b"kept"))
     flush(world, partition)
-    append(partition, batch_of(b"lost"))
+    append(partition, batch_of(b"lost" * 20_000))  # Too large for the journal.
     wait = Counting()
     partition.waits[wait] = None
     disk.syncs_until_failure = 0

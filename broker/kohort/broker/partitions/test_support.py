@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 from uuid import UUID, uuid4
 
@@ -16,10 +17,11 @@ from kohort.broker.metadata import Mutation, PartitionState, Snapshot, TopicStat
 from kohort.broker.partitions import Partition, PartitionTable, ProducerIds
 from kohort.broker.partitions.cleaner import LogCleaner
 from kohort.broker.partitions.counters import PartitionCounters
-from kohort.broker.partitions.flusher import Flusher
+from kohort.broker.partitions.flusher import Flusher, Job
 from kohort.broker.partitions.log_files import LogFiles
 from kohort.broker.partitions.retention import LogRetention
 from kohort.broker.runtime.clock import ManualClock
+from kohort.broker.runtime.loop import Loop
 from kohort.broker.runtime.timers import Timers
 from kohort.broker.runtime.workers import TrioWorkers
 from kohort.broker.transport.connection import Connection
@@ -62,31 +64,28 @@ class FakeMetadata:
         return range(first, first + count)
 
 
-class FakeFlusher:
-    """Keeps what was asked for until `flush`."""
+class HeldFlusher(Flusher):
+    """The real one: its rounds begin when a test says so, and it writes in the caller's thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, counters: PartitionCounters, journal: Journal) -> None:
+        super().__init__(cast(Loop, SimpleNamespace(wake=lambda: None)), counters, journal)
         self.immediate = False
-        self.waiting: dict[Partition, list[Callable[[StorageError | None], None]]] = {}
+
+    @property
+    def waiting(self) -> dict[Partition, list[Callable[[StorageError | None], None]]]:
+        return self._waiting
 
     def request(self, partition: Partition, done: Callable[[StorageError | None], None]) -> None:
-        self.waiting.setdefault(partition, []).append(done)
+        super().request(partition, done)
         if self.immediate:
             self.flush()
 
     def flush(self) -> None:
-        waiting, self.waiting = self.waiting, {}
-        for partition, dones in waiting.items():
-            error = None
-            try:
-                partition.log.write(sync=partition.durable)
-            except StorageError as failure:
-                error = failure
-                partition.failed(failure)
-            else:
-                partition.committed(partition.log.written_offset)
-            for done in dones:
-                done(error)
+        self.start_round()
+
+    def _hand_over(self, job: Job) -> None:
+        self._run(job)
+        self._finish(job)
 
 
 class FakeConnection:
@@ -132,7 +131,6 @@ class World:
         self.clock = ManualClock()
         self.timers = Timers()
         self.metadata = metadata or FakeMetadata()
-        self.flusher = FakeFlusher()
         self.connection = FakeConnection()
         self.posted: list[Callable[[], None]] = []
         self.config = BrokerConfig(**config)
@@ -140,8 +138,10 @@ class World:
         self.filesystem = filesystem or OsFileSystem()
         self.data = DataDirectory.open(folder, self.filesystem)
         self.counters = PartitionCounters()
+        self.journal = Journal(self.filesystem, folder)
+        self.flusher = HeldFlusher(self.counters, self.journal)
         self.workers = TrioWorkers(cast(trio.Nursery, None))  # Nothing in here spawns a task.
-        self.files = LogFiles(self.data, Journal(self.filesystem, folder))
+        self.files = LogFiles(self.data, self.journal)
         self.table = PartitionTable(
             cast(Any, self.metadata),
             self.current,
