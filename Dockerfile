@@ -19,4 +19,6 @@ STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=10s --timeout=3s --start-period=5s --retries=3 \
     CMD ["python", "-c", "from urllib.request import urlopen; urlopen('http://127.0.0.1:9644/health/ready', timeout=2)"]
 ENTRYPOINT ["kohort"]
-CMD ["serve", "--listen", "0.0.0.0:9092", "--http", "0.0.0.0:9644", "--data", "/var/lib/kohort/data", "--log-format", "json"]
+# Clients are told localhost:9092, which `docker run -p 127.0.0.1:9092:9092` makes true; containers beside it say
+# --network container:NAME, or another --advertise is given.
+CMD ["serve", "--listen", "0.0.0.0:9092", "--advertise", "localhost:9092", "--http", "0.0.0.0:9644", "--data", "/var/lib/kohort/data", "--log-format", "json"]

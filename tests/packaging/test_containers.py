@@ -41,6 +41,12 @@ def test_the_image_starts_the_broker_with_options_that_exist() -> None:
     assert last("EXPOSE").split() == ["9092", "9644"]
 
 
+def test_the_image_advertises_an_address_that_a_published_port_makes_true() -> None:
+    """A container's host name, which is what a broker on all interfaces advertises, nobody else can resolve."""
+    options = parse(json.loads(last("CMD"))[1:])
+    assert str(options.places.advertise) == f"localhost:{options.places.listen.port}"
+
+
 def test_the_image_is_built_in_one_stage_and_run_in_another_by_a_user_of_its_own() -> None:
     names = [name for name, _ in instructions()]
     assert names.count("FROM") == 2
@@ -69,15 +75,32 @@ def test_compose_starts_a_broker_with_options_that_exist(compose: Compose) -> No
     options = parse(command[1:])
     assert command[0] == "serve"
     assert str(options.places.advertise) == "localhost:9092"
-    assert {port.split(":")[1] for port in broker["ports"]} == {
+    assert {port.rpartition(":")[2] for port in broker["ports"]} == {
         str(options.places.listen.port),
         str(options.http.port),
     }
     assert any(str(options.places.data).startswith(volume.split(":")[1]) for volume in broker["volumes"])
 
 
+def test_no_port_is_published_beyond_this_machine(compose: Compose) -> None:
+    published = [port for service in compose["services"].values() for port in service.get("ports", ())]
+    assert published
+    for port in published:
+        interface, outside, inside = port.split(":")
+        assert (interface, outside) == ("127.0.0.1", inside)
+
+
+def test_clients_of_the_network_reach_what_is_advertised_to_this_machine(compose: Compose) -> None:
+    client = compose["services"]["client"]
+    assert client["network_mode"] == "service:broker", "localhost is the broker's there as well"
+    assert client["image"] == compose["services"]["broker"]["image"]
+    assert client["profiles"] == ["client"], "it is run when it is asked for"
+    assert "docker compose run --rm client topics list" in (ROOT / "docker-compose.yml").read_text("utf-8")
+
+
 def test_every_service_has_a_health_check_and_prometheus_waits_for_the_broker(compose: Compose) -> None:
-    assert all("healthcheck" in service for service in compose["services"].values())
+    serving = [each for each in compose["services"].values() if "profiles" not in each]
+    assert all("healthcheck" in service for service in serving)
     assert compose["services"]["prometheus"]["depends_on"]["broker"] == {"condition": "service_healthy"}
 
 
@@ -85,7 +108,7 @@ def test_every_named_volume_is_declared(compose: Compose) -> None:
     used = {
         volume.split(":")[0]
         for service in compose["services"].values()
-        for volume in service["volumes"]
+        for volume in service.get("volumes", ())
         if not volume.startswith(".")
     }
     assert used == set(compose["volumes"])
