@@ -119,6 +119,7 @@ def test_prometheus_scrapes_the_broker(compose: Compose) -> None:
     settings = yaml.safe_load((ROOT / mount.split(":")[0]).read_text(encoding="utf-8"))
     (job,) = settings["scrape_configs"]
     assert job["static_configs"] == [{"targets": ["broker:9644"]}]
+    assert compose["services"]["broker"]["hostname"] == "broker", "HTTP answers to the host's own name"
     command = [
         each.replace("${KOHORT_ADVERTISE:-", "").rstrip("}")
         for each in compose["services"]["broker"]["command"]
