@@ -42,7 +42,7 @@ def test_the_image_starts_the_broker_with_options_that_exist() -> None:
 
 
 def test_the_image_advertises_an_address_that_a_published_port_makes_true() -> None:
-    """A container's host name, which is what a broker on all interfaces advertises, nobody else can resolve."""
+    """A broker on all interfaces advertises the container's host name, which nobody else can resolve."""
     options = parse(json.loads(last("CMD"))[1:])
     assert str(options.places.advertise) == f"localhost:{options.places.listen.port}"
 
