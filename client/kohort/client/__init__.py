@@ -35,8 +35,11 @@ if TYPE_CHECKING:
         ConcurrentAccessError,
         ConfigurationError,
         DeliveryTimeoutError,
+        DeserializationError,
         ItemsError,
         KohortError,
+        LogTruncationError,
+        MissingExtraError,
         NetworkError,
         NoOffsetError,
         PartitionerError,
@@ -58,6 +61,7 @@ if TYPE_CHECKING:
         OffsetAndTimestamp,
         PartitionInfo,
         RecordMetadata,
+        TimestampType,
         TopicDescription,
         TopicPartition,
     )
@@ -74,7 +78,8 @@ _HOME = {
     "consumer_records": "ConsumerRecords",
     "errors": (
         "BrokerError BufferFullError ClosedError CommitFailedError ConcurrentAccessError ConfigurationError"
-        " DeliveryTimeoutError ItemsError KohortError NetworkError NoOffsetError PartitionerError"
+        " DeliveryTimeoutError DeserializationError ItemsError KohortError LogTruncationError"
+        " MissingExtraError NetworkError NoOffsetError PartitionerError"
         " RebalanceInProgressError RequestTimeoutError SerializationError UnsupportedVersionError"
         " WakeupError WouldBlockError"
     ),
@@ -83,7 +88,7 @@ _HOME = {
     "offsets": "EARLIEST LATEST MAX_TIMESTAMP",
     "values": (
         "ConsumerRecord GroupMetadata Node OffsetAndMetadata OffsetAndTimestamp PartitionInfo"
-        " RecordMetadata TopicDescription TopicPartition"
+        " RecordMetadata TimestampType TopicDescription TopicPartition"
     ),
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names.split()}
@@ -108,13 +113,16 @@ __all__ = [
     "ConsumerRecords",
     "Delivery",
     "DeliveryTimeoutError",
+    "DeserializationError",
     "GroupDescription",
     "GroupListing",
     "GroupMetadata",
     "ItemsError",
     "KohortError",
+    "LogTruncationError",
     "MemberDescription",
     "MetricName",
+    "MissingExtraError",
     "NetworkError",
     "NewTopic",
     "NoOffsetError",
@@ -132,6 +140,7 @@ __all__ = [
     "ResourceType",
     "SerializationError",
     "Subscription",
+    "TimestampType",
     "TopicDescription",
     "TopicDetails",
     "TopicPartition",

@@ -8,6 +8,7 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import anyio
 import anyio.lowlevel
@@ -31,7 +32,7 @@ from kohort.protocol.errors import ErrorCode
 logger = logging.getLogger(__name__)
 
 Offsets = Mapping[TopicPartition, OffsetAndMetadata]
-Commitable = Offsets | ConsumerRecords | None
+Commitable = Offsets | ConsumerRecords[Any, Any] | None
 """Offsets, records that were polled, or with None everything that was consumed."""
 CommitCallback = Callable[[Offsets, KohortError | None], Awaitable[None] | None]
 """Is told which offsets were committed, or why they were not."""

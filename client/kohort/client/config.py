@@ -47,7 +47,7 @@ class AdminOptions(ClientOptions, total=False):
 
 
 class ConsumerOptions(ClientOptions, total=False):
-    """What a Consumer takes."""
+    """What a Consumer takes, besides its deserializers: they are named apart, for they type its records."""
 
     group_id: str | None
     group_instance_id: str | None
@@ -69,8 +69,6 @@ class ConsumerOptions(ClientOptions, total=False):
     check_crcs: bool
     exclude_internal_topics: bool
     allow_auto_create_topics: bool
-    key_deserializer: Deserializer | None
-    value_deserializer: Deserializer | None
 
 
 class ProducerOptions(ClientOptions, total=False):

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, Unpack
+from typing import TYPE_CHECKING, Generic, Self, Unpack
 
 import anyio
 from anyio.lowlevel import checkpoint
@@ -22,11 +22,14 @@ from kohort.client.metrics import MetricName
 from kohort.client.offsets import EARLIEST, LATEST
 from kohort.client.retry import Deadline
 from kohort.client.values import (
+    AnyRecord,
     ConsumerRecord,
     GroupMetadata,
+    K_co,
     OffsetAndMetadata,
     OffsetAndTimestamp,
     TopicPartition,
+    V_co,
 )
 
 if TYPE_CHECKING:
@@ -35,7 +38,7 @@ if TYPE_CHECKING:
 Listener = AsyncRebalanceListener | RebalanceListener
 
 
-class Consumer:
+class Consumer(Generic[K_co, V_co]):
     """Reads records, as a member of a group or alone.
 
     async with Consumer("flights", group_id="g", bootstrap_servers="localhost:9092") as consumer:
@@ -47,10 +50,17 @@ class Consumer:
     """
 
     def __init__(
-        self, *topics: str, listener: Listener | None = None, **options: Unpack[ConsumerOptions]
+        self,
+        *topics: str,
+        listener: Listener | None = None,
+        key_deserializer: Callable[[bytes], K_co] | None = None,
+        value_deserializer: Callable[[bytes], V_co] | None = None,
+        **options: Unpack[ConsumerOptions],
     ) -> None:
         one_by_one(topics, str, "Consumer")
-        config = consumer_config(options)
+        config = consumer_config(
+            {**options, "key_deserializer": key_deserializer, "value_deserializer": value_deserializer}
+        )
         if topics and config.group_id is None:
             raise ConfigurationError(NO_GROUP)
         self._session = ConsumerSession(config)
@@ -130,7 +140,7 @@ class Consumer:
 
     async def poll(
         self, *, timeout_ms: float | None = None, max_records: int | None = None
-    ) -> ConsumerRecords:
+    ) -> ConsumerRecords[K_co, V_co]:
         """Return records as soon as there are any; none when the time is over.
 
         Rebalances are carried out within, and automatic commits begun.
@@ -147,7 +157,7 @@ class Consumer:
                 break
         return ConsumerRecords(records, self._session.commits.assignment_number)
 
-    def _take_ready(self, most: int) -> list[ConsumerRecord]:
+    def _take_ready(self, most: int) -> list[AnyRecord]:
         if self._is_closed:
             return []
         try:
@@ -188,7 +198,7 @@ class Consumer:
     def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self) -> ConsumerRecord:
+    async def __anext__(self) -> ConsumerRecord[K_co, V_co]:
         session = self._session
         while True:
             if not self._is_closed:

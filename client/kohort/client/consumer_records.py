@@ -1,11 +1,12 @@
 """What one poll returns: records, and what it takes to commit them."""
 
 from collections.abc import Iterable
+from typing import Generic
 
-from kohort.client.values import ConsumerRecord, OffsetAndMetadata, TopicPartition
+from kohort.client.values import ConsumerRecord, K_co, OffsetAndMetadata, TopicPartition, V_co
 
 
-class ConsumerRecords(list[ConsumerRecord]):
+class ConsumerRecords(list[ConsumerRecord[K_co, V_co]], Generic[K_co, V_co]):
     """The records of one poll, those of a partition in their order.
 
     `consumer.commit(records)` commits the offsets behind them, and only if their partitions have been
@@ -15,7 +16,9 @@ class ConsumerRecords(list[ConsumerRecord]):
 
     __slots__ = ("assignment_number",)
 
-    def __init__(self, records: Iterable[ConsumerRecord] = (), assignment_number: int = 0) -> None:
+    def __init__(
+        self, records: Iterable[ConsumerRecord[K_co, V_co]] = (), assignment_number: int = 0
+    ) -> None:
         super().__init__(records)
         self.assignment_number = assignment_number
         """How many assignments the consumer had seen when it polled them."""
@@ -24,7 +27,7 @@ class ConsumerRecords(list[ConsumerRecord]):
         """Return the partitions that these records are of, in their order."""
         return tuple(dict.fromkeys(TopicPartition(each.topic, each.partition) for each in self))
 
-    def of(self, partition: TopicPartition) -> list[ConsumerRecord]:
+    def of(self, partition: TopicPartition) -> list[ConsumerRecord[K_co, V_co]]:
         """Return the records of one partition."""
         topic, number = partition
         return [each for each in self if each.partition == number and each.topic == topic]

@@ -35,7 +35,7 @@ from kohort.client.seeks import Seeks
 from kohort.client.signal import Signal
 from kohort.client.topic_watch import TopicWatch
 from kohort.client.values import (
-    ConsumerRecord,
+    AnyRecord,
     GroupMetadata,
     OffsetAndMetadata,
     TopicPartition,
@@ -172,7 +172,7 @@ class ConsumerSession:
 
     # Polling
 
-    def take_ready(self, most: int) -> list[ConsumerRecord]:
+    def take_ready(self, most: int) -> list[AnyRecord]:
         """Return up to `most` records that are there; none also if there is something else to do first.
 
         In the thread that reads, and without a turn of the loop: look at `fetcher.is_hungry`.
@@ -186,7 +186,7 @@ class ConsumerSession:
             self._taken(now_ms, records)
         return records
 
-    def next_ready(self) -> ConsumerRecord | None:
+    def next_ready(self) -> AnyRecord | None:
         """Return the next record in the same way: every step of a loop counts as a poll."""
         now_ms = monotonic_ms()
         if self._needs_attention(now_ms):
@@ -222,7 +222,7 @@ class ConsumerSession:
             return True
         return self.config.enable_auto_commit and now_ms >= self.commits.next_auto_ms
 
-    def _taken(self, now_ms: int, records: list[ConsumerRecord]) -> None:
+    def _taken(self, now_ms: int, records: list[AnyRecord]) -> None:
         """The user got records, and works on them."""
         self._sensors.records_consumed += len(records)
         if self.membership is not None:

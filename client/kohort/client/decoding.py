@@ -10,12 +10,13 @@ from itertools import chain, repeat
 from struct import Struct
 from typing import NamedTuple
 
-from kohort.client.values import ConsumerRecord, TopicPartition
+from kohort.client.values import ConsumerRecord, TimestampType, TopicPartition
 from kohort.protocol.errors import WireError
 from kohort.protocol.records import BatchHeader
 from kohort.protocol.records.reader import iterate_payload, read_headers
 from kohort.protocol.records.varint import read_varint, read_varint_rest
 
+CREATE_TIME, LOG_APPEND_TIME = TimestampType
 _OFFSET_WIDTHS = ((1, 1 << 6), (2, 1 << 13), (3, 1 << 20), (4, 1 << 27), (5, 1 << 31))
 _RUN_LEAST = 24  # Looking for records that are alike pays from so many on.
 _PATIENCE_MOST = 1 << 12
@@ -47,7 +48,17 @@ class RecordLists:
                 return
             topic, number = self._partition
             records += [
-                ConsumerRecord(topic, number, each.offset, each.timestamp, each.key, each.value, each.headers)
+                ConsumerRecord(
+                    topic,
+                    number,
+                    each.offset,
+                    each.timestamp,
+                    each.key,
+                    each.value,
+                    each.headers,
+                    header.partition_leader_epoch,
+                    LOG_APPEND_TIME if header.has_log_append_time else CREATE_TIME,
+                )
                 for each in iterate_payload(data, header)
             ]
         except IndexError:
@@ -56,7 +67,7 @@ class RecordLists:
     def _read_dense(self, header: BatchHeader, data: bytes, records: list[ConsumerRecord]) -> None:
         """Add the records, whose offsets follow one another. Raises: WireError, IndexError."""
         cursor, count, base_offset = self._cursor, header.record_count, header.base_offset
-        cursor.begin(data, header.base_timestamp, records)
+        cursor.begin(data, header, records)
         if count < _RUN_LEAST:
             cursor.read_each(range(base_offset, base_offset + count), 1)
         else:
@@ -93,16 +104,20 @@ class _Run(NamedTuple):
 class _Cursor:
     """The position behind the last record of a batch that was read."""
 
-    __slots__ = ("_base_timestamp", "_data", "_number", "_records", "_topic", "position")
+    __slots__ = ("_base_timestamp", "_data", "_leader_epoch", "_number", "_records", "_topic", "position")
 
     def __init__(self, partition: TopicPartition) -> None:
         self._topic, self._number = partition
-        self.begin(b"", 0, [])
+        self._data = b""
+        self._base_timestamp, self._leader_epoch = 0, -1
+        self._records: list[ConsumerRecord] = []
+        self.position = 0
 
-    def begin(self, data: bytes, base_timestamp: int, records: list[ConsumerRecord]) -> None:
+    def begin(self, data: bytes, header: BatchHeader, records: list[ConsumerRecord]) -> None:
         """Read another batch."""
         self._data = data
-        self._base_timestamp = base_timestamp
+        self._base_timestamp = header.base_timestamp
+        self._leader_epoch = header.partition_leader_epoch
         self._records = records
         self.position = 0
 
@@ -128,7 +143,7 @@ class _Cursor:
         Numbers of one byte are read in place, and where they are likely of two bytes as well.
         """
         topic, number, data = self._topic, self._number, self._data
-        position, base_timestamp = self.position, self._base_timestamp
+        position, base_timestamp, epoch = self.position, self._base_timestamp, self._leader_epoch
         append, record_type = self._records.append, ConsumerRecord
         for offset in offsets:
             if data[position] < 128:  # The length, and behind it the attributes, which are unused.
@@ -168,10 +183,10 @@ class _Cursor:
                 position += size
             if data[position]:
                 headers, position = read_headers(data, position)
-                append(record_type(topic, number, offset, timestamp, key, value, headers))
+                append(record_type(topic, number, offset, timestamp, key, value, headers, epoch))
             else:
                 position += 1
-                append(record_type(topic, number, offset, timestamp, key, value))
+                append(record_type(topic, number, offset, timestamp, key, value, (), epoch))
         self.position = position
 
     def cut_out(self, run: _Run, offset: int) -> None:
@@ -187,6 +202,8 @@ class _Cursor:
             self._timestamps(shape, stop),
             _column(part, shape.step, shape.key_at, shape.key_size),
             _column(part, shape.step, shape.value_at, shape.value_size),
+            repeat(()),
+            repeat(self._leader_epoch),
         )
         self.position = stop
 

@@ -3,7 +3,7 @@
 from collections.abc import Hashable, Mapping
 from typing import TypeVar
 
-from kohort.client.values import OffsetAndMetadata, TopicPartition
+from kohort.client.values import ConsumerRecord, OffsetAndMetadata, TopicPartition
 from kohort.protocol.errors import ErrorCode
 
 Item = TypeVar("Item", bound=Hashable)
@@ -111,6 +111,17 @@ class SerializationError(KohortError):
     """A serializer or deserializer raised; `__cause__` is what."""
 
     code = ErrorCode.INVALID_RECORD
+
+
+class DeserializationError(SerializationError):
+    """A deserializer raised: `record` is the one, with its bytes; polls meet it until a seek behind it."""
+
+    def __init__(self, what: str, record: ConsumerRecord, error: Exception) -> None:
+        self.record = record
+        super().__init__(
+            f"{what}_deserializer failed for the record of {record.topic}-{record.partition} at offset"
+            f" {record.offset}: {error!r}. A seek to the offset behind it leaves it out"
+        )
 
 
 class PartitionerError(KohortError):

@@ -7,9 +7,16 @@ from typing import TYPE_CHECKING
 
 from kohort.client.batches import Aborted, plain_records, visible_batches
 from kohort.client.decoding import RecordLists
-from kohort.client.errors import BrokerError, KohortError, LogTruncationError, NoOffsetError
+from kohort.client.deserializing import Deserializing
+from kohort.client.errors import (
+    BrokerError,
+    DeserializationError,
+    KohortError,
+    LogTruncationError,
+    NoOffsetError,
+)
 from kohort.client.positions import RESET, PartitionState
-from kohort.client.values import ConsumerRecord, TopicPartition
+from kohort.client.values import AnyRecord, ConsumerRecord, TopicPartition
 from kohort.protocol.errors import ErrorCode, WireError
 from kohort.protocol.records import HEADER_BYTES, BatchHeader, Buffer
 from kohort.protocol.records.header import LOG_OVERHEAD_BYTES
@@ -43,6 +50,7 @@ class Chunk:
         "aborted",
         "check_crcs",
         "data",
+        "deserializing",
         "failure",
         "fetching",
         "left",
@@ -67,7 +75,8 @@ class Chunk:
         self.check_crcs = check_crcs
         self.aborted = aborted
         self.failure = failure
-        self.left: Sequence[ConsumerRecord] = ()  # The records of the batch that is being read ...
+        self.deserializing: Deserializing | None = None  # Set by the buffer.
+        self.left: Sequence[AnyRecord] = ()  # The records of the batch that is being read ...
         self.taken = 0  # ... and how many of them the user has got.
         self._header: BatchHeader | None = None
         self._batches: Iterator[tuple[BatchHeader, memoryview | None]] | None = None
@@ -78,7 +87,7 @@ class Chunk:
         """Whether the partition is read elsewhere by now, or fetched anew."""
         return self.fetching is not self.state.stand.fetching
 
-    def take(self, most: int) -> Sequence[ConsumerRecord]:
+    def take(self, most: int) -> Sequence[AnyRecord]:
         """Return some records of a batch and count them as consumed; none when all is read.
 
         Raises: WireError for a batch that can't be read; the position is then before it.
@@ -94,35 +103,52 @@ class Chunk:
     def fill(self) -> bool:
         """Return whether more is there to be read: some hundred records of one or several batches.
 
-        Raises: WireError for a batch that can't be read, when all before it is read.
+        Raises: WireError for a batch that can't be read, DeserializationError for a record that can't, when
+        all before it is read.
         """
         self._pass_by()
         self._columns = None
         if self._batches is None:
             self._batches = visible_batches(self.data, check_crcs=self.check_crcs, aborted=self.aborted)
+        batches, self._batches = self._batches, None  # Where it is not read whole, it is met again.
         records: list[ConsumerRecord] = []
+        header: BatchHeader | None = None
         try:
-            self._read_batches(self._batches, records)
+            header = self._read_batches(batches, records)
         except WireError:
-            self._batches = None  # From the position on, it is met again.
             if not records:
                 raise
+        else:
+            self._batches = batches
+        made: list[AnyRecord] = records
+        if self.deserializing is not None and records:
+            made = self._deserialized(self.deserializing, records)
         if self.is_void:  # Since it was looked at: reading takes a while.
             return False
-        self.left, self.taken = records, 0
-        if self._header is not None:
+        if len(made) < len(records):
+            self._batches = header = None
+        self.left, self.taken, self._header = made, 0, header
+        if header is not None:
             # That of the last batch serves for all: a later epoch has the records of those before it.
-            self.stand.leader_epoch = self._header.partition_leader_epoch
-        if records:
+            self.stand.leader_epoch = header.partition_leader_epoch
+        if made:
             return True
         self._pass_by()
         return False
 
+    def _deserialized(self, deserializing: Deserializing, records: list[ConsumerRecord]) -> list[AnyRecord]:
+        try:
+            return deserializing.apply(records)
+        except BaseException:
+            self._batches = None
+            raise
+
     def _read_batches(
         self, batches: Iterator[tuple[BatchHeader, memoryview | None]], records: list[ConsumerRecord]
-    ) -> None:
-        """Add records, and note the last batch that was read whole. Raises: WireError."""
+    ) -> BatchHeader | None:
+        """Add records; return the header of the last batch that was read. Raises: WireError."""
         position, lists = self.stand.position or 0, RecordLists(self.state.partition)
+        last: BatchHeader | None = None
         for header, payload in batches:
             if payload is not None and header.last_offset >= position:
                 whole = len(records)
@@ -133,9 +159,10 @@ class Chunk:
                     raise
                 if header.base_offset < position:
                     records[whole:] = [each for each in records[whole:] if each.offset >= position]
-            self._header = header
+            last = header
             if len(records) >= FILL_RECORDS:
                 break
+        return last
 
     def _pass_by(self) -> None:
         """Go on behind the batch that is read, whose last records may be gone or not for the user."""
@@ -167,14 +194,16 @@ class FetchBuffer:
     how that goes without a lock.
     """
 
-    def __init__(self, *, can_reset: bool) -> None:
+    def __init__(self, *, can_reset: bool, deserializing: Deserializing | None = None) -> None:
         self.is_hungry = False  # Something was used up, or given up: there is room for more.
         self._can_reset = can_reset
+        self._deserializing = deserializing
         self._chunks: deque[Chunk] = deque()
         self._current: Chunk | None = None
 
     def add(self, chunk: Chunk) -> None:
         """Keep what a fetch brought."""
+        chunk.deserializing = self._deserializing
         chunk.fetching.chunks_fetched += 1
         self._chunks.append(chunk)
 
@@ -191,9 +220,9 @@ class FetchBuffer:
                 self._used(chunk)
                 self._settle(state, chunk.failure)
 
-    def take(self, most: int) -> list[ConsumerRecord]:
+    def take(self, most: int) -> list[AnyRecord]:
         """Return up to `most` records, counted as consumed. Raises: KohortError for what can't be read."""
-        taken: list[ConsumerRecord] = []
+        taken: list[AnyRecord] = []
         while len(taken) < most:
             chunk = self._first(may_raise=not taken)
             if chunk is None:
@@ -203,6 +232,9 @@ class FetchBuffer:
             except WireError as error:
                 self._fail(chunk, error)
                 continue
+            except DeserializationError as error:
+                chunk.failure = error
+                continue
             if not more:
                 self._used(chunk)
             elif taken or not isinstance(more, list):
@@ -211,7 +243,7 @@ class FetchBuffer:
                 taken = more
         return taken
 
-    def next_record(self) -> ConsumerRecord | None:
+    def next_record(self) -> AnyRecord | None:
         """Return the next record, counted as consumed, or None when none is there. Raises: KohortError."""
         chunk = self._current
         if chunk is not None:

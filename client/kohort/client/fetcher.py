@@ -13,6 +13,7 @@ from anyio.abc import TaskGroup
 
 from kohort.client.cluster import FETCH, Cluster
 from kohort.client.config import ConsumerConfig
+from kohort.client.deserializing import Deserializing
 from kohort.client.errors import BrokerError, KohortError
 from kohort.client.fetch_answers import FetchAnswers
 from kohort.client.fetch_buffer import FetchBuffer
@@ -53,7 +54,7 @@ class Fetcher:
         self._positions = positions
         self._news = news
         self._wake = Signal()
-        self.buffer = FetchBuffer(can_reset=config.can_reset)
+        self.buffer = FetchBuffer(can_reset=config.can_reset, deserializing=Deserializing.of(config))
         self._lookups = Lookups(cluster, config, self.buffer, self._need_metadata)
         self._answers = FetchAnswers(cluster, config, self.buffer)
         self._sessions: dict[int, FetchSession] = {}

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kohort.client.membership import Departure
-from kohort.client.values import ConsumerRecord, TopicPartition
+from kohort.client.values import AnyRecord, TopicPartition
 
 RANGES_SHOWN = 8
 HEADROOM = 1.5  # What is proposed leaves half as much again.
@@ -21,7 +21,7 @@ class HeldBatch:
     ranges: tuple[tuple[TopicPartition, int, int], ...]
 
     @classmethod
-    def of(cls, records: Iterable[ConsumerRecord]) -> "HeldBatch":
+    def of(cls, records: Iterable[AnyRecord]) -> "HeldBatch":
         """Return the summary of these records."""
         ranges: dict[TopicPartition, tuple[int, int]] = {}
         size = 0
@@ -44,7 +44,7 @@ class PollDiary:
     """How long the phases of the last poll took, and what it gave out."""
 
     def __init__(self) -> None:
-        self._held: list[ConsumerRecord] | ConsumerRecord = []
+        self._held: list[AnyRecord] | AnyRecord = []
         self._is_polling = False
         self._began_ms = 0
         self._ended_ms = 0
@@ -62,7 +62,7 @@ class PollDiary:
         """The user's listener ran so long within the poll."""
         self._listeners_ms += took_ms
 
-    def poll_ended(self, now_ms: int, held: list[ConsumerRecord] | ConsumerRecord) -> None:
+    def poll_ended(self, now_ms: int, held: list[AnyRecord] | AnyRecord) -> None:
         """The user got these records."""
         if self._is_polling:
             self._is_polling = False
@@ -70,7 +70,7 @@ class PollDiary:
         self._held = held
         self._ended_ms = now_ms
 
-    def _batch(self) -> list[ConsumerRecord]:
+    def _batch(self) -> list[AnyRecord]:
         return self._held if isinstance(self._held, list) else [self._held]
 
     def explain(

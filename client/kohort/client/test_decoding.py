@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kohort.client.decoding import RecordLists
-from kohort.client.values import ConsumerRecord, TopicPartition
+from kohort.client.values import ConsumerRecord, TimestampType, TopicPartition
 from kohort.protocol.errors import WireError
 from kohort.protocol.records import (
     HEADER_BYTES,
@@ -38,7 +38,7 @@ def listed(batch: bytes) -> list[ConsumerRecord]:
 
 def plain(batch: bytes) -> list[ConsumerRecord]:
     return [
-        ConsumerRecord("t", 3, each.offset, each.timestamp, each.key, each.value, each.headers)
+        ConsumerRecord("t", 3, each.offset, each.timestamp, each.key, each.value, each.headers, 4)
         for each in iterate_records(batch)
     ]
 
@@ -46,7 +46,7 @@ def plain(batch: bytes) -> list[ConsumerRecord]:
 @given(st.lists(fields, min_size=1, max_size=30), st.integers(0, 2**62))
 @settings(max_examples=200, deadline=None)
 def test_a_list_holds_what_the_plain_decoder_reads(records: list[RecordFields], base_offset: int) -> None:
-    batch = build_batch(records, base_offset=base_offset)
+    batch = build_batch(records, base_offset=base_offset, leader_epoch=4)
     assert listed(batch) == plain(batch)
 
 
@@ -74,7 +74,7 @@ def test_runs_of_records_that_are_alike_begin_and_end_anywhere(
         value = None if value_size is None else b"v" * value_size
         headers = (("h", b"1"),) if has_headers else ()
         records += [(first_ms + place * step_ms, key, value, headers) for place in range(count)]
-    batch = build_batch(records, base_offset=5)
+    batch = build_batch(records, base_offset=5, leader_epoch=4)
     assert listed(batch) == plain(batch)
 
 
@@ -85,14 +85,14 @@ def test_a_timestamp_before_the_first_one_is_read_within_a_run() -> None:
 
 def test_a_long_batch_of_records_of_all_sizes() -> None:
     records = [(place * 7, b"%d" % place, b"v" * (place * 37 % 211), ()) for place in range(10_000)]
-    batch = build_batch(records)
+    batch = build_batch(records, leader_epoch=4)
     assert listed(batch) == plain(batch)
 
 
 @given(st.lists(fields, min_size=1, max_size=12), st.data())
 @settings(max_examples=100, deadline=None)
 def test_compaction_leaves_gaps(records: list[RecordFields], data: st.DataObject) -> None:
-    batch = build_batch(records, base_offset=10)
+    batch = build_batch(records, base_offset=10, leader_epoch=4)
     header, payload = read_header(batch), plain_payload(batch, read_header(batch))
     kept = [each for each in scan_records(payload, header) if data.draw(st.booleans())]
     if kept:
@@ -104,7 +104,9 @@ def test_log_append_time_is_every_records_time() -> None:
     batch = bytearray(build_batch([(1000 + place, None, b"v", ()) for place in range(50)]))
     batch[22] |= 8
     batch[17:21] = batch_crc(batch).to_bytes(4, "big")
-    assert {each.timestamp_ms for each in listed(bytes(batch))} == {1049}
+    found = listed(bytes(batch))
+    assert {each.timestamp_ms for each in found} == {1049}
+    assert {each.timestamp_type for each in found} == {TimestampType.LOG_APPEND_TIME}
 
 
 @given(

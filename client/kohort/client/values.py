@@ -1,11 +1,30 @@
 """What the client takes and returns: plain, frozen values."""
 
-from typing import NamedTuple
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 from uuid import UUID
 
 import msgspec
 
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    K_co = TypeVar("K_co", covariant=True, default=bytes)
+    V_co = TypeVar("V_co", covariant=True, default=bytes)
+else:  # Before Python 3.13 defaults are for type checkers alone.
+    from typing import TypeVar
+
+    K_co = TypeVar("K_co", covariant=True)
+    V_co = TypeVar("V_co", covariant=True)
+
 Headers = tuple[tuple[str, bytes | None], ...]
+
+
+class TimestampType(IntEnum):
+    """What a record's time is: the producer's, or the broker's."""
+
+    CREATE_TIME = 0
+    LOG_APPEND_TIME = 1
 
 
 class TopicPartition(NamedTuple):
@@ -18,16 +37,25 @@ class TopicPartition(NamedTuple):
         return f"{self.topic}-{self.partition}"
 
 
-class ConsumerRecord(msgspec.Struct, frozen=True, gc=False):
-    """One record as it was read."""
+class ConsumerRecord(msgspec.Struct, Generic[K_co, V_co], frozen=True, gc=False):
+    """One record as it was read: key and value are bytes, or what deserializers made of them.
+
+    `leader_epoch` is that of the broker that wrote it, -1 for none: a seek takes it.
+    """
 
     topic: str
     partition: int
     offset: int
     timestamp_ms: int
-    key: bytes | None
-    value: bytes | None
+    key: K_co | None
+    value: V_co | None
     headers: Headers = ()
+    leader_epoch: int = -1
+    timestamp_type: TimestampType = TimestampType.CREATE_TIME
+
+
+AnyRecord = ConsumerRecord[Any, Any]
+"""For whoever hands records on: what deserializers make is known where a user has a consumer."""
 
 
 class RecordMetadata(msgspec.Struct, frozen=True, gc=False):

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Mapping
 from threading import get_ident
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, Unpack
+from typing import TYPE_CHECKING, Generic, Self, Unpack
 
 import anyio
 
@@ -23,11 +23,14 @@ from kohort.client.metrics import MetricName
 from kohort.client.offsets import EARLIEST, LATEST
 from kohort.client.retry import Deadline
 from kohort.client.values import (
+    AnyRecord,
     ConsumerRecord,
     GroupMetadata,
+    K_co,
     OffsetAndMetadata,
     OffsetAndTimestamp,
     TopicPartition,
+    V_co,
 )
 
 if TYPE_CHECKING:
@@ -36,7 +39,7 @@ if TYPE_CHECKING:
 CommitCallback = Callable[[Offsets, KohortError | None], None]
 
 
-class Consumer(OneThread):
+class Consumer(OneThread, Generic[K_co, V_co]):
     """Reads records, as a member of a group or alone.
 
     with Consumer("flights", group_id="g", bootstrap_servers="localhost:9092") as consumer:
@@ -52,11 +55,15 @@ class Consumer(OneThread):
         self,
         *topics: str,
         listener: RebalanceListener | None = None,
+        key_deserializer: Callable[[bytes], K_co] | None = None,
+        value_deserializer: Callable[[bytes], V_co] | None = None,
         **options: Unpack[ConsumerOptions],
     ) -> None:
         super().__init__()
         one_by_one(topics, str, "Consumer")
-        config = consumer_config(options)
+        config = consumer_config(
+            {**options, "key_deserializer": key_deserializer, "value_deserializer": value_deserializer}
+        )
         if topics and config.group_id is None:
             raise ConfigurationError(NO_GROUP)
         self._session = ConsumerSession(config)
@@ -142,7 +149,9 @@ class Consumer(OneThread):
         """Return the topics that it subscribes to."""
         return self._session.topics
 
-    def poll(self, *, timeout_ms: float | None = None, max_records: int | None = None) -> ConsumerRecords:
+    def poll(
+        self, *, timeout_ms: float | None = None, max_records: int | None = None
+    ) -> ConsumerRecords[K_co, V_co]:
         """Return records as soon as there are any; none when the time is over.
 
         Rebalances are carried out within, and automatic commits begun.
@@ -166,7 +175,7 @@ class Consumer(OneThread):
             self._inside = inside
         return ConsumerRecords(records, self._session.commits.assignment_number)
 
-    def _take_ready(self, most: int) -> list[ConsumerRecord]:
+    def _take_ready(self, most: int) -> list[AnyRecord]:
         """Return what is there without a word to the loop, which hears only that there is room again."""
         if not self._loop.is_running:
             return []
@@ -205,7 +214,7 @@ class Consumer(OneThread):
     def __iter__(self) -> Self:
         return self
 
-    def __next__(self) -> ConsumerRecord:
+    def __next__(self) -> ConsumerRecord[K_co, V_co]:
         me = get_ident()
         inside = self._inside
         if inside and inside != me:

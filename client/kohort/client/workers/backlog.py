@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from math import inf
 
-from kohort.client.values import ConsumerRecord, OffsetAndMetadata, TopicPartition
+from kohort.client.values import AnyRecord, OffsetAndMetadata, TopicPartition
 
 
 class Order(Enum):
@@ -27,7 +27,7 @@ class Lane:
     """Records that wait for the one before them."""
 
     key: Hashable
-    waiting: deque[ConsumerRecord] = field(default_factory=deque)
+    waiting: deque[AnyRecord] = field(default_factory=deque)
 
 
 @dataclass(slots=True, eq=False)
@@ -57,7 +57,7 @@ class Track:
 class Work:
     """A record that is being handled."""
 
-    record: ConsumerRecord
+    record: AnyRecord
     track: Track
     lane: Lane
 
@@ -71,7 +71,7 @@ class Backlog:
         self._tracks: dict[TopicPartition, Track] = {}
         self._ready: deque[tuple[Track, Lane]] = deque()
 
-    def add(self, records: Iterable[ConsumerRecord]) -> None:
+    def add(self, records: Iterable[AnyRecord]) -> None:
         """Take in what was polled, in that order."""
         for record in records:
             partition = TopicPartition(record.topic, record.partition)
@@ -86,11 +86,12 @@ class Backlog:
                 self._ready.append((track, lane))
             lane.waiting.append(record)
 
-    def _lane_key(self, record: ConsumerRecord) -> Hashable:
+    def _lane_key(self, record: AnyRecord) -> Hashable:
         if self._order is Order.PARTITION:
             return None
         if self._order is Order.KEY and record.key is not None:
-            return record.key
+            key: Hashable = record.key
+            return key
         return object()  # A lane of its own.
 
     def start(self) -> Work | None:

@@ -1,7 +1,7 @@
 """What a pool of workers raises."""
 
 from kohort.client.errors import KohortError
-from kohort.client.values import ConsumerRecord
+from kohort.client.values import AnyRecord
 
 
 class HandlerError(KohortError):
@@ -10,7 +10,7 @@ class HandlerError(KohortError):
     The handler's own error is the cause of this one.
     """
 
-    def __init__(self, record: ConsumerRecord, error: BaseException) -> None:
+    def __init__(self, record: AnyRecord, error: BaseException) -> None:
         self.record = record
         place = f"{record.topic}-{record.partition} at {record.offset}"
         super().__init__(f"the handler failed on the record of {place}: {error!r}")

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Unpack
+from typing import Any, Generic, Unpack
 
 import anyio
 
@@ -12,18 +12,18 @@ from kohort.client.errors import CommitFailedError, KohortError
 from kohort.client.listener import AsyncRebalanceListener, Partitions
 from kohort.client.retry import monotonic_ms
 from kohort.client.signal import Signal
-from kohort.client.values import ConsumerRecord
+from kohort.client.values import AnyRecord, ConsumerRecord, K_co, V_co
 from kohort.client.workers.backlog import Backlog, Order, Work
 from kohort.client.workers.errors import HandlerError
 from kohort.client.workers.settings import POLL_MS, POLL_PAUSED_MS, PoolSettings, pool_options
 
 logger = logging.getLogger(__name__)
 
-AsyncHandler = Callable[[ConsumerRecord], Awaitable[object]]
-AsyncErrorHandler = Callable[[ConsumerRecord, Exception], Awaitable[object]]
+AsyncHandler = Callable[[ConsumerRecord[K_co, V_co]], Awaitable[object]]
+AsyncErrorHandler = Callable[[ConsumerRecord[K_co, V_co], Exception], Awaitable[object]]
 
 
-class AsyncWorkerPool:
+class AsyncWorkerPool(Generic[K_co, V_co]):
     """Handles a group's records with several tasks; all else is as with `WorkerPool`.
 
     Cancelling `run` cancels the handlers, and commits what was done before.
@@ -32,17 +32,20 @@ class AsyncWorkerPool:
     def __init__(
         self,
         *topics: str,
-        handler: AsyncHandler,
+        handler: AsyncHandler[K_co, V_co],
         workers: int = 4,
         order: Order = Order.KEY,
-        on_error: AsyncErrorHandler | None = None,
+        on_error: AsyncErrorHandler[K_co, V_co] | None = None,
         window_max: int = 1_000,
         drain_timeout_ms: float = 30_000,
+        key_deserializer: Callable[[bytes], K_co] | None = None,
+        value_deserializer: Callable[[bytes], V_co] | None = None,
         **options: Unpack[ConsumerOptions],
     ) -> None:
         self._settings = PoolSettings(workers, order, window_max, drain_timeout_ms)
         self._topics = topics
         self._options = pool_options(options)
+        self._key_deserializer, self._value_deserializer = key_deserializer, value_deserializer
         self._commit_interval_ms = consumer_config(self._options).auto_commit_interval_ms
         self._handler = handler
         self._on_error = on_error
@@ -75,7 +78,13 @@ class AsyncWorkerPool:
     async def _serve(self) -> None:
         async with anyio.create_task_group() as tasks:
             self._tasks = tasks
-            async with Consumer(*self._topics, listener=_Listener(self), **self._options) as consumer:
+            async with Consumer(
+                *self._topics,
+                listener=_Listener(self),
+                key_deserializer=self._key_deserializer,
+                value_deserializer=self._value_deserializer,
+                **self._options,
+            ) as consumer:
                 self._consumer = consumer
                 await self._poll()
                 await self._hand_back(consumer.assignment())
@@ -144,7 +153,7 @@ class AsyncWorkerPool:
             self._dispatch()
         self._done.set()
 
-    async def _handle(self, record: ConsumerRecord) -> HandlerError | None:
+    async def _handle(self, record: AnyRecord) -> HandlerError | None:
         try:
             try:
                 await self._handler(record)
@@ -193,7 +202,7 @@ class AsyncWorkerPool:
 
 
 class _Listener(AsyncRebalanceListener):
-    def __init__(self, pool: AsyncWorkerPool) -> None:
+    def __init__(self, pool: AsyncWorkerPool[Any, Any]) -> None:
         self._pool = pool
 
     async def on_revoked(self, partitions: Partitions) -> None:

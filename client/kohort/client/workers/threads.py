@@ -5,24 +5,24 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Unpack
+from typing import Any, Generic, Unpack
 
 from kohort.client.blocking.consumer import Consumer
 from kohort.client.config import ConsumerOptions, consumer_config
 from kohort.client.errors import CommitFailedError, KohortError
 from kohort.client.listener import Partitions, RebalanceListener
-from kohort.client.values import ConsumerRecord
+from kohort.client.values import AnyRecord, ConsumerRecord, K_co, V_co
 from kohort.client.workers.backlog import Backlog, Order, Work
 from kohort.client.workers.errors import HandlerError
 from kohort.client.workers.settings import POLL_MS, POLL_PAUSED_MS, PoolSettings, pool_options
 
 logger = logging.getLogger(__name__)
 
-Handler = Callable[[ConsumerRecord], object]
-ErrorHandler = Callable[[ConsumerRecord, Exception], object]
+Handler = Callable[[ConsumerRecord[K_co, V_co]], object]
+ErrorHandler = Callable[[ConsumerRecord[K_co, V_co], Exception], object]
 
 
-class WorkerPool:
+class WorkerPool(Generic[K_co, V_co]):
     """Handles a group's records with several threads, at least once.
 
     `order` says which records are handled one after the other. A record is committed when it and all
@@ -36,17 +36,20 @@ class WorkerPool:
     def __init__(
         self,
         *topics: str,
-        handler: Handler,
+        handler: Handler[K_co, V_co],
         workers: int = 4,
         order: Order = Order.KEY,
-        on_error: ErrorHandler | None = None,
+        on_error: ErrorHandler[K_co, V_co] | None = None,
         window_max: int = 1_000,
         drain_timeout_ms: float = 30_000,
+        key_deserializer: Callable[[bytes], K_co] | None = None,
+        value_deserializer: Callable[[bytes], V_co] | None = None,
         **options: Unpack[ConsumerOptions],
     ) -> None:
         self._settings = PoolSettings(workers, order, window_max, drain_timeout_ms)
         self._topics = topics
         self._options = pool_options(options)
+        self._key_deserializer, self._value_deserializer = key_deserializer, value_deserializer
         self._commit_interval_s = consumer_config(self._options).auto_commit_interval_ms / 1000
         self._handler = handler
         self._on_error = on_error
@@ -63,7 +66,13 @@ class WorkerPool:
         """
         executor = ThreadPoolExecutor(self._settings.workers, "kohort-worker")
         try:
-            with Consumer(*self._topics, listener=_Listener(self), **self._options) as consumer:
+            with Consumer(
+                *self._topics,
+                listener=_Listener(self),
+                key_deserializer=self._key_deserializer,
+                value_deserializer=self._value_deserializer,
+                **self._options,
+            ) as consumer:
                 self._consumer, self._executor = consumer, executor
                 try:
                     self._poll()
@@ -128,7 +137,7 @@ class WorkerPool:
                 self._failure = self._failure or failure
             self._changed.notify_all()
 
-    def _handle(self, record: ConsumerRecord) -> HandlerError | None:
+    def _handle(self, record: AnyRecord) -> HandlerError | None:
         try:
             try:
                 self._handler(record)
@@ -182,7 +191,7 @@ class WorkerPool:
 
 
 class _Listener(RebalanceListener):
-    def __init__(self, pool: WorkerPool) -> None:
+    def __init__(self, pool: WorkerPool[Any, Any]) -> None:
         self._pool = pool
 
     def on_revoked(self, partitions: Partitions) -> None:

@@ -1,0 +1,71 @@
+"""A user's program, as strict type checkers see it; nothing here is run."""
+
+import json
+from dataclasses import dataclass
+from typing import assert_type
+
+from kohort.client import Consumer, ConsumerRecord, ConsumerRecords, Producer, aio
+from kohort.client.workers import WorkerPool
+
+
+@dataclass
+class Order:
+    """What a value is made into."""
+
+    number: int
+
+
+def order(data: bytes) -> Order:
+    """Return the order that these bytes are."""
+    return Order(int(json.loads(data)["number"]))
+
+
+def plain() -> None:
+    with Consumer("orders", group_id="g") as consumer:
+        assert_type(consumer, "Consumer[bytes, bytes]")
+        for record in consumer:
+            handle_bytes(record)
+            assert_type(record.value, bytes | None)
+
+
+def typed() -> None:
+    with Consumer(
+        "orders", group_id="g", key_deserializer=bytes.decode, value_deserializer=order
+    ) as consumer:
+        assert_type(consumer, "Consumer[str, Order]")
+        records = consumer.poll(timeout_ms=100)
+        assert_type(records, "ConsumerRecords[str, Order]")
+        for record in records:
+            assert_type(record.key, str | None)
+            handle_orders(record)
+        consumer.commit(records)
+
+
+def handle_bytes(record: ConsumerRecord) -> None:
+    assert_type(record.key, bytes | None)
+
+
+def handle_orders(record: ConsumerRecord[str, Order]) -> int:
+    return 0 if record.value is None else record.value.number
+
+
+def of(records: ConsumerRecords[str, Order]) -> list[ConsumerRecord[str, Order]]:
+    return [each for partition in records.partitions() for each in records.of(partition)]
+
+
+def pool() -> WorkerPool[str, Order]:
+    return WorkerPool(
+        "orders", handler=handle_orders, group_id="g", key_deserializer=bytes.decode, value_deserializer=order
+    )
+
+
+async def asynchronous() -> None:
+    async with aio.Consumer("orders", group_id="g", value_deserializer=order) as consumer:
+        async for record in consumer:
+            assert_type(record.value, Order | None)
+            assert_type(record.key, bytes | None)
+
+
+def producing() -> int:
+    with Producer(bootstrap_servers="localhost:9092") as producer:
+        return producer.send("orders", b"1", headers={"h": b"1"}).result().offset

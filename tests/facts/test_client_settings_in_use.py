@@ -1,0 +1,23 @@
+"""No setting of the client pretends: each is read somewhere in the code."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from kohort.client.config import AdminConfig, ClientConfig, ConsumerConfig, ProducerConfig
+
+CLIENT = Path(__file__).parents[2] / "client" / "kohort" / "client"
+CONFIG = CLIENT / "config.py"
+SOURCES = [
+    path.read_text(encoding="utf-8")
+    for path in CLIENT.rglob("*.py")
+    if path != CONFIG and not path.name.startswith("test_")
+]
+READ = {word for text in SOURCES for word in re.findall(r"config\.(\w+)\b", text)}
+OF_ITSELF = set(re.findall(r"\bself\.(\w+)\b", CONFIG.read_text(encoding="utf-8")))  # In a property.
+
+
+@pytest.mark.parametrize("kind", [AdminConfig, ConsumerConfig, ProducerConfig])
+def test_a_setting_of_the_client_is_read(kind: type[ClientConfig]) -> None:
+    assert set(kind.__struct_fields__) <= READ | OF_ITSELF
