@@ -265,3 +265,18 @@ def test_a_static_leader_comes_back_without_a_rebalance_and_goes_on_leading(
                 lambda: stays.poll(timeout_ms=20) or len({*stays.assignment(), *back.assignment()}) == 4,
                 "it has noticed the new partitions",
             )
+
+
+@pytest.mark.parametrize("by_hand", [False, True])
+def test_a_topic_that_does_not_exist_is_told_of_within_a_second(
+    bootstrap: str, options: ConsumerOptions, by_hand: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    options = {**options, "allow_auto_create_topics": False}
+    with Consumer(**options) as consumer:
+        if by_hand:
+            consumer.assign(TopicPartition("mistyped", 0))
+        else:
+            consumer.subscribe("mistyped")
+        assert consumer.poll(timeout_ms=1_500) == []
+    found = [each for each in caplog.messages if "mistyped" in each and "does not exist" in each]
+    assert len(found) == 1, caplog.messages

@@ -4,10 +4,7 @@ from kohort.client import Admin, Consumer, Producer          # blocking
 from kohort.client.aio import Admin, Consumer, Producer      # trio or asyncio
 """
 
-import logging
 from typing import TYPE_CHECKING
-
-logging.getLogger(__name__).addHandler(logging.NullHandler())  # Silent unless the user configures logging.
 
 if TYPE_CHECKING:
     from kohort.client.admin_values import (

@@ -23,6 +23,7 @@ from kohort.client.errors import (
 from kohort.client.metadata import Metadata, TopicMetadata
 from kohort.client.retry import Backoff, Deadline, monotonic_ms
 from kohort.client.values import Node, PartitionInfo, TopicPartition
+from kohort.client.warnings import Warnings
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages import (
     FindCoordinatorRequest,
@@ -42,6 +43,7 @@ MAIN, FETCH, GROUP = "main", "fetch", "group"
 """Channels: a broker answers one connection's requests in order, so that what waits there long (a
 fetch, a join) has a connection of its own and delays nothing else."""
 
+PATIENCE_MS = 500  # What takes longer than a new topic or a new leader does is worth a warning.
 IDLE_CHECK_MS = 5_000
 REBOOTSTRAP = "rebootstrap"
 NEVER_MS = -(1 << 62)
@@ -56,6 +58,7 @@ class Cluster:
     def __init__(self, config: ClientConfig) -> None:
         self.config = config
         self.metadata = Metadata()
+        self.warnings = Warnings()
         self._connections: dict[tuple[str, int, str], Connection] = {}
         self._locks: dict[tuple[str, int, str], anyio.Lock] = {}
         self._backoffs: dict[tuple[str, int], tuple[Backoff, float]] = {}
@@ -213,13 +216,22 @@ class Cluster:
             if found is None or found.error or not found.partitions:
                 await self.refresh_metadata([name], create=create)
                 found = self.metadata.topics.get(name)
-            if found is None:
-                raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name!r} does not exist")
-            if found.error:
-                raise _topic_error(name, found.error)
+            error = self.topic_error(name)
+            if error is not None:
+                self.warnings.say(("topic", name), error, after_ms=PATIENCE_MS)
+                raise error
+            assert found is not None
+            self.warnings.is_over(("topic", name))
             return found
 
         return await self.retrying(attempt, deadline=deadline)
+
+    def topic_error(self, name: str) -> BrokerError | None:
+        """Return why a topic can't be used, as far as is known."""
+        found = self.metadata.topics.get(name)
+        if found is None:
+            return BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name!r} does not exist")
+        return _topic_error(name, found.error) if found.error else None
 
     def leader(self, partition: TopicPartition) -> PartitionInfo:
         """Return the partition with its leader. Raises: BrokerError, retriable, if it has none."""
@@ -273,7 +285,9 @@ class Cluster:
         try:
             return await self._connect(node.host, node.port, channel)
         except (NetworkError, RequestTimeoutError) as error:
-            raise type(error)(f"{error}. {self._who_said(node)}") from error
+            explained = type(error)(f"{error}. {self._who_said(node)}")
+            self.warnings.say((node.host, node.port), explained)
+            raise explained from error
 
     def _who_said(self, node: Node) -> str:
         """Return where an address comes from: most often it is one that only the broker itself can use."""
@@ -299,6 +313,7 @@ class Cluster:
             try:
                 return await self._connect(host, port, MAIN)
             except (NetworkError, RequestTimeoutError) as error:
+                self.warnings.say((host, port), error)
                 errors.append(error)
         raise NetworkError("; ".join(map(str, errors))) from errors[-1]
 

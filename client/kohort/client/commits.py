@@ -31,6 +31,8 @@ from kohort.protocol.errors import ErrorCode
 
 logger = logging.getLogger(__name__)
 
+LASTING_MS = 5_000  # A rebalance may take as long before it is worth a word.
+
 Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 Commitable = Offsets | ConsumerRecords[Any, Any] | None
 """Offsets, records that were polled, or with None everything that was consumed."""
@@ -155,11 +157,14 @@ class Commits:
         try:
             await self._once(offsets)
         except KohortError as error:
-            level = logging.WARNING
+            after_ms = 0
             if error.retriable:  # As a rebalance is, or a coordinator that moves: soon once more.
-                level = logging.DEBUG
+                after_ms = LASTING_MS
                 self.next_auto_ms = min(self.next_auto_ms, monotonic_ms() + self._config.retry_backoff_max_ms)
-            logger.log(level, "an automatic commit failed, the next one will make up for it: %s", error)
+            what = f"an automatic commit failed, the next one will make up for it: {error}"
+            self._cluster.warnings.say("automatic commit", what, after_ms=after_ms)
+        else:
+            self._cluster.warnings.is_over("automatic commit")
         finally:
             self._auto_running = False
 

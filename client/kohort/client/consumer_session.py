@@ -25,7 +25,7 @@ from kohort.client.errors import (
 )
 from kohort.client.fetcher import Fetcher
 from kohort.client.group import GroupTask
-from kohort.client.membership import Assign, Handover, Lose, MemberSettings, Membership, Revoke
+from kohort.client.membership import Assign, Departure, Handover, Lose, MemberSettings, Membership, Revoke
 from kohort.client.metrics import Metrics
 from kohort.client.offsets import fetch_committed
 from kohort.client.poll_diary import PollDiary
@@ -82,6 +82,7 @@ class ConsumerSession:
         self.metrics = Metrics(config.client_id)
         self._sensors = ConsumerMetrics(self.metrics, self._cluster, self.positions, self.seeks.current_lag)
         self._woken = False
+        self._told_of: Departure | None = None
         self._begun: tuple[Handover, tuple[TopicPartition, ...], int] | None = None
         self._stack = AsyncExitStack()
 
@@ -92,7 +93,9 @@ class ConsumerSession:
         tasks.start_soon(self._watch.run)
         if self.config.group_id is not None:
             self.membership = new_membership(self.config, self.config.group_id)
-            self._group = GroupTask(self._cluster, self.membership, self._news.set, self._sensors)
+            self._group = GroupTask(
+                self._cluster, self.membership, self._news.set, self._sensors, self._departed
+            )
             tasks.start_soon(self._group.run)
         return self
 
@@ -279,14 +282,23 @@ class ConsumerSession:
         now_ms = monotonic_ms()
         membership = self.membership
         if membership is not None:
-            why = self._why_out()
-            if why:
-                logger.warning("%s", why)
-                membership.departure = None
+            departure = membership.departure
+            if departure is not None:
+                if departure.by_poll_interval:  # By now it is known how long all took.
+                    self._told_of = None
+                self._departed()
+            membership.departure = None
             if membership.poll_begins():
                 self._changed()
         self.diary.poll_began(now_ms)
         self._sensors.polled(now_ms)
+
+    def _departed(self) -> None:
+        """Say why the member is out, unless that has been said."""
+        departure = None if self.membership is None else self.membership.departure
+        if departure is not self._told_of:
+            self._told_of = departure
+            logger.warning("%s", self._why_out())
 
     def _why_out(self) -> str:
         """Return why the member is out, and what would have kept it in, until a poll has said it."""

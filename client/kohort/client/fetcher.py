@@ -11,10 +11,10 @@ from uuid import UUID
 import anyio
 from anyio.abc import TaskGroup
 
-from kohort.client.cluster import FETCH, Cluster
+from kohort.client.cluster import FETCH, PATIENCE_MS, Cluster
 from kohort.client.config import ConsumerConfig
 from kohort.client.deserializing import Deserializing
-from kohort.client.errors import BrokerError, KohortError
+from kohort.client.errors import BrokerError, KohortError, NetworkError
 from kohort.client.fetch_answers import FetchAnswers
 from kohort.client.fetch_buffer import FetchBuffer
 from kohort.client.fetch_plan import plan_fetches
@@ -169,6 +169,9 @@ class Fetcher:
         except KohortError as error:
             logger.debug("fetching: %s", error)
             if error.retriable:
+                if not isinstance(error, NetworkError) and job != METADATA:
+                    what = f"reading does not get on: {error}"
+                    self._cluster.warnings.say(job, what, after_ms=PATIENCE_MS)
                 await anyio.sleep(backoff.next_ms() / 1000)
                 self._need_metadata()
             else:
@@ -184,9 +187,16 @@ class Fetcher:
         topics = {each.partition.topic for each in self._positions}
         if topics:
             await self._cluster.refresh_metadata(topics)
+        missing: BrokerError | None = None
         for each in without_leader:
             if each.partition in self._positions:
-                self._cluster.leader(each.partition)
+                try:
+                    self._cluster.leader(each.partition)
+                except BrokerError as error:
+                    self._cluster.warnings.say(each.partition, error, after_ms=PATIENCE_MS)
+                    missing = error
+        if missing is not None:
+            raise missing
 
     def _fetch_job(
         self, node_id: int, states: Sequence[PartitionState], is_crowded: bool

@@ -3,12 +3,13 @@
 import logging
 from collections.abc import Callable
 
-from kohort.client.cluster import GROUP, Cluster
+from kohort.client.cluster import GROUP, PATIENCE_MS, Cluster
 from kohort.client.consumer_metrics import ConsumerMetrics
-from kohort.client.errors import KohortError
-from kohort.client.membership import FindCoordinator, HandOut, Membership, Send, State, Wait
+from kohort.client.errors import BrokerError, KohortError, NetworkError
+from kohort.client.membership import Departure, FindCoordinator, HandOut, Membership, Send, State, Wait
 from kohort.client.retry import monotonic_ms
 from kohort.client.signal import Signal
+from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages import (
     HeartbeatRequest,
     HeartbeatResponse,
@@ -21,13 +22,31 @@ from kohort.protocol.messages import (
 
 logger = logging.getLogger(__name__)
 
+_AWAY = frozenset(
+    {
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    }
+)
+
 
 class GroupTask:
-    """Joins, syncs and heartbeats; `changed` tells it that the user has done something."""
+    """Joins, syncs and heartbeats; `changed` tells it that the user has done something.
+
+    `departed` is called when the member is out without its user's will.
+    """
 
     def __init__(
-        self, cluster: Cluster, membership: Membership, news: Callable[[], None], metrics: ConsumerMetrics
+        self,
+        cluster: Cluster,
+        membership: Membership,
+        news: Callable[[], None],
+        metrics: ConsumerMetrics,
+        departed: Callable[[], None],
     ) -> None:
+        self._departed = departed
+        self._departure: Departure | None = None  # The last of which it was told.
         self._cluster = cluster
         self._membership = membership
         self._group_id = membership.settings.group_id
@@ -49,15 +68,24 @@ class GroupTask:
         while True:
             membership = self._membership  # An answer belongs to who asked, even if the user moves on.
             request = membership.next_request(monotonic_ms())
+            self._tell_of(membership.departure)
             if isinstance(request, Wait):
                 await self._wait(request)
                 continue
             try:
                 await self._perform(membership, request)
             except KohortError as error:
-                logger.debug("group %s: %s", self._group_id, error)
+                if not isinstance(error, NetworkError):  # Of which there is a word already.
+                    self._warn(error)
                 membership.failed(error, monotonic_ms())
             self._news()
+
+    def _tell_of(self, departure: Departure | None) -> None:
+        """Say at once that the member is out: its user may never poll again."""
+        if departure is not self._departure:
+            self._departure = departure
+            if departure is not None:
+                self._departed()
 
     async def leave(self, reason: str, timeout_ms: float) -> None:
         """Leave the group; a coordinator that can't be told will find out by itself."""
@@ -104,7 +132,13 @@ class GroupTask:
         )
         if isinstance(answer, SyncGroupResponse):
             self._metrics.synced(answer.error_code)
+        if answer.error_code in _AWAY:
+            self._warn(BrokerError(answer.error_code))
         membership.answered(answer, monotonic_ms())
+
+    def _warn(self, error: KohortError) -> None:
+        what = f"the coordinator of group {self._group_id!r} can't serve it: {error}"
+        self._cluster.warnings.say(("group", self._group_id), what, after_ms=PATIENCE_MS)
 
     async def _send_leave(self, request: LeaveGroupRequest, timeout_ms: float) -> None:
         try:

@@ -1,18 +1,15 @@
 """The producer id and epoch of an idempotent producer: asked for once, raised by the producer itself."""
 
-import logging
 from collections.abc import Callable
 
 import anyio
 
 from kohort.client.batch import NOBODY, ProducerIdentity
-from kohort.client.cluster import Cluster
-from kohort.client.errors import KohortError, check
+from kohort.client.cluster import PATIENCE_MS, Cluster
+from kohort.client.errors import KohortError, NetworkError, check
 from kohort.client.retry import Backoff
 from kohort.client.sequences import EPOCH_MAX
 from kohort.protocol.messages import InitProducerIdRequest, InitProducerIdResponse
-
-logger = logging.getLogger(__name__)
 
 NO_TRANSACTION_TIMEOUT_MS = (
     2_147_483_647  # What a producer without transactions gives. Source: KafkaProducer.
@@ -59,7 +56,9 @@ class Identifier:
                 check(answer.error_code)
             except KohortError as error:
                 self.last_error = error
-                logger.debug("asking for a producer id: %s", error)
+                if not isinstance(error, NetworkError):  # Of which there is a word already.
+                    what = f"no producer id is given, and nothing written: {error}"
+                    self._cluster.warnings.say("producer id", what, after_ms=PATIENCE_MS)
                 if not error.retriable:
                     self.failure = error
                 else:

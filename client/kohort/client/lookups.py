@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from kohort.client.cluster import Cluster
+from kohort.client.cluster import PATIENCE_MS, Cluster
 from kohort.client.config import ConsumerConfig, duration_ms
 from kohort.client.errors import BrokerError, KohortError, LogTruncationError, NetworkError, NoOffsetError
 from kohort.client.fetch_buffer import Chunk, FetchBuffer
@@ -126,6 +126,8 @@ class Lookups:
         config = self._config
         state.retry_later(monotonic_ms(), config.retry_backoff_ms, config.retry_backoff_max_ms)
         if error.retriable:
+            what = f"the position of {state.partition} is not found yet: {error}"
+            self._cluster.warnings.say(state.partition, what, after_ms=PATIENCE_MS)
             self._need_metadata()
         else:
             self._buffer.add(Chunk(state, failure=error))

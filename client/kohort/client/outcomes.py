@@ -14,11 +14,13 @@ from kohort.client.identity import Identifier
 from kohort.client.produce_messages import Parcel
 from kohort.client.producer_metrics import ProducerMetrics
 from kohort.client.retry import backoff_ms, monotonic_ms
+from kohort.client.warnings import Warnings
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages import PartitionProduceResponse
 
 logger = logging.getLogger(__name__)
 
+LASTING_MS = 2_000  # A new leader is found sooner.
 _SEQUENCE_ERRORS = frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID})
 _METADATA_ERRORS = frozenset(
     {
@@ -47,7 +49,10 @@ class Outcomes:
         identifier: Identifier,
         metrics: ProducerMetrics,
         need_metadata: Callable[[str], None],
+        *,
+        warnings: Warnings,
     ) -> None:
+        self._warnings = warnings
         self._config = config
         self._accumulator = accumulator
         self._identifier = identifier
@@ -95,7 +100,9 @@ class Outcomes:
         if not (error.retriable or sequence_broken) or batch.attempts > self._config.retries:
             self._give_up(parcel, error)
             return
-        logger.debug("producing to %s: %s", queue.partition, error)
+        if not isinstance(error, NetworkError):  # Of which there is a word already.
+            what = f"writing to {queue.partition} is tried again: {error}"
+            self._warnings.say(queue.partition, what, after_ms=LASTING_MS)
         if sequence_broken and queue.sequences.is_broken_by(batch, error.code, log_start_offset):
             self._restart(parcel)
         queue.not_before_ms = monotonic_ms() + int(
@@ -120,6 +127,7 @@ class Outcomes:
             queue.sequences.forget(batch)
             queue.sequences.is_unresolved = True
         self._metrics.failed(batch)
+        self._lost(batch, error)
         self._finish(batch, error)
 
     def abandon(self, parcel: Parcel, error: KohortError) -> None:
@@ -146,7 +154,13 @@ class Outcomes:
             else:
                 queue.sequences.is_unresolved = True
         self._metrics.failed(batch)
+        self._lost(batch, error)
         self._finish(batch, error)
+
+    def _lost(self, batch: Batch, error: KohortError) -> None:
+        """Say so: who never asks a delivery for its result would not hear of it."""
+        what = f"{batch.record_count} record(s) for {batch.partition} were given up: {error}"
+        self._warnings.say(("given up", batch.partition), what)
 
     def _restart(self, parcel: Parcel) -> None:
         identity = self._identifier.raise_epoch()

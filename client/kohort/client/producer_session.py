@@ -31,6 +31,7 @@ from kohort.protocol.errors import ErrorCode
 logger = logging.getLogger(__name__)
 
 ROOM_CHECK_MS = 50
+LASTING_MS = 5_000  # Waiting for room for so long is worth a word.
 
 
 class ProducerSession:
@@ -56,6 +57,7 @@ class ProducerSession:
         RequestMetrics(self.metrics, GROUP, self._cluster)
         sensors = ProducerMetrics(self.metrics, self.accumulator, config)
         self._sender = Sender(self._cluster, config, self.accumulator, sensors, self._need_metadata)
+        self._warnings = self._cluster.warnings
         self._stack = AsyncExitStack()
         self._is_open = False
 
@@ -135,6 +137,11 @@ class ProducerSession:
                 f"no room for another record within max_block_ms ({self.config.max_block_ms}): buffer_memory"
                 f" ({self.config.buffer_memory}) is full of records that the broker has not taken yet"
             )
+        self._warnings.say(
+            "buffer_memory",
+            f"send waits: buffer_memory ({self.config.buffer_memory}) is full of records still to be written",
+            after_ms=LASTING_MS,
+        )
         self.accumulator.starved += 1
         try:
             self._sender.wake()
@@ -159,7 +166,7 @@ class ProducerSession:
             try:
                 await self._cluster.refresh_metadata(topics)
             except KohortError as error:
-                logger.debug("metadata: %s", error)
+                logger.debug("metadata: %s", error)  # What can't be reached is told by the cluster.
             else:
                 self._take_over(topics)
                 self._sender.wake()

@@ -11,7 +11,7 @@ import msgspec
 
 from kohort.client.accumulator import Accumulator, PartitionQueue
 from kohort.client.batch import Batch, Codec
-from kohort.client.cluster import Cluster
+from kohort.client.cluster import PATIENCE_MS, Cluster
 from kohort.client.config import ProducerConfig
 from kohort.client.connection import Connection
 from kohort.client.errors import BrokerError, KohortError, SerializationError
@@ -59,7 +59,9 @@ class Sender:
         self._metrics = metrics
         self._need_metadata = need_metadata
         self.identifier = Identifier(cluster, is_idempotent=config.enable_idempotence, on_change=self.wake)
-        self._outcomes = Outcomes(config, accumulator, self.identifier, metrics, need_metadata)
+        self._outcomes = Outcomes(
+            config, accumulator, self.identifier, metrics, need_metadata, warnings=cluster.warnings
+        )
         self._codec = Codec(
             Compression[(config.compression_type or "none").upper()], config.compression_level
         )
@@ -177,6 +179,7 @@ class Sender:
         try:
             node_id = self._cluster.leader(queue.partition).leader
         except BrokerError as error:
+            self._cluster.warnings.say(queue.partition, error, after_ms=PATIENCE_MS)
             queue.last_error = error
             self._need_metadata(queue.partition.topic)
             return None

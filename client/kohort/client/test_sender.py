@@ -19,6 +19,7 @@ from kohort.client.metrics import Metrics
 from kohort.client.producer_metrics import ProducerMetrics
 from kohort.client.sender import Sender
 from kohort.client.values import Node, PartitionInfo, TopicPartition
+from kohort.client.warnings import Warnings
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages import (
     PartitionProduceResponse,
@@ -100,6 +101,7 @@ class Known:
     def __init__(self, partitions: int) -> None:
         self.wire = Wire()
         self.metadata = self
+        self.warnings = Warnings()
         info = {each: PartitionInfo(each, 1, 0, (1,), (1,)) for each in range(partitions)}
         self.topics = {"t": TopicMetadata("t", TOPIC_ID, False, 0, info)}
 

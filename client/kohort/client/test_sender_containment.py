@@ -3,7 +3,8 @@
 import pytest
 
 from kohort.client.errors import SerializationError
-from kohort.client.test_sender import World, numbers
+from kohort.client.test_sender import World, numbers, response
+from kohort.protocol.errors import ErrorCode
 
 
 def test_a_batch_that_cannot_be_encoded_fails_alone_and_no_sequence_is_missing(
@@ -23,3 +24,13 @@ def test_a_batch_that_cannot_be_encoded_fails_alone_and_no_sequence_is_missing(
         bad.known_metadata()
     assert numbers(world.logs[0]) == list(range(4))
     assert world.accumulator.buffered_bytes == 0
+
+
+def test_records_that_are_given_up_are_told_of_even_if_nobody_asks(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = World(monkeypatch)
+    world.send(1)
+    _, on_done = world.wire.take()
+    on_done(response((0, ErrorCode.TOPIC_AUTHORIZATION_FAILED, -1)))
+    assert "1 record(s) for t-0 were given up: TOPIC_AUTHORIZATION_FAILED" in caplog.text

@@ -4,7 +4,7 @@ import logging
 import re
 from collections.abc import Callable, Iterable, Mapping
 
-from kohort.client.cluster import Cluster
+from kohort.client.cluster import PATIENCE_MS, Cluster
 from kohort.client.config import ConsumerConfig
 from kohort.client.errors import KohortError
 from kohort.client.membership import Membership
@@ -68,7 +68,13 @@ class TopicWatch:
         except KohortError as error:
             logger.debug("metadata: %s", error)
             wait_ms = self._config.retry_backoff_max_ms
+            self._due_ms = monotonic_ms() + wait_ms
+            return  # What is known of the topics is old.
         known = self._cluster.metadata.topics
+        for each in self.topics:
+            missing = self._cluster.topic_error(each)
+            if missing is not None:
+                self._cluster.warnings.say(("topic", each), missing, after_ms=PATIENCE_MS)
         if any(each not in known for each in self.topics) or (self.pattern and not self.topics):
             wait_ms = min(wait_ms, CHECK_MS)
         self._due_ms = monotonic_ms() + wait_ms
