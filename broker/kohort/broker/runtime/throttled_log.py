@@ -1,0 +1,68 @@
+"""Warnings that a client can cause as often as it likes: so many a second are written, the rest counted."""
+
+from structlog.typing import FilteringBoundLogger
+
+from kohort.broker.runtime.clock import Clock
+
+LINES_PER_SECOND_MAX = 5
+WINDOW_MS = 1_000
+
+
+class _Kind:
+    """What was written and left out of one kind of line in the second under way."""
+
+    __slots__ = ("begin_ms", "left_out", "written")
+
+    def __init__(self, begin_ms: int) -> None:
+        self.begin_ms = begin_ms
+        self.written = 0
+        self.left_out = 0
+
+
+class ThrottledLog:
+    """A log that writes at most `LINES_PER_SECOND_MAX` of each kind; the event's text is the kind."""
+
+    def __init__(self, log: FilteringBoundLogger, clock: Clock) -> None:
+        self._log = log
+        self._clock = clock
+        self._kinds: dict[str, _Kind] = {}
+
+    def warning(self, event: str, **fields: object) -> None:
+        """Write the line, or count it; the next one that is written says how many were left out."""
+        if self._may_write(event, fields):
+            self._log.warning(event, **fields)
+
+    def exception(self, event: str, **fields: object) -> None:
+        """Write the line with the traceback of the exception that is being handled, or count it."""
+        if self._may_write(event, fields):
+            self._log.exception(event, **fields)
+
+    def _may_write(self, event: str, fields: dict[str, object]) -> bool:
+        """Return whether there is room in this second; if so, `fields` say what was left out before."""
+        now_ms = self._clock.now_ms()
+        kind = self._kinds.get(event)
+        if kind is None:
+            kind = self._kinds[event] = _Kind(now_ms)
+        if now_ms - kind.begin_ms >= WINDOW_MS:
+            kind.begin_ms, kind.written = now_ms, 0
+        if kind.written >= LINES_PER_SECOND_MAX:
+            kind.left_out += 1
+            return False
+        kind.written += 1
+        if kind.left_out:
+            fields["left_out"], kind.left_out = kind.left_out, 0
+        return True
+
+    def debug(self, event: str, **fields: object) -> None:
+        """Write the line: who asks for this level wants all of them."""
+        self._log.debug(event, **fields)
+
+    def tell_left_out(self) -> None:
+        """Write how many lines were left out of each kind that has been quiet since; call it now and then."""
+        now_ms = self._clock.now_ms()
+        for event, kind in list(self._kinds.items()):
+            if now_ms - kind.begin_ms < WINDOW_MS:
+                continue
+            if kind.left_out:
+                self._log.warning(event, left_out=kind.left_out)
+            del self._kinds[event]
