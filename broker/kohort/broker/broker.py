@@ -39,7 +39,7 @@ from kohort.broker.partitions.log_files import LogFiles
 from kohort.broker.partitions.retention import LogRetention
 from kohort.broker.partitions.sync_timers import SyncTimers
 from kohort.broker.runtime.clock import Clock, SystemClock
-from kohort.broker.runtime.descriptors import segments_that_fit
+from kohort.broker.runtime.descriptors import connections_that_fit, segments_that_fit
 from kohort.broker.runtime.loop import Mailbox
 from kohort.broker.runtime.timers import Timers
 from kohort.broker.runtime.workers import TrioWorkers, Workers
@@ -207,6 +207,7 @@ class Broker:
             workers=self.workers,
             counters=self.request_counters,
             end_round=self.flusher.start_round,
+            connections_max=connections_that_fit(),
         )
 
     def _note(self, event: Event) -> None:

@@ -10,6 +10,7 @@ never copied. Memory grows with what has arrived, not with what a length promise
 is held to its API's own limit as soon as its first two bytes, the API key, are there.
 """
 
+import struct
 from collections.abc import Callable
 
 from kohort.protocol.errors import WireError
@@ -22,6 +23,8 @@ FIRST_STEPS_FACTOR = 20  # One `recv` of 64 KiB, and such a frame is written whe
 SMALL_FRAME_BYTES = 64 * 1024  # No API's limit is below: what comes whole in one `recv` is not looked at.
 Frame = bytes | memoryview
 
+_LENGTH = struct.Struct(">i").unpack_from
+
 
 class FrameReader:
     """Splits a stream into frames, whatever pieces it comes in.
@@ -29,7 +32,15 @@ class FrameReader:
     `limit_of` says, of an API key and the limit for all, how large a frame of such requests may be.
     """
 
-    __slots__ = ("_large", "_large_size", "_limit_of", "_max_frame_bytes", "_received", "_rest")
+    __slots__ = (
+        "_large",
+        "_large_size",
+        "_limit_of",
+        "_max_frame_bytes",
+        "_received",
+        "_rest",
+        "buffer_bytes",
+    )
 
     def __init__(self, max_frame_bytes: int, limit_of: Callable[[int, int], int] | None = None) -> None:
         self._max_frame_bytes = max_frame_bytes
@@ -38,16 +49,13 @@ class FrameReader:
         self._large: bytearray | None = None  # the frame under way
         self._large_size = 0
         self._received = 0
+        self.buffer_bytes = 0
+        """How much memory the buffer of the frame under way has been given; 0 where there is none."""
 
     @property
     def in_frame(self) -> bool:
         """Whether part of a frame has arrived."""
         return self._large is not None or bool(self._rest)
-
-    @property
-    def held_bytes(self) -> int:
-        """How much memory the frame under way has been given."""
-        return len(self._rest) if self._large is None else len(self._large)
 
     def receive(self, data: bytes) -> list[Frame]:
         """Return the frames that `data` completes.
@@ -63,7 +71,7 @@ class FrameReader:
         position, size = 0, len(data)
         while size - position >= LENGTH_BYTES:
             start = position + LENGTH_BYTES
-            length = int.from_bytes(data[position:start], "big", signed=True)
+            (length,) = _LENGTH(data, position)
             if length < 0 or length > self._max_frame_bytes:
                 raise WireError(f"a frame of {length} bytes; the limit is {self._max_frame_bytes}")
             position = start + length
@@ -85,6 +93,7 @@ class FrameReader:
             grown = bytearray(_room(self._received, self._large_size))
             grown[: self._received] = self._large
             self._large = grown
+            self.buffer_bytes = len(grown)
         return memoryview(self._large)[self._received :]
 
     def filled(self, count: int) -> list[Frame]:
@@ -101,6 +110,7 @@ class FrameReader:
             return []
         frame = memoryview(self._large)
         self._large = None
+        self.buffer_bytes = 0
         return [frame]
 
     def _begin(self, data: bytes, length: int) -> None:
@@ -108,6 +118,7 @@ class FrameReader:
         self._received = len(data)
         self._large = bytearray(_room(len(data), length))
         self._large[: len(data)] = data
+        self.buffer_bytes = len(self._large)
 
     def _check_limit(self, api_key_bytes: bytes | bytearray, length: int) -> None:
         """Raise WireError where the API key is known, and does not allow a frame of this length."""

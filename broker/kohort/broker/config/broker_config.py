@@ -79,7 +79,11 @@ class BrokerConfig(Settings):
         INT, 500, "How many requests may be under way before the broker reads no more of them.", at_least(1)
     )
     queued_max_request_bytes: int = setting(
-        LONG, -1, "How many bytes of requests may be under way before no more are read; -1 sets no limit."
+        LONG,
+        100663296,
+        "How many bytes all connections may hold together: requests until they are answered, and answers "
+        "until they are taken. From half of it on the heaviest are not read; -1 sets no limit.",
+        kafka_default="-1",
     )
     request_timeout_ms: int = setting(
         INT, 30000, "How long an answer may wait for something else before it is given up."

@@ -8,7 +8,6 @@ BROKER_WITHOUT_EFFECT = frozenset(
         "broker.rack",
         "log.flush.start.offset.checkpoint.interval.ms",
         "max.request.partition.size.limit",
-        "queued.max.request.bytes",
         "queued.max.requests",
         "request.timeout.ms",
     ]

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from kohort.broker.handlers.apis import ADMINISTRATION, DATA, GROUPS
 from kohort.broker.transport.dispatch import Handle
-from kohort.protocol.schema import Message
 
 if TYPE_CHECKING:
     from kohort.broker.handlers.administration.family import Administration
@@ -39,9 +38,3 @@ class HandlerTable:
             module, family = self._places[api_key]
             handle = self._bound[api_key] = partial(import_module(module).handle, family)
         return handle
-
-    def unsupported(self) -> Message:
-        """Return the answer, in version 0, to an ApiVersions newer than ours."""
-        from kohort.broker.handlers.administration.api_versions import unsupported  # noqa: PLC0415  # Rare.
-
-        return unsupported()

@@ -5,6 +5,9 @@ import resource
 from kohort.storage.open_files import FILES_PER_SEGMENT
 
 DESCRIPTORS_MAX = 1 << 20  # Beyond it a limit is as good as none, and some systems refuse to set it.
+OTHERS = (
+    64  # Descriptors for what is neither a log's nor a client's: HTTP, the loop's own, files of the folder.
+)
 
 
 def raised_limit() -> int:
@@ -21,5 +24,11 @@ def raised_limit() -> int:
 
 
 def segments_that_fit() -> int:
-    """Return how many segments may have open files: they get half, connections and readers the rest."""
+    """Return how many segments may have open files: they get half, clients most of the rest."""
     return raised_limit() // 2 // FILES_PER_SEGMENT
+
+
+def connections_that_fit() -> int:
+    """Return how many clients may be connected: what the logs and a few others leave of the descriptors."""
+    limit = raised_limit()
+    return max(limit - limit // 2 - OTHERS, 1)

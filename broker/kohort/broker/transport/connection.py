@@ -1,354 +1,363 @@
-"""One client's connection: frames in, requests out to their handlers, answers back in their order.
+"""One client's connection: what a `Peer` has come to, carried over a transport, in turns.
 
-The socket never blocks. What it brings is taken in one `recv`, every frame in it is handled at once,
-and all that can be answered is written in one `send`. Three limits keep its memory bounded: a frame's
-size, the requests under way, and the bytes that wait to be sent; past the last two it is not read
-until its peer has taken something, so a slow reader slows itself alone. A peer that stops in the
-middle of a frame, or that keeps asking and takes no answers, is given up after a while.
+Nothing here blocks. A turn takes what has arrived, hands over every request in it that there is room for,
+and is short: a connection that has more to do, or a great deal to send, goes on in the next round, when
+the others have had theirs. One that may not go on is not read until there is room again.
 """
 
-import errno
-import os
 import socket
-import struct
-from collections import deque
-from collections.abc import Callable
-from inspect import isawaitable
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable
+from typing import Protocol
 
-from kohort.broker.transport.request import FileRange, Request
+from kohort.broker.runtime.throttled_log import ThrottledLog
+from kohort.broker.transport.dispatch import Dispatch
+from kohort.broker.transport.file_range import FileRange
+from kohort.broker.transport.in_flight import SHARE_BYTES_MIN, InFlight
+from kohort.broker.transport.peer import Peer
+from kohort.broker.transport.plain import PlainTransport
+from kohort.broker.transport.request import Request
 from kohort.protocol.errors import WireError
-from kohort.protocol.framing import Frame, FrameReader
-from kohort.protocol.headers import API_VERSIONS_KEY
-from kohort.protocol.limits import max_request_bytes
-from kohort.protocol.registry import APIS
 from kohort.protocol.schema import Message
 
-if TYPE_CHECKING:
-    from kohort.broker.transport.reactor import Reactor
-
 RECEIVE_BYTES = 65_536
-RECEIVES_PER_TURN = 8  # Then the others have their turn: one busy peer starves nobody.
-MAX_REQUESTS_UNDER_WAY = 512
-MAX_UNSENT_BYTES = 8 * 1024 * 1024  # In memory; what is sent from a file does not count.
-STALLED_MS_MAX = 10_000  # Without a byte in the middle of a frame, or with no answer taken when paused.
-JOINED_BYTES = 16_384  # Pieces below this are joined into one before they are sent.
-MAX_PIECES_PER_SEND = 64
+RECEIVES_PER_TURN = 8  # Then the others have their turn: one busy client starves nobody.
+REQUESTS_PER_LOOK = 8  # After so many requests of one turn the clock is looked at.
+SEND_BYTES_PER_TURN = 4 * 1024 * 1024
+NOTED_BYTES_MIN = 65_536  # Less than this is told to `InFlight` when the round's answers have been sent.
 
-_HEADER = struct.Struct(">hhih")
-_ANSWER_0 = struct.Struct(">ii")
-_ANSWER_1 = struct.Struct(">iib")
+
+class Driver(Protocol):
+    """The loop that a connection lives in."""
+
+    now_ms: int
+    """As of the round under way."""
+    dispatch: Dispatch
+    in_flight: InFlight
+    log: ThrottledLog
+
+    def touch(self, connection: "Connection", /) -> None:
+        """Send the connection's answers at the end of this round, or in one of their own."""
+        ...
+
+    def go_on_later(self, connection: "Connection", /) -> None:
+        """Let the connection go on in the next round, though nothing new has arrived."""
+        ...
+
+    def is_round_long(self) -> bool:
+        """Return whether the round under way has taken so long that whoever can wait should."""
+        ...
+
+    def watch(self, connection: "Connection", /) -> None:
+        """Wait for what the connection wants next: reading unless paused, writing where bytes wait."""
+        ...
+
+    def forget(self, connection: "Connection", /) -> None:
+        """Stop watching a connection that closes."""
+        ...
+
+    def count_request(self, api_key: int, /) -> None:
+        """Note that a request was handed over."""
+        ...
+
+    def spawn(self, request: Request, answer: Awaitable[Message], /) -> None:
+        """Let a slow handler run as a task of its own."""
+        ...
+
+    def warm(self, connection: "Connection", piece: FileRange, /) -> None:
+        """Have a worker read the range's next stretch; then call `connection.warmed`."""
+        ...
+
+    def malformed(self, connection: "Connection", error: WireError, /) -> None:
+        """Note bytes that were no request; the connection is closed."""
+        ...
+
+    def lost(self, connection: "Connection", error: OSError, /) -> None:
+        """Note that a client went away in the middle of something."""
+        ...
 
 
 class Connection:
     """The state of one connection; it is driven by the reactor and lives in the loop's thread."""
 
     __slots__ = (
-        "_pieces",
-        "_reactor",
-        "_reader",
-        "_under_way",
-        "_unsent_bytes",
-        "bytes_in",
-        "bytes_out",
+        "_driver",
+        "_noted_bytes",
+        "_transport",
+        "_warming",
         "client_host",
         "client_software",
         "closed",
+        "counted_in",
+        "counted_out",
         "file_descriptor",
         "host",
-        "last_active_ms",
+        "name",
         "on_close",
         "paused",
         "peer",
-        "sock",
         "touched",
         "wants_write",
     )
 
     def __init__(
-        self, reactor: "Reactor", sock: socket.socket, peer: tuple[str, int], max_frame_bytes: int
+        self, driver: Driver, sock: socket.socket, address: tuple[str, int], frame_bytes_max: int
     ) -> None:
-        self._reactor = reactor
-        self._reader = FrameReader(max_frame_bytes, max_request_bytes)
-        self._pieces: deque[bytes | memoryview | FileRange] = deque()
-        self._unsent_bytes = 0
-        self._under_way: deque[Request] = deque()
-        self.sock = sock
+        self._driver = driver
+        self._transport = PlainTransport(sock)
+        self._noted_bytes = 0  # What `InFlight` has been told that this connection holds.
+        self._warming = False  # Whether a worker reads what is to be sent next.
+        self.peer = Peer(
+            self, driver.in_flight.allowance, frame_bytes_max=frame_bytes_max, now_ms=driver.now_ms
+        )
         self.file_descriptor = sock.fileno()
-        self.peer = f"{peer[0]}:{peer[1]}"
-        self.host = peer[0]
-        self.client_host = f"/{peer[0]}"
+        self.name = f"{address[0]}:{address[1]}"
+        self.host = address[0]
+        self.client_host = f"/{address[0]}"
         self.client_software = ""
         self.closed = False
         self.touched = False  # Whether the reactor will send for it at the end of its round.
         self.paused = False
         self.wants_write = False
-        self.last_active_ms = 0
-        self.bytes_in = 0
-        self.bytes_out = 0
+        self.counted_in = 0  # Bytes that the counters have been told of.
+        self.counted_out = 0
         self.on_close: list[Callable[[], None]] = []
 
+    # -- what arrives -------------------------------------------------------------------------------------
+
     def on_readable(self) -> None:
-        """Take what has arrived and handle every request in it."""
-        try:
-            for _ in range(RECEIVES_PER_TURN):
-                if not self._receive():
-                    break
-        except BlockingIOError:
+        """Take what has arrived and hand over every request in it that there is room for."""
+        if self.paused:  # Since this round's events were asked for.
             return
+        try:
+            if not self.peer.frames or self._hand_over():
+                for _ in range(RECEIVES_PER_TURN):
+                    if not self._receive():
+                        break
+        except BlockingIOError:
+            pass
         except WireError as error:
-            self._reactor.log_malformed(self, error)
+            self._driver.malformed(self, error)
             self.close()
         except OSError as error:
-            self._reactor.log_lost(self, error)
+            self._driver.lost(self, error)
             self.close()
+        if not self.touched or self.peer.held_bytes > NOTED_BYTES_MIN:
+            self._note()
+
+    def go_on(self) -> None:
+        """Hand over what arrived in an earlier turn; read again if all of it was."""
+        if self.closed:
+            return
+        try:
+            may_read = self._hand_over()
+        except WireError as error:
+            self._driver.malformed(self, error)
+            self.close()
+            return
+        if may_read:
+            self.resume_if_possible()
+        self._note()
 
     def _receive(self) -> bool:
-        """Handle one `recv`; return whether there may be more. Raises: WireError, OSError."""
-        view = self._reader.buffer()
-        if view is None:
-            data = self.sock.recv(RECEIVE_BYTES)
+        """Take one `recv`; return whether to go on with the next. Raises: WireError, OSError."""
+        peer = self.peer
+        if not peer.buffer_bytes:
+            data = self._transport.receive(RECEIVE_BYTES)
             count = len(data)
-            frames = self._reader.receive(data) if count else []
             more = count == RECEIVE_BYTES
+            if count:
+                peer.receive(data, self._driver.now_ms)
         else:
-            count = self.sock.recv_into(view)
+            view = peer.buffer()
+            assert view is not None
+            count = self._transport.receive_into(view)
             more = count == len(view) or count >= RECEIVE_BYTES
             view.release()
-            frames = self._reader.filled(count) if count else []
+            if count:
+                peer.filled(count, self._driver.now_ms)
         if not count:
             self.close()
             return False
-        self.bytes_in += count
-        self.last_active_ms = self._reactor.now_ms
-        for frame in frames:
-            self._handle(frame)
-            if self.closed:
-                return False
-        if len(self._under_way) >= MAX_REQUESTS_UNDER_WAY or self._unsent_bytes >= MAX_UNSENT_BYTES:
-            self._pause()
-            return False
-        return more
+        return self._hand_over() and more
 
-    def _handle(self, frame: Frame) -> None:
-        """Decode one request and hand it over. Raises: WireError."""
-        try:
-            api_key, version, correlation_id, length = _HEADER.unpack_from(frame)
-            end = 10 + max(length, 0)
-            client_id = None if length < 0 else str(frame[10:end], "utf-8")
-        except (struct.error, UnicodeDecodeError) as error:
-            raise WireError(f"a request header: {error}") from None
-        if end > len(frame) or length < -1:
-            raise WireError("a request header that is cut off")
-        api = APIS.get(api_key)
-        if api is None:
-            raise WireError(f"api key {api_key}, which is unknown")
-        request = Request(self, api, version, correlation_id, client_id)
-        if version not in api.versions:
-            self._refuse_version(request)
-            return
-        if api.is_flexible(version):
-            end = _skip_tagged_fields(frame, end)
-        # Kafka reads on past what a message needs, and librdkafka counts on it: Metadata 13 for all topics.
-        message = api.request.decode(frame[end:], version, exact=False)
-        self._reactor.count_request(request)
-        self._under_way.append(request)
-        answer = self._reactor.dispatch.handler_of(api_key)(message, request)
-        if answer is None:
-            return
-        if isawaitable(answer):
-            self._reactor.spawn(request, answer)
-        else:
-            self.complete(request, answer)
-
-    def _refuse_version(self, request: Request) -> None:
-        """Answer an ApiVersions newer than ours in version 0, as clients expect; else give up.
+    def _hand_over(self) -> bool:
+        """Give every request that there is room for to its handler; return whether to read on.
 
         Raises: WireError.
         """
-        if request.api.api_key != API_VERSIONS_KEY:
-            raise WireError(f"{request.api.name} version {request.version}, not in {request.api.versions}")
-        self._under_way.append(request)
-        request.version = 0
-        self.complete(request, self._reactor.dispatch.unsupported())
+        peer, driver = self.peer, self._driver
+        count = 0
+        while peer.frames and (found := peer.next_request()) is not None:
+            request, message = found
+            if message is None:
+                self._touch()
+            else:
+                api_key = request.api.api_key
+                driver.count_request(api_key)
+                answer = driver.dispatch.handler_of(api_key)(message, request)
+                if isinstance(answer, Message):
+                    self.complete(request, answer)
+                elif answer is not None:
+                    driver.spawn(request, answer)
+            if self.closed:
+                return False
+            count += 1
+            if not count % REQUESTS_PER_LOOK and driver.is_round_long():
+                break
+        return (not peer.frames and peer.held_bytes < SHARE_BYTES_MIN) or self._may_read()
+
+    def _may_read(self) -> bool:
+        """Return whether to read on; where not, see to it that this connection goes on when it may."""
+        peer = self.peer
+        if peer.may_read():
+            return True
+        if peer.frames and peer.may_ask():
+            self._driver.go_on_later(self)
+        else:
+            self._pause()
+        return False
+
+    def _pause(self) -> None:
+        if not self.paused:
+            self.paused = True
+            self._driver.watch(self)
+        in_flight = self._driver.in_flight
+        if in_flight.allowance.is_scarce:
+            self._note()
+            in_flight.wait(self)
+
+    def resume_if_possible(self) -> None:
+        """Go on, and read again, when there is room."""
+        if not self.paused or self.closed:
+            return
+        peer = self.peer
+        if peer.may_read():
+            self.paused = False
+            peer.resumed(self._driver.now_ms)
+            self._driver.watch(self)
+        elif peer.frames and peer.may_ask():
+            self._driver.go_on_later(self)
+
+    # -- answers ------------------------------------------------------------------------------------------
 
     def complete(self, request: Request, message: Message) -> None:
-        """Answer `request` with `message`; it is sent once all before it have been answered."""
+        """Answer `request`; it is sent once all before it have been answered.
+
+        An answer that cannot be encoded costs this connection, and nobody else anything.
+        """
         if self.closed:
             return
-        assert request.answer is None, f"{request.api.name} answered twice"
-        body = message.encode_parts(request.version)
-        size = sum(map(len, body))
-        if request.api.response_header_version(request.version):
-            head = _ANSWER_1.pack(size + 5, request.correlation_id, 0)
-        else:
-            head = _ANSWER_0.pack(size + 4, request.correlation_id)
-        request.answer = [head, *body]  # type: ignore[list-item]  # a records piece is one that we made
+        try:
+            self.peer.complete(request, message)
+        except Exception:  # A supervisor: whoever answers may be in the middle of answering others.
+            self._driver.log.exception("an answer cannot be encoded", peer=self.name, api=request.api.name)
+            self.close()
+            return
         self._touch()
 
     def abandon(self, request: Request) -> None:
         """Take `request` as answered with nothing."""
-        if self.closed:
-            return
-        assert request.answer is None, f"{request.api.name} answered twice"
-        request.answer = []
-        self._touch()
+        if not self.closed:
+            self.peer.abandon(request)
+            self._touch()
 
     def _touch(self) -> None:
         if not self.touched:
             self.touched = True
-            self._reactor.touch(self)
+            self._driver.touch(self)
 
     def send_answers(self) -> None:
         """Send all answers that stand at the head of the order, as far as the socket takes them."""
         self.touched = False
         if self.closed:
             return
-        waiting = self._under_way
-        small: list[bytes] = []
-        while waiting and (answer := waiting[0].answer) is not None:
-            waiting.popleft()
-            for piece in answer:
-                if type(piece) is bytes and len(piece) <= JOINED_BYTES:
-                    small.append(piece)
-                else:
-                    self._queue(small)
-                    small = []
-                    self._pieces.append(piece)
-                    if type(piece) is not FileRange:
-                        self._unsent_bytes += len(piece)
-        if small and not self._pieces:
-            self._send_at_once(b"".join(small))
-        else:
-            self._queue(small)
-        if self._pieces and not self.wants_write:
+        peer = self.peer
+        data = peer.collect()
+        if data and not self._send_at_once(data):
+            return
+        if peer.pieces and not self.wants_write:
             self.on_writable()
+        elif self.paused:
+            self.resume_if_possible()
+        if peer.held_bytes != self._noted_bytes:
+            self._note()
 
-    def _queue(self, small: list[bytes]) -> None:
-        if small:
-            piece = b"".join(small)
-            self._pieces.append(piece)
-            self._unsent_bytes += len(piece)
-
-    def _send_at_once(self, data: bytes) -> None:
+    def _send_at_once(self, data: bytes) -> bool:
+        """Send what it is the turn of; return whether the connection is still open."""
         try:
-            sent = self.sock.send(data)
+            sent = self._transport.send(data)
         except BlockingIOError:
             sent = 0
         except OSError as error:
-            self._reactor.log_lost(self, error)
+            self._driver.lost(self, error)
             self.close()
-            return
-        self.bytes_out += sent
+            return False
         if sent < len(data):
-            self._pieces.append(memoryview(data)[sent:])
-            self._unsent_bytes += len(data) - sent
-            self._reactor.watch(self)
+            self.peer.not_sent(data, sent)
+            self._driver.watch(self)
+        return True
 
     def on_writable(self) -> None:
-        """Send what waits until it is gone or the socket is full."""
+        """Send what waits until it is gone, the socket is full, or others should have their turn."""
+        peer, room_bytes = self.peer, SEND_BYTES_PER_TURN
         try:
-            while self._pieces:
-                self.bytes_out += self._send_some()
-                self.last_active_ms = self._reactor.now_ms
+            while peer.pieces and room_bytes > 0 and not self._warming:
+                sent = self._send_some()
+                peer.sent(sent, self._driver.now_ms)
+                room_bytes -= sent
         except BlockingIOError:
             pass
         except OSError as error:
-            self._reactor.log_lost(self, error)
+            self._driver.lost(self, error)
             self.close()
             return
-        if bool(self._pieces) != self.wants_write:
-            self._reactor.watch(self)
-        if self.paused and self._may_read():
-            self.paused = False
-            self._reactor.watch(self)
+        if self.unsent != self.wants_write:
+            self._driver.watch(self)
+        self.resume_if_possible()
+        self._note()
 
     def _send_some(self) -> int:
-        """Send from the first piece or pieces; return the number of bytes. Raises: OSError."""
-        piece = self._pieces[0]
-        if isinstance(piece, FileRange):
-            sent = os.sendfile(self.file_descriptor, piece.file_descriptor, piece.position, piece.size_bytes)
-            if not sent:
-                raise OSError(errno.EIO, "a file range ended before its size")
-            piece.position += sent
-            piece.size_bytes -= sent
-            if not piece.size_bytes:
-                self._pieces.popleft()
-            return sent
-        sent = self.sock.send(piece)
-        self._unsent_bytes -= sent
-        if sent == len(piece):
-            self._pieces.popleft()
-        else:
-            self._pieces[0] = memoryview(piece)[sent:]
-        return sent
+        """Send from the first piece; return the number of bytes. Raises: OSError, BlockingIOError."""
+        piece = self.peer.pieces[0]
+        if not isinstance(piece, FileRange):
+            return self._transport.send(piece)
+        if not piece.is_warm():
+            self._warming = True
+            self._driver.warm(self, piece)
+            raise BlockingIOError
+        return self._transport.send_range(piece)
 
-    def _may_read(self) -> bool:
-        return len(self._under_way) < MAX_REQUESTS_UNDER_WAY and self._unsent_bytes < MAX_UNSENT_BYTES
-
-    def _pause(self) -> None:
-        if not self.paused:
-            self.paused = True
-            self._reactor.watch(self)
-
-    def resume_if_possible(self) -> None:
-        """Read again when answers have made room."""
-        if self.paused and not self.closed and self._may_read():
-            self.paused = False
-            self._reactor.watch(self)
+    def warmed(self) -> None:
+        """Go on sending: what comes next is in memory now."""
+        self._warming = False
+        if not self.closed:
+            self._touch()
 
     @property
     def unsent(self) -> bool:
         """Whether something waits for the socket to take it."""
-        return bool(self._pieces)
+        return bool(self.peer.pieces) and not self._warming
 
-    @property
-    def requests_under_way(self) -> int:
-        """How many requests have not been answered yet."""
-        return len(self._under_way)
+    # -- its end ------------------------------------------------------------------------------------------
 
-    def stalled(self, now_ms: int) -> str | None:
-        """Return why the peer is to be given up, or None while it behaves."""
-        if now_ms - self.last_active_ms < STALLED_MS_MAX:
-            return None
-        if self._reader.in_frame and not self.paused:
-            return "half a frame, then silence"
-        if self.paused and self._pieces:
-            return "it asks and asks, and takes no answers"
-        return None
+    def _note(self) -> None:
+        """Tell `InFlight` what this connection holds."""
+        held_bytes = self.peer.held_bytes
+        if held_bytes != self._noted_bytes:
+            self._driver.in_flight.note(self._noted_bytes, held_bytes)
+            self._noted_bytes = held_bytes
 
     def close(self) -> None:
         """Close at once; answers that are still owed are dropped."""
         if self.closed:
             return
         self.closed = True
-        self._reactor.forget(self)
-        self._pieces.clear()
-        self._under_way.clear()
-        self.sock.close()
-        for action in self.on_close:
-            action()
-
-
-def _skip_tagged_fields(frame: Frame, position: int) -> int:
-    """Return where the body begins behind the tagged fields of a flexible header. Raises: WireError."""
-    try:
-        count = frame[position]
-        position += 1
-        if not count:
-            return position
-        return _skip_each(frame, position, count)
-    except IndexError:
-        raise WireError("a request header that is cut off") from None
-
-
-def _skip_each(frame: Frame, position: int, count: int) -> int:
-    from kohort.protocol.varint import read_uvarint, read_uvarint_rest  # noqa: PLC0415  # No client sends any.
-
-    if count > 127:
-        count, position = read_uvarint_rest(frame, position, count)
-    for _ in range(count):
-        _, position = read_uvarint(frame, position)
-        size, position = read_uvarint(frame, position)
-        position += size
-    return position
+        self._driver.forget(self)
+        self.peer.clear()
+        self._note()
+        self._transport.close()
+        for action in tuple(self.on_close):
+            try:
+                action()
+            except Exception:  # A supervisor: who waits for an answer may be anybody's code.
+                self._driver.log.exception("a part failed to hear of a closed connection", peer=self.name)

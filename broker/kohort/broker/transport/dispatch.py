@@ -20,7 +20,3 @@ class Dispatch(Protocol):
     def handler_of(self, api_key: int, /) -> Handle:
         """Return the function that answers the API, which is in the registry."""
         ...
-
-    def unsupported(self) -> Message:
-        """Return the answer, in version 0, to an ApiVersions newer than ours."""
-        ...

@@ -1,21 +1,53 @@
 """A request on its way: who sent it in which version, and where its answer goes."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import Protocol
 
+from kohort.broker.transport.file_range import FileRange
 from kohort.protocol.registry import Api
 from kohort.protocol.schema import Message
 
-if TYPE_CHECKING:
-    from kohort.broker.transport.connection import Connection
+Answer = list[bytes | memoryview | FileRange]
+"""The pieces of an encoded answer, its length and header before it."""
+
+
+class Origin(Protocol):
+    """Where requests come from: a connection, or what stands for one."""
+
+    client_host: str
+    """The peer's address as Kafka writes it, with a slash before it: `/127.0.0.1`."""
+    client_software: str
+    """Name and version of the client's library, once it has told them."""
+    on_close: list[Callable[[], None]]
+    """What is to be done when it closes."""
+
+    def complete(self, request: "Request", message: Message) -> None:
+        """Take the answer to `request`; one that cannot be encoded closes the connection."""
+        ...
+
+    def abandon(self, request: "Request") -> None:
+        """Take `request` as answered with nothing."""
+        ...
+
+    def close(self) -> None:
+        """Close at once; answers that are still owed are dropped."""
+        ...
 
 
 class Request:
     """One request of one connection; its answer is sent when all before it have been."""
 
-    __slots__ = ("answer", "api", "client_id", "connection", "correlation_id", "version")
+    __slots__ = ("answer", "api", "client_id", "connection", "correlation_id", "held_bytes", "version")
 
     def __init__(
-        self, connection: "Connection", api: Api, version: int, correlation_id: int, client_id: str | None
+        self,
+        connection: Origin,
+        api: Api,
+        version: int,
+        correlation_id: int,
+        client_id: str | None,
+        *,
+        held_bytes: int = 0,
     ) -> None:
         self.connection = connection
         self.api = api
@@ -23,6 +55,7 @@ class Request:
         self.correlation_id = correlation_id
         self.client_id = client_id
         self.answer: Answer | None = None
+        self.held_bytes = held_bytes  # What it is counted as until it is answered.
 
     @property
     def client_host(self) -> str:
@@ -40,21 +73,3 @@ class Request:
     def abandon(self) -> None:
         """Never answer: an acks=0 produce. What was asked after it is answered in its turn."""
         self.connection.abandon(self)
-
-
-Answer = list["bytes | memoryview | FileRange"]
-
-
-class FileRange:
-    """A range of an open file that is to be sent as it is: a piece of an answer."""
-
-    __slots__ = ("file_descriptor", "keep", "position", "size_bytes")
-
-    def __init__(self, file_descriptor: int, position: int, size_bytes: int, keep: object) -> None:
-        self.file_descriptor = file_descriptor
-        self.position = position
-        self.size_bytes = size_bytes
-        self.keep = keep  # Whatever holds the descriptor open until the range has been sent.
-
-    def __len__(self) -> int:
-        return self.size_bytes

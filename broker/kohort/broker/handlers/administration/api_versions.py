@@ -7,7 +7,6 @@ from kohort.broker.handlers.administration.family import Administration
 from kohort.broker.handlers.apis import MODULES
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.headers import API_VERSIONS_KEY
 from kohort.protocol.messages import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from kohort.protocol.registry import APIS
 
@@ -41,12 +40,6 @@ def _is_meant_for_another(admin: Administration, message: ApiVersionsRequest) ->
 def supported() -> ApiVersionsResponse:
     """Return every API that has a handler."""
     return ApiVersionsResponse(error_code=ErrorCode.NONE, api_keys=tuple(map(_range, sorted(MODULES))))
-
-
-@cache
-def unsupported() -> ApiVersionsResponse:
-    """Return the answer, in version 0, to an ApiVersions newer than ours: it says which ones we have."""
-    return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=(_range(API_VERSIONS_KEY),))
 
 
 def _range(api_key: int) -> ApiVersion:

@@ -7,7 +7,6 @@ from uuid import uuid4
 
 import pytest
 
-from kohort.broker.handlers.administration.api_versions import unsupported
 from kohort.broker.handlers.administration.metadata import handle
 from kohort.broker.handlers.administration.test_admin_support import AdminWorld
 from kohort.broker.handlers.apis import MODULES
@@ -224,12 +223,6 @@ async def test_a_client_of_another_broker_is_told_to_start_anew(
         client_software_name="x", client_software_version="1", cluster_id=cluster_id, node_id=node_id
     )
     assert (await world.ask(request, ApiVersionsResponse, 5)).error_code == code
-
-
-def test_an_unknown_version_is_told_which_ones_there_are() -> None:
-    answer = ApiVersionsResponse.decode(unsupported().encode(0), 0)
-    assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
-    assert [(each.api_key, each.max_version) for each in answer.api_keys] == [(18, 5)]
 
 
 async def test_a_broker_describes_its_cluster_and_speaks_for_no_controller(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kohort.broker.handlers.data.fetch_sessions import FetchContext, FetchSession
 from kohort.broker.handlers.data.fetch_target import FetchTarget
 from kohort.broker.partitions.partition import Partition
-from kohort.broker.transport.request import FileRange
+from kohort.broker.transport.file_range import FileRange
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages import (
     AbortedTransaction,

@@ -7,7 +7,7 @@ import pytest
 from kohort.broker.handlers.data import fetch
 from kohort.broker.partitions import Partition
 from kohort.broker.partitions.test_support import World
-from kohort.broker.transport.request import FileRange
+from kohort.broker.transport.file_range import FileRange
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages import (
     FetchPartition,

@@ -1,0 +1,175 @@
+"""Takes new connections, as many as may be: by the settings, and by the descriptors that there are.
+
+Logs have half of the descriptors, so connections get no more than the rest (`connections_that_fit`). Where
+descriptors run out all the same, one that was kept in reserve is given up for a moment to take each
+waiting connection and close it: its client hears at once, and the listener does not stay ready for ever.
+Then nobody is accepted for a while.
+"""
+
+import errno
+import os
+import socket
+from collections.abc import Callable
+
+from kohort.broker.config.current import CurrentConfig
+from kohort.broker.runtime.clock import Clock
+from kohort.broker.runtime.throttled_log import ThrottledLog
+from kohort.broker.runtime.timers import Timers
+from kohort.broker.transport.counters import TransportCounters
+from kohort.broker.transport.poller import READ, Poller
+
+ACCEPTED_PER_ROUND = 64
+PAUSE_MS = 100  # Without descriptors: how long until the next look.
+
+_OUT_OF_THEM = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+
+Opened = Callable[[socket.socket, tuple[str, int]], None]
+"""Takes a socket that does not block, and its client's address."""
+
+
+class Acceptor:
+    """The listeners, and how many connections each address has. The loop's thread only."""
+
+    def __init__(
+        self,
+        poller: Poller,
+        opened: Opened,
+        current: CurrentConfig,
+        *,
+        connections_max: int,
+        timers: Timers,
+        clock: Clock,
+        counters: TransportCounters,
+        log: ThrottledLog,
+    ) -> None:
+        """Hand connections to `opened`, at most `connections_max` whatever the settings say."""
+        self._poller = poller
+        self._opened = opened
+        self._current = current
+        self._connections_max = connections_max
+        self._timers = timers
+        self._clock = clock
+        self._counters = counters
+        self._log = log
+        self._listeners: dict[int, socket.socket] = {}
+        self._hosts: dict[str, int] = {}
+        self._open = 0
+        self._reserve: int | None = _spare_descriptor()
+
+    def listen(self, sock: socket.socket) -> None:
+        """Accept connections on `sock`, which is bound and not blocking."""
+        sock.listen(self._current.config.socket_listen_backlog_size)
+        self._listeners[sock.fileno()] = sock
+        self._poller.register(sock.fileno(), READ)
+
+    def accept(self, descriptor: int) -> None:
+        """Take who waits at the listener with that descriptor, if there is one."""
+        listener = self._listeners.get(descriptor)
+        if listener is None:
+            return
+        for _ in range(ACCEPTED_PER_ROUND):
+            try:
+                sock, address = listener.accept()
+            except BlockingIOError:
+                return
+            except OSError as error:
+                if error.errno in _OUT_OF_THEM:
+                    self._out_of_descriptors(listener, error)
+                    return
+                self._log.warning("a connection was not accepted", error=str(error))
+                continue  # The client was gone already.
+            self._take(sock, address)
+
+    def _take(self, sock: socket.socket, address: tuple[str, int]) -> None:
+        host = address[0]
+        if self._is_full_for(host):
+            sock.close()
+            self._counters.connections_refused += 1
+            self._log.warning("too many connections, a new one is refused", peer=host, open=self._open)
+            return
+        try:
+            _prepare(sock, self._current)
+            self._opened(sock, address)
+        except OSError as error:  # The client was gone already: some systems say so here.
+            sock.close()
+            self._log.warning("a connection was not accepted", error=str(error))
+            return
+        self._open += 1
+        self._hosts[host] = self._hosts.get(host, 0) + 1
+        self._counters.connections_accepted += 1
+
+    def _is_full_for(self, host: str) -> bool:
+        """Whether `max.connections`, `max.connections.per.ip` or the share of descriptors is reached."""
+        config = self._current.config
+        if self._open >= min(config.max_connections, self._connections_max):
+            return True
+        return self._hosts.get(host, 0) >= config.max_connections_per_ip
+
+    def left(self, host: str) -> None:
+        """Note that a connection from `host` has closed."""
+        self._open -= 1
+        self._hosts[host] -= 1
+        if not self._hosts[host]:
+            del self._hosts[host]
+
+    # -- without descriptors ------------------------------------------------------------------------------
+
+    def _out_of_descriptors(self, listener: socket.socket, error: OSError) -> None:
+        refused = self._refuse_waiting(listener)
+        self._counters.connections_refused += refused
+        self._log.warning(
+            "connections are refused: out of descriptors", error=str(error), refused=refused, open=self._open
+        )
+        for descriptor in self._listeners:
+            self._poller.modify(descriptor, 0)
+        self._timers.set("accept again", self._clock.now_ms() + PAUSE_MS, self._accept_again)
+
+    def _refuse_waiting(self, listener: socket.socket) -> int:
+        """Take and close who waits, by the descriptor in reserve; return how many."""
+        for count in range(ACCEPTED_PER_ROUND):
+            if self._reserve is None:
+                return count
+            os.close(self._reserve)
+            self._reserve = None
+            try:
+                sock, _ = listener.accept()
+            except OSError:  # Nobody waits any more, or another thread was quicker to use the descriptor.
+                return count
+            else:
+                sock.close()
+            finally:
+                self._reserve = _spare_descriptor()
+        return ACCEPTED_PER_ROUND
+
+    def _accept_again(self) -> None:
+        if self._reserve is None:
+            self._reserve = _spare_descriptor()
+        for descriptor in self._listeners:
+            self._poller.modify(descriptor, READ)
+
+    def close(self) -> None:
+        """Close every listener."""
+        self._timers.cancel("accept again")
+        for listener in self._listeners.values():
+            listener.close()
+        if self._reserve is not None:
+            os.close(self._reserve)
+            self._reserve = None
+
+
+def _spare_descriptor() -> int | None:
+    try:
+        return os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+
+
+def _prepare(sock: socket.socket, current: CurrentConfig) -> None:
+    """Set what every connection has. Raises: OSError."""
+    config = current.config
+    sock.setblocking(False)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if config.socket_send_buffer_bytes > 0:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, config.socket_send_buffer_bytes)
+    if config.socket_receive_buffer_bytes > 0:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, config.socket_receive_buffer_bytes)

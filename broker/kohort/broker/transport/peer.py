@@ -1,0 +1,329 @@
+"""What one client has asked and is owed, without a socket: bytes in, requests out; answers in, pieces out.
+
+    peer.receive(data, now_ms)                     # or fill peer.buffer(), and say peer.filled(count, now_ms)
+    while (found := peer.next_request()) is not None: ...
+    peer.complete(request, message)                # in any order, at any time
+    data = peer.collect()                          # what is to be sent at once; what is large is in pieces
+    peer.not_sent(data, count)                     # where that was not all of it
+    peer.sent(count, now_ms)                       # of the first piece
+
+Answers leave in the order of their requests. Everything that is kept for the client is counted in
+`held_bytes`: what it has sent until it is answered, and the answers until it has taken them. When that
+reaches what is allowed, or too many requests are under way, no further request comes out, and what has
+arrived already stays here as it is until there is room: whoever asks much and takes little slows itself.
+"""
+
+import struct
+from collections import deque
+from functools import cache
+
+from kohort.broker.transport.file_range import FileRange
+from kohort.broker.transport.in_flight import SHARE_BYTES_MIN, Allowance
+from kohort.broker.transport.request import Answer, Origin, Request
+from kohort.protocol.errors import ErrorCode, WireError
+from kohort.protocol.framing import LENGTH_BYTES, Frame, FrameReader
+from kohort.protocol.headers import API_VERSIONS_KEY
+from kohort.protocol.limits import max_request_bytes
+from kohort.protocol.messages import ApiVersion, ApiVersionsResponse
+from kohort.protocol.registry import APIS
+from kohort.protocol.schema import Message
+from kohort.protocol.varint import read_uvarint, read_uvarint_rest
+
+REQUESTS_UNDER_WAY_MAX = 512
+REQUEST_BYTES = 2_048  # What a request under way takes besides its own bytes, about.
+FILE_RANGE_BYTES = 1_024  # What a range that is to be sent from its file takes.
+JOINED_BYTES = 16_384  # Pieces up to this are joined into one before they are sent.
+
+STALLED_MS_MAX = 10_000  # Without a byte in the middle of a frame, or with no answer taken when paused.
+SLOW_GRACE_MS = 30_000  # After it, frames must have arrived, and answers been taken, at this rate:
+SLOW_BYTES_PER_SECOND_MIN = 16_384
+SLOW_UNSENT_BYTES_MIN = 65_536  # Answers below this may take as long as they like.
+
+_HEADER = struct.Struct(">hhih")
+_ANSWER_0 = struct.Struct(">ii")
+_ANSWER_1 = struct.Struct(">iib")
+
+
+class Peer:
+    """One client's side of a connection. It knows no socket, no loop and no clock."""
+
+    __slots__ = (
+        "_allowance",
+        "_origin",
+        "_reader",
+        "_slow_frame",
+        "_slow_taker",
+        "_under_way",
+        "buffer_bytes",
+        "bytes_in",
+        "bytes_out",
+        "frames",
+        "held_bytes",
+        "last_active_ms",
+        "pieces",
+    )
+
+    def __init__(self, origin: Origin, allowance: Allowance, *, frame_bytes_max: int, now_ms: int) -> None:
+        """Begin with nothing; the requests that come out are those of `origin`."""
+        self._origin = origin
+        self._allowance = allowance
+        self._reader = FrameReader(frame_bytes_max, max_request_bytes)
+        self._under_way: deque[Request] = deque()
+        self._slow_frame: tuple[int, int] | None = None  # Since when, and `bytes_in` then.
+        self._slow_taker: tuple[int, int] | None = None  # Since when, and `bytes_out` then.
+        self.buffer_bytes = 0
+        """How large the buffer of a large frame under way is; 0 where there is none."""
+        self.frames: deque[Frame] = deque()
+        """What has arrived and was not handed over yet."""
+        self.pieces: deque[bytes | memoryview | FileRange] = deque()
+        """What is to be sent, the first one first."""
+        self.held_bytes = 0
+        """What is kept for this client; a frame under way counts with its buffer, which is copied to grow."""
+        self.last_active_ms = now_ms
+        self.bytes_in = 0
+        self.bytes_out = 0
+
+    # -- bytes in -----------------------------------------------------------------------------------------
+
+    def buffer(self) -> memoryview | None:
+        """Return where the next bytes of a large frame belong, or None: then hand them to `receive`."""
+        return self._reader.buffer()
+
+    def filled(self, count: int, now_ms: int) -> None:
+        """Take `count` bytes that were written into `buffer()`. Raises: WireError for a frame too large."""
+        self.frames.extend(self._reader.filled(count))
+        self._took(count, now_ms)
+
+    def receive(self, data: bytes, now_ms: int) -> None:
+        """Take what has arrived. Raises: WireError for a frame of an impossible length."""
+        self.frames.extend(self._reader.receive(data))
+        self._took(len(data), now_ms)
+
+    def _took(self, count: int, now_ms: int) -> None:
+        self.bytes_in += count
+        self.last_active_ms = now_ms
+        buffer_bytes = self._reader.buffer_bytes
+        self.held_bytes += count + buffer_bytes - self.buffer_bytes
+        self.buffer_bytes = buffer_bytes
+        if self.frames:
+            self._slow_frame = None
+
+    # -- requests out -------------------------------------------------------------------------------------
+
+    @property
+    def requests_under_way(self) -> int:
+        """How many requests have not been answered yet."""
+        return len(self._under_way)
+
+    def may_ask(self) -> bool:
+        """Return whether there is room for another request of this client to be under way.
+
+        One is always allowed where nothing is owed: what is held then is what has arrived, and only
+        handing it over makes it less.
+        """
+        if len(self._under_way) >= REQUESTS_UNDER_WAY_MAX:
+            return False
+        if self.held_bytes < self._allowance.held_bytes_max:
+            return True
+        return not self._under_way and not self.pieces
+
+    def may_read(self) -> bool:
+        """Return whether more bytes are to be taken from this client now."""
+        if self.frames or len(self._under_way) >= REQUESTS_UNDER_WAY_MAX:
+            return False
+        if self.held_bytes < self._allowance.held_bytes_max:
+            return True
+        # All that is held may be part of one large frame: it is small enough, or nobody would take it.
+        return not self._under_way and not self.pieces and self._allowance.lets_finish(self)
+
+    def next_request(self) -> tuple[Request, Message | None] | None:
+        """Return the next request and its message, or None where there is none or no room for it.
+
+        Without a message it has been answered here already. Raises: WireError.
+        """
+        if not self.frames or (self.held_bytes >= SHARE_BYTES_MIN and not self.may_ask()):
+            return None
+        frame = self.frames.popleft()
+        try:
+            api_key, version, correlation_id, length = _HEADER.unpack_from(frame)
+            end = 10 + max(length, 0)
+            client_id = None if length < 0 else str(frame[10:end], "utf-8")
+        except (struct.error, UnicodeDecodeError) as error:
+            raise WireError(f"a request header: {error}") from None
+        if end > len(frame) or length < -1:
+            raise WireError("a request header that is cut off")
+        api = APIS.get(api_key)
+        if api is None:
+            raise WireError(f"api key {api_key}, which is unknown")
+        size = LENGTH_BYTES + len(frame) + REQUEST_BYTES
+        request = Request(self._origin, api, version, correlation_id, client_id, held_bytes=size)
+        self.held_bytes += REQUEST_BYTES
+        self._under_way.append(request)
+        if version in api.flexible_versions:
+            end = _skip_tagged_fields(frame, end)
+        elif version not in api.known_versions:
+            self._refuse_version(request)
+            return request, None
+        # Kafka reads on past what a message needs, and librdkafka counts on it: Metadata 13 for all topics.
+        return request, api.request.decode(frame[end:], version, exact=False)
+
+    def _refuse_version(self, request: Request) -> None:
+        """Answer an ApiVersions newer than ours in version 0, as clients expect (KIP-511); else give up.
+
+        Raises: WireError.
+        """
+        if request.api.api_key != API_VERSIONS_KEY:
+            raise WireError(f"{request.api.name} version {request.version}, not in {request.api.versions}")
+        request.version = 0
+        self.complete(request, _unsupported_version())
+
+    # -- answers in, pieces out ---------------------------------------------------------------------------
+
+    def complete(self, request: Request, message: Message) -> None:
+        """Take the answer to `request`. Raises: whatever encoding an impossible message raises."""
+        assert request.answer is None, f"{request.api.name} answered twice"
+        body = message.encode_parts(request.version)
+        size = sum(map(len, body))
+        if request.version in request.api.tagged_answer_versions:
+            head = _ANSWER_1.pack(size + 5, request.correlation_id, 0)
+        else:
+            head = _ANSWER_0.pack(size + 4, request.correlation_id)
+        answer: Answer = [head, *body]  # type: ignore[list-item]  # a records piece is one that we made
+        self.held_bytes += len(head) + size if len(body) == 1 else _held_bytes(answer)
+        request.answer = answer
+
+    def abandon(self, request: Request) -> None:
+        """Take `request` as answered with nothing."""
+        assert request.answer is None, f"{request.api.name} answered twice"
+        request.answer = []
+
+    def collect(self) -> bytes:
+        """Take the answers whose turn it is; return them where they are small and nothing is before them.
+
+        They count as sent then, unless `not_sent` says otherwise. Larger ones are in `pieces`.
+        """
+        waiting, pieces = self._under_way, self.pieces
+        small: list[bytes] = []
+        while waiting and (answer := waiting[0].answer) is not None:
+            self.held_bytes -= waiting.popleft().held_bytes
+            for piece in answer:
+                if type(piece) is bytes and len(piece) <= JOINED_BYTES:
+                    small.append(piece)
+                else:
+                    if small:
+                        pieces.append(b"".join(small))
+                        small = []
+                    pieces.append(piece)
+        if not small:
+            return b""
+        data = b"".join(small)
+        if not pieces:
+            self.bytes_out += len(data)
+            self.held_bytes -= len(data)
+            return data
+        pieces.append(data)
+        return b""
+
+    def not_sent(self, data: bytes, count: int) -> None:
+        """Note that only `count` bytes of what `collect` returned were sent; the rest is the first piece."""
+        rest = memoryview(data)[count:]
+        self.pieces.append(rest)
+        self.bytes_out -= len(rest)
+        self.held_bytes += len(rest)
+
+    def sent(self, count: int, now_ms: int) -> None:
+        """Note that `count` bytes of the first piece were sent."""
+        self.bytes_out += count
+        self.last_active_ms = now_ms
+        piece = self.pieces[0]
+        if isinstance(piece, FileRange):
+            piece.position += count
+            piece.size_bytes -= count
+            if not piece.size_bytes:
+                self.pieces.popleft()
+                self.held_bytes -= FILE_RANGE_BYTES
+            return
+        self.held_bytes -= count
+        if count == len(piece):
+            self.pieces.popleft()
+        else:
+            self.pieces[0] = memoryview(piece)[count:]
+
+    # -- time ---------------------------------------------------------------------------------------------
+
+    def resumed(self, now_ms: int) -> None:
+        """Note that this client is read again: that it was silent meanwhile was our doing."""
+        self.last_active_ms = now_ms
+        self._slow_frame = None
+
+    def look(self, now_ms: int, *, is_paused: bool) -> str | None:
+        """Return why this client is to be given up, or None while it behaves. To be asked every few seconds.
+
+        A frame as a whole, and answers that wait, have `SLOW_GRACE_MS` and then as long as they need at
+        `SLOW_BYTES_PER_SECOND_MIN`: a byte every nine seconds is no silence, and no use.
+        """
+        in_frame = self._reader.in_frame and not is_paused
+        if now_ms - self.last_active_ms >= STALLED_MS_MAX:
+            if in_frame:
+                return "half a frame, then silence"
+            if is_paused and self.pieces:
+                return "it asks and asks, and takes no answers"
+        if not in_frame:
+            self._slow_frame = None
+        elif self._slow_frame is None:
+            self._slow_frame = now_ms, self.bytes_in
+        elif _is_too_slow(self._slow_frame, now_ms, self.bytes_in):
+            return "a frame that comes too slowly"
+        if not self.pieces or self.held_bytes < SLOW_UNSENT_BYTES_MIN:
+            self._slow_taker = None
+        elif self._slow_taker is None:
+            self._slow_taker = now_ms, self.bytes_out
+        elif _is_too_slow(self._slow_taker, now_ms, self.bytes_out):
+            return "it takes its answers too slowly"
+        return None
+
+    def clear(self) -> None:
+        """Forget everything: the connection is closed."""
+        self.frames.clear()
+        self._under_way.clear()
+        self.pieces.clear()
+        self.held_bytes = 0
+
+
+def _is_too_slow(since: tuple[int, int], now_ms: int, bytes_now: int) -> bool:
+    since_ms, bytes_then = since
+    allowed_ms = SLOW_GRACE_MS + (bytes_now - bytes_then) * 1_000 // SLOW_BYTES_PER_SECOND_MIN
+    return now_ms - since_ms > allowed_ms
+
+
+def _held_bytes(answer: Answer) -> int:
+    """Return what an answer of several pieces takes: what is sent from a file is in no memory of ours."""
+    return sum(FILE_RANGE_BYTES if type(piece) is FileRange else len(piece) for piece in answer)
+
+
+@cache
+def _unsupported_version() -> ApiVersionsResponse:
+    """Return the answer, in version 0, to an ApiVersions newer than ours: it says which ones we have."""
+    versions = APIS[API_VERSIONS_KEY].versions
+    ours = ApiVersion(api_key=API_VERSIONS_KEY, min_version=versions.lowest, max_version=versions.highest)
+    return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=(ours,))
+
+
+def _skip_tagged_fields(frame: Frame, position: int) -> int:
+    """Return where the body begins behind the tagged fields of a flexible header. Raises: WireError."""
+    try:
+        count = frame[position]
+        position += 1
+        return position if not count else _skip_each(frame, position, count)
+    except IndexError:
+        raise WireError("a request header that is cut off") from None
+
+
+def _skip_each(frame: Frame, position: int, count: int) -> int:
+    if count > 127:
+        count, position = read_uvarint_rest(frame, position, count)
+    for _ in range(count):
+        _, position = read_uvarint(frame, position)
+        size, position = read_uvarint(frame, position)
+        position += size
+    return position

@@ -1,0 +1,46 @@
+"""Looks after connections, every two seconds: gives up the stalled, closes the idle, counts bytes."""
+
+from collections.abc import Iterable
+
+from kohort.broker.config.current import CurrentConfig
+from kohort.broker.runtime.throttled_log import ThrottledLog
+from kohort.broker.transport.connection import Connection
+from kohort.broker.transport.counters import TransportCounters
+
+SWEEP_INTERVAL_MS = 2_000
+
+
+class Sweep:
+    """One look at every connection. The loop's thread only."""
+
+    def __init__(self, current: CurrentConfig, counters: TransportCounters, log: ThrottledLog) -> None:
+        self._current = current
+        self._counters = counters
+        self._log = log
+
+    def look(self, connections: Iterable[Connection], now_ms: int) -> None:
+        """Close whoever is to be closed; `connections` may change meanwhile."""
+        idle_ms_max = self._current.config.connections_max_idle_ms
+        for connection in tuple(connections):
+            self.count_bytes(connection)
+            peer = connection.peer
+            reason = peer.look(now_ms, is_paused=connection.paused)
+            if reason is not None:
+                self._counters.stalled_connections += 1
+                self._log.warning("a connection is given up", peer=connection.name, reason=reason)
+                connection.close()
+            elif (
+                idle_ms_max >= 0
+                and now_ms - peer.last_active_ms > idle_ms_max
+                and (peer.pieces or not peer.requests_under_way)
+            ):
+                self._log.debug("a connection was idle", peer=connection.name)
+                connection.close()
+        self._log.tell_left_out()
+
+    def count_bytes(self, connection: Connection) -> None:
+        """Move what a connection has counted since the last time to the broker's counters."""
+        peer = connection.peer
+        self._counters.bytes_in += peer.bytes_in - connection.counted_in
+        self._counters.bytes_out += peer.bytes_out - connection.counted_out
+        connection.counted_in, connection.counted_out = peer.bytes_in, peer.bytes_out

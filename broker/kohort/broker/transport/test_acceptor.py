@@ -1,0 +1,171 @@
+"""Who is let in, and what happens when there are no descriptors left."""
+
+import os
+import resource
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import pytest
+import structlog
+import trio
+from structlog.testing import LogCapture
+
+from kohort.broker.runtime.descriptors import OTHERS, connections_that_fit, segments_that_fit
+from kohort.broker.transport import acceptor
+from kohort.broker.transport.acceptor import PAUSE_MS
+from kohort.broker.transport.test_support import CONNECTIONS_MAX, World, frame, world
+from kohort.protocol.messages import HeartbeatResponse
+from kohort.storage.open_files import FILES_PER_SEGMENT
+
+
+@pytest.fixture
+def lines() -> Iterator[list[Any]]:
+    captured = LogCapture()
+    structlog.configure(processors=[captured])
+    yield captured.entries
+    structlog.reset_defaults()
+
+
+@contextmanager
+def no_descriptors_left() -> Iterator[None]:
+    """Take every descriptor that this process may have, within the block."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    taken: list[int] = []
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(before[0], 256), before[1]))
+    try:
+        with suppress(OSError):
+            while True:
+                taken.append(os.open(os.devnull, os.O_RDONLY))
+        yield
+    finally:
+        for each in taken:
+            os.close(each)
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+def sockets(count: int) -> list[socket.socket]:
+    made = [socket.socket() for _ in range(count)]
+    for each in made:
+        each.setblocking(False)
+    return made
+
+
+def connect(here: World, sock: socket.socket) -> None:
+    assert sock.connect_ex(("127.0.0.1", here.port)) in (0, 115)
+
+
+async def heard_the_end(sock: socket.socket) -> bool:
+    await trio.lowlevel.wait_readable(sock)
+    try:
+        return sock.recv(1) == b""
+    except ConnectionResetError:
+        return True
+
+
+async def test_without_descriptors_clients_are_refused_at_once_and_the_loop_rests(
+    lines: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with world() as here:
+        old = await here.connect()
+        await old.send_all(frame(1))
+        await here.until(lambda: len(here.asked) == 1)
+        late = sockets(3)
+        rounds: list[int] = []
+        real = here.reactor._round
+
+        def counted(events: list[tuple[int, int]]) -> None:
+            rounds.append(1)
+            real(events)
+
+        monkeypatch.setattr(here.reactor, "_round", counted)
+        with no_descriptors_left():
+            for each in late:
+                connect(here, each)
+            with trio.fail_after(5):
+                for each in late:
+                    assert await heard_the_end(each)
+            assert here.counters.connections_refused == 3
+            before = len(rounds)
+            await trio.sleep(0.2)
+            assert len(rounds) - before < 20
+            here.asked.pop()[1].respond(HeartbeatResponse(error_code=0))
+            with trio.fail_after(5):
+                assert await old.receive_some()
+        here.advance(PAUSE_MS)
+        new = await here.connect()
+        await new.send_all(frame(2))
+        await here.until(lambda: len(here.asked) == 1)
+        assert [line["event"] for line in lines] == ["connections are refused: out of descriptors"]
+        for each in late:
+            each.close()
+
+
+async def test_without_even_the_reserve_nobody_spins_and_who_waits_is_served_later(
+    lines: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(acceptor, "_spare_descriptor", lambda: None)
+    async with world() as here:
+        [late] = sockets(1)
+        with no_descriptors_left():
+            connect(here, late)
+            await here.until(lambda: bool(lines))
+            await trio.sleep(0.05)
+            assert len(lines) == 1
+        here.advance(PAUSE_MS)
+        await here.until(lambda: here.reactor.connections == 1)
+        late.close()
+
+
+async def test_lines_about_it_are_few(lines: list[Any]) -> None:
+    async with world() as here:
+        late = sockets(40)
+        with no_descriptors_left():
+            for count, each in enumerate(late, start=1):
+                connect(here, each)
+                await here.until(lambda count=count: here.counters.connections_refused == count)  # type: ignore[misc]
+                here.clock.advance(10)
+                here.mailbox.wake()
+                here.advance(PAUSE_MS)
+        assert here.counters.connections_refused == 40
+        assert len(lines) <= 5 * (1 + 40 * (PAUSE_MS + 10) // 1_000)
+        for each in late:
+            each.close()
+
+
+async def test_connections_leave_the_logs_their_share() -> None:
+    """`max.connections` is two thousand million by default: the share of descriptors counts then."""
+    assert (
+        connections_that_fit() + OTHERS + segments_that_fit() * FILES_PER_SEGMENT
+        <= resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    )
+    async with world(connections_max=2) as here:
+        streams = [await here.connect() for _ in range(3)]
+        with trio.fail_after(5):
+            assert await streams[2].receive_some() == b""
+        assert here.counters.connections_refused == 1
+        assert CONNECTIONS_MAX > 2
+
+
+async def test_a_client_that_is_gone_before_it_is_taken_in_costs_nothing(
+    monkeypatch: pytest.MonkeyPatch, lines: list[Any]
+) -> None:
+    calls: list[int] = []
+    real = acceptor._prepare
+
+    def prepare(sock: socket.socket, current: Any) -> None:
+        calls.append(1)
+        if len(calls) == 1:
+            raise OSError(22, "Invalid argument")
+        real(sock, current)
+
+    monkeypatch.setattr(acceptor, "_prepare", prepare)
+    async with world() as here:
+        first = await here.connect()
+        with trio.fail_after(5):
+            assert await first.receive_some() == b""
+        second = await here.connect()
+        await second.send_all(frame(1))
+        await here.until(lambda: len(here.asked) == 1)
+        assert here.counters.connections_accepted == 1

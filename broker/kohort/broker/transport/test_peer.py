@@ -1,0 +1,448 @@
+"""A client's side of a connection by hand: no socket, no loop, no clock."""
+
+import struct
+from collections.abc import Callable
+from random import Random
+from typing import Any, cast
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kohort.broker.transport.file_range import FileRange
+from kohort.broker.transport.in_flight import HELD_BYTES_MAX, Allowance
+from kohort.broker.transport.peer import (
+    FILE_RANGE_BYTES,
+    JOINED_BYTES,
+    REQUEST_BYTES,
+    REQUESTS_UNDER_WAY_MAX,
+    SLOW_BYTES_PER_SECOND_MIN,
+    SLOW_GRACE_MS,
+    SLOW_UNSENT_BYTES_MIN,
+    STALLED_MS_MAX,
+    Peer,
+)
+from kohort.broker.transport.request import Request
+from kohort.protocol.errors import ErrorCode, WireError
+from kohort.protocol.messages import (
+    ApiVersionsResponse,
+    FetchResponse,
+    HeartbeatRequest,
+    HeartbeatResponse,
+    ProduceRequest,
+)
+from kohort.protocol.messages.fetch import FetchableTopicResponse, PartitionData
+from kohort.protocol.messages.produce import PartitionProduceData, TopicProduceData
+
+HEARTBEAT, HEARTBEAT_VERSION = 12, 4
+FETCH, FETCH_VERSION = 1, 12
+PRODUCE = 0
+API_VERSIONS = 18
+FRAME_BYTES_MAX = 100 * 1024 * 1024
+NOW_MS = 1_700_000_000_000
+
+
+class Side:
+    """A peer, what came out of it, and what was sent on its behalf."""
+
+    def __init__(self) -> None:
+        self.allowance = Allowance()
+        self.peer = Peer(cast(Any, self), self.allowance, frame_bytes_max=FRAME_BYTES_MAX, now_ms=NOW_MS)
+        self.asked: list[Request] = []
+        self.wire = b""
+
+    def receive(self, data: bytes, now_ms: int = NOW_MS) -> int:
+        """Take bytes as a connection does, a receive at a time; return how many requests came out."""
+        self.peer.receive(data, now_ms)
+        return self.ask()
+
+    def ask(self) -> int:
+        before = len(self.asked)
+        while (found := self.peer.next_request()) is not None:
+            self.asked.append(found[0])
+        return len(self.asked) - before
+
+    def answer(self, request: Request, *, size_bytes: int = 0) -> None:
+        """Answer a heartbeat, or a fetch with records of that size in memory."""
+        if request.api.api_key == HEARTBEAT:
+            self.peer.complete(request, HeartbeatResponse(error_code=request.correlation_id % 100))
+        else:
+            self.peer.complete(request, fetched(bytes(size_bytes)))
+
+    def send(self, at_most: int = 1 << 40) -> int:
+        """Send as a socket does that takes so many bytes; return how many it took."""
+        room = at_most
+        data = self.peer.collect()
+        if data:
+            count = min(len(data), room)
+            self.wire += data[:count]
+            if count < len(data):
+                self.peer.not_sent(data, count)
+            room -= count
+        while self.peer.pieces and room:
+            piece = self.peer.pieces[0]
+            count = min(len(piece), room)
+            self.wire += b"F" * count if isinstance(piece, FileRange) else bytes(piece[:count])
+            self.peer.sent(count, NOW_MS)
+            room -= count
+        return at_most - room
+
+
+def fetched(records: object) -> FetchResponse:
+    partition = PartitionData(partition_index=0, error_code=0, high_watermark=1, records=cast(bytes, records))
+    return FetchResponse(responses=(FetchableTopicResponse(topic="t", partitions=(partition,)),))
+
+
+def frame(
+    correlation_id: int,
+    *,
+    api_key: int = HEARTBEAT,
+    version: int = HEARTBEAT_VERSION,
+    member_id: str = "m",
+    tags: bytes = b"\0",
+) -> bytes:
+    body = HeartbeatRequest(group_id="g", generation_id=correlation_id, member_id=member_id).encode(
+        HEARTBEAT_VERSION
+    )
+    if api_key == FETCH:
+        body = struct.pack(">iiiiBii", -1, 0, 0, 1, 0, 0, -1) + b"\1\1\1\0"
+    head = struct.pack(">hhih", api_key, version, correlation_id, 4) + b"test" + tags
+    return struct.pack(">i", len(head) + len(body)) + head + body
+
+
+def correlation_ids(wire: bytes) -> list[int]:
+    found = []
+    while wire:
+        size = int.from_bytes(wire[:4], "big")
+        assert len(wire) >= 4 + size
+        found.append(int.from_bytes(wire[4:8], "big"))
+        wire = wire[4 + size :]
+    return found
+
+
+# -- order ----------------------------------------------------------------------------------------------
+
+
+def test_answers_leave_in_the_order_of_their_requests() -> None:
+    side = Side()
+    assert side.receive(frame(1) + frame(2) + frame(3)) == 3
+    for request in reversed(side.asked):
+        assert side.send() == 0
+        side.answer(request)
+    side.send()
+    assert correlation_ids(side.wire) == [1, 2, 3]
+    assert side.peer.held_bytes == 0
+
+
+def test_small_answers_leave_as_one() -> None:
+    side = Side()
+    side.receive(frame(1) + frame(2))
+    for request in side.asked:
+        side.answer(request)
+    data = side.peer.collect()
+    assert correlation_ids(data) == [1, 2]
+    assert not side.peer.pieces
+
+
+def test_what_the_socket_does_not_take_is_sent_before_what_comes_later() -> None:
+    side = Side()
+    side.receive(frame(1) + frame(2))
+    side.answer(side.asked[0])
+    assert side.send(at_most=3) == 3
+    side.answer(side.asked[1])
+    side.send()
+    assert correlation_ids(side.wire) == [1, 2]
+    assert side.peer.held_bytes == 0
+
+
+def test_records_stay_uncopied() -> None:
+    side = Side()
+    side.receive(frame(1, api_key=FETCH, version=FETCH_VERSION))
+    records = FileRange(7, 100, 5_000_000, None)
+    side.peer.complete(side.asked[0], fetched(records))
+    assert side.peer.collect() == b""
+    assert side.peer.pieces[1] is records
+    assert side.peer.held_bytes < FILE_RANGE_BYTES + 200
+    side.send(at_most=2_000_000)
+    side.send()
+    assert (records.size_bytes, records.position) == (0, 5_000_100)
+    assert correlation_ids(side.wire) == [1]
+    assert side.peer.held_bytes == 0
+
+
+def test_an_abandoned_request_does_not_hold_up_the_next() -> None:
+    side = Side()
+    side.receive(frame(1) + frame(2))
+    side.answer(side.asked[1])
+    side.peer.abandon(side.asked[0])
+    side.send()
+    assert correlation_ids(side.wire) == [2]
+
+
+def test_nobody_is_answered_twice() -> None:
+    side = Side()
+    side.receive(frame(1))
+    side.answer(side.asked[0])
+    with pytest.raises(AssertionError, match="Heartbeat answered twice"):
+        side.answer(side.asked[0])
+
+
+def test_an_answer_that_cannot_be_encoded_is_no_answer() -> None:
+    side = Side()
+    side.receive(frame(1))
+    impossible = HeartbeatResponse(error_code=1 << 20)
+    with pytest.raises(Exception):  # noqa: B017  # Whatever the encoder makes of it: the caller contains it.
+        side.peer.complete(side.asked[0], impossible)
+    assert side.asked[0].answer is None
+
+
+# -- what is no request ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "data, complaint",
+    [
+        (struct.pack(">i", -5), "a frame of -5 bytes"),
+        (struct.pack(">i", FRAME_BYTES_MAX + 1), "a frame of 104857601 bytes"),
+        (struct.pack(">i", 3) + b"abc", "a request header"),
+        (struct.pack(">ihhih", 10, 12, 4, 1, -2), "cut off"),
+        (struct.pack(">ihhih", 10, 12, 4, 1, 9), "cut off"),
+        (struct.pack(">ihhih", 10, 12, 4, 1, -1), "cut off"),
+        (frame(1, api_key=9_999), "api key 9999, which is unknown"),
+        (frame(1, version=99), "Heartbeat version 99"),
+        (frame(1, tags=b"\xff"), "cut off|varint"),
+    ],
+)
+def test_bytes_that_are_no_request_are_refused_in_words(data: bytes, complaint: str) -> None:
+    with pytest.raises(WireError, match=complaint):
+        Side().receive(data)
+
+
+def test_tags_before_the_body_are_passed_over() -> None:
+    side = Side()
+    assert side.receive(frame(5, tags=b"\2\0\3abc\1\1x")) == 1
+    assert side.asked[0].correlation_id == 5
+
+
+def test_a_newer_api_versions_is_answered_in_version_0() -> None:
+    side = Side()
+    assert side.receive(frame(5, api_key=API_VERSIONS, version=127)) == 1
+    side.send()
+    answer = ApiVersionsResponse.decode(side.wire[8:], 0)
+    assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
+    assert [(each.api_key, each.max_version) for each in answer.api_keys] == [(18, 5)]
+
+
+# -- limits ---------------------------------------------------------------------------------------------
+
+
+def pipelined(count: int) -> bytes:
+    return b"".join(frame(number, api_key=FETCH, version=FETCH_VERSION) for number in range(count))
+
+
+def test_limits_are_looked_at_between_the_frames_of_one_receive() -> None:
+    """Small questions with large answers: none is asked that there is no room to answer."""
+    side = Side()
+    side.allowance.held_bytes_max = most = 200_000
+    side.peer.receive(pipelined(300), NOW_MS)
+
+    def ask_and_answer() -> int:
+        count = 0
+        while (found := side.peer.next_request()) is not None:
+            side.answer(found[0], size_bytes=50_000)
+            count += 1
+        assert side.peer.held_bytes < most + 51_000 + REQUEST_BYTES
+        return count
+
+    assert ask_and_answer() == 4
+    assert side.peer.frames
+    assert not side.peer.may_read()
+    while side.peer.frames:
+        side.send()
+        assert ask_and_answer()
+    side.send()
+    assert correlation_ids(side.wire) == list(range(300))
+    assert side.peer.held_bytes == 0
+    assert side.peer.may_read()
+
+
+def test_answers_behind_one_that_is_not_there_yet_count_as_well() -> None:
+    side = Side()
+    side.peer.receive(pipelined(9), NOW_MS)
+    first = side.peer.next_request()
+    assert first is not None
+    asked = 0
+    while (found := side.peer.next_request()) is not None:
+        side.answer(found[0], size_bytes=HELD_BYTES_MAX // 4)
+        asked += 1
+    assert asked == 4
+    assert side.send() == 0
+    assert not side.peer.may_ask()
+    side.answer(first[0])
+    side.send()
+    assert side.peer.may_ask()
+
+
+def test_requests_under_way_are_limited_in_number_and_in_bytes() -> None:
+    side = Side()
+    side.receive(b"".join(map(frame, range(REQUESTS_UNDER_WAY_MAX + 5))))
+    assert len(side.asked) == REQUESTS_UNDER_WAY_MAX
+    assert not side.peer.may_read()
+    side.answer(side.asked[0])
+    side.send()
+    assert side.ask() == 1
+    large = Side()
+    one = frame(1, member_id="m" * 30_000)
+    large.receive(one * 1_000)
+    assert len(large.asked) * len(one) < HELD_BYTES_MAX
+    assert large.peer.held_bytes == 1_000 * len(one) + len(large.asked) * REQUEST_BYTES
+
+
+def test_a_frame_larger_than_what_may_be_held_is_read_and_asked() -> None:
+    side = Side()
+    records = bytes(HELD_BYTES_MAX + 10_000_000)
+    partition = PartitionProduceData(index=0, records=records)
+    topic = TopicProduceData(name="t", partition_data=(partition,))
+    body = ProduceRequest(acks=1, timeout_ms=1, topic_data=(topic,)).encode(9)
+    head = struct.pack(">hhih", PRODUCE, 9, 1, 4) + b"test\0"
+    data = struct.pack(">i", len(head) + len(body)) + head + body
+    side.receive(data[: HELD_BYTES_MAX + 1_000])
+    assert side.peer.may_read()
+    view = side.peer.buffer()
+    while view is not None:
+        rest = data[side.peer.bytes_in :]
+        count = min(len(view), len(rest))
+        view[:count] = rest[:count]
+        view.release()
+        side.peer.filled(count, NOW_MS)
+        view = side.peer.buffer()
+    assert side.ask() == 1
+    assert side.peer.held_bytes == len(data) + REQUEST_BYTES
+    assert not side.peer.may_read()
+    side.peer.abandon(side.asked[0])
+    side.send()
+    assert side.peer.held_bytes == 0
+
+
+def test_nobody_begins_a_large_frame_while_memory_is_scarce_but_the_one_that_may() -> None:
+    side = Side()
+    side.receive(struct.pack(">i", 1_000_000) + bytes(100_000))
+    assert side.peer.may_read()
+    side.allowance.is_scarce = True
+    side.allowance.held_bytes_max = 50_000
+    assert not side.peer.may_read()
+    side.allowance.let_finish(side.peer)
+    assert side.peer.may_read()
+
+
+# -- time -----------------------------------------------------------------------------------------------
+
+
+def test_half_a_frame_and_then_silence_is_given_up() -> None:
+    side = Side()
+    side.receive(frame(1)[:-3])
+    assert side.peer.look(NOW_MS + STALLED_MS_MAX - 1, is_paused=False) is None
+    assert side.peer.look(NOW_MS + STALLED_MS_MAX, is_paused=False) == "half a frame, then silence"
+
+
+def test_silence_that_the_broker_asked_for_is_not_held_against_a_client() -> None:
+    side = Side()
+    side.receive(frame(1)[:-3])
+    assert side.peer.look(NOW_MS + STALLED_MS_MAX, is_paused=True) is None
+    side.peer.resumed(NOW_MS + STALLED_MS_MAX)
+    assert side.peer.look(NOW_MS + STALLED_MS_MAX + 1, is_paused=False) is None
+
+
+def looked(side: Side, step_ms: int, steps: int, act: Callable[[int], None]) -> tuple[int, str] | None:
+    """Look every `step_ms`, after `act`; return after how many milliseconds there was a reason, and which."""
+    side.peer.look(NOW_MS, is_paused=False)
+    for number in range(1, steps + 1):
+        act(NOW_MS + number * step_ms)
+        reason = side.peer.look(NOW_MS + number * step_ms, is_paused=False)
+        if reason is not None:
+            return number * step_ms, reason
+    return None
+
+
+def test_a_frame_that_comes_byte_by_byte_is_given_up() -> None:
+    side = Side()
+    side.receive(struct.pack(">i", 1_000_000))
+    after = looked(side, 2_000, 100, lambda now_ms: side.peer.receive(b"x", now_ms))
+    assert after == (SLOW_GRACE_MS + 2_000, "a frame that comes too slowly")
+
+
+def test_a_large_frame_over_a_slow_line_is_waited_for() -> None:
+    side = Side()
+    side.receive(struct.pack(">i", FRAME_BYTES_MAX))
+    rate = bytes(2 * SLOW_BYTES_PER_SECOND_MIN + 10)
+    assert looked(side, 2_000, 1_000, lambda now_ms: side.peer.receive(rate, now_ms)) is None
+
+
+def test_each_frame_has_its_own_time() -> None:
+    side = Side()
+    part = len(frame(1)) - 1
+
+    def next_part(now_ms: int) -> None:
+        side.peer.receive((frame(1) * 2)[part : part + len(frame(1))], now_ms)
+        side.ask()
+        for request in side.asked:
+            side.answer(request)
+        side.asked.clear()
+        side.send()
+
+    side.receive(frame(1)[:part])
+    assert looked(side, 9_000, 20, next_part) is None
+
+
+def test_who_takes_its_answers_byte_by_byte_is_given_up() -> None:
+    side = Side()
+    side.receive(frame(1, api_key=FETCH, version=FETCH_VERSION))
+    side.answer(side.asked[0], size_bytes=SLOW_UNSENT_BYTES_MIN + 1_000)
+    side.send(at_most=1)
+    after = looked(side, 2_000, 100, lambda now_ms: side.peer.sent(1, now_ms))
+    assert after == (SLOW_GRACE_MS + 2_000, "it takes its answers too slowly")
+
+
+def test_who_takes_its_answers_at_a_fair_pace_is_waited_for() -> None:
+    side = Side()
+    side.receive(frame(1, api_key=FETCH, version=FETCH_VERSION))
+    side.answer(side.asked[0], size_bytes=8_000_000)
+    side.send(at_most=1_000)
+    take = 2 * SLOW_BYTES_PER_SECOND_MIN + 10
+    assert looked(side, 2_000, 200, lambda now_ms: side.peer.sent(take, now_ms)) is None
+
+
+def test_who_asks_and_takes_nothing_is_given_up() -> None:
+    side = Side()
+    side.receive(frame(1, api_key=FETCH, version=FETCH_VERSION))
+    side.answer(side.asked[0], size_bytes=JOINED_BYTES + 1)
+    side.peer.collect()
+    assert side.peer.look(NOW_MS + STALLED_MS_MAX, is_paused=False) is None
+    assert side.peer.look(NOW_MS + STALLED_MS_MAX, is_paused=True) == "it asks and asks, and takes no answers"
+
+
+# -- any order of things --------------------------------------------------------------------------------
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.randoms(use_true_random=True))
+def test_whatever_the_pieces_and_the_order_each_answer_leaves_once_and_in_turn(random: Random) -> None:
+    side = Side()
+    side.allowance.held_bytes_max = random.choice([500, 5_000, 60_000, HELD_BYTES_MAX])
+    count = random.randint(1, 30)
+    stream = b"".join(frame(number, api_key=FETCH, version=FETCH_VERSION) for number in range(count))
+    unanswered: list[Request] = []
+    while stream or unanswered or side.peer.frames or side.peer.pieces or side.peer.requests_under_way:
+        if stream and side.peer.may_read():
+            size = random.randint(1, 200)
+            side.peer.receive(stream[:size], NOW_MS)
+            stream = stream[size:]
+        while (found := side.peer.next_request()) is not None:
+            unanswered.append(found[0])
+        if unanswered and random.randrange(2):
+            request = unanswered.pop(random.randrange(len(unanswered)))
+            side.answer(request, size_bytes=random.choice([0, 10, 3_000, JOINED_BYTES + 1]))
+        side.send(random.choice([0, 1, 100, 50_000]))
+    assert correlation_ids(side.wire) == list(range(count))
+    assert side.peer.held_bytes == 0
+    assert side.peer.bytes_out == len(side.wire)
