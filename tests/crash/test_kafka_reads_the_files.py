@@ -84,7 +84,7 @@ def write_orders(log: PartitionLog, random: Random) -> int:
         )
         sequence += count if idempotent else 0
         append_time = timestamp if place % 50 == 0 else None
-        log.stage(batch, validate_produced(batch), place // 100, append_time_ms=append_time)
+        log.stage(batch, (validate_produced(batch),), place // 100, append_time_ms=append_time)
         if place % 3 == 0:
             log.write(True)
     marker = build_transaction_marker(
@@ -157,7 +157,7 @@ def test_consumer_offsets_are_decoded(tmp_path: Path) -> None:
             (NOW_MS, encode_key(GroupMetadataKey(group="shop")), encode_value(group), ()),
         ]
     )
-    log.stage(batch, validate_produced(batch), 0)
+    log.stage(batch, (validate_produced(batch),), 0)
     directory.close()
     said = dump("--offsets-decoder", "--files", files(tmp_path / "__consumer_offsets-12", ".log"))
     assert '"group":"shop","topic":"orders","partition":0' in said

@@ -5,9 +5,12 @@ Nothing in here waits. The next entry of the heap is taken, the clock jumps to i
 
 import heapq
 from collections.abc import Callable, Coroutine, Generator
+from concurrent.futures import Future
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any, Protocol, TypeVar
+
+from kohort.protocol.errors import ApiError, WireError
 
 T = TypeVar("T")
 
@@ -113,12 +116,20 @@ class VirtualWorker:
         self._process = process
         self._free_at_ms = 0
 
-    def submit(self, function: Callable[..., None], *arguments: object) -> None:
+    def submit(self, function: Callable[..., T], *arguments: object) -> "Future[T]":
         """Do it once what was submitted before is done."""
         schedule = self._process.schedule
         self._free_at_ms = max(self._free_at_ms, schedule.time_ms) + self._process.work_ms()
-        step = partial(self._process.working, partial(function, *arguments))
+        future: Future[T] = Future()
+
+        def step() -> None:
+            try:
+                future.set_result(self._process.working(partial(function, *arguments)))
+            except (ApiError, WireError) as error:
+                future.set_exception(error)
+
         self._process.when_alive(self._free_at_ms - schedule.time_ms, step)
+        return future
 
     def shutdown(self, **_options: bool) -> None:
         """Drop what has not begun."""

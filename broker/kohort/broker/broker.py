@@ -23,6 +23,7 @@ from kohort.broker.group import Event, GroupConfig
 from kohort.broker.handlers.administration.family import Administration
 from kohort.broker.handlers.data.family import Data
 from kohort.broker.handlers.data.fetch_sessions import FetchSessions
+from kohort.broker.handlers.data.record_checks import RecordChecks
 from kohort.broker.handlers.groups.family import Groups
 from kohort.broker.handlers.table import HandlerTable
 from kohort.broker.http.view import BrokerView, Counters
@@ -174,6 +175,7 @@ class Broker:
 
     def _answer(self) -> None:
         self.fetch_sessions = FetchSessions(self.current.config.max_incremental_fetch_session_cache_slots)
+        self.record_checks = RecordChecks(self.mailbox, self.workers)
         groups = Groups(
             self.coordinators, self.metadata, self.node_id, self.group_counters, self._ensure_offsets_topic
         )
@@ -181,6 +183,7 @@ class Broker:
             self.partitions,
             self.flusher,
             self.fetch_sessions,
+            self.record_checks,
             self.producer_ids,
             self.current,
             self.timers,
@@ -269,6 +272,7 @@ class Broker:
         self.coordinators.close()
         self.group_events.close()
         self.reactor.close()
+        self.record_checks.close()
         self.flusher.close()
         self.mailbox.close()
         self.partitions.close()

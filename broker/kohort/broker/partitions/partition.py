@@ -9,11 +9,12 @@ import structlog
 
 from kohort.broker.config import TopicConfig
 from kohort.broker.partitions.log_files import NameTaken
-from kohort.broker.partitions.produced import check_produced, check_sizes, convert
+from kohort.broker.partitions.produced import Produced, prepare
 from kohort.broker.partitions.topic_settings import log_config_of
 from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.protocol.records import NO_PRODUCER_ID, BatchHeader, read_header
-from kohort.storage import PartitionLog, ProducedBatch, StorageError
+from kohort.protocol.records.effort import Effort
+from kohort.storage import PartitionLog, StorageError
 
 NO_TIMESTAMP = -1
 NO_LEADER_EPOCH = -1
@@ -160,25 +161,32 @@ class Partition:
 
     # -- appending --------------------------------------------------------------------------------------
 
-    def append(self, records: bytes | memoryview, headers: Sequence[BatchHeader], now_ms: int) -> Appended:
-        """Stage a client's batches, whose form has been validated; the caller asks for the flush.
+    def prepare(
+        self, records: bytes | memoryview, header: BatchHeader, now_ms: int, effort: Effort
+    ) -> Produced:
+        """Return a client's batch, whose form has been validated, as `append` takes it. Any thread.
+
+        Raises: EffortExceeded; ApiError with what Kafka answers.
+        """
+        if self.error_code is not None:
+            raise ApiError(self.error_code)
+        return prepare(self.config, records, header, now_ms, effort)
+
+    def append(self, produced: Produced, now_ms: int) -> Appended:
+        """Stage a client's batch; the caller asks for the flush.
 
         A batch that the producer has sent before is not staged again; the answer is the first one's.
         Raises: ApiError with what Kafka answers, and then nothing has changed.
         """
         if self.error_code is not None:
             raise ApiError(self.error_code)
-        config = self.config
-        records, headers = check_produced(config, records, headers, now_ms)
-        first = self._duplicate_of(headers)
-        append_time_ms = now_ms if config.message_timestamp_type == "LogAppendTime" else None
+        records, header = produced
+        first = self.log.producers.check(header) if header.producer_id > NO_PRODUCER_ID else None
+        append_time_ms = now_ms if self.config.message_timestamp_type == "LogAppendTime" else None
         if first is not None:
             timestamp_ms = NO_TIMESTAMP if append_time_ms is None else first.timestamp
             return Appended(first.base_offset, timestamp_ms, self.log.log_start_offset, duplicate=True)
-        if config.compression_type != "producer":
-            records, headers = convert(config.compression_type, records, headers)
-            check_sizes(config, records, headers)
-        base_offset = self._stage(records, headers, append_time_ms)
+        base_offset = self._stage(records, (header,), append_time_ms)
         timestamp_ms = NO_TIMESTAMP if append_time_ms is None else append_time_ms
         return Appended(base_offset, timestamp_ms, self.log.log_start_offset)
 
@@ -197,13 +205,6 @@ class Partition:
         self, records: bytes | memoryview, headers: Sequence[BatchHeader], append_time_ms: int | None
     ) -> int:
         return self.log.stage(records, headers, self.leader_epoch, append_time_ms=append_time_ms)
-
-    def _duplicate_of(self, headers: Sequence[BatchHeader]) -> ProducedBatch | None:
-        """Return where the producer's batch already stands, or None. Raises: ApiError."""
-        for header in headers:
-            if header.producer_id > NO_PRODUCER_ID:
-                return self.log.producers.check(header)
-        return None
 
     def wants_sync(self) -> bool:
         """Whether what is staged is to be synced with all before it, as flush.messages and flush.ms ask."""

@@ -9,8 +9,8 @@ from trio.testing import MockClock
 
 from kohort.broker.partitions.pace import Pace
 from kohort.broker.partitions.partition import Partition
-from kohort.broker.partitions.test_support import World, batch_of
-from kohort.protocol.records import iterate_records, validate_produced
+from kohort.broker.partitions.test_support import World, append_produced, batch_of
+from kohort.protocol.records import iterate_records
 from kohort.storage import PartitionLog, StorageError
 
 SMALL = {"internal.segment.bytes": "600", "min.cleanable.dirty.ratio": "0.1"}
@@ -34,7 +34,7 @@ def write_alternating(world: World, name: str, batches: int) -> None:
     partition = world.partition(name)
     for number in range(batches):
         batch = batch_of(b"x" * 50, key=b"key %d" % (number % 3), timestamp_ms=world.clock.now_ms())
-        partition.append(batch, validate_produced(batch), world.clock.now_ms())
+        append_produced(partition, batch, world.clock.now_ms())
         world.flusher.request(partition, lambda _: None)
 
 
@@ -192,7 +192,7 @@ async def test_idle_producers_are_forgotten(tmp_path: Path) -> None:
             base_sequence=0,
             timestamp_ms=world.clock.now_ms(),
         )
-        partition.append(batch, validate_produced(batch), world.clock.now_ms())
+        append_produced(partition, batch, world.clock.now_ms())
         world.flusher.request(partition, lambda _: None)
         world.clock.advance(600)
     retention = world.retention()

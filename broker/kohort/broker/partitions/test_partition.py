@@ -4,7 +4,7 @@ import pytest
 
 from kohort.broker.partitions import Appended, Partition
 from kohort.broker.partitions.produced import RecordsRejected
-from kohort.broker.partitions.test_support import World, batch_of
+from kohort.broker.partitions.test_support import World, append_produced, batch_of
 from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.protocol.records import (
     Compression,
@@ -14,7 +14,6 @@ from kohort.protocol.records import (
     iterate_records,
     read_header,
     seal_batch,
-    validate_produced,
     verify_crc,
 )
 from kohort.protocol.records.checking import with_max_timestamp
@@ -38,7 +37,7 @@ def world(tmp_path: Path) -> World:
 
 
 def append(partition: Partition, batch: bytes | memoryview, now_ms: int = NOW_MS) -> Appended:
-    return partition.append(batch, validate_produced(batch), now_ms)
+    return append_produced(partition, batch, now_ms)
 
 
 def refusal(partition: Partition, batch: bytes) -> ApiError:

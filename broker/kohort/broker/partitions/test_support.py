@@ -13,12 +13,14 @@ from kohort.broker.config import BrokerConfig
 from kohort.broker.config.current import CurrentConfig
 from kohort.broker.handlers.data.family import Data
 from kohort.broker.handlers.data.fetch_sessions import FetchSessions
+from kohort.broker.handlers.data.record_checks import RecordChecks
 from kohort.broker.metadata import Mutation, PartitionState, Snapshot, TopicState
 from kohort.broker.partitions import Partition, PartitionTable, ProducerIds
 from kohort.broker.partitions.cleaner import LogCleaner
 from kohort.broker.partitions.counters import PartitionCounters
 from kohort.broker.partitions.flusher import Flusher, Job
 from kohort.broker.partitions.log_files import LogFiles
+from kohort.broker.partitions.partition import Appended
 from kohort.broker.partitions.retention import LogRetention
 from kohort.broker.runtime.clock import ManualClock
 from kohort.broker.runtime.loop import Loop
@@ -27,7 +29,8 @@ from kohort.broker.runtime.workers import TrioWorkers
 from kohort.broker.transport.connection import Connection
 from kohort.broker.transport.counters import TransportCounters
 from kohort.broker.transport.request import Request
-from kohort.protocol.records import build_batch
+from kohort.protocol.records import build_batch, validate_produced
+from kohort.protocol.records.effort import Effort
 from kohort.protocol.registry import BY_NAME
 from kohort.protocol.schema import Message
 from kohort.storage import DataDirectory, FileSystem, OsFileSystem, StorageError
@@ -153,10 +156,12 @@ class World:
             loop=self,
             workers=self.workers,
         )
+        self.checks = RecordChecks(self, self.workers)
         self.family = Data(
             self.table,
             cast(Flusher, self.flusher),
             FetchSessions(self.config.max_incremental_fetch_session_cache_slots),
+            self.checks,
             ProducerIds(cast(Any, self.metadata)),
             self.current,
             self.timers,
@@ -214,7 +219,13 @@ class World:
     def delete(self, name: str) -> None:
         self.metadata.apply(Mutation(delete=(name,)))
 
+    def finish_checks(self) -> None:
+        """Wait for the thread that looks into batches, and run what it has handed to the loop."""
+        self.checks._queue.submit(int).result()
+        self.run_posted()
+
     def close(self) -> None:
+        self.checks.close()
         self.table.close()
         self.data.close()
 
@@ -269,6 +280,11 @@ class World:
             self.stage(name, index, value=value)
         self.flusher.request(partition, lambda error: None)
         self.flusher.flush()
+
+
+def append_produced(partition: Partition, batch: bytes | memoryview, now_ms: int) -> Appended:
+    """Append a client's batch as a Produce request does."""
+    return partition.append(partition.prepare(batch, validate_produced(batch), now_ms, Effort.full()), now_ms)
 
 
 def batch_of(

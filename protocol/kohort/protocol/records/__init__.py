@@ -32,6 +32,7 @@ from kohort.protocol.records.rewriting import (
     KeptRecord,
     empty_batch,
     plain_payload,
+    recompress,
     rewrite_batch,
     scan_records,
 )
@@ -67,6 +68,7 @@ __all__ = [
     "read_control_type",
     "read_coordinator_epoch",
     "read_header",
+    "recompress",
     "rewrite_batch",
     "scan_records",
     "seal_batch",

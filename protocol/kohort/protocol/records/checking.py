@@ -1,7 +1,8 @@
 """Whether the records of a batch are what its header says: no reader and no cleaner shall stumble over them.
 
 A walk that makes no objects: of each record its lengths, its place and its time are looked at, and records
-of one shape that follow one another are looked at together, column by column.
+of one shape that follow one another are looked at together. It touches nothing but its arguments, so any
+thread may do it, and ends early where it is more work than the `Effort` allows.
 Source: org.apache.kafka.storage.internals.log.LogValidator, org.apache.kafka.common.record.DefaultRecord.
 """
 
@@ -9,56 +10,87 @@ import struct
 from typing import NamedTuple
 
 from kohort.protocol.errors import WireError
-from kohort.protocol.records.header import CRC_POSITION, NO_TIMESTAMP, BatchHeader, Buffer, batch_crc
-from kohort.protocol.records.rewriting import plain_payload
-from kohort.protocol.records.varint import VARINTS, read_varint, read_varint_rest
+from kohort.protocol.records.compression import PlainSizeExceeded, decompress
+from kohort.protocol.records.effort import MAX_HEADERS_PER_RECORD, Effort, EffortExceeded
+from kohort.protocol.records.header import (
+    CRC_POSITION,
+    HEADER_BYTES,
+    NO_TIMESTAMP,
+    BatchHeader,
+    Buffer,
+    Compression,
+    batch_crc,
+)
+from kohort.protocol.records.runs import PATIENCE, Shape, find_run
+from kohort.protocol.records.varint import read_varint
+
+MAX_NOTED = 1_000  # So many records of a kind are named; an answer need not name a million.
 
 _MAX_TIMESTAMP_POSITION = 35
-_RUN_LEAST = 16  # So many records of one shape, or a look at them together is no gain.
-_PATIENCE = 64  # Records until the next try, where there was no run.
-_ONE_BYTE, _TWO_BYTES = 64, 8192  # Zigzag numbers below these take one byte, or two.
 _TWO_BYTES_FROM = 128
-_LAST_BYTES = bytes(range(128))
-_OTHER_BYTES = bytes(range(128, 256))
-_PLACES = (
-    bytes(each[0] for each in VARINTS[:_TWO_BYTES]),
-    bytes(each[-1] for each in VARINTS[:_TWO_BYTES]),
-)
+_LEAST_DELTA, _LARGEST_DELTA = -(1 << 63), (1 << 63) - 1
+_RUN_STEPS = 8  # What a look at a run costs, however long it is.
+
+
+class Demands(NamedTuple):
+    """Between which times records must lie; those without a timestamp are exempt."""
+
+    earliest_ms: int = _LEAST_DELTA
+    latest_ms: int = _LARGEST_DELTA
+
+
+NO_DEMANDS = Demands()
 
 
 class Checked(NamedTuple):
-    """What a walk has found: the newest timestamp, and the places of records without a key."""
+    """What a walk has found: the newest timestamp, the places without a key, places and untimely times.
+
+    Of either kind the first thousand at most.
+    """
 
     max_timestamp: int
     keyless: tuple[int, ...]
+    untimely: tuple[tuple[int, int], ...] = ()
 
 
-class _Shape(NamedTuple):
-    """Where in a record its numbers begin, and how long it is."""
-
-    time: int
-    place: int
-    key: int
-    key_data: int
-    value: int
-    value_data: int
-    size: int
-
-
-def check_records(batch: Buffer, header: BatchHeader) -> Checked:
+def check_records(
+    batch: Buffer, header: BatchHeader, demands: Demands = NO_DEMANDS, effort: Effort | None = None
+) -> Checked:
     """Return what is known of the records once all of them were found sound, compressed or not.
 
-    Raises: WireError where the batch does not decompress, where its records are not as many or as long as
-    is said, or where their offsets do not follow one another.
+    Raises: EffortExceeded where that is more work than allowed; WireError where the batch does not
+    decompress, where its records are not as many or as long as is said, or where their offsets do not
+    follow one another.
     """
-    payload = plain_payload(batch, header)
+    effort = effort or Effort.full()
+    return check_payload(read_payload(batch, header, effort), header, demands, effort)
+
+
+def read_payload(batch: Buffer, header: BatchHeader, effort: Effort) -> bytes:
+    """Return the records of a batch one behind the other. Raises: EffortExceeded, WireError."""
+    compressed = memoryview(batch)[HEADER_BYTES : header.size_bytes]
+    if header.compression is Compression.NONE:
+        return bytes(compressed)
     try:
-        newest, keyless = _walk(payload, header.record_count)
+        payload = decompress(header.compression, compressed, max(0, effort.plain_bytes))
+    except PlainSizeExceeded as error:
+        raise EffortExceeded(str(error)) from None
+    effort.spend_plain(len(payload))
+    return payload
+
+
+def check_payload(payload: bytes, header: BatchHeader, demands: Demands, effort: Effort) -> Checked:
+    """Return what is known of records that were read from a batch. Raises: EffortExceeded, WireError."""
+    walk = _Walk(payload, header, demands, effort)
+    try:
+        walk.run()
     except IndexError:
         raise WireError("the records end early") from None
+    untimely = tuple((place, header.base_timestamp + delta) for place, delta in walk.untimely)
     if header.has_log_append_time:
-        return Checked(header.max_timestamp, keyless)
-    return Checked(max(NO_TIMESTAMP, header.base_timestamp + newest), keyless)
+        return Checked(header.max_timestamp, tuple(walk.keyless), untimely)
+    newest_ms = max(NO_TIMESTAMP, header.base_timestamp + walk.newest)
+    return Checked(newest_ms, tuple(walk.keyless), untimely)
 
 
 def with_max_timestamp(batch: Buffer, timestamp_ms: int) -> bytes:
@@ -69,109 +101,110 @@ def with_max_timestamp(batch: Buffer, timestamp_ms: int) -> bytes:
     return bytes(changed)
 
 
-def _walk(payload: bytes, count: int) -> tuple[int, tuple[int, ...]]:
-    """Return the largest timestamp delta and the places without a key.
+class _Walk:
+    """One way through the records of a batch, and what was noted on it."""
 
-    Variable length integers of a byte, the usual ones, are read in place. Raises: WireError, IndexError.
-    """
-    start, end, place = 0, len(payload), 0
-    newest = -(1 << 63)
-    keyless: list[int] = []
-    size_before, next_try = 0, 1
-    while place < count:
-        byte, position = payload[start], start + 1
-        if byte < 128:
-            size = (byte >> 1) ^ -(byte & 1)
-        else:
-            size, position = read_varint_rest(payload, position, byte)
-        stop = position + size
-        if size < 0 or stop > end:
-            raise WireError(f"record {place} is of {size} bytes where {end - position} are left")
-        time_at = position + 1  # Behind the attributes, which are unused.
-        delta, position = read_varint(payload, time_at)
-        if delta > newest:  # noqa: PLR1730  # `max` takes three times as long.
-            newest = delta
-        place_at = position
-        if payload[position] == place << 1 < _TWO_BYTES_FROM:
-            position += 1
-        else:
-            offset_delta, position = read_varint(payload, position)
-            if offset_delta != place:
-                raise WireError(f"record {place} has the offset delta {offset_delta}")
-        key_at = position
-        key_size, key_data = read_varint(payload, position)
-        value_at = key_data + key_size if key_size > 0 else key_data
-        if key_size < 0:
-            keyless.append(place)
-        value_size, value_data = read_varint(payload, value_at)
-        position = value_data + value_size if value_size > 0 else value_data
-        has_headers = payload[position] != 0
-        if has_headers or position + 1 != stop:
-            _check_headers(payload, position, stop, place)
-        place += 1
-        size = stop - start
-        if size == size_before and place >= next_try and key_size >= 0 and not has_headers:
-            most = min(count - place, (end - stop) // size)
-            bounds = (time_at, place_at, key_at, key_data, value_at, value_data, stop)
-            run, delta = _run(payload, start, place, most, _Shape(*(each - start for each in bounds)))
-            next_try = place + run + (1 if run else _PATIENCE)
-            newest = max(newest, delta)
-            place += run
-            stop += run * size
-        size_before = size
-        start = stop
-    if start != end:
-        raise WireError(f"{end - start} bytes are left behind the last record")
-    return newest, tuple(keyless)
-
-
-def _run(payload: bytes, start: int, place: int, most: int, shape: _Shape) -> tuple[int, int]:
-    """Return how many records from `place` on have the shape of the sound one at `start`, at most `most`.
-
-    And their largest timestamp delta. Equal sizes, lengths and header counts, byte for byte, leave nothing
-    else to be wrong; what is none of the run is left to be looked at by itself.
-    """
-    places = shape.key - shape.place
-    most = min(most, (_ONE_BYTE, _TWO_BYTES)[places - 1] - place if places < 3 else 0)
-    times = shape.place - shape.time
-    if most < _RUN_LEAST or times > 2:
-        return 0, -1
-    size = shape.size
-    first = start + size
-
-    def column(at: int) -> bytes:
-        return payload[first + at : first + most * size : size]
-
-    lengths = (
-        *range(shape.time - 1),
-        *range(shape.key, shape.key_data),
-        *range(shape.value, shape.value_data),
+    __slots__ = (
+        "_count",
+        "_earliest",
+        "_effort",
+        "_latest",
+        "_next_try",
+        "_no_time",
+        "_payload",
+        "keyless",
+        "newest",
+        "untimely",
     )
-    for at in (*lengths, size - 1):
-        found = column(at)
-        most = min(most, len(found) - len(found.lstrip(payload[start + at : start + at + 1])))
-    for at in range(shape.time, shape.place):
-        found = column(at)
-        expected = _LAST_BYTES if at == shape.place - 1 else _OTHER_BYTES
-        most = min(most, len(found) - len(found.lstrip(expected)))
-    for at, expected in zip(range(shape.place, shape.key), _PLACES, strict=False):
-        if column(at) != expected[place : place + most]:
-            return 0, -1
-    if most < _RUN_LEAST:
-        return 0, -1
-    return most, _newest_delta(*(column(at) for at in range(shape.time, shape.place)))
+
+    def __init__(self, payload: bytes, header: BatchHeader, demands: Demands, effort: Effort) -> None:
+        self._payload = payload
+        self._count = header.record_count
+        self._effort = effort
+        self._earliest = demands.earliest_ms - header.base_timestamp  # as the deltas are counted
+        self._latest = demands.latest_ms - header.base_timestamp
+        self._no_time = NO_TIMESTAMP - header.base_timestamp
+        self._next_try = 1
+        self.newest = _LEAST_DELTA
+        self.keyless: list[int] = []
+        self.untimely: list[tuple[int, int]] = []
+
+    def run(self) -> None:
+        """Look at every record. Raises: EffortExceeded, WireError, IndexError."""
+        payload, count, keyless = self._payload, self._count, self.keyless
+        earliest, latest = self._earliest, self._latest
+        start, end, place = 0, len(payload), 0
+        newest, size_before = self.newest, 0
+        steps = 0
+        while place < count:
+            if steps <= 0:
+                steps += self._effort.next_slice()
+                continue
+            steps -= 1
+            size, body_at = read_varint(payload, start)
+            stop = body_at + size
+            if size < 0 or stop > end:
+                raise WireError(f"record {place} is of {size} bytes where {end - body_at} are left")
+            delta, place_at = read_varint(payload, body_at + 1)  # Behind the attributes, which are unused.
+            if delta > newest:  # noqa: PLR1730  # `max` takes three times as long.
+                newest = delta
+            if not earliest <= delta <= latest:
+                self._note_untimely(place, delta)
+            if payload[place_at] == place << 1 < _TWO_BYTES_FROM:
+                key_at = place_at + 1
+            else:
+                offset_delta, key_at = read_varint(payload, place_at)
+                if offset_delta != place:
+                    raise WireError(f"record {place} has the offset delta {offset_delta}")
+            key_size, key_data = read_varint(payload, key_at)
+            value_at = key_data + key_size if key_size > 0 else key_data
+            if key_size < 0 and len(keyless) < MAX_NOTED:
+                keyless.append(place)
+            value_size, value_data = read_varint(payload, value_at)
+            headers_at = value_data + value_size if value_size > 0 else value_data
+            place += 1
+            size = stop - start
+            if payload[headers_at] != 0 or headers_at + 1 != stop:
+                steps -= _check_headers(payload, headers_at, stop, place - 1)
+            elif size == size_before and place >= self._next_try:
+                bounds = (body_at + 1, place_at, key_at, key_data, value_at, value_data, stop)
+                shape = Shape(*(each - start for each in bounds))
+                run = self._skip_run(start, place, min(count - place, (end - stop) // size), shape, key_size)
+                place += run
+                stop += run * size
+                steps -= _RUN_STEPS
+            size_before, start = size, stop
+        if start != end:
+            raise WireError(f"{end - start} bytes are left behind the last record")
+        self._effort.give_back(steps)
+        self.newest = max(newest, self.newest)
+
+    def _skip_run(self, start: int, place: int, most: int, shape: Shape, key_size: int) -> int:
+        """Return how many records from `place` on need no look of their own."""
+        run = find_run(self._payload, start, place, most, shape)
+        if not run.records or not self._earliest <= run.oldest <= run.newest <= self._latest:
+            self._next_try = place + PATIENCE
+            return 0
+        self._next_try = place + run.records + 1
+        self.newest = max(self.newest, run.newest)
+        if key_size < 0:
+            room = MAX_NOTED - len(self.keyless)
+            self.keyless.extend(range(place, place + min(run.records, room)))
+        return run.records
+
+    def _note_untimely(self, place: int, delta: int) -> None:
+        if delta != self._no_time and len(self.untimely) < MAX_NOTED:
+            self.untimely.append((place, delta))
 
 
-def _newest_delta(low: bytes, high: bytes = b"") -> int:
-    """Return the largest of zigzag numbers of a byte, or two, each."""
-    zigzags = {a & 127 | b << 7 for a, b in set(zip(low, high, strict=True))} if high else set(low)
-    return max((number >> 1) ^ -(number & 1) for number in zigzags)
+def _check_headers(payload: bytes, position: int, stop: int, place: int) -> int:
+    """Return how many headers a record has.
 
-
-def _check_headers(payload: bytes, position: int, stop: int, place: int) -> None:
-    """Raise WireError unless the headers end where the record does. Raises: IndexError as well."""
+    Raises: WireError unless they end where the record does, and for more than a record may have.
+    Raises: IndexError as well.
+    """
     count, position = read_varint(payload, position)
-    if not 0 <= count <= stop - position:
+    if not 0 <= count <= min(stop - position, MAX_HEADERS_PER_RECORD):
         raise WireError(f"record {place} has {count} headers")
     for _ in range(count):
         size, position = read_varint(payload, position)
@@ -182,3 +215,4 @@ def _check_headers(payload: bytes, position: int, stop: int, place: int) -> None
         position += max(0, size)
     if position != stop:
         raise WireError(f"record {place} is {position - stop} bytes longer than it says")
+    return count

@@ -1,6 +1,7 @@
 """The four codecs in the framings that Kafka's Java client writes and reads.
 
-Decompression stops at a cap: a few bytes on the wire must not become gigabytes in memory.
+Decompression stops at a cap: a few bytes on the wire must not become gigabytes in memory. Pieces that
+hold nothing, such as empty gzip members, are counted, for each costs time and none takes the cap away.
 """
 
 import threading
@@ -16,12 +17,20 @@ from kohort.protocol.records.header import Buffer, Compression
 
 MAX_DECOMPRESSED_BYTES = 128 * 1024 * 1024
 
+MAX_MEMBERS = 64  # gzip members in one batch; whoever writes one batch writes one.
+
 _GZIP_WINDOW_BITS = 31
 _ZSTD_PIECE_BYTES = 128 * 1024
 _ZSTD_LEVEL = 3
 _XERIAL_HEADER = b"\x82SNAPPY\x00" + (1).to_bytes(4, "big") * 2  # The magic, version 1, readable by 1.
 _XERIAL_MAGIC = _XERIAL_HEADER[:8]
 _XERIAL_BLOCK_BYTES = 32 * 1024
+_XERIAL_LEAST_BLOCK_BYTES = 1024  # What Java's SnappyOutputStream takes for a block at least ...
+_XERIAL_SHORT_BLOCKS_MAX = 1024  # ... but for one that was flushed.
+
+
+class PlainSizeExceeded(WireError):
+    """What was compressed is more than the cap, or in more pieces than there is reason for."""
 
 
 def compress(compression: Compression, data: bytes, level: int | None = None) -> bytes:
@@ -30,14 +39,25 @@ def compress(compression: Compression, data: bytes, level: int | None = None) ->
 
 
 def decompress(compression: Compression, data: Buffer, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> bytes:
-    """Return what was compressed. Raises: WireError when it is damaged or larger than `max_bytes`."""
+    """Return what was compressed.
+
+    Raises: PlainSizeExceeded when it is larger than `max_bytes`, WireError when it is damaged.
+    """
     try:
         plain = _DECOMPRESSORS[compression](data, max_bytes)
     except (zlib.error, RuntimeError, zstandard.ZstdError, cramjam.DecompressionError, EOFError) as error:
         raise WireError(f"damaged {compression.name} data: {error}") from error
     if len(plain) > max_bytes:
-        raise WireError(f"{compression.name} data decompresses to more than the cap")
+        raise _too_large(compression)
     return plain
+
+
+def _too_large(compression: Compression) -> PlainSizeExceeded:
+    return PlainSizeExceeded(f"{compression.name} data decompresses to more than the cap")
+
+
+def _too_many_pieces(compression: Compression, what: str) -> PlainSizeExceeded:
+    return PlainSizeExceeded(f"{compression.name} data is cut into too many {what}")
 
 
 def _plain(data: bytes, _level: int | None) -> bytes:
@@ -54,19 +74,21 @@ def _gzip(data: bytes, level: int | None) -> bytes:
 
 
 def _read_gzip(data: Buffer, max_bytes: int) -> bytes:
-    out = bytearray()
+    members: list[bytes] = []
+    room = max_bytes + 1
     rest = bytes(data)
-    while True:  # Members may follow one another, as Java's GZIPInputStream has it.
+    while len(members) < MAX_MEMBERS:  # They may follow one another, as Java's GZIPInputStream has it.
         codec = zlib.decompressobj(wbits=_GZIP_WINDOW_BITS)
-        out += codec.decompress(rest, max_bytes + 1 - len(out))
-        if len(out) > max_bytes:
-            break
+        members.append(codec.decompress(rest, room))
+        room -= len(members[-1])
+        if not room:
+            raise _too_large(Compression.GZIP)
         if not codec.eof:
             raise EOFError("it ends early")
         rest = codec.unused_data
         if not rest:
-            break
-    return bytes(out)
+            return members[0] if len(members) == 1 else b"".join(members)
+    raise _too_many_pieces(Compression.GZIP, "members")
 
 
 def _snappy(data: bytes, _level: int | None) -> bytes:
@@ -83,7 +105,10 @@ def _read_snappy(data: Buffer, max_bytes: int) -> bytes:
         return _read_raw_snappy(view, max_bytes)  # librdkafka may write it so.
     out: list[bytes] = []
     position, total = len(_XERIAL_HEADER), 0
+    blocks_max = _XERIAL_SHORT_BLOCKS_MAX + max_bytes // _XERIAL_LEAST_BLOCK_BYTES
     while position < len(view):
+        if len(out) == blocks_max:
+            raise _too_many_pieces(Compression.SNAPPY, "blocks")
         stop = position + 4 + int.from_bytes(view[position : position + 4], "big")
         if stop > len(view):
             raise EOFError("a block ends early")
@@ -97,7 +122,7 @@ def _read_snappy(data: Buffer, max_bytes: int) -> bytes:
 def _read_raw_snappy(block: memoryview, max_bytes: int) -> bytes:
     size = cramjam.snappy.decompress_raw_len(block)  # Read from the block's first bytes.
     if size > max_bytes:
-        raise WireError("SNAPPY data decompresses to more than the cap")
+        raise _too_large(Compression.SNAPPY)
     return bytes(cramjam.snappy.decompress_raw(block))
 
 

@@ -1,4 +1,4 @@
-"""A batch with fewer records, as the log cleaner makes it: offsets and producer's numbers stay.
+"""A batch with fewer records, as the log cleaner makes it, or in another compression; its numbers stay.
 
 Records are looked at without being taken apart: what is kept is copied as it stands. The tombstones of a
 batch get a delete horizon, the time from which they may go: a flag in the attributes, and the time in
@@ -90,6 +90,12 @@ def rewrite_batch(
     attributes = header.attributes | DELETE_HORIZON_FLAG
     new = msgspec.structs.replace(new, attributes=attributes, base_timestamp=delete_horizon_ms)
     return _assemble(new, b"".join(_with_timestamp_delta(payload, record, shift) for record in kept))
+
+
+def recompress(header: BatchHeader, payload: bytes, compression: Compression) -> bytes:
+    """Return the batch of the same records in another compression: they are taken as they stand."""
+    attributes = header.attributes & ~COMPRESSION_MASK | compression
+    return _assemble(msgspec.structs.replace(header, attributes=attributes), payload)
 
 
 def empty_batch(header: BatchHeader) -> bytes:

@@ -93,7 +93,7 @@ def test_damaged_bytes_raise_wire_errors_alone(
     with suppress(WireError):
         list(iterate_records(data, max_decompressed_bytes=1_000_000))
     with suppress(ApiError):
-        validate_keys(data, validate_produced(data)[0])
+        validate_keys(data, validate_produced(data))
 
 
 @given(st.binary(max_size=300), st.sampled_from(CODECS[1:]))
@@ -176,13 +176,14 @@ def test_log_append_time_is_every_records_timestamp() -> None:
 
 
 def test_a_sound_batch_is_taken() -> None:
-    (header,) = validate_produced(memoryview(record_of(b"value", 3, producer_id=9, base_sequence=4)))
+    batch = record_of(b"value", 3, producer_id=9, producer_epoch=0, base_sequence=4)
+    header = validate_produced(memoryview(batch))
     assert (header.record_count, header.producer_id, header.last_sequence) == (3, 9, 6)
 
 
 @pytest.mark.parametrize("rest", [bytes(5), record_of(b"cut short")[:40]])
 def test_what_is_cut_short_behind_the_batch_is_left_out(rest: bytes) -> None:
-    (header,) = validate_produced(record_of(b"value", 3) + rest)
+    header = validate_produced(record_of(b"value", 3) + rest)
     assert header.size_bytes == len(record_of(b"value", 3))
 
 

@@ -23,7 +23,7 @@ from kohort.protocol.records.reader import iterate_records
 _MIN_BATCH_LENGTH = 14  # The smallest record of magic 0: less than that is damage in any format.
 
 
-def validate_produced(records: Buffer) -> tuple[BatchHeader, ...]:
+def validate_produced(records: Buffer) -> BatchHeader:
     """Return the header of the one batch that a Produce request may hold per partition.
 
     What is cut short behind it is no batch, and is not to be appended, as Kafka has it.
@@ -51,7 +51,7 @@ def validate_produced(records: Buffer) -> tuple[BatchHeader, ...]:
         raise ApiError(ErrorCode.INVALID_RECORD, f"sequence {header.base_sequence} of an idempotent producer")
     if header.attributes & COMPRESSION_MASK > Compression.ZSTD:
         raise ApiError(ErrorCode.INVALID_RECORD, "the compression type is not known")
-    return (header,)
+    return header
 
 
 def _read_first_header(records: Buffer) -> BatchHeader:

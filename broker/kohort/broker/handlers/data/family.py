@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from kohort.broker.config.current import CurrentConfig
 from kohort.broker.handlers.data.fetch_sessions import FetchSessions
+from kohort.broker.handlers.data.record_checks import RecordChecks
 from kohort.broker.partitions import PartitionTable, ProducerIds
 from kohort.broker.partitions.counters import PartitionCounters
 from kohort.broker.partitions.flusher import Flusher
@@ -19,6 +20,7 @@ class Data:
     partitions: PartitionTable
     flusher: Flusher
     fetch_sessions: FetchSessions
+    checks: RecordChecks
     producer_ids: ProducerIds
     current: CurrentConfig
     timers: Timers

@@ -6,25 +6,28 @@ Transactions have no coordinator yet. A transactional batch is answered INVALID_
 what Kafka says of one outside a transaction: producers give up instead of trying again.
 """
 
-from collections.abc import Sequence
+from concurrent.futures import Future
 from functools import partial
+from typing import NamedTuple
 
 from kohort.broker.handlers.data.family import Data
+from kohort.broker.handlers.data.record_checks import rest
 from kohort.broker.metadata import INTERNAL_TOPICS
-from kohort.broker.partitions.partition import Appended, Partition
-from kohort.broker.partitions.produced import RecordsRejected, check_compression
+from kohort.broker.partitions.partition import Partition
+from kohort.broker.partitions.produced import Produced, RecordsRejected, check_compression, too_much_work
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.protocol.messages import (
     BatchIndexAndErrorMessage,
-    PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
     TopicProduceData,
     TopicProduceResponse,
 )
-from kohort.protocol.records import BatchHeader, validate_produced
+from kohort.protocol.records import validate_produced
+from kohort.protocol.records.effort import Effort, EffortExceeded
+from kohort.protocol.schema import RecordsSlice
 from kohort.storage import StorageError
 
 FIRST_VERSION_WITH_IDS = 13
@@ -44,15 +47,20 @@ def handle(data: Data, message: ProduceRequest, request: Request) -> ProduceResp
 
 
 class Produce:
-    """One request under way: the result of each of its partitions, and how many flushes it waits for."""
+    """One request under way: the result of each of its partitions, and how many steps it waits for.
 
-    __slots__ = ("_data", "_message", "_now_ms", "_request", "_results", "failed", "waiting")
+    A step is a look into a batch that is left to a thread, or a flush. What the loop spends on looking is
+    limited for the request as a whole.
+    """
+
+    __slots__ = ("_data", "_effort", "_message", "_now_ms", "_request", "_results", "failed", "waiting")
 
     def __init__(self, data: Data, message: ProduceRequest, request: Request) -> None:
         self._data = data
         self._message = message
         self._request = request
         self._now_ms = data.clock.wall_ms()
+        self._effort = Effort.quick()
         self._results: list[list[PartitionProduceResponse]] = []
         self.waiting = 0
         self.failed = False
@@ -60,36 +68,86 @@ class Produce:
     def append_all(self) -> None:
         """Append to every partition of the request, and ask for the flush of each."""
         for topic in self._message.topic_data:
-            results: list[PartitionProduceResponse] = []
+            results = [_pending(each.index) for each in topic.partition_data]
             self._results.append(results)
-            for data in topic.partition_data:
-                results.append(self._append(topic, data, results))
+            for position, data in enumerate(topic.partition_data):
+                place = _Place(results, position)
+                try:
+                    self._take(self._partition(topic, data.index), data.records, place)
+                except ApiError as error:
+                    self._fail(place, error)
 
-    def _append(
-        self, topic: TopicProduceData, data: PartitionProduceData, results: list[PartitionProduceResponse]
-    ) -> PartitionProduceResponse:
-        try:
-            partition = self._partition(topic, data.index)
-            appended = self._append_to(partition, data)
-        except ApiError as error:
-            self.failed = True
-            self._data.requests.request_failed(error.code)
-            return failed_partition(data.index, error)
+    def _take(
+        self, partition: Partition, records: bytes | memoryview | RecordsSlice | None, place: "_Place"
+    ) -> None:
+        """Append what came for one partition, now or once a thread has looked into it. Raises: ApiError."""
+        if records is None:
+            raise ApiError(
+                ErrorCode.INVALID_RECORD, "a Produce request holds one batch per partition, not none"
+            )
+        assert isinstance(records, bytes | memoryview)  # What a decoder makes of a frame.
+        header = validate_produced(records)
+        check_compression(header, self._request.version)
+        if header.is_transactional:
+            raise ApiError(ErrorCode.INVALID_TXN_STATE, "No transaction is under way: there are none yet")
+        connection = self._request.connection
+        if not self._data.checks.is_busy(connection):
+            try:
+                produced = partition.prepare(records, header, self._now_ms, self._effort)
+            except EffortExceeded:
+                pass  # Left to the thread, which has more time.
+            else:
+                self._append(partition, produced, place)
+                return
         self.waiting += 1
-        self._data.flusher.request(partition, partial(self._flushed, results, len(results)))
-        return PartitionProduceResponse(
-            index=data.index,
-            error_code=0,
-            base_offset=appended.base_offset,
-            log_append_time_ms=appended.log_append_time_ms,
-            log_start_offset=appended.log_start_offset,
+        self._data.checks.submit(
+            connection,
+            partial(partition.prepare, records, header, self._now_ms, Effort.full(rest)),
+            partial(self._looked_into, partition, place),
         )
 
-    def _count(self, records: bytes | memoryview, headers: Sequence[BatchHeader]) -> None:
+    def _looked_into(self, partition: Partition, place: "_Place", result: "Future[Produced]") -> None:
+        """Append what a thread has looked into."""
+        self.waiting -= 1
+        failure = result.exception()
+        if failure is not None and not isinstance(failure, ApiError | EffortExceeded):
+            self._request.hang_up()
+            raise failure
+        try:
+            self._append(partition, result.result(), place)
+        except EffortExceeded as error:
+            self._fail(place, too_much_work(error))
+        except ApiError as error:
+            self._fail(place, error)
+        self._answer_if_done()
+
+    def _append(self, partition: Partition, produced: Produced, place: "_Place") -> None:
+        """Append a batch, and ask for the flush. Raises: ApiError."""
+        appended = partition.append(produced, self._now_ms)
+        if not appended.duplicate:
+            self._count(produced)
+        self.waiting += 1
+        place.put(
+            PartitionProduceResponse(
+                index=place.partition_index,
+                error_code=0,
+                base_offset=appended.base_offset,
+                log_append_time_ms=appended.log_append_time_ms,
+                log_start_offset=appended.log_start_offset,
+            )
+        )
+        self._data.flusher.request(partition, partial(self._flushed, place))
+
+    def _fail(self, place: "_Place", error: ApiError) -> None:
+        self.failed = True
+        self._data.requests.request_failed(error.code)
+        place.put(failed_partition(place.partition_index, error))
+
+    def _count(self, produced: Produced) -> None:
         counters = self._data.counters
-        counters.produced_batches += len(headers)
-        counters.produced_bytes += len(records)
-        counters.produced_records += sum(header.record_count for header in headers)
+        counters.produced_batches += 1
+        counters.produced_bytes += len(produced.records)
+        counters.produced_records += produced.header.record_count
 
     def _partition(self, topic: TopicProduceData, index: int) -> Partition:
         """Return the partition that may be appended to. Raises: ApiError."""
@@ -108,31 +166,16 @@ class Produce:
             )
         return partition
 
-    def _append_to(self, partition: Partition, data: PartitionProduceData) -> Appended:
-        """Return where the records of one partition went. Raises: ApiError."""
-        records = data.records
-        if records is None:
-            raise ApiError(
-                ErrorCode.INVALID_RECORD, "a Produce request holds one batch per partition, not none"
-            )
-        assert isinstance(records, bytes | memoryview)  # What a decoder makes of a frame.
-        headers = validate_produced(records)
-        check_compression(headers, self._request.version)
-        if any(header.is_transactional for header in headers):
-            raise ApiError(ErrorCode.INVALID_TXN_STATE, "No transaction is under way: there are none yet")
-        appended = partition.append(records, headers, self._now_ms)
-        if not appended.duplicate:
-            self._count(records, headers)
-        return appended
-
-    def _flushed(
-        self, results: list[PartitionProduceResponse], position: int, error: StorageError | None
-    ) -> None:
+    def _flushed(self, place: "_Place", error: StorageError | None) -> None:
         self.waiting -= 1
         if error is not None:
             self.failed = True
-            failure = ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
-            results[position] = failed_partition(results[position].index, failure)
+            place.put(
+                failed_partition(place.partition_index, ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)))
+            )
+        self._answer_if_done()
+
+    def _answer_if_done(self) -> None:
         if not self._message.acks:
             self._close_if_failed()
         elif not self.waiting:
@@ -157,6 +200,29 @@ class Produce:
     def _close_if_failed(self) -> None:
         if self.failed:
             self._request.connection.close()
+
+
+class _Place(NamedTuple):
+    """Where the result of one partition belongs."""
+
+    results: list[PartitionProduceResponse]
+    position: int
+
+    @property
+    def partition_index(self) -> int:
+        """The partition's number."""
+        return self.results[self.position].index
+
+    def put(self, result: PartitionProduceResponse) -> None:
+        """Make this the partition's result."""
+        self.results[self.position] = result
+
+
+def _pending(index: int) -> PartitionProduceResponse:
+    """Return what stands for the result of a partition until there is one."""
+    return PartitionProduceResponse(
+        index=index, error_code=ErrorCode.UNKNOWN_SERVER_ERROR, base_offset=NO_OFFSET
+    )
 
 
 def failed_partition(index: int, error: ApiError) -> PartitionProduceResponse:

@@ -3,14 +3,13 @@ from pathlib import Path
 import pytest
 
 from kohort.broker.handlers.data import describe_producers
-from kohort.broker.partitions.test_support import World, batch_of
+from kohort.broker.partitions.test_support import World, append_produced, batch_of
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages import (
     DescribeProducersRequest,
     DescribeProducersRequestTopicRequest,
     PartitionResponse,
 )
-from kohort.protocol.records import validate_produced
 
 
 @pytest.fixture
@@ -29,7 +28,7 @@ def ask(world: World, topic: str = "t") -> PartitionResponse:
 def test_producers_are_shown_with_their_last_sequence(world: World) -> None:
     world.create("t")
     batch = batch_of(b"a", b"b", timestamp_ms=5, producer_id=7, producer_epoch=2, base_sequence=0)
-    world.partition("t").append(batch, validate_produced(batch), 5)
+    append_produced(world.partition("t"), batch, 5)
     (producer,) = ask(world).active_producers
     assert (producer.producer_id, producer.producer_epoch, producer.last_sequence) == (7, 2, 1)
     assert (producer.last_timestamp, producer.current_txn_start_offset, producer.coordinator_epoch) == (

@@ -11,7 +11,7 @@ from kohort.broker.handlers.data.list_offsets import (
     LATEST_TIERED,
     MAX_TIMESTAMP,
 )
-from kohort.broker.partitions.test_support import World, batch_of
+from kohort.broker.partitions.test_support import World, append_produced, batch_of
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages import (
     ListOffsetsPartition,
@@ -19,7 +19,6 @@ from kohort.protocol.messages import (
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
-from kohort.protocol.records import validate_produced
 
 NEWEST_VERSION = 11
 
@@ -36,7 +35,7 @@ def world(tmp_path: Path) -> World:
 def produce(world: World, timestamp_ms: int, *, commit: bool = True) -> None:
     batch = batch_of(b"v", timestamp_ms=timestamp_ms)
     partition = world.partition("t")
-    partition.append(batch, validate_produced(batch), world.clock.now_ms())
+    append_produced(partition, batch, world.clock.now_ms())
     if commit:
         world.flusher.request(partition, lambda error: None)
         world.flusher.flush()

@@ -1,11 +1,14 @@
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 from uuid import UUID
 
 import pytest
 
 from kohort.broker.handlers.data import produce
-from kohort.broker.partitions.test_support import World, batch_of
+from kohort.broker.partitions import Partition
+from kohort.broker.partitions.test_support import FakeConnection, World, batch_of
+from kohort.broker.transport.connection import Connection
+from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages import (
     PartitionProduceData,
@@ -15,6 +18,8 @@ from kohort.protocol.messages import (
     TopicProduceData,
 )
 from kohort.protocol.records import Compression
+from kohort.protocol.records.effort import MAX_STEPS
+from kohort.protocol.registry import BY_NAME
 from kohort.storage import StorageError
 
 BY_NAME_VERSION = 12
@@ -175,3 +180,123 @@ def test_timestamps_are_held_against_the_wall_clock_as_it_is_now(world: World) -
     assert ask(world, message(batch_of(b"a", timestamp_ms=now_ms))) is None
     world.flusher.flush()
     assert results(sent(world))[0].error_code == 0
+
+
+# -- what is too much work for the loop -----------------------------------------------------------------
+
+
+def heavy(count: int = 20_000, **numbers: Any) -> bytes:
+    """Return a small batch that takes long to look into: no record is shaped as the one before it."""
+    values = [b"x" if place % 2 else b"" for place in range(count)]
+    return batch_of(*values, compression=Compression.ZSTD, **numbers)
+
+
+def test_a_batch_that_is_much_work_is_left_to_a_thread_and_appended_by_the_loop(world: World) -> None:
+    world.create("t")
+    assert ask(world, message(heavy())) is None
+    assert world.flusher.waiting == {}
+    world.finish_checks()
+    world.flusher.flush()
+    assert results(sent(world))[0].error_code == ErrorCode.NONE
+    assert world.partition("t").high_watermark == 20_000
+
+
+def test_what_a_connection_sends_next_does_not_overtake_it(world: World) -> None:
+    world.create("t")
+    numbers: dict[str, Any] = {"producer_id": 4, "producer_epoch": 0}
+    ask(world, message(heavy(**numbers, base_sequence=0)))
+    ask(world, message(batch_of(b"later", **numbers, base_sequence=20_000)))
+    assert world.flusher.waiting == {}
+    world.finish_checks()
+    world.flusher.flush()
+    first, second = (results(cast(ProduceResponse, each)) for each in world.connection.answers)
+    assert [(each.error_code, each.base_offset) for each in (*first, *second)] == [(0, 0), (0, 20_000)]
+    ask(world, message(batch_of(b"at once", **numbers, base_sequence=20_001)))
+    assert len(world.flusher.waiting) == 1
+
+
+def test_another_connection_is_not_held_up(world: World) -> None:
+    world.create("t")
+    ask(world, message(heavy()))
+    other = FakeConnection()
+    request = Request(cast(Connection, other), BY_NAME["Produce"], BY_NAME_VERSION, 1, "other")
+    produce.handle(world.family, message(batch_of(b"a")), request)
+    world.flusher.flush()
+    assert results(cast(ProduceResponse, other.answers[0]))[0].base_offset == 0
+    world.finish_checks()
+    world.flusher.flush()
+    assert results(sent(world))[0].base_offset == 1
+
+
+def test_partitions_of_a_request_share_what_the_loop_spends(world: World) -> None:
+    world.create("t", 4)
+    ask(world, message(*[heavy(3_000)] * 4))
+    assert len(world.flusher.waiting) == 2
+    world.flusher.flush()
+    assert world.connection.answers == []
+    world.finish_checks()
+    world.flusher.flush()
+    assert [each.error_code for each in results(sent(world))] == [0, 0, 0, 0]
+
+
+def test_a_batch_with_more_records_than_can_be_looked_into_may_come_in_parts(world: World) -> None:
+    """Producers split a batch that is MESSAGE_TOO_LARGE."""
+    world.create("t")
+    ask(world, message(heavy(MAX_STEPS + 100)))
+    world.finish_checks()
+    (answer,) = results(sent(world))
+    assert answer.error_code == ErrorCode.MESSAGE_TOO_LARGE
+    assert answer.error_message == "more than 1000000 records and headers in a batch"
+    assert world.partition("t").log.log_end_offset == 0
+
+
+def test_a_thread_finds_what_is_wrong_as_the_loop_does(world: World) -> None:
+    world.create("t", configs={"cleanup.policy": "compact"})
+    ask(world, message(heavy()))
+    world.finish_checks()
+    (answer,) = results(sent(world))
+    assert answer.error_code == ErrorCode.INVALID_RECORD
+    assert len(answer.record_errors) == 1_000
+
+
+def test_a_bug_in_the_thread_costs_the_connection_alone(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.create("t")
+    partition = world.partition("t")
+
+    def broken(*_: object) -> None:
+        raise KeyError("a bug")
+
+    ask(world, message(heavy()))
+    monkeypatch.setattr(Partition, "prepare", broken)
+    ask(world, message(heavy()))
+    with pytest.raises(KeyError):
+        world.finish_checks()
+    assert world.connection.closed
+    monkeypatch.undo()
+    assert partition.log.log_end_offset == 20_000
+    ask(world, message(batch_of(b"a")))
+    assert partition.log.log_end_offset == 20_001
+
+
+def test_error_in_the_thread_with_acks_0_closes_the_connection(world: World) -> None:
+    world.create("t", configs={"cleanup.policy": "compact"})
+    ask(world, message(heavy(), acks=0))
+    assert not world.connection.closed
+    world.finish_checks()
+    assert world.connection.closed
+
+
+def test_what_is_compressed_anew_is_left_to_a_thread_unless_it_is_small(world: World) -> None:
+    world.create("t", configs={"compression.type": "gzip"})
+    ask(world, message(batch_of(b"a" * 100_000)))
+    assert world.partition("t").log.log_end_offset == 1
+    ask(world, message(batch_of(b"a" * 200_000)))
+    assert world.partition("t").log.log_end_offset == 1
+    world.finish_checks()
+    world.flusher.flush()
+    assert [results(cast(ProduceResponse, each))[0].base_offset for each in world.connection.answers] == [
+        0,
+        1,
+    ]
