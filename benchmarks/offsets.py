@@ -164,7 +164,7 @@ def main() -> int:
         folder = Path(data) / "__consumer_offsets-0"
         begun: deque[float] = deque()
         latencies: list[float] = []
-        largest = largest_doomed = 0
+        largest = largest_deleted = 0
         begin = next_sample = time.perf_counter()
         for number in range(1, rounds + 1):
             for group in range(GROUPS):
@@ -174,8 +174,8 @@ def main() -> int:
                     client.receive(5)
                     latencies.append(time.perf_counter() - begun.popleft())
             if time.perf_counter() >= next_sample:
-                live, doomed = sizes(folder)
-                largest, largest_doomed = max(largest, live), max(largest_doomed, doomed)
+                live, deleted = sizes(folder)
+                largest, largest_deleted = max(largest, live), max(largest_deleted, deleted)
                 next_sample = time.perf_counter() + SAMPLE_SECONDS
         for _ in begun:
             client.receive(5)
@@ -186,7 +186,7 @@ def main() -> int:
         for share in (0.5, 0.99, 0.999):
             print(f"  p{share * 100:g} {latencies[int(len(latencies) * share)] * 1000:.1f} ms")
         print(f"  longest {latencies[-1] * 1000:.1f} ms")
-        print(f"log at most {largest / 1e6:.0f} MB, old files at most {largest_doomed / 1e6:.0f} MB")
+        print(f"log at most {largest / 1e6:.0f} MB, old files at most {largest_deleted / 1e6:.0f} MB")
         print(f"log at the end {sizes(folder)[0] / 1e6:.0f} MB")
         for name in ("rounds", "read_bytes", "written_bytes", "seconds"):
             print(f"cleaner {name} {broker.metric(f'kohort_log_cleaner_{name}_total'):,.0f}")

@@ -151,10 +151,10 @@ def test_while_a_rebalance_is_under_way_it_says_who_is_missing(kohort: Kohort, b
         readers[0].pause()
         readers.append(Reader(broker.bootstrap, "missing", "w2"))
 
-        def under_way() -> bool:
-            return explained(kohort, "missing")["under_way"] is not None
+        def ongoing() -> bool:
+            return explained(kohort, "missing")["ongoing"] is not None
 
-        wait_until(under_way, "the second member has begun a rebalance")
+        wait_until(ongoing, "the second member has begun a rebalance")
         lines = kohort("groups", "explain", "missing").stdout.splitlines()
         assert lines[-3].endswith(" joined.")
         assert lines[-2].endswith("it still waits for 1 member.")

@@ -80,7 +80,7 @@ class Life:
             elif dice < 19:
                 self.clean()
             else:
-                self.log.remove_doomed_files(self.now_ms)
+                self.log.remove_deleted_files(self.now_ms)
                 self.directory.checkpoint()
             self.promises.append(
                 Promise(

@@ -77,7 +77,7 @@ def clean(directory: DataDirectory, log: PartitionLog, now_ms: int) -> None:
     cleaning = LogCleaning.of(log, plan, now_ms=now_ms, keys_max=1000, progress=lambda _: None)
     for replacement in cleaning.replacements():
         assert log.replace_segments(replacement, now_ms)
-    log.remove_doomed_files(now_ms)
+    log.remove_deleted_files(now_ms)
     directory.save_cleaner_offset("orders", 0, cleaning.end_offset, cleaned=log)
 
 

@@ -190,7 +190,7 @@ class VirtualCleaner(LogCleaner):
 
     server: "Server"
 
-    def _pace(self, _bytes_per_second: float, check: Action) -> Callable[[int], None]:
+    def _throttler(self, _bytes_per_second: float, check: Action) -> Callable[[int], None]:
         return lambda _bytes: check()
 
     def _put_in_place(self, cleaned: PartitionLog, replacement: Replacement, now_ms: int) -> bool:

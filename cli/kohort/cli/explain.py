@@ -11,7 +11,7 @@ import msgspec
 
 from kohort.broker.group.advice import Advice, advice_of, advise, same_instance
 from kohort.broker.group.events import RebalanceReport, RebalanceStarted
-from kohort.broker.group.timeline import Timeline, UnderWay
+from kohort.broker.group.timeline import OngoingRebalance, Timeline
 from kohort.cli.explain_source import EventReader, timeline_over_http
 from kohort.cli.explain_story import began, still_missing, story
 from kohort.cli.http_source import http_option
@@ -66,16 +66,16 @@ def _from_events(telling: "_Telling", servers: str, last: int, *, follow: bool) 
     with Consumer(**_options(servers)) as consumer:
         reader = EventReader(consumer, telling.group_id)
         timeline = reader.read_back(last)
-        if timeline.under_way is not None and not _is_rebalancing(servers, telling.group_id):
-            timeline.under_way = None  # The broker was stopped in the middle of it.
-        if not timeline.reports and timeline.under_way is None:
+        if timeline.ongoing is not None and not _is_rebalancing(servers, telling.group_id):
+            timeline.ongoing = None  # The broker was stopped in the middle of it.
+        if not timeline.reports and timeline.ongoing is None:
             _check_that_it_exists(servers, telling.group_id)
         telling.all(timeline, last)
         while follow:
             for event in reader.more():
                 timeline.add(event)
                 if isinstance(event, RebalanceStarted):
-                    telling.begins(timeline.under_way)
+                    telling.begins(timeline.ongoing)
             telling.news(timeline)
 
 
@@ -119,51 +119,51 @@ class _Telling:
         self._reminded = time.monotonic()
 
     def all(self, timeline: Timeline, last: int) -> None:
-        """Tell the last rebalances, and the one under way."""
+        """Tell the last rebalances, and the one in progress."""
         told = advice_of(timeline.reports)[-last:]
         shared = same_instance(timeline.fenced)
         if self._as_json:
-            print_encoded(msgspec.json.encode(self._as_object(told, timeline.under_way, shared)))
+            print_encoded(msgspec.json.encode(self._as_object(told, timeline.ongoing, shared)))
         else:
-            self._print(self._lines(told, timeline.under_way, shared))
+            self._print(self._lines(told, timeline.ongoing, shared))
         if timeline.reports:
             self._told = _place_of(timeline.reports[-1])
 
     def _lines(
         self,
         told: list[tuple[RebalanceReport, tuple[Advice, ...]]],
-        under_way: UnderWay | None,
+        ongoing: OngoingRebalance | None,
         shared: tuple[Advice, ...],
     ) -> Iterator[str]:
-        if not told and under_way is None:
+        if not told and ongoing is None:
             yield f"{self.group_id}: no rebalance is known."
         for report, advice in told:
             yield from story(report, advice)
             yield ""
-        if under_way is not None:
-            yield from began(under_way)
-            yield from still_missing(under_way, _now_ms())
+        if ongoing is not None:
+            yield from began(ongoing)
+            yield from still_missing(ongoing, _now_ms())
         for each in shared:
             yield f"What to change: {each.text}"
 
     def _as_object(
         self,
         told: list[tuple[RebalanceReport, tuple[Advice, ...]]],
-        under_way: UnderWay | None,
+        ongoing: OngoingRebalance | None,
         shared: tuple[Advice, ...],
     ) -> dict[str, object]:
         return {
             "group_id": self.group_id,
             "rebalances": [_report_object(report, advice) for report, advice in told],
-            "under_way": None if under_way is None else _under_way_object(under_way),
+            "ongoing": None if ongoing is None else _ongoing_object(ongoing),
             "advice": shared,
         }
 
-    def begins(self, under_way: UnderWay | None) -> None:
+    def begins(self, ongoing: OngoingRebalance | None) -> None:
         """Tell that a rebalance has begun."""
         self._reminded = time.monotonic()
-        if under_way is not None and not self._as_json:
-            self._print(began(under_way))
+        if ongoing is not None and not self._as_json:
+            self._print(began(ongoing))
 
     def news(self, timeline: Timeline) -> None:
         """Tell the rebalances that are over since the last time, and now and then who is missing."""
@@ -176,11 +176,11 @@ class _Telling:
                     print_encoded(msgspec.json.encode(_report_object(report, advice)))
                 else:
                     self._print([*story(report, advice), ""])
-        under_way = timeline.under_way
-        if under_way is not None and time.monotonic() - self._reminded >= REMIND_SECONDS:
+        ongoing = timeline.ongoing
+        if ongoing is not None and time.monotonic() - self._reminded >= REMIND_SECONDS:
             self._reminded = time.monotonic()
             if not self._as_json:
-                self._print(still_missing(under_way, _now_ms()))
+                self._print(still_missing(ongoing, _now_ms()))
 
     def _print(self, lines: list[str] | Iterator[str]) -> None:
         for line in lines:
@@ -196,12 +196,12 @@ def _report_object(report: RebalanceReport, advice: tuple[Advice, ...]) -> dict[
     return {**msgspec.structs.asdict(report), "advice": advice}
 
 
-def _under_way_object(under_way: UnderWay) -> dict[str, object]:
+def _ongoing_object(ongoing: OngoingRebalance) -> dict[str, object]:
     return {
-        "cause": under_way.cause,
-        "started_ms": under_way.started_ms,
-        "is_assigning": under_way.is_assigning,
-        "missing": [{"member_id": each, "since_ms": since} for each, since in under_way.missing.items()],
+        "cause": ongoing.cause,
+        "started_ms": ongoing.started_ms,
+        "is_assigning": ongoing.is_assigning,
+        "missing": [{"member_id": each, "since_ms": since} for each, since in ongoing.missing.items()],
     }
 
 

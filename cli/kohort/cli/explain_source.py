@@ -8,7 +8,7 @@ import msgspec
 
 from kohort.broker.group import Event, GroupView, coordinator_partition
 from kohort.broker.group.events import GROUP_EVENTS_TOPIC
-from kohort.broker.group.timeline import Timeline, UnderWay, read_event
+from kohort.broker.group.timeline import OngoingRebalance, Timeline, read_event
 from kohort.cli.http_source import group_json
 from kohort.client import BrokerError, Consumer, ConsumerRecord, RequestTimeoutError, TopicPartition
 from kohort.protocol.errors import ErrorCode
@@ -83,13 +83,13 @@ def timeline_over_http(http: str, group_id: str) -> Timeline:
     timeline = Timeline(max(len(view.history), 1))
     timeline.reports.extend(view.history)
     if view.rebalance is not None:
-        under_way = UnderWay(view.rebalance.cause, view.rebalance.started_ms)
-        under_way.is_assigning = view.state == "CompletingRebalance"
+        ongoing = OngoingRebalance(view.rebalance.cause, view.rebalance.started_ms)
+        ongoing.is_assigning = view.state == "CompletingRebalance"
         missing = view.rebalance.waits_for_member_ids
-        if under_way.is_assigning and view.leader is not None:
+        if ongoing.is_assigning and view.leader is not None:
             missing = (view.leader,)
-        under_way.missing = dict.fromkeys(missing, view.rebalance.started_ms)
-        under_way.last_seen_ms = {each.member_id: each.last_seen_ms for each in view.members}
-        under_way.deadline_ms = view.rebalance.deadline_ms
-        timeline.under_way = under_way
+        ongoing.missing = dict.fromkeys(missing, view.rebalance.started_ms)
+        ongoing.last_seen_ms = {each.member_id: each.last_seen_ms for each in view.members}
+        ongoing.deadline_ms = view.rebalance.deadline_ms
+        timeline.ongoing = ongoing
     return timeline

@@ -5,7 +5,7 @@ from datetime import datetime
 
 from kohort.broker.group.advice import EAGER, Advice, eager_stop_ms
 from kohort.broker.group.events import Cause, CauseKind, Move, Outcome, RebalanceReport, Waited
-from kohort.broker.group.timeline import UnderWay
+from kohort.broker.group.timeline import OngoingRebalance
 from kohort.broker.group.words import duration, member_name
 
 WAITS_TOLD = 3
@@ -57,28 +57,28 @@ def story(report: RebalanceReport, advice: Sequence[Advice]) -> list[str]:
     return lines
 
 
-def began(under_way: UnderWay) -> list[str]:
+def began(ongoing: OngoingRebalance) -> list[str]:
     """Return the line about a rebalance that has just begun."""
-    return [f"{clock_time(under_way.started_ms)}  a rebalance began: {cause_words(under_way.cause)}."]
+    return [f"{clock_time(ongoing.started_ms)}  a rebalance began: {cause_words(ongoing.cause)}."]
 
 
-def still_missing(under_way: UnderWay, now_ms: int) -> list[str]:
-    """Return the lines about a rebalance under way: who is missing, and since when."""
-    passed = duration(max(now_ms - under_way.started_ms, 0))
-    if not under_way.missing:
+def still_missing(ongoing: OngoingRebalance, now_ms: int) -> list[str]:
+    """Return the lines about a rebalance in progress: who is missing, and since when."""
+    passed = duration(max(now_ms - ongoing.started_ms, 0))
+    if not ongoing.missing:
         wait = "everyone is here; a new group waits a moment for more members"
         return [f"  Under way for {passed}: {wait}."]
-    if under_way.is_assigning:
-        (leader, since_ms), *_ = under_way.missing.items()
+    if ongoing.is_assigning:
+        (leader, since_ms), *_ = ongoing.missing.items()
         waited = duration(max(now_ms - since_ms, 0))
         return [
             f"  Under way for {passed}: everyone has joined; {member_name(leader)} assigns since {waited}."
         ]
-    count = len(under_way.missing)
+    count = len(ongoing.missing)
     lines = [f"  Under way for {passed}: it still waits for {count} member{'' if count == 1 else 's'}."]
-    for member_id, since_ms in list(under_way.missing.items())[:MISSING_TOLD]:
+    for member_id, since_ms in list(ongoing.missing.items())[:MISSING_TOLD]:
         waited = duration(max(now_ms - since_ms, 0))
-        seen_ms = under_way.last_seen_ms.get(member_id)
+        seen_ms = ongoing.last_seen_ms.get(member_id)
         heard = "" if seen_ms is None else f", last heard of {duration(max(now_ms - seen_ms, 0))} ago"
         lines.append(f"    {member_name(member_id)}: for {waited}{heard}")
     if count > MISSING_TOLD:

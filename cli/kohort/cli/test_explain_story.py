@@ -4,7 +4,7 @@ import re
 
 from kohort.broker.group.advice import Advice, AdviceKind
 from kohort.broker.group.events import Cause, CauseKind, Move, Outcome, RebalanceReport, Waited
-from kohort.broker.group.timeline import UnderWay
+from kohort.broker.group.timeline import OngoingRebalance
 from kohort.cli.explain_story import began, still_missing, story
 
 A = "worker-a-11111111-0000-0000-0000-000000000000"
@@ -95,14 +95,14 @@ def test_the_first_rebalance_of_a_group_moves_nothing() -> None:
     assert "  Joining took 5.2 s: a new group waits for more members." in lines
 
 
-def under_way(**missing: int) -> UnderWay:
-    found = UnderWay(Cause(CauseKind.MEMBER_LEFT, 1_000, A, "worker-a"), 1_000)
+def ongoing(**missing: int) -> OngoingRebalance:
+    found = OngoingRebalance(Cause(CauseKind.MEMBER_LEFT, 1_000, A, "worker-a"), 1_000)
     found.missing = dict(missing)
     return found
 
 
 def test_who_is_missing_and_since_when() -> None:
-    found = under_way(**{B: 1_000, C: 3_000})
+    found = ongoing(**{B: 1_000, C: 3_000})
     found.last_seen_ms = {C: 9_000}
     assert began(found)[0][21:] == "a rebalance began: worker-a-11111111 left."
     assert still_missing(found, 13_000) == [
@@ -113,18 +113,18 @@ def test_who_is_missing_and_since_when() -> None:
 
 
 def test_of_many_that_are_missing_the_first_are_named() -> None:
-    lines = still_missing(under_way(**{f"m{number}": 1_000 for number in range(12)}), 2_000)
+    lines = still_missing(ongoing(**{f"m{number}": 1_000 for number in range(12)}), 2_000)
     assert len(lines) == 10
     assert lines[-1] == "    and 4 more"
 
 
 def test_a_leader_that_assigns_and_a_group_that_waits_for_nobody() -> None:
-    found = under_way(**{A: 4_000})
+    found = ongoing(**{A: 4_000})
     found.is_assigning = True
     assert still_missing(found, 5_000) == [
         "  Under way for 4.0 s: everyone has joined; worker-a-11111111 assigns since 1.0 s."
     ]
-    assert still_missing(under_way(), 2_000) == [
+    assert still_missing(ongoing(), 2_000) == [
         "  Under way for 1.0 s: everyone is here; a new group waits a moment for more members."
     ]
 

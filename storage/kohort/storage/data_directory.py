@@ -2,7 +2,7 @@
 
 Files: `.lock`, `meta.properties`, `.kafka_cleanshutdown` (there while the last shutdown was clean),
 `recovery-point-offset-checkpoint`, `log-start-offset-checkpoint`, `replication-offset-checkpoint` (how far
-each log was on the disk: a log that ends before has been robbed), `cleaner-offset-checkpoint`.
+each log was on the disk: a log that ends before has lost records), `cleaner-offset-checkpoint`.
 Source: org.apache.kafka.storage.internals.log.LogManager, kafka.server.BrokerMetadataCheckpoint.
 """
 

@@ -72,18 +72,18 @@ class Journal:
         self._position = 0
         self._sequence = SEQUENCE_GAP
         self._lock = Lock()
-        self._left: dict[tuple[UUID, int], list[bytes]] = {}
-        self._is_left_kept = False  # Whether the file of what is left has all of it.
+        self._orphaned: dict[tuple[UUID, int], list[bytes]] = {}
+        self._is_orphaned_saved = False  # Whether their own file has all of them.
         self._ends: dict[PartitionLog, int] = {}  # Where what this lap has of each log ends.
         self.failure: StorageError | None = None
         try:
-            self._read_left()
+            self._read_orphaned()
         except OSError as error:
             raise StorageError(f"{self._path} cannot be read: {error}") from error
 
     # -- after a crash ----------------------------------------------------------------------------------
 
-    def _read_left(self) -> None:
+    def _read_orphaned(self) -> None:
         kept = self._file_system.read(self._kept_path) or b""
         content = self._file_system.read(self._path) or b""
         for _, entry in journal_entries(kept):
@@ -96,18 +96,18 @@ class Journal:
 
     def _leave(self, entry: Entry) -> None:
         """Keep for its log what it may lack, unless that is known already."""
-        batches = self._left.setdefault((entry.topic_id, entry.partition), [])
+        batches = self._orphaned.setdefault((entry.topic_id, entry.partition), [])
         end_offset = read_header(batches[-1]).next_offset if batches else 0
         batches += [bytes(each) for each in entry.batches if read_header(each).base_offset >= end_offset]
 
     @property
-    def left(self) -> int:
-        """How many logs have not yet taken what a crash left here for them."""
-        return len(self._left)
+    def orphaned(self) -> int:
+        """How many logs have not yet taken the batches that a crash orphaned here."""
+        return len(self._orphaned)
 
     def end_offset(self, topic_id: UUID, partition: int) -> int:
-        """Return where the batches end that are left for a log, 0 where there are none."""
-        batches = self._left.get((topic_id, partition), [])
+        """Return where the batches end that are orphaned here and belong to a log, 0 where there are none."""
+        batches = self._orphaned.get((topic_id, partition), [])
         return max((read_header(batch).next_offset for batch in batches), default=0)
 
     def restore(self, log: PartitionLog, partition: int) -> int:
@@ -117,7 +117,7 @@ class Journal:
         not say so, where a sync of the log has failed before. Raises: StorageError.
         """
         key = (log.topic_id, partition)
-        batches = self._left.get(key, [])
+        batches = self._orphaned.get(key, [])
         log.write_again([batch for batch in batches if read_header(batch).base_offset < log.log_end_offset])
         taken = 0
         for batch in batches:
@@ -128,15 +128,15 @@ class Journal:
         if taken:
             log.write(sync=True)
         with self._lock:
-            self._left.pop(key, None)
+            self._orphaned.pop(key, None)
             self._remove_kept()
         return taken
 
     def forget(self, *, but: Container[tuple[UUID, int]] = ()) -> None:
-        """Drop what is left for logs that exist no more; those of `but` are still to be opened."""
+        """Drop the orphaned batches of logs that exist no more; those of `but` are still to be opened."""
         with self._lock:
-            for key in [key for key in self._left if key not in but]:
-                del self._left[key]
+            for key in [key for key in self._orphaned if key not in but]:
+                del self._orphaned[key]
             self._remove_kept()
 
     def recall(self, topic_id: UUID, partition: int) -> None:
@@ -149,24 +149,24 @@ class Journal:
             for _, entry in journal_entries(content or b""):
                 if (entry.topic_id, entry.partition) == (topic_id, partition):
                     self._leave(entry)
-                    self._is_left_kept = False
+                    self._is_orphaned_saved = False
 
-    def _keep_left(self) -> None:
-        """Have what is left in a file of its own: the journal is to be written over. Raises: OSError."""
-        if not self._left or self._is_left_kept:
+    def _save_orphaned(self) -> None:
+        """Keep orphaned batches in a file of their own: the journal is to be overwritten. Raises: OSError."""
+        if not self._orphaned or self._is_orphaned_saved:
             return
         parts: list[Buffer] = []
-        for sequence, ((topic_id, partition), batches) in enumerate(self._left.items()):
+        for sequence, ((topic_id, partition), batches) in enumerate(self._orphaned.items()):
             parts += _encode(sequence, topic_id, partition, batches)
         self._file_system.replace(self._kept_path, b"".join(parts))
         self._file_system.sync_directory(self._kept_path.parent)
-        self._is_left_kept = True
+        self._is_orphaned_saved = True
 
     def _remove_kept(self) -> None:
-        """Remove the file of what is left once nothing is; where that fails it does no harm."""
-        if self._left:
+        """Remove the file of orphaned batches once there are none; where that fails it does no harm."""
+        if self._orphaned:
             return
-        self._is_left_kept = False
+        self._is_orphaned_saved = False
         with suppress(OSError):  # A log that has what is in there leaves it alone.
             self._file_system.remove(self._kept_path)
 
@@ -225,7 +225,7 @@ class Journal:
 
     def _prepare(self) -> File:
         """Return the file with all its blocks in place. Raises: OSError."""
-        self._keep_left()
+        self._save_orphaned()
         file = self._file_system.open(self._path, create=True)
         zeros = bytes(_ZEROS_BYTES)
         for position in range(0, self._size_bytes, _ZEROS_BYTES):
@@ -245,7 +245,7 @@ class Journal:
             unsynced = [log for log, end_offset in self._ends.items() if log.synced_offset < end_offset]
             assert not unsynced, f"only the journal has what was acknowledged of {unsynced[0].directory}"
             try:
-                self._keep_left()
+                self._save_orphaned()
             except OSError as error:
                 raise self._fail(error) from error
             self._ends = {}
@@ -260,7 +260,7 @@ class Journal:
         """Remove the files: every log has been closed cleanly, none will need it. Raises: StorageError."""
         with self._lock:
             self._file = None
-            if self.failure is not None or self._left:
+            if self.failure is not None or self._orphaned:
                 return
             self._remove_kept()
             try:

@@ -33,7 +33,7 @@ from kohort.storage.retention import removable_segments
 from kohort.storage.rewriting import write_again
 from kohort.storage.segment import Segment, StagedBatch, file_name
 from kohort.storage.staging import Staged, staged_batch
-from kohort.storage.swapping import DoomedFiles, promise, set_aside, take_place
+from kohort.storage.swapping import DeletedFiles, promise, set_aside, take_place
 
 _NOTHING = Staged((), 0, 0)
 
@@ -68,7 +68,7 @@ class PartitionLog(ReadableLog):
         self._failure: StorageError | None = None
         self._has_sync_failed = False
         self._is_closed = False
-        self._doomed = DoomedFiles(file_system)
+        self._deleted_files = DeletedFiles(file_system)
 
     @classmethod
     def open(
@@ -403,25 +403,25 @@ class PartitionLog(ReadableLog):
         """Set segments aside, and let the promised one, if any, stand where they stood. Raises: OSError."""
         with self._renaming:
             place = self._segments.index(gone[0])
-            doomed = set_aside(self.file_system, gone)
+            deleted = set_aside(self.file_system, gone)
             new: tuple[Segment, ...] = ()
             if promised is not None:
                 take_place(self.file_system, self._path, promised)
                 new = (gone[0].successor(promised),)
             self._segments = (*self._segments[:place], *new, *self._segments[place + len(gone) :])
-        self._doomed.add(doomed, now_ms + self.config.file_delete_delay_ms)
+        self._deleted_files.add(deleted, now_ms + self.config.file_delete_delay_ms)
 
-    def remove_doomed_files(self, now_ms: int) -> int:
+    def remove_deleted_files(self, now_ms: int) -> int:
         """Return how many files were removed that nobody was to read any more. Raises: StorageError."""
         try:
-            return self._doomed.remove_due(now_ms)
+            return self._deleted_files.remove_due(now_ms)
         except OSError as error:
             raise StorageError(f"old files of {self.directory} cannot be removed: {error}") from error
 
     @property
-    def has_doomed_files(self) -> bool:
-        """Whether files wait for `remove_doomed_files`."""
-        return bool(self._doomed)
+    def has_deleted_files(self) -> bool:
+        """Whether files wait for `remove_deleted_files`."""
+        return bool(self._deleted_files)
 
     def expire_producers(self, now_ms: int, expiration_ms: int) -> int:
         """Return how many idempotent producers were forgotten. Not while `write` runs."""
@@ -487,10 +487,10 @@ class PartitionLog(ReadableLog):
         self._is_closed = True
         for segment in self._segments:
             segment.close()
-        doomed = f"{self._path}.{self.topic_id.hex}{DELETED_SUFFIX}"
+        deleted = f"{self._path}.{self.topic_id.hex}{DELETED_SUFFIX}"
         try:
-            self.file_system.rename(self._path, doomed)
+            self.file_system.rename(self._path, deleted)
             self.file_system.sync_directory(self.directory.parent)
-            remove_folder(self.file_system, doomed)
+            remove_folder(self.file_system, deleted)
         except OSError as error:
             raise StorageError(f"{self.directory} cannot be deleted: {error}") from error

@@ -41,17 +41,17 @@ def promise(file_system: FileSystem, directory: str, base_offset: int) -> None:
 
 def set_aside(file_system: FileSystem, segments: Sequence[Segment]) -> list[str]:
     """Return the new paths of files that are to be removed in a while. Raises: OSError."""
-    doomed: list[str] = []
+    deleted: list[str] = []
     for segment in segments:
         segment.retire()
         for path in reversed(segment.paths):
             if _rename(file_system, path, path + DELETED):
-                doomed.append(path + DELETED)
+                deleted.append(path + DELETED)
         segment.close()
-    return doomed
+    return deleted
 
 
-class DoomedFiles:
+class DeletedFiles:
     """Files that stay for a while under names that nobody looks for. One thread adds, another may remove."""
 
     def __init__(self, file_system: FileSystem) -> None:

@@ -256,11 +256,11 @@ def test_small_segments_become_one_and_old_files_go_after_the_delay() -> None:
     world.clean()
     assert world.log.segment_count < count
     names = world.file_system.list_directory("/data/orders-0") or []
-    doomed = [name for name in names if name.endswith(".deleted")]
-    assert len(doomed) >= count - 2
+    deleted = [name for name in names if name.endswith(".deleted")]
+    assert len(deleted) >= count - 2
     delay_ms = world.log.config.file_delete_delay_ms
-    assert world.log.remove_doomed_files(NOW_MS + delay_ms - 1) == 0
-    assert world.log.remove_doomed_files(NOW_MS + delay_ms) == len(doomed)
+    assert world.log.remove_deleted_files(NOW_MS + delay_ms - 1) == 0
+    assert world.log.remove_deleted_files(NOW_MS + delay_ms) == len(deleted)
     names = world.file_system.list_directory("/data/orders-0") or []
     assert not [name for name in names if name.endswith(".deleted")]
 
@@ -273,7 +273,7 @@ def test_a_slice_and_a_replay_that_began_before_go_on() -> None:
     replay = world.log.read_batches()
     before = [read_header(next(replay)).base_offset]
     world.clean()
-    world.log.remove_doomed_files(NOW_MS * 2)
+    world.log.remove_deleted_files(NOW_MS * 2)
     before += [read_header(batch).base_offset for batch in replay]
     assert read_header(held.read()).base_offset == 0
     assert before == sorted(set(before))

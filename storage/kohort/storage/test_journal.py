@@ -55,12 +55,12 @@ def test_what_a_log_lost_is_taken_from_the_journal(tmp_path: Path) -> None:
     lose_unsynced_bytes(tmp_path, 0)
     again, reopened = Journal(OsFileSystem(), tmp_path), open_log(tmp_path)
     assert values_of(reopened) == []
-    assert again.left == 1
+    assert again.orphaned == 1
     assert again.restore(reopened, 0) == 3
     assert values_of(reopened) == [b"one", b"two", b"three"]
     assert reopened.flushed_offset == 3
     assert reopened.latest_epoch == 3
-    assert again.left == 0
+    assert again.orphaned == 0
 
 
 def test_a_log_takes_only_what_it_lacks(tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_what_is_left_for_one_log_does_not_keep_the_others_from_the_journal(tmp_
             commit(again, other, b"x" * 100, index=1)
         other.sync()
         again.restart()
-    assert again.left == 1
+    assert again.orphaned == 1
     third, reopened = Journal(OsFileSystem(), tmp_path, SMALL_BYTES), open_log(tmp_path)
     assert third.restore(reopened, 0) == 2
     assert values_of(reopened) == [b"one", b"two"]
@@ -152,7 +152,7 @@ def test_leftovers_of_an_earlier_lap_are_not_taken_for_entries(tmp_path: Path) -
     reopened = open_log(tmp_path)
     again = Journal(OsFileSystem(), tmp_path, SMALL_BYTES)
     assert again.restore(reopened, 0) == 0, "an entry of offset 2 has no place in an empty log"
-    assert again.left == 0
+    assert again.orphaned == 0
 
 
 def test_a_torn_entry_ends_the_journal_for_good(tmp_path: Path) -> None:
@@ -175,7 +175,7 @@ def test_a_torn_entry_ends_the_journal_for_good(tmp_path: Path) -> None:
     third = open_log(tmp_path)
     Journal(OsFileSystem(), tmp_path, SMALL_BYTES).restore(third, 0)
     assert values_of(third) == []
-    assert whole.left == 1
+    assert whole.orphaned == 1
 
 
 @pytest.mark.parametrize("cut", range(0, 120, 7))
@@ -199,12 +199,12 @@ def test_a_failed_log_is_given_what_it_acknowledged_in_this_life(tmp_path: Path)
     commit(journal, log, b"one")
     commit(journal, open_log(tmp_path, 1), b"other", index=1)
     journal.recall(log.topic_id, 0)
-    assert journal.left == 1
+    assert journal.orphaned == 1
     lose_unsynced_bytes(tmp_path, 0)
     reopened = open_log(tmp_path)
     assert journal.restore(reopened, 0) == 1
     assert values_of(reopened) == [b"one"]
-    assert journal.left == 0
+    assert journal.orphaned == 0
 
 
 def test_what_a_failed_log_may_lack_outlives_the_next_lap(tmp_path: Path) -> None:

@@ -328,12 +328,12 @@ def test_deleted_records_take_whole_segments_with_them(tmp_path: Path) -> None:
     assert log.log_start_offset == 100
     assert log.segment_count < count
     assert offsets_of(held.read())[0] == 0, "who reads a removed segment goes on"
-    doomed = [path for path in log.directory.iterdir() if path.name.endswith(".deleted")]
-    log.remove_doomed_files(1_000 + log.config.file_delete_delay_ms - 1)
-    assert doomed
-    assert all(path.exists() for path in doomed), "their files stay for file.delete.delay.ms"
-    log.remove_doomed_files(1_000 + log.config.file_delete_delay_ms)
-    assert not any(path.exists() for path in doomed)
+    deleted = [path for path in log.directory.iterdir() if path.name.endswith(".deleted")]
+    log.remove_deleted_files(1_000 + log.config.file_delete_delay_ms - 1)
+    assert deleted
+    assert all(path.exists() for path in deleted), "their files stay for file.delete.delay.ms"
+    log.remove_deleted_files(1_000 + log.config.file_delete_delay_ms)
+    assert not any(path.exists() for path in deleted)
     log.close()
     log = open_log(tmp_path, clean=True, log_start_offset=100)
     assert (log.log_start_offset, log.log_end_offset) == (100, 120)

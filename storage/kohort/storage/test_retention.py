@@ -123,11 +123,11 @@ def test_the_files_stay_renamed_for_the_delay_and_readers_keep_theirs(tmp_path: 
     fill(log, 1, 2, 3)
     held = log.read(0, 10_000, 3)
     log.delete_old_segments(3, 9_000)
-    doomed = [name for name in os.listdir(log.directory) if name.endswith(DELETED)]
-    assert len(doomed) >= 4
-    log.remove_doomed_files(9_499)
-    assert log.has_doomed_files
-    log.remove_doomed_files(9_500)
+    deleted = [name for name in os.listdir(log.directory) if name.endswith(DELETED)]
+    assert len(deleted) >= 4
+    log.remove_deleted_files(9_499)
+    assert log.has_deleted_files
+    log.remove_deleted_files(9_500)
     assert not [name for name in os.listdir(log.directory) if name.endswith(DELETED)]
     assert len(held.read()) == SEGMENT_BYTES
 

@@ -20,7 +20,7 @@ from kohort.protocol.records import (
 )
 from kohort.protocol.records.pairs import Pair, read_pairs
 
-Rest = Callable[[int], None]
+Throttle = Callable[[int], None]
 
 UNREPLAYABLE_RECORDS_MAX = 16
 """So many records that a core trips over are left out; with more of them the log is not understood at all."""
@@ -33,26 +33,26 @@ def _never(_size_bytes: int) -> None:
 
 
 def loaded_core(
-    machine: Machine[CoreT], batches: Iterable[memoryview], shard: int, rest: Rest = _never
+    machine: Machine[CoreT], batches: Iterable[memoryview], shard: int, throttle: Throttle = _never
 ) -> CoreT:
     """Return a core that has replayed what the batches of a shard's log hold.
 
     Damaged records are left out, and said so; so is one that the core cannot take over: a single record
-    shall not keep all groups of the shard away at each start. `rest` is told of bytes, again and again: a
+    shall not keep all groups of the shard away at each start. `throttle` is told of bytes, again and again: a
     thread beside the loop has to give way. Raises: StorageError, and what the core raises after too many.
     """
-    newest = _newest(batches, shard, rest)
+    newest = _newest(batches, shard, throttle)
     for _ in range(UNREPLAYABLE_RECORDS_MAX):
         core = machine.new_core()
         try:
-            _replay_all(machine, core, newest, shard, rest)
+            _replay_all(machine, core, newest, shard, throttle)
         except _Unreplayable as stopped:
             log.error("a record of groups can't be replayed and is left out", shard=shard, exc_info=stopped)
             del newest[stopped.key]
         else:
             return core
     core = machine.new_core()
-    _replay_all(machine, core, newest, shard, rest)
+    _replay_all(machine, core, newest, shard, throttle)
     return core
 
 
@@ -65,11 +65,11 @@ class _Unreplayable(Exception):
 
 
 def _replay_all(
-    machine: Machine[CoreT], core: CoreT, newest: Mapping[bytes, bytes | None], shard: int, rest: Rest
+    machine: Machine[CoreT], core: CoreT, newest: Mapping[bytes, bytes | None], shard: int, throttle: Throttle
 ) -> None:
     replay, decode = core.replay, machine.decode
     for key, value in newest.items():
-        rest(len(key))
+        throttle(len(key))
         try:
             record = decode(key, value)
         except WireError as error:
@@ -82,7 +82,7 @@ def _replay_all(
                 raise _Unreplayable(key) from error
 
 
-def _newest(batches: Iterable[memoryview], shard: int, rest: Rest) -> dict[bytes, bytes | None]:
+def _newest(batches: Iterable[memoryview], shard: int, throttle: Throttle) -> dict[bytes, bytes | None]:
     """Return the newest value of each key, in the order in which these lie in the log.
 
     After a clean stop no CRC has been looked at yet. What the other batches say is still worth having.
@@ -91,7 +91,7 @@ def _newest(batches: Iterable[memoryview], shard: int, rest: Rest) -> dict[bytes
     newest: dict[bytes, bytes | None] = {}
     pending: dict[int, list[Pair]] = {}
     for batch in batches:
-        rest(len(batch))
+        throttle(len(batch))
         try:
             verify_crc(batch)
             header = read_header(batch)

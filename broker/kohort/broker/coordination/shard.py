@@ -23,7 +23,7 @@ from kohort.broker.coordination.machine import CoreT, Machine
 from kohort.broker.group import CancelTimer, Decision, Effect, Event, Note, Record, Reply, SetTimer
 from kohort.broker.partitions import Partition
 from kohort.broker.partitions.flusher import Flusher
-from kohort.broker.partitions.pace import Pace
+from kohort.broker.partitions.throttler import Throttler
 from kohort.broker.runtime.clock import Clock
 from kohort.broker.runtime.timers import Timers
 from kohort.broker.runtime.workers import Workers
@@ -229,8 +229,8 @@ class Shard(Generic[CoreT]):
         if partition.log.size_bytes <= self._inline_load_bytes:
             core = loaded_core(self.machine, batches, self.index)
         else:
-            rest = Pace(math.inf, self._workers.check_cancelled)  # Other shards serve meanwhile.
-            core = await self._workers.in_thread(loaded_core, self.machine, batches, self.index, rest)
+            throttle = Throttler(math.inf, self._workers.check_cancelled)  # Other shards serve meanwhile.
+            core = await self._workers.in_thread(loaded_core, self.machine, batches, self.index, throttle)
         self._partition = partition
         self.core = core
         self.state = ShardState.ACTIVE

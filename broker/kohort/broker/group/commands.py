@@ -1,6 +1,6 @@
 """What members ask, what administrators ask, and what timers say.
 
-`request_id` is whatever the shell knows the request by, unique among those under way and not negative.
+`request_id` is whatever the shell knows the request by, unique among those in flight and not negative.
 `message` is the decoded request. Each command's docstring says which message answers it.
 """
 

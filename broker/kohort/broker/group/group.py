@@ -22,7 +22,7 @@ class Group:
     """A group as one shard knows it (Kafka: ClassicGroup).
 
     Two kinds of state live here. What the log says: `metadata` and `offsets`; `replay` alone changes
-    them. What is under way and is lost with the process: everything else, first of all the members
+    them. What is volatile and is lost with the process: everything else, first of all the members
     that have joined a generation whose assignment is not logged yet.
     """
 

@@ -27,12 +27,12 @@ def expire_offsets(turn: Turn, _command: ExpireOffsets) -> None:
 def delete_topics(turn: Turn, command: TopicsDeleted) -> None:
     """Forget every group's offsets of topics that are gone."""
     for group in turn.groups.by_id.values():
-        doomed = [
+        removed = [
             (topic, partition)
             for topic in command.names & group.offsets.keys()
             for partition in group.offsets[topic]
         ]
-        remove_offsets(turn, group, sorted(doomed), "topic deleted")
+        remove_offsets(turn, group, sorted(removed), "topic deleted")
 
 
 def delete_offsets(turn: Turn, command: OffsetDelete) -> None:
@@ -47,13 +47,13 @@ def delete_offsets(turn: Turn, command: OffsetDelete) -> None:
     turn.reply(command.request_id, _deleted(ErrorCode.NONE, topics))
 
 
-def remove_offsets(turn: Turn, group: Group, doomed: list[tuple[str, int]], reason: str) -> None:
+def remove_offsets(turn: Turn, group: Group, removed: list[tuple[str, int]], reason: str) -> None:
     """Log a tombstone for each of these offsets."""
-    for topic, partition in doomed:
+    for topic, partition in removed:
         turn.log(offset_tombstone(group.group_id, topic, partition))
-    if doomed:
+    if removed:
         turn.note(
-            OffsetsRemoved(group_id=group.group_id, at_ms=turn.now_ms, offsets=len(doomed), reason=reason)
+            OffsetsRemoved(group_id=group.group_id, at_ms=turn.now_ms, offsets=len(removed), reason=reason)
         )
 
 
@@ -70,15 +70,15 @@ def _expire(turn: Turn, group: Group) -> bool:
         return False
     retention_ms = turn.config.offsets_retention_ms
     unread = None if group.is_empty else group.subscribed_topics
-    doomed = [
+    expired = [
         (topic, partition)
         for topic, offsets in group.offsets.items()
         if unread is None or topic not in unread
         for partition, value in offsets.items()
         if _is_expired(group, value, turn.now_ms, retention_ms)
     ]
-    remove_offsets(turn, group, doomed, "expired")
-    return len(doomed) == sum(len(offsets) for offsets in group.offsets.values())
+    remove_offsets(turn, group, expired, "expired")
+    return len(expired) == sum(len(offsets) for offsets in group.offsets.values())
 
 
 def _may_expire(group: Group) -> bool:
@@ -116,8 +116,8 @@ def _delete_topic(turn: Turn, group: Group, topic: OffsetDeleteRequestTopic) -> 
     if code is ErrorCode.NONE:
         kept = group.offsets.get(topic.name, {})
         asked = dict.fromkeys(each.partition_index for each in topic.partitions)
-        doomed = [(topic.name, partition) for partition in asked if partition in kept]
-        remove_offsets(turn, group, doomed, "on request")
+        removed = [(topic.name, partition) for partition in asked if partition in kept]
+        remove_offsets(turn, group, removed, "on request")
     return OffsetDeleteResponseTopic(
         name=topic.name,
         partitions=tuple(

@@ -1,4 +1,4 @@
-"""A rebalance under way: why it began, who has joined, whom it waits for."""
+"""A rebalance in progress: why it began, who has joined, whom it waits for."""
 
 from kohort.broker.group.events import Cause, Waited
 
@@ -7,7 +7,7 @@ WAITED_KEPT = 64
 
 
 class Rebalance:
-    """What is known of the rebalance under way; it becomes a `RebalanceReport` when it is over.
+    """What is known of the rebalance in progress; it becomes a `RebalanceReport` when it is over.
 
     `is_initial`: the group was empty, so the join phase lasts its delay, `remaining_ms` at most once more
     while `member_added` says that members keep coming. `joined_ms` says when each member joined, `gone_ms`
@@ -50,7 +50,7 @@ class Rebalance:
         self.waited_for: tuple[Waited, ...] = ()
 
     def add_cause(self, cause: Cause) -> None:
-        """Remember what would have started a rebalance, had none been under way."""
+        """Remember what would have started a rebalance, had none been in progress."""
         if len(self.further_causes) < FURTHER_CAUSES_KEPT:
             self.further_causes.append(cause)
 

@@ -28,7 +28,7 @@ ABSENT_KEPT = 1_000
 
 
 def rebalance_or_complete(turn: Turn, group: Group, cause: Cause) -> None:
-    """Start a rebalance, or, where one is under way, end its join phase if nobody is missing."""
+    """Start a rebalance, or, where one is in progress, end its join phase if nobody is missing."""
     if group.state is GroupState.PREPARING_REBALANCE:
         assert group.rebalance is not None
         group.rebalance.add_cause(cause)

@@ -17,7 +17,7 @@ Owners = dict[tuple[str, int], str]
 def close_rebalance(
     turn: Turn, group: Group, outcome: Outcome, assignments: Mapping[str, bytes] | None = None
 ) -> None:
-    """Put the rebalance under way into the group's history, and tell of it.
+    """Put the rebalance in progress into the group's history, and tell of it.
 
     Called before `replay` has taken the outcome over: `group.metadata` still holds what was before.
     """

@@ -93,7 +93,7 @@ def test_the_view_of_a_rebalance_under_way_says_whom_it_waits_for() -> None:
     assert view.rebalance is not None
     assert view.state == "PreparingRebalance"
     assert view.rebalance.cause.client_id == "c"
-    assert view.rebalance.under_way_ms == 700
+    assert view.rebalance.ongoing_ms == 700
     assert view.rebalance.waits_for_member_ids == (b.member_id,)
     assert [(each.client_id, each.waits_for) for each in view.members] == [
         ("a", "JoinGroup"),

@@ -24,9 +24,9 @@ def missing_by_core(world: World) -> set[str]:
 
 
 def missing_by_events(world: World) -> set[str]:
-    under_way = told(world).under_way
-    assert under_way is not None
-    return set(under_way.missing)
+    ongoing = told(world).ongoing
+    assert ongoing is not None
+    return set(ongoing.missing)
 
 
 def test_the_reports_are_those_of_the_core() -> None:
@@ -38,7 +38,7 @@ def test_the_reports_are_those_of_the_core() -> None:
     sync_all(world, a)
     timeline = told(world)
     assert list(timeline.reports) == list(world.core.groups["g"].history)
-    assert timeline.under_way is None
+    assert timeline.ongoing is None
     assert [each.generation_id for each in told(world, kept=1).reports] == [2]
 
 
@@ -66,10 +66,10 @@ def test_while_the_leader_assigns_it_is_the_one_that_is_missing() -> None:
     b.join()
     world.sleep(500)
     a.join()
-    under_way = told(world).under_way
-    assert under_way is not None
-    assert under_way.is_assigning
-    assert under_way.missing == {a.member_id: world.now_ms}
+    ongoing = told(world).ongoing
+    assert ongoing is not None
+    assert ongoing.is_assigning
+    assert ongoing.missing == {a.member_id: world.now_ms}
 
 
 def test_a_rebalance_does_not_outlive_the_coordinator() -> None:
@@ -77,9 +77,9 @@ def test_a_rebalance_does_not_outlive_the_coordinator() -> None:
     a, b = Client(world, "a"), Client(world, "b")
     stable_group(world, a)
     b.join()
-    assert told(world).under_way is not None
+    assert told(world).ongoing is not None
     world.restart()
-    assert told(world).under_way is None
+    assert told(world).ongoing is None
 
 
 def test_a_static_member_that_returns_is_waited_for_under_its_new_id() -> None:

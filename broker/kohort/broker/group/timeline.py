@@ -1,4 +1,4 @@
-"""A group's story, put together from its events alone: past rebalances, and the one under way."""
+"""A group's story, put together from its events alone: past rebalances, and the one in progress."""
 
 from collections import deque
 
@@ -43,7 +43,7 @@ def read_event(value: bytes) -> Event | None:
     return event
 
 
-class UnderWay:
+class OngoingRebalance:
     """A rebalance that is not over: who is missing, and since when.
 
     `missing` has member ids with the time since which the group waits for each; `is_assigning`: everyone
@@ -65,34 +65,34 @@ class Timeline:
     def __init__(self, kept: int) -> None:
         self.reports: deque[RebalanceReport] = deque(maxlen=kept)
         self.fenced: deque[MemberFenced] = deque(maxlen=FENCED_KEPT)
-        self.under_way: UnderWay | None = None
+        self.ongoing: OngoingRebalance | None = None
 
     def add(self, event: Event) -> None:
         """Take over the next event of the group."""
         if isinstance(event, RebalanceStarted):
-            self.under_way = UnderWay(event.cause, event.at_ms)
-            self.under_way.missing = dict.fromkeys(event.waits_for_member_ids, event.at_ms)
+            self.ongoing = OngoingRebalance(event.cause, event.at_ms)
+            self.ongoing.missing = dict.fromkeys(event.waits_for_member_ids, event.at_ms)
         elif isinstance(event, RebalanceCompleted):
             self.reports.append(event.report)
-            self.under_way = None
+            self.ongoing = None
         elif isinstance(event, _NEW_START):
-            self.under_way = None  # A rebalance does not outlive the coordinator, nor its group.
+            self.ongoing = None  # A rebalance does not outlive the coordinator, nor its group.
         elif isinstance(event, MemberFenced):
             self.fenced.append(event)
-        elif self.under_way is not None:
-            _follow(self.under_way, event)
+        elif self.ongoing is not None:
+            _follow(self.ongoing, event)
 
 
-def _follow(under_way: UnderWay, event: Event) -> None:
-    missing = under_way.missing
+def _follow(ongoing: OngoingRebalance, event: Event) -> None:
+    missing = ongoing.missing
     if isinstance(event, JoinCompleted):
-        under_way.is_assigning = True
-        under_way.missing = {event.leader: event.at_ms}
+        ongoing.is_assigning = True
+        ongoing.missing = {event.leader: event.at_ms}
     elif isinstance(event, RebalanceExtended):
-        under_way.deadline_ms = event.deadline_ms
+        ongoing.deadline_ms = event.deadline_ms
     elif isinstance(event, StaticMemberReturned):
         missing.pop(event.former_member_id, None)
-    elif isinstance(event, MemberIdGiven) and not under_way.is_assigning:
+    elif isinstance(event, MemberIdGiven) and not ongoing.is_assigning:
         missing[event.member_id] = event.at_ms
     elif isinstance(event, MemberEvent) and isinstance(event, (*_HERE, *_GONE)):
         missing.pop(event.member_id, None)

@@ -30,12 +30,12 @@ class MemberView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RebalanceView(msgspec.Struct, frozen=True, kw_only=True):
-    """The rebalance under way: since when, why, who has come and who has not."""
+    """The rebalance in progress: since when, why, who has come and who has not."""
 
     cause: Cause
     further_causes: tuple[Cause, ...]
     started_ms: int
-    under_way_ms: int
+    ongoing_ms: int
     deadline_ms: int | None
     waited_for: tuple[Waited, ...]
     waits_for_member_ids: tuple[str, ...]
@@ -119,7 +119,7 @@ def _rebalance_view(group: Group, now_ms: int) -> RebalanceView | None:
         cause=rebalance.cause,
         further_causes=tuple(rebalance.further_causes),
         started_ms=rebalance.started_ms,
-        under_way_ms=now_ms - rebalance.started_ms,
+        ongoing_ms=now_ms - rebalance.started_ms,
         deadline_ms=group.join_deadline_ms if is_joining else group.sync_deadline_ms,
         waited_for=rebalance.waits(now_ms) if is_joining else rebalance.waited_for,
         waits_for_member_ids=(*absent, *(group.pending_members if is_joining else ())),

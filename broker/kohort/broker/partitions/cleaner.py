@@ -13,9 +13,9 @@ import structlog
 
 from kohort.broker.config.current import CurrentConfig
 from kohort.broker.partitions.counters import CleaningCounters
-from kohort.broker.partitions.pace import Pace
 from kohort.broker.partitions.partition import Partition
 from kohort.broker.partitions.table import PartitionTable
+from kohort.broker.partitions.throttler import Throttler
 from kohort.broker.runtime.clock import Clock
 from kohort.broker.runtime.workers import Workers
 from kohort.storage import DataDirectory, PartitionLog, StorageError
@@ -109,13 +109,15 @@ class LogCleaner:
         partition, counters = candidate.partition, self._counters
         begin = time.monotonic()
         config = self._current.config
-        pace = self._pace(config.log_cleaner_io_max_bytes_per_second, partial(self._check, candidate.log))
+        throttler = self._throttler(
+            config.log_cleaner_io_max_bytes_per_second, partial(self._check, candidate.log)
+        )
         cleaning = LogCleaning.of(
             candidate.log,
             plan,
             now_ms=now_ms,
             keys_max=max(1, config.log_cleaner_dedupe_buffer_size // BYTES_PER_KEY),
-            progress=pace,
+            progress=throttler,
         )
         replacements = cleaning.replacements()
         while (replacement := await self._in_thread(lambda: next(replacements, None))) is not None:
@@ -136,9 +138,9 @@ class LogCleaner:
             written_bytes=cleaning.written_bytes,
         )
 
-    def _pace(self, bytes_per_second: float, check: Callable[[], None]) -> Callable[[int], None]:
+    def _throttler(self, bytes_per_second: float, check: Callable[[], None]) -> Callable[[int], None]:
         """Return what is told of each read and write, and rests where it has to."""
-        return Pace(bytes_per_second, check)
+        return Throttler(bytes_per_second, check)
 
     def _check(self, cleaned: PartitionLog) -> None:
         """Raise where there is no more use in compacting the log. Raises: StorageError."""

@@ -30,10 +30,10 @@ class LogFiles:
     def __init__(self, data: DataDirectory, journal: Journal) -> None:
         self._data = data
         self._journal = journal
-        self._leaving: set[tuple[str, int]] = set()
+        self._pending_deletion: set[tuple[str, int]] = set()
         self._checkpointing = Lock()
         self._creating = Lock()
-        self._coming: set[tuple[str, int]] = set()
+        self._pending_creation: set[tuple[str, int]] = set()
 
     @property
     def clean(self) -> bool:
@@ -45,11 +45,11 @@ class LogFiles:
 
         Raises: StorageError, NameTaken if it is worth trying again soon.
         """
-        if (partition.topic, partition.index) in self._leaving:
+        if (partition.topic, partition.index) in self._pending_deletion:
             raise NameTaken(f"{partition.topic}-{partition.index} of a deleted topic is still being removed")
-        if (partition.topic, partition.index) in self._coming:
+        if (partition.topic, partition.index) in self._pending_creation:
             with self._creating:  # Whoever comes first makes the folder; the other finds it.
-                self._coming.discard((partition.topic, partition.index))
+                self._pending_creation.discard((partition.topic, partition.index))
                 return self._open(partition, again=again)
         return self._open(partition, again=again)
 
@@ -73,9 +73,9 @@ class LogFiles:
             )
         return opened
 
-    def come(self, partitions: "Iterable[Partition]") -> None:
+    def announce_creation(self, partitions: "Iterable[Partition]") -> None:
         """Keep from being opened, while `create` makes them, the folders of these new partitions."""
-        self._coming.update((each.topic, each.index) for each in partitions)
+        self._pending_creation.update((each.topic, each.index) for each in partitions)
 
     def create(self, partitions: "Iterable[Partition]") -> None:
         """Make the folders of partitions that came: together that takes a fraction of one by one.
@@ -83,16 +83,16 @@ class LogFiles:
         Raises: StorageError.
         """
         with self._creating:
-            keys = self._coming.difference(self._leaving)
+            keys = self._pending_creation.difference(self._pending_deletion)
             coming = [each for each in partitions if (each.topic, each.index) in keys]
             try:
                 self._data.create_partitions([(each.topic, each.topic_id, each.index) for each in coming])
             finally:
-                self._coming.difference_update((each.topic, each.index) for each in partitions)
+                self._pending_creation.difference_update((each.topic, each.index) for each in partitions)
 
-    def leave(self, partition: "Partition") -> None:
+    def announce_deletion(self, partition: "Partition") -> None:
         """Keep the partition's name from being used again until `delete` has removed the files."""
-        self._leaving.add((partition.topic, partition.index))
+        self._pending_deletion.add((partition.topic, partition.index))
 
     def delete(self, partition: "Partition") -> None:
         """Remove the partition's files; what can't be removed is logged, and removed at the next start."""
@@ -105,7 +105,7 @@ class LogFiles:
         except StorageError as error:
             log.error("files can't be removed", topic=key[0], partition=key[1], error=str(error))
         finally:
-            self._leaving.discard(key)
+            self._pending_deletion.discard(key)
 
     def check_present(self) -> None:
         """Raise StorageError where the data folder is gone."""

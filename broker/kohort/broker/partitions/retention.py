@@ -105,8 +105,8 @@ class LogRetention:
         now_ms = self._clock.wall_ms()
         for partition in list(self._partitions):
             serving_log = partition.serving_log
-            if serving_log is not None and serving_log.has_doomed_files:
-                remove = partial(serving_log.remove_doomed_files, now_ms)
+            if serving_log is not None and serving_log.has_deleted_files:
+                remove = partial(serving_log.remove_deleted_files, now_ms)
                 try:
                     await self._workers.in_thread(remove, limiter=self._thread)
                 except StorageError as error:

@@ -225,7 +225,7 @@ class PartitionTable:
             if all_changed or before.topics.get(name) is not topic:
                 made = self._put(topic)
                 if made:
-                    self._files.come(made)
+                    self._files.announce_creation(made)
                     self._making[name] = self._file_work.submit(self._create, made)
 
     def _create(self, partitions: Sequence[Partition]) -> None:
@@ -269,7 +269,7 @@ class PartitionTable:
         for partition in self._by_name.pop(topic.name, ()):
             if partition is not None:
                 partition.delete()
-                self._files.leave(partition)
+                self._files.announce_deletion(partition)
                 if not partition.had_log:
                     self._delete_files(partition)
                 else:  # What a flush is writing must be over, and the flusher knows when that is.

@@ -7,9 +7,9 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from kohort.broker.partitions.pace import Pace
 from kohort.broker.partitions.partition import Partition
 from kohort.broker.partitions.test_support import World, append_produced, batch_of
+from kohort.broker.partitions.throttler import Throttler
 from kohort.protocol.records import iterate_records
 from kohort.storage import PartitionLog, StorageError
 
@@ -209,6 +209,6 @@ def test_a_pace_keeps_to_its_rate_and_lets_itself_be_ended() -> None:
         if len(checks) > 3:
             raise StorageError("enough")
 
-    pace = Pace(1_000_000, check)
+    throttler = Throttler(1_000_000, check)
     with pytest.raises(StorageError, match="enough"):
-        pace(10_000_000)
+        throttler(10_000_000)

@@ -1,4 +1,4 @@
-"""How fast a worker thread may go that works for nobody who waits."""
+"""How fast a worker thread may go: it gives the loop its turns, and keeps to a rate."""
 
 import time
 from collections.abc import Callable
@@ -8,8 +8,8 @@ REST_SECONDS = 0.0001
 SLEEP_SECONDS_MAX = 0.1  # Between two looks at whether all of it has been cancelled.
 
 
-class Pace:
-    """Told of bytes, it rests often and shortly, and for as long as a rate asks."""
+class Throttler:
+    """Told of bytes, it sleeps often and shortly, and for as long as a rate asks. Kafka: utils.Throttler."""
 
     def __init__(self, bytes_per_second: float, check: Callable[[], None]) -> None:
         """Call `check` about every half millisecond of work; it may raise."""
