@@ -7,8 +7,7 @@ Imports under TYPE_CHECKING count like any other; tests do not.
 
 import ast
 import sys
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -21,8 +20,8 @@ COMPOSING = ("broker", "main", "__main__")
 BESIDE = ("logs", "lean_imports")
 """Modules that set up the process: no part of the house."""
 
-Imports = Counter[tuple[str, str]]
-"""How many modules of the first folder import from the second."""
+Imports = frozenset[tuple[str, str]]
+"""The first folder imports from the second."""
 
 
 def sources() -> Iterator[Path]:
@@ -53,16 +52,16 @@ def imported(path: Path) -> Iterator[str]:
 
 def imports() -> Imports:
     """Return the imports from folder to folder."""
-    found: Imports = Counter()
+    found: set[tuple[str, str]] = set()
     for path in sources():
         here = room(".".join(path.relative_to(BROKER).with_suffix("").parts))
         for there in {room(name) for name in imported(path)} - {here}:
             if here not in BESIDE and there not in BESIDE:
-                found[here, there] += 1
-    return found
+                found.add((here, there))
+    return frozenset(found)
 
 
-def depths(found: Mapping[tuple[str, str], int]) -> dict[str, int]:
+def depths(found: Iterable[tuple[str, str]]) -> dict[str, int]:
     """Return how far each folder is above those that import nobody. Raises: SystemExit at a circle."""
     below: dict[str, set[str]] = {}
     for here, there in found:
@@ -78,22 +77,21 @@ def depths(found: Mapping[tuple[str, str], int]) -> dict[str, int]:
     return known
 
 
-def picture(found: Mapping[tuple[str, str], int]) -> str:
-    """Return the folders, top to bottom, and how many modules import from each folder below, as Mermaid."""
+def picture(found: Imports) -> str:
+    """Return the folders, top to bottom, and from which each imports, as Mermaid and as a table."""
     above = depths(found)
     names = sorted(above, key=lambda name: (-above[name], name))
     lines = ["```mermaid", "flowchart TD"]
     lines += [f"    {name}[{name}]" for name in names]
     for here in names:
         for there in names:
-            count = found.get((here, there), 0)
             # What everybody may use would hide the rest of the picture: it is said in words.
-            if count and there not in ("runtime", "config"):
-                lines.append(f"    {here} -->|{count}| {there}")
+            if (here, there) in found and there not in ("runtime", "config"):
+                lines.append(f"    {here} --> {there}")
     lines.append("```")
-    rows = ["| folder | imports from (modules that do) |", "| --- | --- |"]
+    rows = ["| folder | imports from |", "| --- | --- |"]
     for here in names:
-        uses = ", ".join(f"{there} ({found[here, there]})" for there in names if (here, there) in found)
+        uses = ", ".join(there for there in names if (here, there) in found)
         rows.append(f"| {here} | {uses or 'nobody'} |")
     return "\n".join([*lines, "", *rows]) + "\n"
 
