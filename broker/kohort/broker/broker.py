@@ -26,7 +26,7 @@ from kohort.broker.handlers.data.fetch_sessions import FetchSessions
 from kohort.broker.handlers.data.record_checks import RecordChecks
 from kohort.broker.handlers.groups.family import Groups
 from kohort.broker.handlers.table import HandlerTable
-from kohort.broker.http.view import BrokerView, Counters
+from kohort.broker.http.view import BrokerView, Counters, PageLimits
 from kohort.broker.lag import LagWatch
 from kohort.broker.metadata import BrokerState, EmbeddedMetadataStore, MetadataStore, TopicState
 from kohort.broker.metadata.configs import Configs, follow_broker_config
@@ -280,10 +280,12 @@ class Broker:
 
     def view(self) -> BrokerView:
         """Return what the HTTP pages look at."""
+        config = self.current.config
         return BrokerView(
             cluster_id=self.cluster_id,
             node_id=self.node_id,
             counters=Counters(self.request_counters, self.partition_counters, self.group_counters),
+            limits=PageLimits(config.kohort_metrics_groups_max, config.kohort_metrics_partitions_max),
             reactor=self.reactor,
             fetch_sessions=self.fetch_sessions,
             coordinators=self.coordinators,

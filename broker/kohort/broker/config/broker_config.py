@@ -147,6 +147,20 @@ class BrokerConfig(Settings):
         BOOLEAN, True, "Whether what happens in groups is written to __group_events. Not in Kafka."
     )
 
+    kohort_metrics_groups_max: int = setting(
+        INT,
+        1000,
+        "How many groups have series of their own among the metrics; totals count all. Not in Kafka.",
+        at_least(0),
+    )
+    kohort_metrics_partitions_max: int = setting(
+        INT,
+        5000,
+        "How many partitions have series of their own among the metrics, of all groups together and of the "
+        "logs. Not in Kafka.",
+        at_least(0),
+    )
+
     kohort_lag_interval_ms: int = setting(
         LONG,
         10000,

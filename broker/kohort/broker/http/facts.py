@@ -1,18 +1,24 @@
 """What the metrics page says of every partition and every group: gathered in slices, so that the loop serves.
 
-The loop's thread gathers plain values; another thread makes metrics and text of them.
+The loop's thread gathers plain values; another thread makes metrics and text of them. What has a series of
+its own is bounded: who makes groups or partitions by the ten thousand shall not make the page of everybody
+unreadable. Of what is left out the totals tell, and so does a number of its own.
 """
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import NamedTuple
 
 import trio
 
+from kohort.broker.group.group import Group
+from kohort.broker.group.state import GroupState
 from kohort.broker.http.view import View
 from kohort.broker.lag import PartitionLag
 from kohort.broker.metadata import TopicState
 
 SLICE = 50
+GROUPS_PER_SLICE = 500
 
 
 class LogFacts(NamedTuple):
@@ -26,13 +32,32 @@ class LogFacts(NamedTuple):
     size_bytes: int
 
 
-class Facts(NamedTuple):
-    """The tables behind the page."""
+class LogTotals(NamedTuple):
+    """All partitions of this broker, and the logs that have series of their own."""
 
     partitions: int
     offline: int
+    left_out: int
     logs: list[LogFacts]
+
+
+class GroupTotals(NamedTuple):
+    """All groups together, and those that have series of their own."""
+
+    by_state: dict[GroupState, int]
+    members: int
+    offsets: int
+    left_out: int
+    shown: list[Group]
+
+
+class Facts(NamedTuple):
+    """The tables behind the page."""
+
+    partitions: LogTotals
+    groups: GroupTotals
     topics: list[TopicState]
+    partitions_max: int
     brokers: int
     lag: list[PartitionLag]
     members: list[tuple[str, int]]
@@ -40,12 +65,23 @@ class Facts(NamedTuple):
 
 async def gather(view: View) -> Facts:
     """Return the facts as of now, or nearly: what changes meanwhile may be seen before or after."""
-    count = offline = 0
+    partitions = await _log_totals(view)
+    groups = await _group_totals(view)
+    members = [(group.group_id, len(group.members)) for group in groups.shown]
+    lag = await view.lag(groups.shown)
+    topics, limit = list(view.topics()), view.limits.partitions_max
+    return Facts(partitions, groups, topics, limit, view.brokers(), lag, members)
+
+
+async def _log_totals(view: View) -> LogTotals:
+    count = offline = left_out = 0
     logs: list[LogFacts] = []
     for partition in list(view.partitions()):
         count += 1
         if partition.offline is not None:
             offline += 1
+        elif partition.opened and len(logs) >= view.limits.partitions_max:
+            left_out += 1
         elif partition.opened:
             log = partition.log
             logs.append(
@@ -60,14 +96,45 @@ async def gather(view: View) -> Facts:
             )
         if not count % SLICE:
             await trio.lowlevel.checkpoint()
-    groups = list(view.groups())
-    members = [(group.group_id, len(group.members)) for group in groups]
-    lag = await view.lag(groups)
-    return Facts(count, offline, logs, list(view.topics()), view.brokers(), lag, members)
+    return LogTotals(count, offline, left_out, logs)
+
+
+async def _group_totals(view: View) -> GroupTotals:
+    """Return what all groups have together; those with members come first where not all can be shown."""
+    states: dict[GroupState, int] = {state: 0 for state in GroupState if state is not GroupState.DEAD}
+    members = offsets = count = 0
+    limit = view.limits.groups_max
+    with_members: list[Group] = []
+    without: list[Group] = []
+    for group in list(view.groups()):
+        states[group.state] = states.get(group.state, 0) + 1
+        members += len(group.members)
+        offsets += sum(map(len, group.offsets.values()))
+        kind = with_members if group.members else without
+        if len(kind) < limit:
+            kind.append(group)
+        count += 1
+        if not count % GROUPS_PER_SLICE:
+            await trio.lowlevel.checkpoint()
+    shown = list(_within([*with_members, *without][:limit], view.limits.partitions_max))
+    return GroupTotals(states, members, offsets, count - len(shown), shown)
+
+
+def _within(groups: list[Group], partitions_max: int) -> Iterator[Group]:
+    """Yield the groups whose partitions find room; a sum over half a group's would be a wrong one."""
+    room = partitions_max
+    for group in groups:
+        needed = sum(map(len, group.offsets.values()))
+        if needed <= room:
+            room -= needed
+            yield group
 
 
 def states(facts: Facts) -> Iterator[tuple[tuple[str, str], int, int, int]]:
-    """Yield (topic and partition, leader, replicas, replicas in sync) for every partition there is."""
-    for topic in facts.topics:
-        for each in topic.partitions:
-            yield (topic.name, str(each.index)), each.leader, len(each.replicas), len(each.isr)
+    """Yield (topic and partition, leader, replicas, replicas in sync) for every partition that is shown."""
+    everywhere = (
+        ((topic.name, str(each.index)), each.leader, len(each.replicas), len(each.isr))
+        for topic in facts.topics
+        for each in topic.partitions
+    )
+    return islice(everywhere, facts.partitions_max)

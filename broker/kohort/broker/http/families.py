@@ -196,6 +196,14 @@ HIGH_WATERMARK = Family(
 LOG_SIZE = Family("kohort_log_size_bytes", "gauge", ("topic", "partition"), "The size of a partition's log.")
 
 
+LEFT_OUT = Family(
+    "kohort_metrics_left_out",
+    "gauge",
+    ("of",),
+    "Groups, logs and partitions of topics that have no series of their own, since there are too many: see "
+    "kohort.metrics.groups.max and kohort.metrics.partitions.max.",
+)
+
 _PLACE = ("topic", "partition")
 BROKERS = Family("kafka_brokers", "gauge", (), "Brokers of the cluster.")
 TOPIC_PARTITIONS = Family("kafka_topic_partitions", "gauge", ("topic",), "Partitions of a topic.")

@@ -3,9 +3,12 @@
 Times are in milliseconds since 1970, durations in milliseconds.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import TypeVar
 
 import msgspec
+import trio
 
 from kohort.broker.group.advice import advice_of
 from kohort.broker.group.group import Group
@@ -13,16 +16,29 @@ from kohort.broker.group.views import view_of
 from kohort.broker.http.view import View
 from kohort.broker.lag import PartitionLag, worst
 
+SLICE = 200
+
+T = TypeVar("T")
+R = TypeVar("R")
 Json = Mapping[str, object]
 """What msgspec writes as JSON: plain values, and the core's own structs."""
 
 
-def list_groups(view: View) -> Json:
-    """Return every group in short, and the shards whose groups are not known yet."""
-    return {
-        "groups": [_summary(group) for group in sorted(view.groups(), key=lambda group: group.group_id)],
-        "loading": view.loading(),
-    }
+async def list_groups(view: View) -> Json:
+    """Return every group in short, and the shards whose groups are not known yet. Gives way in between."""
+    groups = await in_slices(_summary, list(view.groups()))
+    groups.sort(key=lambda each: str(each["group_id"]))
+    return {"groups": groups, "loading": view.loading()}
+
+
+async def in_slices(function: Callable[[T], R], values: Iterable[T]) -> list[R]:
+    """Return what `function` makes of each value, and let others have the loop now and then."""
+    made: list[R] = []
+    for value in values:
+        made.append(function(value))
+        if not len(made) % SLICE:
+            await trio.lowlevel.checkpoint()
+    return made
 
 
 def _summary(group: Group) -> Json:
@@ -53,7 +69,7 @@ async def describe_group(view: View, group: Group, now_ms: int) -> Json:
         "verdict": worst(*verdicts),
         "lag": sum(each.lag or 0 for each in lag),
         "lag_seconds": max((each.lag_seconds or 0 for each in lag), default=0),
-        "offsets": [_offset(group, each) for each in lag],
+        "offsets": await in_slices(partial(_offset, group), lag),
     }
 
 

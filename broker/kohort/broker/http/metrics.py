@@ -8,7 +8,6 @@ from prometheus_client import GCCollector, Metric, PlatformCollector, ProcessCol
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import CollectorRegistry
 
-from kohort.broker.group.state import GroupState
 from kohort.broker.http import families
 from kohort.broker.http.facts import Facts, gather
 from kohort.broker.http.metric_rows import histogram, one, rows
@@ -79,19 +78,6 @@ class BrokerCollector:
 
     def _groups(self) -> Iterator[Metric]:
         counters = self._view.counters
-        states: dict[GroupState, int] = {state: 0 for state in GroupState if state is not GroupState.DEAD}
-        members = offsets = 0
-        for group in self._view.groups():
-            states[group.state] = states.get(group.state, 0) + 1
-            members += len(group.members)
-            offsets += sum(map(len, group.offsets.values()))
-        yield rows(families.GROUPS, (((state.value,), count) for state, count in states.items()))
-        yield one(families.NUM_GROUPS, sum(states.values()))
-        for name, family in families.NUM_GROUPS_BY_STATE.items():
-            yield one(family, states.get(GroupState(name), 0))
-        yield one(families.NUM_OFFSETS, offsets)
-        yield rows(families.GROUP_COUNT, [(("classic",), sum(states.values()))])
-        yield one(families.GROUP_MEMBERS, members)
         yield one(families.SHARDS_LOADING, len(self._view.loading()))
         yield one(families.OFFSET_COMMITS, counters.groups.offset_commits)
         yield one(families.OFFSET_FETCHES, counters.groups.offset_fetches)

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from importlib.metadata import version
 
 import msgspec
+import trio
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -82,7 +83,7 @@ class Pages:
 
     async def groups(self, request: Request) -> Response:
         """Return all groups in short."""
-        return json_response(list_groups(self._view))
+        return await large_json_response(await list_groups(self._view))
 
     async def group(self, request: Request) -> Response:
         """Return one group with its members, offsets and rebalances."""
@@ -90,7 +91,8 @@ class Pages:
         group = self._view.group(group_id)
         if group is None:
             return error_response(404, f"there is no group {group_id}")
-        return json_response(await describe_group(self._view, group, time.time_ns() // 1_000_000))
+        described = await describe_group(self._view, group, time.time_ns() // 1_000_000)
+        return await large_json_response(described)
 
 
 def not_ready(view: View) -> list[str]:
@@ -106,6 +108,12 @@ def not_ready(view: View) -> list[str]:
 def json_response(content: object, status: int = 200) -> Response:
     """Return `content` as JSON."""
     return Response(msgspec.json.encode(content), status, media_type="application/json")
+
+
+async def large_json_response(content: object) -> Response:
+    """Return `content`, plain values alone, as JSON that another thread writes: it may be long."""
+    page = await trio.to_thread.run_sync(msgspec.json.encode, content)
+    return Response(page, media_type="application/json")
 
 
 async def http_error(request: Request, error: Exception) -> Response:

@@ -1,9 +1,11 @@
 """The metrics that have a sample for each partition or group. Pure: any thread may make them."""
 
 from collections.abc import Iterator
+from itertools import islice
 
 from prometheus_client import Metric
 
+from kohort.broker.group.state import GroupState
 from kohort.broker.http import families
 from kohort.broker.http.facts import Facts, states
 from kohort.broker.http.metric_rows import one, rows
@@ -12,9 +14,30 @@ from kohort.broker.lag import PartitionLag, Verdict
 
 def table_metrics(facts: Facts) -> Iterator[Metric]:
     """Yield every family of logs, topics and consumer groups."""
+    yield from _totals(facts)
     yield from _groups(facts)
     yield from _logs(facts)
     yield from _topics(facts)
+
+
+def _totals(facts: Facts) -> Iterator[Metric]:
+    """Yield what is told of all groups together, and how much has no series of its own."""
+    groups = facts.groups
+    count = sum(groups.by_state.values())
+    yield rows(families.GROUPS, (((state.value,), each) for state, each in groups.by_state.items()))
+    yield one(families.NUM_GROUPS, count)
+    for name, family in families.NUM_GROUPS_BY_STATE.items():
+        yield one(family, groups.by_state.get(GroupState(name), 0))
+    yield one(families.NUM_OFFSETS, groups.offsets)
+    yield rows(families.GROUP_COUNT, [(("classic",), count)])
+    yield one(families.GROUP_MEMBERS, groups.members)
+    partitions = sum(len(topic.partitions) for topic in facts.topics)
+    left_out = {
+        "groups": groups.left_out,
+        "logs": facts.partitions.left_out,
+        "partitions": max(0, partitions - facts.partitions_max),
+    }
+    yield rows(families.LEFT_OUT, (((kind,), each) for kind, each in left_out.items()))
 
 
 def _groups(facts: Facts) -> Iterator[Metric]:
@@ -58,9 +81,9 @@ def _verdicts(lag: list[PartitionLag]) -> dict[tuple[str, ...], float]:
 
 
 def _logs(facts: Facts) -> Iterator[Metric]:
-    logs = [((each.topic, each.partition), each) for each in facts.logs]
-    yield one(families.PARTITIONS, facts.partitions)
-    yield one(families.PARTITIONS_OFFLINE, facts.offline)
+    logs = [((each.topic, each.partition), each) for each in facts.partitions.logs]
+    yield one(families.PARTITIONS, facts.partitions.partitions)
+    yield one(families.PARTITIONS_OFFLINE, facts.partitions.offline)
     yield rows(families.LOG_START_OFFSET, ((place, each.log_start_offset) for place, each in logs))
     yield rows(families.LOG_END_OFFSET, ((place, each.log_end_offset) for place, each in logs))
     yield rows(families.HIGH_WATERMARK, ((place, each.high_watermark) for place, each in logs))
@@ -68,9 +91,10 @@ def _logs(facts: Facts) -> Iterator[Metric]:
 
 
 def _topics(facts: Facts) -> Iterator[Metric]:
-    logs = [((each.topic, each.partition), each) for each in facts.logs]
+    logs = [((each.topic, each.partition), each) for each in facts.partitions.logs]
+    topics = islice(facts.topics, facts.partitions_max)
     yield one(families.BROKERS, facts.brokers)
-    yield rows(families.TOPIC_PARTITIONS, (((each.name,), len(each.partitions)) for each in facts.topics))
+    yield rows(families.TOPIC_PARTITIONS, (((each.name,), len(each.partitions)) for each in topics))
     yield rows(families.TOPIC_CURRENT_OFFSET, ((place, each.high_watermark) for place, each in logs))
     yield rows(families.TOPIC_OLDEST_OFFSET, ((place, each.log_start_offset) for place, each in logs))
     everywhere = list(states(facts))

@@ -8,6 +8,7 @@ import sys
 from collections.abc import AsyncIterator, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import cycle
 from typing import Any
 from uuid import UUID
 
@@ -24,7 +25,7 @@ from kohort.broker.group.rebalance import Rebalance
 from kohort.broker.group.state import GroupState
 from kohort.broker.http import pages
 from kohort.broker.http.families import FAMILIES
-from kohort.broker.http.view import Counters, PartitionFacts
+from kohort.broker.http.view import Counters, PageLimits, PartitionFacts
 from kohort.broker.lag import PartitionLag, Verdict
 from kohort.broker.metadata import PartitionState, TopicState
 from kohort.broker.partitions.counters import PartitionCounters
@@ -57,6 +58,7 @@ class FakeView:
     )
     cluster_id: str = "the-cluster"
     node_id: int = 1
+    limits: PageLimits = field(default_factory=PageLimits)
     shards_loading: list[int] = field(default_factory=list)
     held: list[FakePartition] = field(default_factory=lambda: [FakePartition("flights", 0)])
     group_list: list[Group] = field(default_factory=list)
@@ -100,7 +102,9 @@ class FakeView:
             PartitionLag(group.group_id, topic, index, value.offset, 9, 9 - value.offset, 2.5, verdict, 1.0)
             for group in groups
             for topic, offsets in group.offsets.items()
-            for (index, value), verdict in zip(offsets.items(), (Verdict.WARN, Verdict.OK), strict=False)
+            for (index, value), verdict in zip(
+                offsets.items(), cycle((Verdict.WARN, Verdict.OK)), strict=False
+            )
         ]
 
 

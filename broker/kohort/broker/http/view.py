@@ -77,6 +77,14 @@ class Counters:
     groups: GroupCounters
 
 
+@dataclass(frozen=True, slots=True)
+class PageLimits:
+    """How much of what a page may show has a row of its own."""
+
+    groups_max: int = 1_000
+    partitions_max: int = 5_000
+
+
 class SessionFacts(Protocol):
     """The incremental fetch sessions."""
 
@@ -94,6 +102,7 @@ class View(Protocol):
     counters: Counters
     cluster_id: str
     node_id: int
+    limits: PageLimits
 
     def connections(self) -> int:
         """Return how many Kafka clients are connected."""
@@ -153,6 +162,7 @@ class BrokerView:
         cluster_id: str,
         node_id: int,
         counters: Counters,
+        limits: PageLimits,
         reactor: Reactor,
         fetch_sessions: SessionFacts,
         coordinators: Coordinators,
@@ -163,6 +173,7 @@ class BrokerView:
         self.cluster_id = cluster_id
         self.node_id = node_id
         self.counters = counters
+        self.limits = limits
         self._reactor = reactor
         self._fetch_sessions = fetch_sessions
         self._coordinators = coordinators

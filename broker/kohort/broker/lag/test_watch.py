@@ -2,13 +2,17 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 import trio
 
 from kohort.broker.broker import Broker
 from kohort.broker.coordination.test_shard import GROUP, commit, prepared, running
+from kohort.broker.http.groups import describe_group
+from kohort.broker.http.metrics import MetricsPage
 from kohort.broker.lag import PartitionLag, Verdict, watch
 from kohort.broker.lag.record_time import record_timestamp_ms
+from kohort.protocol.offsets_topic import OffsetCommitValue
 from kohort.protocol.records import build_batch
 from kohort.storage import StorageError
 
@@ -59,6 +63,37 @@ async def test_an_offset_before_the_logs_start_is_as_old_as_the_first_record(tmp
         partition.log.delete_records_before(1, 0)
         assert record_timestamp_ms(partition.log, 0, 2) == 2_000
         assert record_timestamp_ms(partition.log, 2, 2) is None
+
+
+@pytest.mark.parametrize("offset", [-(2**63), -2, -1])
+async def test_an_offset_that_no_record_has_breaks_neither_lag_nor_pages(tmp_path: Path, offset: int) -> None:
+    async with running(tmp_path) as broker:
+        client = await prepared(broker)
+        await produce(broker, broker.clock.now_ms() - 5_000)
+        assert await commit(client, 0) == 0
+        group = broker.coordinators.group(GROUP)
+        assert group is not None
+        value = group.offsets["air"][1]
+        group.offsets["air"][1] = OffsetCommitValue(
+            offset=offset,
+            metadata="",
+            commit_timestamp=value.commit_timestamp + 1,
+            topic_id=value.topic_id,
+        )
+        await broker.lag.look()
+        row = await lag_of(broker)
+        assert (row.offset, row.lag) == (offset, 1)
+        assert row.lag_seconds == pytest.approx(5, abs=4)
+        view = broker.view()
+        described = msgspec.json.decode(
+            msgspec.json.encode(await describe_group(view, group, broker.clock.now_ms()))
+        )
+        assert (described["lag"], described["offsets"][0]["offset"]) == (1, offset)
+        page, _ = await MetricsPage(view).page("")
+        assert (
+            f'kafka_consumergroup_lag{{consumergroup="{GROUP}",partition="1",topic="air"}} 1.0'
+            in page.decode()
+        )
 
 
 async def test_a_group_that_falls_silent_is_told_to_have_stopped(

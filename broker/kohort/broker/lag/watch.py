@@ -53,6 +53,11 @@ class _Place(NamedTuple):
     offset: int
     timestamp_ms: int
 
+    @property
+    def position(self) -> int:
+        """Where the group reads on: no record lies before 0, whatever was committed."""
+        return max(0, self.offset)
+
 
 Windows = dict[tuple[str, int], Window]
 
@@ -133,7 +138,7 @@ class LagWatch:
         self._watched += 1
         now_ms = self._clock.now_ms()
         window = self._window(place) or Window(now_ms)
-        window.look(place.timestamp_ms, place.offset, max(0, end_offset - place.offset), now_ms)
+        window.look(place.timestamp_ms, place.position, max(0, end_offset - place.position), now_ms)
         windows[place.topic, place.partition] = window
 
     def _window(self, place: _Place) -> Window | None:
@@ -149,9 +154,9 @@ class LagWatch:
             serving_log = None if partition is None else partition.serving_log
             if partition is None or serving_log is None or window is None:
                 continue
-            if window.record_offset != place.offset and place.offset < partition.high_watermark:
-                asked.append((window, place.offset))
-                work.append((serving_log, place.offset, partition.high_watermark))
+            if window.record_offset != place.position and place.position < partition.high_watermark:
+                asked.append((window, place.position))
+                work.append((serving_log, place.position, partition.high_watermark))
         if work:
             times = await self._workers.in_thread(_times, work)
             for (window, offset), time_ms in zip(asked, times, strict=True):
@@ -161,7 +166,7 @@ class LagWatch:
     def _row(self, place: _Place) -> PartitionLag:
         end_offset = self._end_offset(place.topic, place.partition)
         window = self._window(place)
-        lag = None if end_offset is None else max(0, end_offset - place.offset)
+        lag = None if end_offset is None else max(0, end_offset - place.position)
         now_ms = self._clock.now_ms()
         verdict = None
         if window is not None and lag is not None:
@@ -182,7 +187,7 @@ class LagWatch:
 def _seconds(window: Window | None, place: _Place, lag: int | None, now_ms: int) -> float | None:
     if lag == 0:
         return 0.0
-    if lag is None or window is None or window.record_offset != place.offset:
+    if lag is None or window is None or window.record_offset != place.position:
         return None
     time_ms = window.record_timestamp_ms
     return None if time_ms is None else max(0, now_ms - time_ms) / 1000
