@@ -4,10 +4,12 @@
 as little as Python allows: a place in a list under a lock. The rest happens once for each batch.
 """
 
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable
 from functools import lru_cache
+from types import FrameType
 
 from kohort.client.batch import Appended, Batch, Headers
 from kohort.client.config import ProducerConfig
@@ -104,7 +106,11 @@ class Accumulator:
     def close(self) -> None:
         """Take no more records."""
         with self._lock:
-            self._topics = {}
+            self.refuse()
+
+    def refuse(self) -> None:
+        """Take no more records from now on, but for one whose `append` is under way. Needs no lock."""
+        self._topics = {}
 
     def append(  # noqa: PLR0917  # Names would cost time for each record.
         self,
@@ -206,6 +212,20 @@ class Accumulator:
         queue = queues.sticky = choose_by_queue(queues.partitions)
         queues.sticky_bytes = 0
         return queue
+
+    def appends(self) -> bool:
+        """Whether the calling thread is in the midst of `append`, where a signal handler interrupted it."""
+        frame: FrameType | None = sys._getframe()
+        while frame is not None:
+            if frame.f_code is Accumulator.append.__code__ and frame.f_locals.get("self") is self:
+                return True
+            frame = frame.f_back
+        return False
+
+    def after_fork(self) -> None:
+        """Be closed, whoever held the lock in the process that this one is a fork of."""
+        self._lock = threading.Lock()
+        self.close()
 
     # The sender's side
 

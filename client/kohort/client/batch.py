@@ -1,8 +1,10 @@
 """Records of one partition that travel together, and the promise of what became of each."""
 
 import logging
-import threading
+from _thread import TIMEOUT_MAX, LockType, allocate_lock
+from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 import anyio
 import msgspec
@@ -26,8 +28,6 @@ logger = logging.getLogger(__name__)
 
 Headers = Sequence[tuple[str, bytes | None]]
 
-_LOCK = threading.Lock()  # Around the moment in which a batch's fate becomes known, of all batches.
-
 
 class Codec(msgspec.Struct, frozen=True):
     """How batches are compressed; without a level, as the codec has it."""
@@ -50,13 +50,15 @@ class Batch:
     """Records of one partition that share one fate, unless the batch has to be split.
 
     It grows in the user's thread under the accumulator's lock; once it is closed it belongs to the sender.
+    Other threads that want to know its fate leave word first and look then, so that they hold no lock which
+    the sender could need: a signal handler may flush in the midst of anything.
     """
 
     __slots__ = (
         "_callbacks",
         "_event",
         "_payload",
-        "_thread_event",
+        "_waiting",
         "attempts",
         "base_offset",
         "base_sequence",
@@ -94,8 +96,8 @@ class Batch:
         self.parts: tuple[Batch, ...] = ()
         self._payload: bytes | None = None
         self._event: anyio.Event | None = None
-        self._thread_event: threading.Event | None = None
-        self._callbacks: list[tuple[int, Callable[[], None]]] | None = None
+        self._waiting: list[LockType] = []  # Threads, each in a lock that it holds itself.
+        self._callbacks: deque[_Callback] = deque()
 
     @property
     def has_sequence(self) -> bool:
@@ -131,18 +133,22 @@ class Batch:
 
     def finish(self, error: KohortError | None = None) -> None:
         """Its fate is known: wake who waits for it, and call who wanted to be called."""
-        with _LOCK:
-            self.error = error
-            self.is_done = True
-            callbacks, self._callbacks = self._callbacks, None
+        self.error = error
+        self.is_done = True
         self._payload = None
         self.rows = []
         self._wake()
-        for _, callback in callbacks or ():
+        while (told := self._next_callback()) is not None:
             try:
-                callback()
+                told.call()
             except Exception:  # It is the user's own, and the next batch must not suffer from it.
                 logger.exception("a callback of a record for %s failed", self.partition)
+
+    def give_up_in_fork(self, error: KohortError) -> None:
+        """Its fate is its parent process's: let nobody wait for it here, and call nobody."""
+        self._callbacks.clear()
+        self._event = None
+        self.finish(error)
 
     def split(self) -> "tuple[Batch, Batch]":
         """Return two halves, which carry its records, its sequence and whoever waits for it."""
@@ -150,12 +156,10 @@ class Batch:
         first, second = self._part(0, middle), self._part(middle, self.record_count)
         first.reserved_bytes = self.reserved_bytes // 2
         second.reserved_bytes = self.reserved_bytes - first.reserved_bytes
-        with _LOCK:
-            self.parts = (first, second)
-            for index, callback in self._callbacks or ():
-                part, place = self.locate(index)
-                part.callbacks.append((place, callback))
-            self._callbacks = None
+        self.parts = (first, second)
+        while (told := self._next_callback()) is not None:
+            part, place = self.locate(told.index)
+            part._callbacks.append(_Callback(place, told.call))
         self.rows = []
         self._payload = None
         self._wake()
@@ -191,11 +195,16 @@ class Batch:
 
     def wait_in_thread(self, timeout_s: float | None) -> bool:
         """Return whether its fate was known, or it was split, in time. In any other thread."""
-        with _LOCK:
-            if self.is_done or self.parts:
-                return True
-            event = self._thread_event = self._thread_event or threading.Event()
-        return event.wait(timeout_s)
+        lock = allocate_lock()
+        lock.acquire()
+        self._waiting.append(lock)
+        if self.is_done or self.parts:
+            return True
+        if lock.acquire(timeout=-1 if timeout_s is None else min(timeout_s, TIMEOUT_MAX)):
+            return True
+        with suppress(ValueError):
+            self._waiting.remove(lock)
+        return False
 
     def metadata_of(self, index: int, timestamp_ms: int) -> RecordMetadata:
         """Return where the record at `index` went. Raises: KohortError if it did not arrive."""
@@ -208,18 +217,44 @@ class Batch:
             topic, partition, offset, timestamp_ms if self.log_append_ms < 0 else self.log_append_ms
         )
 
-    @property
-    def callbacks(self) -> list[tuple[int, Callable[[], None]]]:
-        """Who is called in the sender's thread when its fate is known, by the place of the record."""
-        if self._callbacks is None:
-            self._callbacks = []
-        return self._callbacks
+    def when_done(self, index: int, callback: Callable[[], None]) -> None:
+        """Call `callback` in the sender's thread when the fate of the record is known; at once if it is."""
+        batch = self
+        while True:
+            batch, index = batch.locate(index)
+            told = _Callback(index, callback)
+            batch._callbacks.append(told)
+            if not batch.is_done and not batch.parts:
+                return  # The sender finds it there.
+            try:
+                batch._callbacks.remove(told)
+            except ValueError:
+                return  # The sender was quicker.
+            if batch.is_done:
+                callback()
+                return
+
+    def _next_callback(self) -> "_Callback | None":
+        try:
+            return self._callbacks.popleft()
+        except IndexError:
+            return None
 
     def _wake(self) -> None:
         if self._event is not None:
             self._event.set()
-        if self._thread_event is not None:
-            self._thread_event.set()
+        while self._waiting:
+            self._waiting.pop().release()
+
+
+class _Callback:
+    """Whom to call of a batch's record; each is equal to itself alone."""
+
+    __slots__ = ("call", "index")
+
+    def __init__(self, index: int, call: Callable[[], None]) -> None:
+        self.index = index
+        self.call = call
 
 
 class Appended(msgspec.Struct, frozen=True, gc=False):
@@ -241,12 +276,7 @@ class Appended(msgspec.Struct, frozen=True, gc=False):
 
     def when_done(self, callback: Callable[[], None]) -> None:
         """Call `callback` in the sender's thread when the record's fate is known; at once if it is."""
-        with _LOCK:
-            batch, index = self.batch.locate(self.index)
-            if not batch.is_done:
-                batch.callbacks.append((index, callback))
-                return
-        callback()
+        self.batch.when_done(self.index, callback)
 
 
 def next_sequence(sequence: int, record_count: int) -> int:

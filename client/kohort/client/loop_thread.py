@@ -1,19 +1,24 @@
 """An event loop in a thread of its own, under the blocking clients.
 
-It goes on whatever the user's thread does: so heartbeats are sent while that computes or sleeps.
+It goes on whatever the user's thread does: so heartbeats are sent while that computes or sleeps. The user's
+thread waits for it in locks of the interpreter's own, in whose midst no signal handler runs: one that closes
+the client, wherever it has interrupted it, waits for nothing that it has stopped itself.
 """
 
 import asyncio
 import atexit
+import os
 import threading
 import weakref
+from _thread import allocate_lock
 from collections.abc import Awaitable, Callable
-from concurrent.futures import CancelledError, Future
 from contextlib import AbstractAsyncContextManager, suppress
-from typing import Generic, ParamSpec, TypeVar
+from contextvars import Context, copy_context
+from functools import partial
+from typing import Any, Generic, ParamSpec, TypeVar
 
 import anyio
-from anyio.from_thread import BlockingPortal
+from anyio.abc import TaskGroup
 
 from kohort.client.errors import ClosedError, WouldBlockError
 
@@ -22,22 +27,88 @@ Result = TypeVar("Result")
 Arguments = ParamSpec("Arguments")
 
 JOIN_TIMEOUT_SECONDS = 10.0
+CLOSED = "this client is closed"
+FORKED = "this client was made in another process, of which this one is a fork: make a client here"
+
+
+class _Call(Generic[Result]):
+    """A call that the loop runs while another thread waits for it."""
+
+    __slots__ = ("_done", "_error", "_function", "_is_cancelled", "_outcome", "_scope")
+
+    def __init__(self, function: Callable[[], Awaitable[Result]]) -> None:
+        self._function = function
+        self._done = allocate_lock()
+        self._done.acquire()
+        self._outcome: tuple[Result] | None = None
+        self._error: Exception | None = None
+        self._scope: anyio.CancelScope | None = None
+        self._is_cancelled = False
+
+    async def run(self) -> None:
+        """Run it, and let go who waits. In the loop's thread."""
+        try:
+            with anyio.CancelScope() as self._scope:
+                if not self._is_cancelled:
+                    self._outcome = (await self._function(),)
+        except Exception as error:  # noqa: BLE001 - Whatever it is, who waits raises it.
+            self._error = error
+        finally:
+            self.let_go()
+
+    def cancel(self) -> None:
+        """End it: nobody waits any more. In the loop's thread."""
+        self._is_cancelled = True
+        if self._scope is not None:
+            self._scope.cancel()
+
+    def let_go(self) -> None:
+        """Let who waits go on, with or without an outcome."""
+        if self._done.locked():
+            self._done.release()
+
+    def wait(self) -> None:
+        """Return when it has been run, or never will be."""
+        self._done.acquire()
+
+    def outcome(self) -> tuple[Result] | None:
+        """Return what it returned, None if it was not run to its end. Raises: what it raised."""
+        if self._error is not None:
+            raise self._error
+        return self._outcome
 
 
 class LoopThread(Generic[Session]):
-    """Runs one session's loop, from its making until `stop`."""
+    """Runs one session's loop, from its making until `stop`.
 
-    def __init__(self, session: AbstractAsyncContextManager[Session], name: str) -> None:
+    `forked` is called in a child process, which has everything but the thread.
+    """
+
+    def __init__(
+        self,
+        session: AbstractAsyncContextManager[Session],
+        name: str,
+        forked: Callable[[], None] = lambda: None,
+    ) -> None:
         self.is_running = False  # Calls are possible; a field, for iteration asks with every record.
         self._manager = session
-        self._portal: BlockingPortal | None = None
+        self._forked = forked
+        self._tasks: TaskGroup | None = None
         self._event_loop: asyncio.AbstractEventLoop | None = None
+        self._stopping: anyio.Event | None = None
+        self._context = Context()  # The loop's, by which anyio knows where it is.
+        self._calls: set[_Call[Any]] = set()
+        self._has_ended = False
+        self._why_closed = CLOSED
         self._failure: BaseException | None = None
-        self._ready: Future[None] = Future()
+        self._ready = threading.Event()
         # A daemon, so that a client which was never closed does not keep the interpreter from ending.
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
-        self._ready.result()
+        self._ready.wait()
+        if self._failure is not None:
+            raise self._failure
+        _loop_threads.add(self)
 
     def call(
         self,
@@ -46,74 +117,107 @@ class LoopThread(Generic[Session]):
         **kwargs: Arguments.kwargs,
     ) -> Result:
         """Return what `function` returns when the loop has run it; an interrupt cancels it there."""
-
-        async def run() -> Result:
-            return await function(*args, **kwargs)
-
-        future = self._open_portal().start_task_soon(run)
+        call = _Call(partial(function, *args, **kwargs))
+        self._calls.add(call)
         try:
-            return future.result()
-        except CancelledError:
-            raise ClosedError("this client's background thread has ended") from self._failure
+            self._begin(call)
+            call.wait()
         except BaseException:
-            future.cancel()
+            self.call_soon(call.cancel)
             raise
+        finally:
+            self._calls.discard(call)
+        outcome = call.outcome()
+        if outcome is None:
+            raise ClosedError(f"{self._why_closed}; it was while this call was under way") from self._failure
+        return outcome[0]
+
+    def _begin(self, call: "_Call[Result]") -> None:
+        if self._tasks is None or self._event_loop is None or not self.is_running or self._has_ended:
+            raise ClosedError(self._why_closed) from self._failure
+        try:
+            self._event_loop.call_soon_threadsafe(self._tasks.start_soon, call.run, context=self._context)
+        except RuntimeError as error:  # The loop has just ended.
+            raise ClosedError(self._why_closed) from error
 
     def call_sync(
         self, function: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs
     ) -> Result:
         """Return what the plain `function` returns, run by the loop between its other tasks."""
-        return self._open_portal().call(lambda: function(*args, **kwargs))
+
+        async def run() -> Result:
+            return function(*args, **kwargs)
+
+        return self.call(run)
 
     def call_soon(self, function: Callable[[], None]) -> None:
         """Let the loop run `function`, and don't wait for it; nothing happens when the client is closed."""
         with suppress(RuntimeError):  # The loop has just ended.
             if self._event_loop is not None:
-                self._event_loop.call_soon_threadsafe(function)
+                self._event_loop.call_soon_threadsafe(function, context=self._context)
 
     def check_may_wait(self, what: str) -> None:
         """Return if this thread may wait for the loop. Raises: ClosedError, WouldBlockError in a callback."""
-        self._open_portal()
+        self.check_running()
         if threading.current_thread() is self._thread:
             raise WouldBlockError(f"{what} would wait for itself: it was called in the client's own thread")
 
     def check_running(self) -> None:
         """Return if calls are possible. Raises: ClosedError."""
-        if self._portal is None:
-            raise ClosedError("this client is closed")
+        if not self.is_running:
+            raise ClosedError(self._why_closed) from self._failure
 
     def stop(self) -> None:
-        """End the session and the thread."""
+        """End the session and the thread; calls that are under way end with a ClosedError."""
         self.is_running = False
-        portal, self._portal = self._portal, None
-        if portal is not None:
-            portal.call(portal.stop)
+        if self._stopping is not None:
+            self.call_soon(self._stopping.set)
         if threading.current_thread() is not self._thread:
             self._thread.join(JOIN_TIMEOUT_SECONDS)
 
-    def _open_portal(self) -> BlockingPortal:
-        if self._portal is None:
-            raise ClosedError("this client is closed")
-        return self._portal
+    def after_fork(self) -> None:
+        """Be closed: in this process there is no thread that could do anything."""
+        self.is_running = False
+        self._tasks = self._event_loop = self._stopping = None
+        self._why_closed = FORKED
+        self._forked()
 
     def _run(self) -> None:
         try:
             anyio.run(self._serve, backend="asyncio")
         except BaseException as error:
-            self.is_running = False
-            self._portal = None
             self._failure = error
-            if self._ready.done():
+            if self._ready.is_set():
                 raise
-            self._ready.set_exception(error)
+        finally:
+            self.is_running = False
+            self._has_ended = True
+            for each in tuple(self._calls):
+                each.let_go()
+            self._ready.set()
 
     async def _serve(self) -> None:
-        async with self._manager, BlockingPortal() as portal:
+        async with self._manager, anyio.create_task_group() as tasks:
+            self._context = copy_context()
             self._event_loop = asyncio.get_running_loop()
-            self._portal = portal
+            self._tasks = tasks
+            self._stopping = anyio.Event()
             self.is_running = True
-            self._ready.set_result(None)
-            await portal.sleep_until_stopped()
+            self._ready.set()
+            await self._stopping.wait()
+            tasks.cancel_scope.cancel()
+
+
+_loop_threads: "weakref.WeakSet[LoopThread[Any]]" = weakref.WeakSet()
+
+
+def _after_fork_in_child() -> None:
+    for each in tuple(_loop_threads):
+        each.after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
 def close_at_exit(close: Callable[[], None]) -> Callable[[], None]:

@@ -20,6 +20,7 @@ from kohort.client.errors import (
     KohortError,
     RequestTimeoutError,
 )
+from kohort.client.loop_thread import FORKED
 from kohort.client.metrics import Metrics
 from kohort.client.producer_metrics import GROUP, ProducerMetrics
 from kohort.client.record_input import Record, RecordInput
@@ -75,6 +76,12 @@ class ProducerSession:
         self.accumulator.close()
         self._sender.abandon(RequestTimeoutError("the producer was closed before the record was written"))
         await self._stack.aclose()
+
+    def after_fork(self) -> None:
+        """Let nobody wait for what the parent process may send still."""
+        self.accumulator.after_fork()
+        for parcel in self._sender.unfinished():
+            parcel.batch.give_up_in_fork(ClosedError(FORKED))
 
     def wake(self) -> None:
         """Let the sender look again. In the loop's thread."""

@@ -71,6 +71,7 @@ class Consumer(OneThread, Generic[K_co, V_co]):
         self._buffer = self._session.fetcher.buffer
         self._listener = listener or RebalanceListener()
         self._loop = LoopThread(self._session, "kohort-consumer")
+        self._is_closing = False
         self._not_at_exit = close_at_exit(self._close)
         if topics:
             self.subscribe(*topics)
@@ -93,9 +94,10 @@ class Consumer(OneThread, Generic[K_co, V_co]):
         self._close(timeout_ms)
 
     def _close(self, timeout_ms: float = CLOSE_TIMEOUT_MS) -> None:
-        self._not_at_exit()
-        if not self._loop.is_running:
+        if not self._loop.is_running or self._is_closing:
             return
+        self._is_closing = True
+        self._not_at_exit()
         try:
             self._say_farewell()
         finally:

@@ -9,7 +9,7 @@ import anyio
 
 from kohort.client.batch import Appended
 from kohort.client.config import ProducerOptions, producer_config
-from kohort.client.errors import RequestTimeoutError
+from kohort.client.errors import RequestTimeoutError, WouldBlockError
 from kohort.client.loop_thread import LoopThread, close_at_exit
 from kohort.client.metrics import MetricName
 from kohort.client.producer_session import ProducerSession
@@ -65,7 +65,9 @@ class Producer:
         self._session = ProducerSession(config, self._input, Delivery, self._wake)
         self._append = self._session.accumulator.append
         self._is_plain = self._input.is_plain
-        self._loop = LoopThread(self._session, "kohort-producer")
+        self._loop = LoopThread(self._session, "kohort-producer", self._session.after_fork)
+        self._is_closing = False
+        self._close_later = False  # A signal handler wanted it, in the midst of a send.
         self._not_at_exit = close_at_exit(self.close)
 
     def __enter__(self) -> Self:
@@ -115,6 +117,8 @@ class Producer:
         Raises: RequestTimeoutError when the time is over.
         """
         self._loop.check_may_wait("flush")
+        if self._session.accumulator.appends():
+            raise WouldBlockError("flush would wait for the send that this signal handler has interrupted")
         self._loop.call(self._flush, timeout_ms)
 
     def partitions_for(self, topic: str) -> tuple[int, ...]:
@@ -128,11 +132,18 @@ class Producer:
     def close(self, timeout_ms: float | None = None) -> None:
         """Send what is left, within the time (delivery_timeout_ms), and end.
 
+        In a signal handler that has interrupted a `send` it returns at once, and is done by the next call of
+        `send` or `close`, or at the interpreter's end. In a process that was forked off it does nothing.
         Raises: RequestTimeoutError if not everything could be sent; the rest is given up.
         """
-        self._not_at_exit()
-        if not self._loop.is_running:
+        if not self._loop.is_running or self._is_closing:
             return
+        if self._session.accumulator.appends():
+            self._close_later = True
+            self._session.accumulator.refuse()
+            return
+        self._is_closing = True
+        self._not_at_exit()
         try:
             self.flush(self._session.config.delivery_timeout_ms if timeout_ms is None else timeout_ms)
         finally:
@@ -140,6 +151,8 @@ class Producer:
 
     def _append_later(self, record: Record) -> Appended:
         """Return the record's place, which takes more than a lock: a partitioner, metadata, or room."""
+        if self._close_later:
+            self.close()
         appended = self._session.try_append(record)
         if appended is None:
             self._loop.check_may_wait("send")

@@ -1,10 +1,23 @@
 """Calls of a blocking client that a signal interrupts. No broker is there."""
 
+import signal
+import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import pytest
 
-from kohort.client import Consumer, TopicPartition
+from kohort.client import (
+    Admin,
+    ClosedError,
+    Consumer,
+    KohortError,
+    Producer,
+    RequestTimeoutError,
+    TopicPartition,
+    WouldBlockError,
+    accumulator,
+)
 from kohort.client.fetch_buffer import Chunk
 from kohort.protocol.records import build_batch
 
@@ -42,3 +55,97 @@ def test_a_poll_that_is_interrupted_loses_nothing(
         consumer.poll()
     monkeypatch.undo()
     assert [each.offset for each in consumer.poll(timeout_ms=0)] == [0, 1]
+
+
+@contextmanager
+def alarm(handler: Callable[[], object], within_s: float = 0.3) -> Iterator[None]:
+    """Let a signal handler of this thread run soon; whatever it interrupts has ten seconds to end."""
+    began_s = time.monotonic()
+    before = signal.signal(signal.SIGALRM, lambda number, frame: handler())
+    signal.setitimer(signal.ITIMER_REAL, within_s)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert within_s <= time.monotonic() - began_s < 10
+
+
+def test_a_signal_handler_may_close_a_consumer_that_polls(consumer: Consumer) -> None:
+    with alarm(consumer.close), pytest.raises(ClosedError, match="while this call was under way"):
+        consumer.poll()
+    with pytest.raises(ClosedError, match=r"^this client is closed$"):
+        consumer.poll()
+
+
+def test_a_signal_handler_may_close_a_consumer_that_is_closing(consumer: Consumer) -> None:
+    with alarm(consumer.close, 0.001):
+        while consumer._loop.is_running:
+            consumer.close()
+            time.sleep(0.002)
+
+
+def test_a_signal_handler_may_close_an_admin_client_that_waits() -> None:
+    with Admin(bootstrap_servers=NOWHERE) as admin, alarm(admin.close), pytest.raises(ClosedError):
+        admin.list_topics()
+
+
+def test_a_signal_handler_may_close_a_producer_whose_send_waits() -> None:
+    with Producer(bootstrap_servers=NOWHERE) as producer, alarm(producer.close), pytest.raises(ClosedError):
+        producer.send("t", b"")
+
+
+@pytest.fixture
+def producer() -> Iterator[Producer]:
+    """One whose topic is known; what it can't write it gives up soon."""
+    made = Producer(bootstrap_servers=NOWHERE, linger_ms=0, request_timeout_ms=100, delivery_timeout_ms=300)
+    made._session.accumulator.learn("t", 1)
+    yield made
+    made.close()
+
+
+def test_a_signal_handler_may_flush_while_a_result_is_awaited(producer: Producer) -> None:
+    delivery = producer.send("t", b"")
+    with alarm(producer.flush, 0.1), pytest.raises(RequestTimeoutError):
+        delivery.result()
+
+
+def in_the_midst_of_a_send(
+    producer: Producer, monkeypatch: pytest.MonkeyPatch, handler: Callable[[], object]
+) -> None:
+    """Let the handler run where the accumulator's lock is held by this very thread."""
+    held: list[bool] = []
+
+    def now_ms() -> int:
+        held.append(producer._session.accumulator._lock.locked())
+        monkeypatch.undo()
+        handler()
+        return 1
+
+    monkeypatch.setattr(accumulator, "monotonic_ms", now_ms)
+    producer.send("t", b"")
+    assert held == [True]
+
+
+def test_a_close_in_the_midst_of_a_send_is_done_when_that_has_ended(
+    producer: Producer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_the_midst_of_a_send(producer, monkeypatch, producer.close)
+    assert producer._loop.is_running
+    with pytest.raises(KohortError):
+        producer.send("t", b"")
+    assert not producer._loop.is_running
+
+
+def test_a_flush_in_the_midst_of_a_send_is_refused(
+    producer: Producer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused: list[WouldBlockError] = []
+
+    def flush() -> None:
+        with pytest.raises(WouldBlockError) as caught:
+            producer.flush()
+        refused.append(caught.value)
+
+    in_the_midst_of_a_send(producer, monkeypatch, flush)
+    assert "signal handler" in str(refused[0])
