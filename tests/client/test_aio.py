@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 
 import anyio
 import pytest
@@ -80,5 +81,27 @@ def test_the_admin_of_both_loops(bootstrap: str, topic: MakeTopic, loop: str) ->
                 NewTopic(f"{name}-2", partitions=2, configs={"cleanup.policy": "compact"})
             )
             assert {name, f"{name}-2"} <= set(await admin.list_topics())
+
+    anyio.run(main, backend=loop)
+
+
+@both_loops
+@pytest.mark.parametrize("acks", ["all", 0])
+def test_what_was_accepted_is_written_even_if_the_block_raises(
+    bootstrap: str, topic: MakeTopic, loop: str, acks: str | int
+) -> None:
+    name = topic(1)
+    where = TopicPartition(name, 0)
+
+    async def main() -> None:
+        with suppress(ZeroDivisionError):
+            async with Producer(bootstrap_servers=bootstrap, linger_ms=5_000, acks=acks) as producer:
+                for _ in range(100):
+                    await producer.send(name, b"x" * 1_000)
+                raise ZeroDivisionError
+        async with Consumer(bootstrap_servers=bootstrap) as consumer:
+            with anyio.fail_after(10):
+                while (await consumer.end_offsets(where))[where] < 100:
+                    await anyio.sleep(0.05)
 
     anyio.run(main, backend=loop)

@@ -53,6 +53,8 @@ class _Waiter:
         self.done.set()
 
 
+OnSent = Callable[[KohortError | None], None]
+"""Is told that a request has gone out, or why not."""
 Observer = Callable[[int, int, int], None]
 """Is told of each answer: its API key, how many milliseconds it took, how many bytes it has."""
 
@@ -95,6 +97,7 @@ class Connection:
         self._due_added = Signal()
         self._answers = 0
         self._outgoing: list[bytes] = []
+        self._unsent: deque[OnSent] = deque()  # Who wants to know when what goes out has gone.
         self._writable = anyio.Event()
         self._versions: Mapping[int, tuple[int, int]] = {}
         self._failure: KohortError | None = None
@@ -238,9 +241,13 @@ class Connection:
         if len(self._due) == 1:
             self._due_added.set()
 
-    def send(self, request: Message, *, highest: int | None = None) -> None:
-        """Send a request that has no answer: Produce with acks=0. Raises: NetworkError."""
+    def send(self, request: Message, on_sent: OnSent, *, highest: int | None = None) -> None:
+        """Send a request that has no answer: Produce with acks=0.
+
+        `on_sent` is called when the system has taken it, or with why it will not. Raises: NetworkError.
+        """
         self._put(request, self.version_of(type(request), highest), None)
+        self._unsent.append(on_sent)
 
     async def _exchange(self, request: Message, version: int, timeout_ms: float) -> Frame:
         waiter = _Waiter()
@@ -292,7 +299,10 @@ class Connection:
             self._writable = anyio.Event()
             data = b"".join(self._outgoing)
             self._outgoing.clear()
+            count = len(self._unsent)
             await self._stream.send(data)
+            for _ in range(count):
+                self._unsent.popleft()(None)
 
     def _hint(self) -> str:
         """Return what a broker may want that hangs up before it has answered anything of substance."""
@@ -328,6 +338,9 @@ class Connection:
     def _fail(self, error: KohortError) -> None:
         if self._failure is None:
             self._failure = error
+        unsent, self._unsent = self._unsent, deque()
+        for each in unsent:
+            each(self._failure)
         waiting, self._pending = self._pending, {}
         for pending in waiting.values():
             pending.finish(self._failure)

@@ -50,7 +50,8 @@ class Producer:
         delivery = await producer.send("flights", value=b"...", key=b"UA")
         written = await delivery
 
-    Inside `async with` only; any number of tasks may send. Leaving the block flushes.
+    Inside `async with` only; any number of tasks may send. Leaving the block flushes, by an exception as
+    well; only where it is cancelled, what was not written is given up, with a warning.
     """
 
     def __init__(self, **options: Unpack[ProducerOptions]) -> None:
@@ -67,7 +68,8 @@ class Producer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            if kind is None:
+            # Cancelled, its own tasks are as well: nobody is left who could send.
+            if kind is None or not issubclass(kind, anyio.get_cancelled_exc_class()):
                 with anyio.move_on_after(self._session.config.delivery_timeout_ms / 1000):
                     await self._session.flush()
         finally:

@@ -74,6 +74,9 @@ class ProducerSession:
     ) -> None:
         self._is_open = False
         self.accumulator.close()
+        left = sum(each.batch.record_count for each in self._sender.unfinished())
+        if left:
+            self._warnings.say("closed", f"the producer is closed before {left} record(s) were written")
         self._sender.abandon(RequestTimeoutError("the producer was closed before the record was written"))
         await self._stack.aclose()
 

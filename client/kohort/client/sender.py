@@ -22,7 +22,7 @@ from kohort.client.producer_metrics import ProducerMetrics
 from kohort.client.retry import monotonic_ms
 from kohort.client.signal import Signal
 from kohort.client.values import Node
-from kohort.protocol.messages import PartitionProduceResponse, ProduceResponse
+from kohort.protocol.messages import PartitionProduceResponse, ProduceRequest, ProduceResponse
 from kohort.protocol.records import Compression
 from kohort.protocol.schema import ZERO_UUID
 
@@ -240,10 +240,7 @@ class Sender:
         request = produce_request(load, ids, self._codec, self._config)
         self._metrics.sent(load)
         if self._config.required_acks == 0:
-            connection.send(request, highest=highest)
-            for parcel in load:
-                self._under_way.pop(parcel.batch)
-                self._outcomes.written(parcel, -1, -1)
+            self._start_unanswered(connection, broker, load, request, highest)
             return
 
         def on_done(answer: ProduceResponse | KohortError) -> None:
@@ -257,6 +254,29 @@ class Sender:
         connection.start(
             request, ProduceResponse, on_done, timeout_ms=self._config.request_timeout_ms, highest=highest
         )
+        broker.in_flight += 1
+
+    def _start_unanswered(
+        self,
+        connection: Connection,
+        broker: _Broker,
+        load: Load,
+        request: ProduceRequest,
+        highest: int | None,
+    ) -> None:
+        """Send what nobody answers: it takes its room, and one of max_in_flight, until it has gone out."""
+
+        def on_sent(error: KohortError | None) -> None:
+            broker.in_flight -= 1
+            if error is not None:
+                self._failed(load, error)
+            else:
+                for parcel in load:
+                    self._under_way.pop(parcel.batch, None)
+                    self._outcomes.written(parcel, -1, -1)
+            self._go_on()
+
+        connection.send(request, on_sent, highest=highest)
         broker.in_flight += 1
 
     # What comes back

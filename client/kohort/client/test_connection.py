@@ -1,3 +1,4 @@
+import contextlib
 import struct
 from collections.abc import Awaitable, Callable
 from importlib import metadata
@@ -224,3 +225,33 @@ def test_a_refused_connection_says_the_address_and_the_reason(loop: str) -> None
 
 def test_brokers_are_told_the_version_that_is_installed() -> None:
     assert metadata.version("kohort") == SOFTWARE_VERSION
+
+
+@both_loops
+def test_what_has_no_answer_is_told_of_when_it_has_gone_out(loop: str) -> None:
+    large = HeartbeatRequest(group_id="g", generation_id=1, member_id="m" * 30_000)
+    told: list[KohortError | None] = []
+
+    async def server(stream: SocketStream) -> None:
+        await Requests(stream).agree()
+        await begun.wait()
+        with contextlib.suppress(anyio.EndOfStream, anyio.BrokenResourceError):
+            while True:
+                await stream.receive(1 << 20)
+
+    async def client(connection: Connection) -> None:
+        await connection.negotiate(5_000)
+        for _ in range(1_000):
+            connection.send(large, told.append)
+        await anyio.sleep(0.1)
+        assert told == [], "its peer does not read"
+        begun.set()
+        while len(told) < 1_000:
+            await anyio.sleep(0.001)
+        assert set(told) == {None}
+        connection.send(large, told.append)
+        connection.close(NetworkError("closed"))
+        assert isinstance(told[-1], NetworkError)
+
+    begun = anyio.Event()
+    run(loop, server, client)

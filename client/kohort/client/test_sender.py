@@ -368,15 +368,6 @@ def test_when_what_expired_was_lost_the_partition_begins_a_new_epoch(world: Worl
     assert world.sender.identifier.identity.epoch == 1
 
 
-def test_without_acknowledgements_a_record_is_done_when_it_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
-    world = World(monkeypatch, acks=0)
-    sent: list[ProduceRequest] = []
-    monkeypatch.setattr(world.wire, "send", lambda request, highest: sent.append(request), raising=False)
-    (only,) = world.send(1)
-    assert len(sent) == 1
-    assert only.known_metadata().offset == -1
-
-
 def test_retries_have_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(monkeypatch, retries=2)
     (sent,) = world.send(1)
