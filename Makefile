@@ -19,7 +19,7 @@ PYTHON ?= $(shell for each in python3 python3.13 python3.12 python3.11 python; d
 
 PIP := $(PY) -m pip --disable-pip-version-check --require-virtualenv
 SOURCES := protocol storage broker client pipeline cli testkit
-CHECKED := $(SOURCES) examples docs/tables.py docs/requirements.py docs/imports.py
+CHECKED := $(SOURCES) examples docs/tables.py docs/requirements.py
 IMPORTS_SPARK := cli/kohort/cli/spark|/on_spark\.py$$
 
 # Who may import whom is a contract about what ships: a test may throw dice.
@@ -36,7 +36,7 @@ SPARK_WORKERS ?= 2
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test test-spark nightly check format interop spark differential large crash kills bench fuzz sim scenarios mutants docs wheel constraints clean
+.PHONY: help venv demo test test-spark nightly check format interop spark differential large crash kills bench fuzz fuzz-broker sim scenarios mutants docs wheel constraints clean
 
 help:  ## Show the targets.
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -119,6 +119,9 @@ bench: $(SPARK_STAMP)  ## Run every benchmark.
 fuzz: $(STAMP)  ## Throw random and mutated bytes at everything that decodes.
 	@$(PY) -m tests.fuzz.wire $(ARGS)
 
+fuzz-broker: $(STAMP)  ## Throw ruined and grown requests at a broker beside an innocent client. SECONDS=600, SEED=n.
+	@$(PY) -m tests.fuzz.broker --seconds $(or $(SECONDS),600) $(if $(SEED),--seed $(SEED)) $(ARGS)
+
 sim: $(STAMP)  ## Simulate groups, network and disk from a seed. SEED=7, or SEEDS=200 for many.
 	@$(PY) -m tests.simulation $(if $(SEED),--seed $(SEED)) $(if $(SEEDS),--seeds $(SEEDS)) $(ARGS)
 
@@ -131,7 +134,6 @@ mutants: $(STAMP)  ## Break the broker in many ways; simulation and scenarios ha
 docs: $(STAMP)  ## Write the tables in docs/ anew from what the code declares.
 	@$(PY) docs/tables.py
 	@$(PY) docs/requirements.py
-	@$(PY) docs/imports.py
 
 wheel: $(STAMP)  ## Build the wheel into dist/.
 	@$(PY) -m hatchling build --target wheel

@@ -87,6 +87,10 @@ class BrokerProcess:
         """Return the memory that it occupies (VmRSS)."""
         return self._status_kilobytes("VmRSS") * 1024
 
+    def peak_resident_bytes(self) -> int:
+        """Return the most memory that it has ever occupied (VmHWM)."""
+        return self._status_kilobytes("VmHWM") * 1024
+
     def open_files(self) -> int:
         """Return how many file descriptors it has open."""
         return len(os.listdir(f"/proc/{self.pid}/fd"))
