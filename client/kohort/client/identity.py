@@ -39,7 +39,7 @@ class Identifier:
 
     def raise_epoch(self) -> ProducerIdentity:
         """Return the identity with its next epoch; NOBODY if a new id has to be asked for (KIP-360)."""
-        if self.identity.epoch >= EPOCH_MAX:
+        if self.identity == NOBODY or self.identity.epoch >= EPOCH_MAX:
             self.identity = NOBODY
         else:
             self.identity = ProducerIdentity(self.identity.producer_id, self.identity.epoch + 1)

@@ -159,7 +159,9 @@ class Outcomes:
 
     def _lost(self, batch: Batch, error: KohortError) -> None:
         """Say so: who never asks a delivery for its result would not hear of it."""
-        what = f"{batch.record_count} record(s) for {batch.partition} were given up: {error}"
+        what = str(error)
+        if not isinstance(error, DeliveryTimeoutError):
+            what = f"{batch.record_count} record(s) for {batch.partition} were given up: {error}"
         self._warnings.say(("given up", batch.partition), what)
 
     def _restart(self, parcel: Parcel) -> None:

@@ -28,17 +28,19 @@ _now_ns = time.time_ns
 class Delivery(Appended, frozen=True, gc=False):
     """A record on its way: ask `result()` where it went."""
 
-    def result(self, timeout_ms: float | None = None) -> RecordMetadata:
-        """Return where the record was written, once it is.
+    def result(self, timeout_s: float | None = None, *, timeout_ms: float | None = None) -> RecordMetadata:
+        """Return where the record was written, once it is; in so many seconds, as every future in Python.
 
         Raises: KohortError if it was not; RequestTimeoutError when the time is over.
         """
-        deadline_s = None if timeout_ms is None else time.monotonic() + timeout_ms / 1000
+        if timeout_ms is not None:
+            timeout_s = timeout_ms / 1000
+        deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
         batch, index = self.batch.locate(self.index)
         while not batch.is_done:
             remaining_s = None if deadline_s is None else max(0.0, deadline_s - time.monotonic())
             if not batch.wait_in_thread(remaining_s):
-                raise RequestTimeoutError(f"the fate of the record was not known in {timeout_ms} ms")
+                raise RequestTimeoutError(f"the fate of the record was not known in {timeout_s} s")
             batch, index = batch.locate(index)
         return batch.metadata_of(index, self.timestamp_ms)
 

@@ -149,3 +149,13 @@ def test_a_flush_in_the_midst_of_a_send_is_refused(
 
     in_the_midst_of_a_send(producer, monkeypatch, flush)
     assert "signal handler" in str(refused[0])
+
+
+def test_a_result_is_awaited_for_seconds_as_every_future_in_python(producer: Producer) -> None:
+    delivery = producer.send("t", b"")
+    began_s = time.monotonic()
+    with pytest.raises(RequestTimeoutError, match=r"0\.1 s"):
+        delivery.result(0.1)
+    with pytest.raises(RequestTimeoutError, match=r"0\.1 s"):
+        delivery.result(timeout_ms=100)
+    assert time.monotonic() - began_s >= 0.2
