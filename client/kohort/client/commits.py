@@ -89,13 +89,15 @@ class Commits:
         """
         wanted = self._wanted(offsets)
         if wanted:
-            await self._cluster.retrying(lambda: self._once(wanted), deadline=deadline)
+            as_of = self.assignment_number
+            await self._cluster.retrying(lambda: self._once(wanted, as_of), deadline=deadline)
 
     def commit_soon(self, offsets: Commitable, callback: CommitCallback | None) -> None:
         """Commit in the background, once; a later poll calls the callback. Raises: CommitFailedError."""
         wanted = self._wanted(offsets)
         self._in_background += 1
-        self._cluster.tasks.start_soon(self._commit_in_background, wanted, callback or _log)
+        as_of = self.assignment_number
+        self._cluster.tasks.start_soon(self._commit_in_background, wanted, as_of, callback or _log)
 
     async def settle(self) -> None:
         """Return when nothing is under way in the background."""
@@ -120,11 +122,11 @@ class Commits:
         self._check_owned(wanted)
         return wanted
 
-    async def _commit_in_background(self, offsets: Offsets, callback: CommitCallback) -> None:
+    async def _commit_in_background(self, offsets: Offsets, as_of: int, callback: CommitCallback) -> None:
         error: KohortError | None = None
         try:
             if offsets:
-                await self._once(offsets)
+                await self._once(offsets, as_of)
         except KohortError as failure:
             error = failure
         finally:
@@ -151,11 +153,11 @@ class Commits:
         offsets = self._positions.consumed()
         if offsets and self.is_automatic and not self._auto_running:
             self._auto_running = True
-            self._cluster.tasks.start_soon(self._auto, offsets)
+            self._cluster.tasks.start_soon(self._auto, offsets, self.assignment_number)
 
-    async def _auto(self, offsets: Offsets) -> None:
+    async def _auto(self, offsets: Offsets, as_of: int) -> None:
         try:
-            await self._once(offsets)
+            await self._once(offsets, as_of)
         except KohortError as error:
             after_ms = 0
             if error.retriable:  # As a rebalance is, or a coordinator that moves: soon once more.
@@ -168,9 +170,18 @@ class Commits:
         finally:
             self._auto_running = False
 
-    async def auto_now(self, deadline: Deadline) -> None:
-        """Commit what was consumed, if that is automatic, before the partitions go."""
+    async def auto_now(
+        self, deadline: Deadline, unfinished: Mapping[TopicPartition, int] | None = None
+    ) -> None:
+        """Commit what was consumed, if that is automatic, before the partitions go.
+
+        `unfinished` are the first offsets of what the user has got and could not handle.
+        """
         offsets = self._positions.consumed()
+        for partition, offset in (unfinished or {}).items():
+            found = offsets.get(partition)
+            if found is not None and offset < found.offset:
+                offsets[partition] = OffsetAndMetadata(offset)
         if not self.is_automatic or not offsets:
             return
         try:
@@ -180,13 +191,18 @@ class Commits:
 
     # Inside
 
-    async def _once(self, offsets: Offsets) -> None:
+    async def _once(self, offsets: Offsets, as_of: int) -> None:
+        """Commit offsets that were the consumer's at that assignment, and are without a break since.
+
+        A partition that went and came back while the coordinator could not be asked may have been read on by
+        somebody else: the commit would take that back.
+        """
         async with self._turn:  # So that a commit never overtakes an earlier one.
             membership = self._bound_to()
             if membership is None:
                 await commit_offsets(self._cluster, self._group_id(), offsets)
                 return
-            self._check_owned(offsets)
+            self._check_owned(offsets, as_of)
             await self._commit_as(membership, offsets)
 
     async def _commit_as(self, membership: Membership, offsets: Offsets) -> None:

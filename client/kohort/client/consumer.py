@@ -81,7 +81,7 @@ class Consumer(Generic[K_co, V_co]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            await self.close()
+            await self._close(has_failed=kind is not None)
         finally:
             await self._session.__aexit__(kind, error, trace)
 
@@ -89,8 +89,11 @@ class Consumer(Generic[K_co, V_co]):
         """Commit if that is automatic and leave the group, within the time, even if cancelled.
 
         The listener hears of what is given up; callbacks of commits that are under way are called.
-        The end of the `async with` block does the same.
+        The end of the `async with` block does the same; where it raises, without what it had in hand.
         """
+        await self._close(timeout_ms)
+
+    async def _close(self, timeout_ms: float = CLOSE_TIMEOUT_MS, *, has_failed: bool = False) -> None:
         if self._is_closed:
             return
         self._is_closed = True
@@ -98,7 +101,7 @@ class Consumer(Generic[K_co, V_co]):
             try:
                 await self._say_farewell()
             finally:
-                await self._session.leave(timeout_ms)
+                await self._session.leave(timeout_ms, has_failed=has_failed)
             while self._session.commits.outcomes:
                 await self._attend_to(self._session.commits.outcomes.popleft())
 
@@ -277,8 +280,8 @@ class Consumer(Generic[K_co, V_co]):
         """
         return self._seeks.current_lag(partition)
 
-    def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Read a partition on at `offset`."""
+    def seek(self, partition: TopicPartition, offset: int | OffsetAndMetadata) -> None:
+        """Read a partition on at `offset`; one with a leader epoch is checked with the leader (KIP-320)."""
         self._seeks.seek(partition, offset)
 
     def seek_to_beginning(self, *partitions: TopicPartition) -> None:

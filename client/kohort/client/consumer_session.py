@@ -342,10 +342,13 @@ class ConsumerSession:
         self.fetcher.wake()
         self._changed()
 
-    async def leave(self, timeout_ms: float) -> None:
-        """Commit if that is automatic, leave the group and end the fetches, all within the time."""
+    async def leave(self, timeout_ms: float, *, has_failed: bool = False) -> None:
+        """Commit if that is automatic, leave the group and end the fetches, all within the time.
+
+        What a user who `has_failed` has in hand is not committed: it was not handled.
+        """
         deadline = Deadline(timeout_ms)
-        await self.commits.auto_now(deadline)
+        await self.commits.auto_now(deadline, self.diary.first_held() if has_failed else None)
         with anyio.move_on_after(deadline.remaining_ms / 1000):
             await self.commits.settle()
         if self._group is not None:

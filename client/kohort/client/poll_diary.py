@@ -70,6 +70,10 @@ class PollDiary:
         self._held = held
         self._ended_ms = now_ms
 
+    def first_held(self) -> dict[TopicPartition, int]:
+        """Return the offset of the first record of each partition that the user has in hand."""
+        return {where: first for where, first, _ in HeldBatch.of(self._batch()).ranges}
+
     def _batch(self) -> list[AnyRecord]:
         return self._held if isinstance(self._held, list) else [self._held]
 

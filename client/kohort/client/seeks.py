@@ -11,7 +11,7 @@ from kohort.client.offsets import EARLIEST, LATEST, list_offsets
 from kohort.client.positions import Positions
 from kohort.client.retry import Deadline
 from kohort.client.signal import Signal
-from kohort.client.values import OffsetAndTimestamp, TopicPartition
+from kohort.client.values import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from kohort.protocol.errors import ErrorCode
 
 
@@ -47,11 +47,13 @@ class Seeks:
         position = state.position
         return None if end is None or position is None else max(0, end - position)
 
-    def seek(self, partition: TopicPartition, offset: int) -> None:
+    def seek(self, partition: TopicPartition, where: int | OffsetAndMetadata) -> None:
         """Read on at this offset."""
-        if offset < 0:
-            raise ValueError(f"an offset can't be {offset}")
-        self._positions.get(partition).seek(offset)
+        if isinstance(where, int):
+            where = OffsetAndMetadata(where)
+        if where.offset < 0:
+            raise ValueError(f"an offset can't be {where.offset}")
+        self._positions.get(partition).seek(where.offset, where.leader_epoch)
         self._fetcher.wake()
 
     def seek_to_ends(self, partitions: Iterable[TopicPartition], *, beginning: bool) -> None:

@@ -48,7 +48,8 @@ class Consumer(OneThread, Generic[K_co, V_co]):
 
     One thread at a time, and ConcurrentAccessError for any other; `wakeup` is for all, and so is what
     waits for nothing and changes nothing. Heartbeats go on in a thread of its own. `close`, or the end of
-    the block, commits, if enable_auto_commit is on, and leaves the group.
+    the block, commits, if enable_auto_commit is on, and leaves the group; where the block raises, without
+    what it had in hand.
     """
 
     def __init__(
@@ -82,7 +83,11 @@ class Consumer(OneThread, Generic[K_co, V_co]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        self._exit(has_failed=kind is not None)
+
+    @by_one_thread
+    def _exit(self, *, has_failed: bool) -> None:
+        self._close(has_failed=has_failed)
 
     @by_one_thread
     def close(self, timeout_ms: float = CLOSE_TIMEOUT_MS) -> None:
@@ -93,7 +98,7 @@ class Consumer(OneThread, Generic[K_co, V_co]):
         """
         self._close(timeout_ms)
 
-    def _close(self, timeout_ms: float = CLOSE_TIMEOUT_MS) -> None:
+    def _close(self, timeout_ms: float = CLOSE_TIMEOUT_MS, *, has_failed: bool = False) -> None:
         if not self._loop.is_running or self._is_closing:
             return
         self._is_closing = True
@@ -102,14 +107,14 @@ class Consumer(OneThread, Generic[K_co, V_co]):
             self._say_farewell()
         finally:
             try:
-                self._loop.call(self._leave, timeout_ms)
+                self._loop.call(self._leave, timeout_ms, has_failed=has_failed)
             finally:
                 self._loop.stop()
         self._call_back()
 
-    async def _leave(self, timeout_ms: float) -> None:
+    async def _leave(self, timeout_ms: float, *, has_failed: bool) -> None:
         with anyio.move_on_after(timeout_ms / 1000):
-            await self._session.leave(timeout_ms)
+            await self._session.leave(timeout_ms, has_failed=has_failed)
 
     @by_one_thread
     def subscribe(
@@ -305,8 +310,8 @@ class Consumer(OneThread, Generic[K_co, V_co]):
         return self._seeks.current_lag(partition)
 
     @by_one_thread
-    def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Read a partition on at `offset`."""
+    def seek(self, partition: TopicPartition, offset: int | OffsetAndMetadata) -> None:
+        """Read a partition on at `offset`; one with a leader epoch is checked with the leader (KIP-320)."""
         self._loop.call_sync(self._seeks.seek, partition, offset)
 
     @by_one_thread

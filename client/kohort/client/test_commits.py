@@ -1,0 +1,76 @@
+"""A commit that waits for its coordinator while partitions change hands."""
+
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import cast
+
+import anyio
+import pytest
+
+from kohort.client import commits
+from kohort.client.cluster import Cluster
+from kohort.client.commits import Commits
+from kohort.client.config import consumer_config
+from kohort.client.errors import CommitFailedError, NetworkError
+from kohort.client.membership import Membership
+from kohort.client.positions import Positions
+from kohort.client.retry import Deadline
+from kohort.client.values import OffsetAndMetadata, TopicPartition
+
+KEPT, MOVED = TopicPartition("t", 0), TopicPartition("t", 1)
+MEMBER = cast(Membership, SimpleNamespace(generation_id=3, member_id="m"))
+
+
+class World:
+    """A member that owns two partitions; its coordinator fails once, and then takes everything."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        config = consumer_config({"group_id": "g", "retry_backoff_ms": 1})
+        self.positions = Positions()
+        self.positions.assign([KEPT, MOVED])
+        self.commits = Commits(
+            Cluster(config),
+            config,
+            self.positions,
+            bound_to=lambda: MEMBER,
+            why_out=lambda: "",
+            news=lambda: None,
+        )
+        self.commits.assigned([KEPT, MOVED])
+        self.kept: list[Mapping[TopicPartition, OffsetAndMetadata]] = []
+        self.attempts = 0
+        monkeypatch.setattr(commits, "commit_offsets", self.commit_offsets)
+
+    async def commit_offsets(
+        self,
+        cluster: Cluster,
+        group_id: str,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        **by: object,
+    ) -> None:
+        self.attempts += 1
+        if self.attempts == 1:
+            self.positions.assign([KEPT])  # It is lost, somebody else reads on, and it comes back ...
+            self.positions.assign([KEPT, MOVED])
+            self.commits.assigned([MOVED])
+            raise NetworkError("the coordinator hangs")  # ... before the coordinator is heard again.
+        self.kept.append(offsets)
+
+    def commit(self, partition: TopicPartition) -> None:
+        offsets = {partition: OffsetAndMetadata(100)}
+        anyio.run(self.commits.commit, offsets, Deadline(5_000))
+
+
+def test_a_partition_that_came_back_meanwhile_is_not_committed_as_it_was(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World(monkeypatch)
+    with pytest.raises(CommitFailedError, match="t-1 were not committed"):
+        world.commit(MOVED)
+    assert world.kept == []
+
+
+def test_one_that_was_kept_is_committed_when_the_coordinator_is_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(monkeypatch)
+    world.commit(KEPT)
+    assert world.kept == [{KEPT: OffsetAndMetadata(100)}]
