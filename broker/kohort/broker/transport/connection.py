@@ -7,6 +7,7 @@ the others have had theirs. One that may not go on is not read until there is ro
 
 import socket
 from collections.abc import Awaitable, Callable
+from inspect import isawaitable
 from typing import Protocol
 
 from kohort.broker.runtime.throttled_log import ThrottledLog
@@ -195,10 +196,10 @@ class Connection:
                 api_key = request.api.api_key
                 driver.count_request(api_key)
                 answer = driver.dispatch.handler_of(api_key)(message, request)
-                if isinstance(answer, Message):
-                    self.complete(request, answer)
-                elif answer is not None:
+                if isawaitable(answer):
                     driver.spawn(request, answer)
+                elif answer is not None:  # A message, or what keeps one encoded.
+                    self.complete(request, answer)
             if self.closed:
                 return False
             count += 1

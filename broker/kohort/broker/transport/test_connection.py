@@ -13,6 +13,7 @@ import structlog
 import trio
 from structlog.testing import LogCapture
 
+from kohort.broker.handlers.prepared import Prepared
 from kohort.broker.transport import test_support
 from kohort.broker.transport.file_range import FileRange
 from kohort.broker.transport.peer import REQUESTS_UNDER_WAY_MAX, STALLED_MS_MAX
@@ -20,6 +21,7 @@ from kohort.broker.transport.request import Request
 from kohort.broker.transport.test_support import (
     API_VERSIONS,
     FETCH,
+    HEARTBEAT,
     World,
     fetch,
     fetched,
@@ -179,6 +181,21 @@ async def test_a_bug_in_a_handler_costs_its_connection_alone(world: Begin) -> No
             assert await bad.receive_some() == b""
         await good.send_all(frame(1))
         await here.until(lambda: len(here.asked) == 1)
+
+
+async def test_an_answer_that_keeps_its_encoded_form_is_sent_as_a_message_is(world: Begin) -> None:
+    kept = Prepared(HeartbeatResponse(error_code=7))
+
+    def prepared(message: object, request: Request) -> HeartbeatResponse:
+        return cast(HeartbeatResponse, kept)
+
+    async with world() as here:
+        here.handlers[HEARTBEAT] = prepared
+        stream = await here.connect()
+        await stream.send_all(frame(1) + frame(2))
+        with trio.fail_after(5):
+            answers = await receive(stream, 2)
+        assert [body[-3:-1] for _, body in answers] == [b"\0\7", b"\0\7"]
 
 
 @pytest.mark.parametrize("name", ["max.connections", "max.connections.per.ip"])
