@@ -99,7 +99,7 @@ def write_while_killing(broker: Mortal, rounds: int, options: ProducerOptions) -
     with Admin(bootstrap_servers=broker.bootstrap) as admin:
         admin.create_topics(NewTopic("numbers", partitions=PARTITIONS))
     quick: ProducerOptions = {"retry_backoff_ms": 20, "reconnect_backoff_max_ms": 100, "linger_ms": 1}
-    # Where the broker takes longer to come back than it lives, 32 MB would wait for longer than a delivery may.
+    # Where the broker takes longer to come back than it lives, 32 MB would wait past the delivery timeout.
     quick["buffer_memory"] = 2 * 1024 * 1024
     with Producer(bootstrap_servers=broker.bootstrap, **quick, **options) as producer:
         writer = Writer(producer, "numbers")
