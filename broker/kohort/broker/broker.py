@@ -26,6 +26,7 @@ from kohort.broker.handlers.data.fetch_sessions import FetchSessions
 from kohort.broker.handlers.data.record_checks import RecordChecks
 from kohort.broker.handlers.groups.family import Groups
 from kohort.broker.handlers.table import HandlerTable
+from kohort.broker.http.health import Health
 from kohort.broker.http.view import BrokerView, Counters, PageLimits
 from kohort.broker.lag import LagWatch
 from kohort.broker.metadata import BrokerState, EmbeddedMetadataStore, MetadataStore, TopicState
@@ -41,7 +42,10 @@ from kohort.broker.partitions.retention import LogRetention
 from kohort.broker.partitions.sync_timers import SyncTimers
 from kohort.broker.runtime.clock import Clock, SystemClock
 from kohort.broker.runtime.descriptors import connections_that_fit, segments_that_fit
+from kohort.broker.runtime.disk_space import DiskSpace
 from kohort.broker.runtime.loop import Mailbox
+from kohort.broker.runtime.loop_lag import LoopLag
+from kohort.broker.runtime.supervisor import Part, Supervisor
 from kohort.broker.runtime.timers import Timers
 from kohort.broker.runtime.workers import TrioWorkers, Workers
 from kohort.broker.transport.counters import TransportCounters
@@ -49,6 +53,8 @@ from kohort.broker.transport.reactor import Reactor
 from kohort.storage import DataDirectory, FileSystem, OsFileSystem, StorageError
 from kohort.storage.journal import Journal
 
+CHECKPOINT_MS_MAX = 60_000  # One that takes longer hangs in the disk.
+LOOP_SILENCE_MS_MAX = 15_000  # The loop says every two seconds that it goes round.
 CLOSERS = 8  # Logs that are closed at once: their syncs share what the disk does.
 
 log = structlog.get_logger("kohort.broker")
@@ -96,6 +102,9 @@ class Broker:
         self.current = CurrentConfig(config)
         self.clock: Clock = clock or SystemClock()
         self.workers: Workers = TrioWorkers(nursery)
+        self.supervisor = Supervisor(self.workers, self.clock)
+        self._loop_part = self.supervisor.part("event loop")
+        self.loop_lag = LoopLag(self.workers, self.clock.now_ms)
         self.mailbox = Mailbox()
         self.timers = Timers(self.mailbox.wake)
         self.request_counters = TransportCounters()
@@ -173,6 +182,8 @@ class Broker:
             self.partitions, self.current, clock=clock, counters=cleaning, workers=workers
         )
 
+        self.disk = DiskSpace(self.data.path, lambda: self.current.config.kohort_disk_free_bytes_min, workers)
+
     def _answer(self) -> None:
         self.fetch_sessions = FetchSessions(self.current.config.max_incremental_fetch_session_cache_slots)
         self.record_checks = RecordChecks(self.mailbox, self.workers)
@@ -210,8 +221,13 @@ class Broker:
             workers=self.workers,
             counters=self.request_counters,
             end_round=self.flusher.start_round,
+            beat=self._beat,
             connections_max=connections_that_fit(),
         )
+
+    def _beat(self) -> None:
+        """Note that the loop goes round."""
+        self._loop_part.beat(LOOP_SILENCE_MS_MAX)
 
     def _note(self, event: Event) -> None:
         note_event(self.group_counters, event)
@@ -244,22 +260,25 @@ class Broker:
         self.journal.forget(but=offline)
         self.reactor.listen(sock)
         self.coordinators.start()
-        for run in (
-            self._checkpoint_regularly,
-            self.partitions.watch_folder_regularly,
-            self.lag.run,
-            self.cleaner.run,
-            self.retention.delete_segments_regularly,
-            self.retention.remove_files_regularly,
-            self.retention.expire_producers_regularly,
+        for name, run in (
+            ("checkpoint", self._checkpoint_regularly),
+            ("data folder", self.partitions.watch_folder_regularly),
+            ("disk space", self.disk.run),
+            ("loop lag", self.loop_lag.run),
+            ("lag of groups", self.lag.run),
+            ("log cleaner", self.cleaner.run),
+            ("log retention", self.retention.delete_segments_regularly),
+            ("deleted files", self.retention.remove_files_regularly),
+            ("producer expiration", self.retention.expire_producers_regularly),
         ):
-            self.workers.spawn(run)
+            self.supervisor.start(name, run)
 
-    async def _checkpoint_regularly(self) -> None:
+    async def _checkpoint_regularly(self, part: Part) -> None:
         """Keep on disk from where each log is to be scanned after a crash."""
         while True:
             await trio.sleep(self.current.config.log_flush_offset_checkpoint_interval_ms / 1000)
-            await self._checkpoint()
+            with part.working(CHECKPOINT_MS_MAX):
+                await self._checkpoint()
 
     async def _checkpoint(self) -> None:
         try:
@@ -285,6 +304,7 @@ class Broker:
             cluster_id=self.cluster_id,
             node_id=self.node_id,
             counters=Counters(self.request_counters, self.partition_counters, self.group_counters),
+            health=Health(self.supervisor, self.loop_lag, self.disk, self.flusher, self.journal),
             limits=PageLimits(config.kohort_metrics_groups_max, config.kohort_metrics_partitions_max),
             reactor=self.reactor,
             fetch_sessions=self.fetch_sessions,

@@ -301,6 +301,12 @@ class BrokerConfig(Settings):
     log_flush_start_offset_checkpoint_interval_ms: int = setting(
         INT, 60000, "How often the start offsets of the logs are written down.", at_least(0)
     )
+    kohort_disk_free_bytes_min: int = setting(
+        LONG,
+        33554432,
+        "With less room than this under the data folder /health/ready says 503; 0 never does. Not in Kafka.",
+        at_least(0),
+    )
     log_preallocate: bool = setting(
         BOOLEAN, False, "Whether a new segment takes its whole room at once.", read_only=False
     )

@@ -150,6 +150,11 @@ class Coordinators:
         """The partitions whose groups cannot be asked yet."""
         return sorted(index for index, shard in self._shards.items() if shard.state is not ShardState.ACTIVE)
 
+    @property
+    def failed(self) -> list[int]:
+        """The partitions whose groups could not be loaded; the next request for one tries it again."""
+        return [index for index in self.loading if index not in self._loading]
+
     def shard_counts(self) -> dict[str, int]:
         """Return how many shards serve, how many are being loaded, and how many could not be."""
         counts = {"active": 0, "loading": 0, "failed": 0}

@@ -19,6 +19,22 @@ class Family(NamedTuple):
 
 INFO = Family("kohort_info", "gauge", ("version", "cluster_id", "node_id"), "Always 1; says which broker.")
 
+READY = Family("kohort_ready", "gauge", (), "1 while /health/ready says 200, else 0.")
+DISK_FREE = Family("kohort_disk_free_bytes", "gauge", (), "What the data folder's disk can still take.")
+DISK_TOTAL = Family("kohort_disk_total_bytes", "gauge", (), "The size of the data folder's disk.")
+LOOP_LAG = Family(
+    "kohort_loop_lag_seconds_max", "gauge", (), "The most that the event loop was late in the last minute."
+)
+TASK_UP = Family(
+    "kohort_task_up", "gauge", ("task",), "1 while a background task is well, 0 while it is down or hangs."
+)
+TASK_RESTARTS = Family(
+    "kohort_task_restarts_total",
+    "counter",
+    ("task",),
+    "How often a background task failed and was restarted.",
+)
+
 REQUESTS = Family("kohort_requests_total", "counter", ("api",), "Requests that have arrived.")
 REQUEST_ERRORS = Family(
     "kohort_request_errors_total", "counter", ("error",), "Errors that clients were answered."

@@ -11,6 +11,7 @@ from prometheus_client.registry import CollectorRegistry
 from kohort.broker.http import families
 from kohort.broker.http.facts import Facts, gather
 from kohort.broker.http.metric_rows import histogram, one, rows
+from kohort.broker.http.readiness import not_ready
 from kohort.broker.http.table_metrics import table_metrics
 from kohort.broker.http.view import View
 from kohort.protocol.errors import ErrorCode
@@ -30,11 +31,25 @@ class BrokerCollector:
         """Return every family with its values."""
         view = self._view
         yield rows(families.INFO, [((self._version, view.cluster_id, str(view.node_id)), 1)])
+        yield from self._health()
         yield from self._requests()
         yield from self._data()
         yield from self._groups()
         yield from self._rebalances()
         yield from self._as_kafka()
+
+    def _health(self) -> Iterator[Metric]:
+        health = self._view.health
+        yield one(families.READY, int(not not_ready(self._view)))
+        for family, size_bytes in (
+            (families.DISK_FREE, health.disk.free_bytes),
+            (families.DISK_TOTAL, health.disk.total_bytes),
+        ):
+            yield rows(family, [] if size_bytes is None else [((), size_bytes)])
+        yield one(families.LOOP_LAG, health.loop_lag.seconds_max)
+        tasks = health.tasks
+        yield rows(families.TASK_UP, (((task.name,), int(task.reason() is None)) for task in tasks))
+        yield rows(families.TASK_RESTARTS, (((task.name,), task.restarts) for task in tasks))
 
     def _requests(self) -> Iterator[Metric]:
         counters = self._view.counters

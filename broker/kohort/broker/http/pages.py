@@ -18,9 +18,9 @@ from kohort.broker.http.connections import Connections, connection_config
 from kohort.broker.http.groups import describe_group, list_groups
 from kohort.broker.http.guard import AllowedHosts, Guard, error_response
 from kohort.broker.http.metrics import MetricsPage
+from kohort.broker.http.readiness import not_ready
 from kohort.broker.http.view import View
 
-OFFLINE_SHOWN = 20
 PATHS = {
     "/metrics": "metrics for Prometheus",
     "/health/live": "200 while the broker's loop runs",
@@ -93,16 +93,6 @@ class Pages:
             return error_response(404, f"there is no group {group_id}")
         described = await describe_group(self._view, group, time.time_ns() // 1_000_000)
         return await large_json_response(described)
-
-
-def not_ready(view: View) -> list[str]:
-    """Return why the broker cannot answer everything, in words; nothing where it can."""
-    reasons = [f"__consumer_offsets-{index}: its groups are being loaded" for index in view.loading()]
-    offline = [each for each in view.partitions() if each.offline is not None]
-    reasons += [f"{each.topic}-{each.index}: offline: {each.offline}" for each in offline[:OFFLINE_SHOWN]]
-    if len(offline) > OFFLINE_SHOWN:
-        reasons.append(f"{len(offline) - OFFLINE_SHOWN} more partitions are offline")
-    return reasons
 
 
 def json_response(content: object, status: int = 200) -> Response:

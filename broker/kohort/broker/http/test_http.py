@@ -52,12 +52,46 @@ class FakePartition:
 
 
 @dataclass
+class FakeTask:
+    name: str = "log cleaner"
+    restarts: int = 2
+    wrong: str | None = None
+
+    def reason(self) -> str | None:
+        return self.wrong
+
+
+@dataclass
+class FakeDisk:
+    free_bytes: int | None = 7_000
+    total_bytes: int | None = 9_000
+
+
+@dataclass
+class FakeLoop:
+    seconds_max: float = 0.25
+
+
+@dataclass
+class FakeHealth:
+    tasks: list[FakeTask] = field(default_factory=lambda: [FakeTask()])
+    disk: FakeDisk = field(default_factory=FakeDisk)
+    loop_lag: FakeLoop = field(default_factory=FakeLoop)
+    wrong: list[str] = field(default_factory=list)
+
+    def reasons(self) -> list[str]:
+        return list(self.wrong)
+
+
+@dataclass
 class FakeView:
     counters: Counters = field(
         default_factory=lambda: Counters(TransportCounters(), PartitionCounters(), GroupCounters())
     )
     cluster_id: str = "the-cluster"
     node_id: int = 1
+    health: FakeHealth = field(default_factory=FakeHealth)
+    shards_failed: list[int] = field(default_factory=list)
     limits: PageLimits = field(default_factory=PageLimits)
     shards_loading: list[int] = field(default_factory=list)
     held: list[FakePartition] = field(default_factory=lambda: [FakePartition("flights", 0)])
@@ -74,6 +108,9 @@ class FakeView:
 
     def loading(self) -> list[int]:
         return self.shards_loading
+
+    def failed(self) -> list[int]:
+        return self.shards_failed
 
     def partitions(self) -> list[PartitionFacts]:
         return list(self.held)
@@ -207,6 +244,29 @@ async def test_ready_is_503_with_its_reasons_while_a_shard_loads_or_a_log_is_off
         "__consumer_offsets-3: its groups are being loaded",
         "trips-1: offline: no space left",
     ]
+
+
+async def test_ready_is_503_where_a_part_is_down_or_a_shard_was_given_up(site: Site) -> None:
+    site.view.health.wrong = ["the disk is full"]
+    site.view.shards_loading, site.view.shards_failed = [3, 4], [4]
+    answer = await site.get("/health/ready")
+    assert answer.status == 503
+    assert answer.json["reasons"] == [
+        "the disk is full",
+        "__consumer_offsets-3: its groups are being loaded",
+        "__consumer_offsets-4: its groups could not be loaded",
+    ]
+    site.view.health.tasks = [FakeTask(wrong="down")]
+    lines = (await site.get("/metrics")).body.decode().splitlines()
+    for line in (
+        "kohort_ready 0.0",
+        "kohort_disk_free_bytes 7000.0",
+        "kohort_disk_total_bytes 9000.0",
+        "kohort_loop_lag_seconds_max 0.25",
+        'kohort_task_up{task="log cleaner"} 0.0',
+        'kohort_task_restarts_total{task="log cleaner"} 2.0',
+    ):
+        assert line in lines
 
 
 async def test_reasons_are_cut_where_a_whole_disk_is_gone(site: Site) -> None:

@@ -1,6 +1,6 @@
 """What the HTTP pages look at: the few facts about a broker that they show."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -96,6 +96,57 @@ class SessionFacts(Protocol):
         ...
 
 
+class TaskFacts(Protocol):
+    """A background task, or the loop."""
+
+    name: str
+    restarts: int
+    """How often it was started again."""
+
+    def reason(self) -> str | None:
+        """Return what is wrong with it, in words."""
+        ...
+
+
+class DiskFacts(Protocol):
+    """The disk under the data folder, once it was looked at."""
+
+    free_bytes: int | None
+    total_bytes: int | None
+
+
+class LoopFacts(Protocol):
+    """How late the loop is."""
+
+    @property
+    def seconds_max(self) -> float:
+        """The most in the last minute."""
+        ...
+
+
+class HealthFacts(Protocol):
+    """How the broker's parts fare."""
+
+    @property
+    def tasks(self) -> Sequence[TaskFacts]:
+        """Every background task, and the loop."""
+        ...
+
+    @property
+    def disk(self) -> DiskFacts:
+        """The disk."""
+        ...
+
+    @property
+    def loop_lag(self) -> LoopFacts:
+        """The loop."""
+        ...
+
+    def reasons(self) -> list[str]:
+        """Return in words what is wrong; nothing where all is well."""
+        ...
+
+
 class View(Protocol):
     """What the pages show."""
 
@@ -103,6 +154,11 @@ class View(Protocol):
     cluster_id: str
     node_id: int
     limits: PageLimits
+
+    @property
+    def health(self) -> HealthFacts:
+        """How the broker's parts fare."""
+        ...
 
     def connections(self) -> int:
         """Return how many Kafka clients are connected."""
@@ -118,6 +174,10 @@ class View(Protocol):
 
     def loading(self) -> list[int]:
         """Return the partitions of `__consumer_offsets` whose groups cannot be asked yet."""
+        ...
+
+    def failed(self) -> list[int]:
+        """Return those of them that nobody loads any more, since it failed too often."""
         ...
 
     def partitions(self) -> Iterable[PartitionFacts]:
@@ -163,6 +223,7 @@ class BrokerView:
         node_id: int,
         counters: Counters,
         limits: PageLimits,
+        health: HealthFacts,
         reactor: Reactor,
         fetch_sessions: SessionFacts,
         coordinators: Coordinators,
@@ -174,6 +235,7 @@ class BrokerView:
         self.node_id = node_id
         self.counters = counters
         self.limits = limits
+        self.health = health
         self._reactor = reactor
         self._fetch_sessions = fetch_sessions
         self._coordinators = coordinators
@@ -196,6 +258,10 @@ class BrokerView:
     def loading(self) -> list[int]:
         """Return the partitions of `__consumer_offsets` whose groups cannot be asked yet."""
         return self._coordinators.loading
+
+    def failed(self) -> list[int]:
+        """Return those of them that nobody loads any more, since it failed too often."""
+        return self._coordinators.failed
 
     def partitions(self) -> Iterable[PartitionFacts]:
         """Return every partition of this broker."""

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 import msgspec
-import structlog
 
 from kohort.broker.config.current import CurrentConfig
 from kohort.broker.group.group import Group
@@ -16,14 +15,14 @@ from kohort.broker.lag.record_time import record_timestamp_ms
 from kohort.broker.lag.window import Verdict, Window
 from kohort.broker.partitions import PartitionTable
 from kohort.broker.runtime.clock import Clock
+from kohort.broker.runtime.supervisor import UNWATCHED, Watched
 from kohort.broker.runtime.workers import Workers
 from kohort.storage import PartitionLog, StorageError
 
 SLICE = 50
+LOOK_MS_MAX = 600_000  # One that takes longer hangs: it opens logs, of which there may be many.
 PARTITIONS_WATCHED_MAX = 100_000
 """Of all groups together, about 500 bytes each; those beyond it have a lag and no verdict."""
-
-log = structlog.get_logger("kohort.lag")
 
 
 class PartitionLag(msgspec.Struct, frozen=True, gc=False):
@@ -82,14 +81,12 @@ class LagWatch:
         self._windows: dict[str, Windows] = {}
         self._watched = 0
 
-    async def run(self) -> None:
+    async def run(self, part: Watched = UNWATCHED) -> None:
         """Look again and again, until cancelled."""
         while True:
             await self._workers.sleep(self._current.config.kohort_lag_interval_ms / 1000)
-            try:
+            with part.working(LOOK_MS_MAX):
                 await self.look()
-            except Exception:  # A supervisor: the broker goes on where the lag cannot be told.
-                log.exception("looking at the lag of groups failed")
 
     async def look(self) -> None:
         """Take over what each group has committed since the last look, and forget groups that are gone."""

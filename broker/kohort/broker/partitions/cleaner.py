@@ -59,8 +59,11 @@ class LogCleaner:
         self._thread = workers.limiter(1)
         self._uncleanable: dict[Partition, PartitionLog] = {}
 
-    async def run(self) -> None:
-        """Compact what is dirty enough, again and again; what fails is logged and left alone."""
+    async def run(self, _part: object = None) -> None:
+        """Compact what is dirty enough, again and again; what fails is logged and left alone.
+
+        How long it works has no limit: a large log under a throttle takes hours.
+        """
         while True:
             if self._current.config.log_cleaner_enable:
                 while await self.clean_dirtiest():

@@ -117,6 +117,7 @@ class Flusher:
         self._journaling = 0  # How many jobs under way have, or may have, entries in the journal.
         self._prepare: list[Callable[[], None]] = []
         self._jobs: SimpleQueue[Job | None] = SimpleQueue()
+        self._handed_over: dict[Job, float] = {}  # To the writers, and when.
         self._writers: list[Thread] = []
         self._mean_sync_seconds = 0.0
         self.on_unsynced: Callable[[Partition], None] = lambda partition: None
@@ -218,6 +219,7 @@ class Flusher:
             for writer in self._writers:
                 writer.daemon = True  # A write that hangs in a dead disk shall not keep the process alive.
                 writer.start()
+        self._handed_over[job] = time.monotonic()
         self._jobs.put(job)
 
     def _work(self) -> None:
@@ -233,7 +235,14 @@ class Flusher:
             log.exception("a flush met an impossible state")
             job.fail(StorageError(f"a flush met an impossible state: {error!r}"))
 
+    @property
+    def longest_seconds(self) -> float:
+        """How long the oldest flush in a writer's hands has been under way, 0 where there is none."""
+        oldest = next(iter(self._handed_over.values()), None)
+        return 0.0 if oldest is None else time.monotonic() - oldest
+
     def _finish(self, job: Job) -> None:
+        self._handed_over.pop(job, None)
         self._note_time(job)
         self._journaling -= job.journaled
         for flush, error in zip(job.flushes, job.errors, strict=True):

@@ -12,10 +12,12 @@ from kohort.broker.partitions.counters import CleaningCounters
 from kohort.broker.partitions.partition import Partition
 from kohort.broker.partitions.table import PartitionTable
 from kohort.broker.runtime.clock import Clock
+from kohort.broker.runtime.supervisor import UNWATCHED, Watched
 from kohort.broker.runtime.workers import Workers
 from kohort.storage import PartitionLog, StorageError
 
 FILES_CHECK_SECONDS = 5
+ROUND_MS_MAX = 600_000  # A round through all logs that takes longer hangs in one of them.
 
 log = structlog.get_logger("kohort.retention")
 
@@ -39,24 +41,27 @@ class LogRetention:
         self._workers = workers
         self._thread = workers.limiter(1)
 
-    async def delete_segments_regularly(self) -> None:
+    async def delete_segments_regularly(self, part: Watched = UNWATCHED) -> None:
         """Delete old segments, again and again, for as long as the broker runs."""
         await self._workers.sleep(self._current.config.log_initial_task_delay_ms / 1000)
         while True:
-            await self.delete_old_segments()
+            with part.working(ROUND_MS_MAX):
+                await self.delete_old_segments()
             await self._workers.sleep(self._current.config.log_retention_check_interval_ms / 1000)
 
-    async def remove_files_regularly(self) -> None:
+    async def remove_files_regularly(self, part: Watched = UNWATCHED) -> None:
         """Remove the files of segments that went, again and again."""
         while True:
             await self._workers.sleep(FILES_CHECK_SECONDS)
-            await self.remove_files()
+            with part.working(ROUND_MS_MAX):
+                await self.remove_files()
 
-    async def expire_producers_regularly(self) -> None:
+    async def expire_producers_regularly(self, part: Watched = UNWATCHED) -> None:
         """Forget producers that write no more, again and again."""
         while True:
             await self._workers.sleep(self._current.config.producer_id_expiration_check_interval_ms / 1000)
-            await self.expire_producers()
+            with part.working(ROUND_MS_MAX):
+                await self.expire_producers()
 
     # -- segments ---------------------------------------------------------------------------------------
 

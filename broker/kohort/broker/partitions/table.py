@@ -16,6 +16,7 @@ from kohort.broker.partitions.log_files import LogFiles
 from kohort.broker.partitions.partition import Partition
 from kohort.broker.runtime.clock import Clock
 from kohort.broker.runtime.loop import Loop
+from kohort.broker.runtime.supervisor import UNWATCHED, Watched
 from kohort.broker.runtime.timers import Timers
 from kohort.broker.runtime.workers import Event, Workers
 from kohort.protocol.errors import ApiError, ErrorCode
@@ -24,6 +25,7 @@ from kohort.storage import PartitionLog, StorageError
 REOPEN_DELAYS_MS = (100, 500, 2_000, 10_000)
 OPENERS = 4
 FOLDER_CHECK_SECONDS = 1
+FOLDER_CHECK_MS_MAX = 30_000  # A look that takes longer hangs in the disk.
 
 Partitions = list[Partition | None]
 """The partitions of a topic by index; None for one that another broker leads."""
@@ -197,11 +199,12 @@ class PartitionTable:
         """Keep the start of every log on the disk. Raises: StorageError."""
         await self._workers.in_thread(self._files.checkpoint)
 
-    async def watch_folder_regularly(self) -> None:
+    async def watch_folder_regularly(self, part: Watched = UNWATCHED) -> None:
         """Take every partition offline where the data folder has gone: what is written now, nobody finds."""
         while True:
             await self._workers.sleep(FOLDER_CHECK_SECONDS)
-            await self.watch_folder()
+            with part.working(FOLDER_CHECK_MS_MAX):
+                await self.watch_folder()
 
     async def watch_folder(self) -> None:
         """Look once whether the data folder is still there."""

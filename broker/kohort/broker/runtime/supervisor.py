@@ -1,7 +1,7 @@
 """Keeps background tasks running: one that fails is logged, counted and started again, ever more patiently.
 
     supervisor = Supervisor(workers, clock)
-    part = supervisor.start("log cleaner", cleaner.run)
+    supervisor.start("log cleaner", cleaner.run)    # which is given its Part
     with part.working(at_most_ms=600_000): ...      # for readiness: who hangs in here is named
     supervisor.reasons()                            # why the broker is not ready, in words
 
@@ -9,7 +9,7 @@ A task that returns has ended of its own accord. Cancellation passes through.
 """
 
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Protocol
 
 import structlog
@@ -33,6 +33,25 @@ class Tasks(Protocol):
     async def sleep(self, seconds: float) -> None:
         """Return when so many seconds have passed."""
         ...
+
+
+class Watched(Protocol):
+    """What a task that runs again and again knows of who watches it."""
+
+    def working(self, at_most_ms: int) -> AbstractContextManager[None]:
+        """Do something within the block that should not take longer."""
+        ...
+
+
+class Unwatched:
+    """Nobody watches: for a task that runs without a supervisor."""
+
+    def working(self, at_most_ms: int) -> AbstractContextManager[None]:
+        """Do something within the block, however long it takes."""
+        return nullcontext()
+
+
+UNWATCHED = Unwatched()
 
 
 def restart_delay_ms(failures: int) -> int:
@@ -111,8 +130,11 @@ class Supervisor:
         self.parts.append(part)
         return part
 
-    def start(self, name: str, run: Callable[[], Awaitable[object]]) -> Part:
-        """Run the coroutine function as a task, again whenever it fails; return how it fares."""
+    def start(self, name: str, run: Callable[[Part], Awaitable[object]]) -> Part:
+        """Run the coroutine function as a task, again whenever it fails; return how it fares.
+
+        `run` is given the same part, to say when it works and for how long that may take.
+        """
         part = self.part(name)
         self._tasks.spawn(self._keep, part, run)
         return part
@@ -121,11 +143,11 @@ class Supervisor:
         """Return why the broker is not ready, one line for each part that is down or hangs."""
         return [reason for part in self.parts if (reason := part.reason()) is not None]
 
-    async def _keep(self, part: Part, run: Callable[[], Awaitable[object]]) -> None:
+    async def _keep(self, part: Part, run: Callable[[Part], Awaitable[object]]) -> None:
         while True:
             part.started()
             try:
-                await run()
+                await run(part)
             except Exception as error:  # The supervisor: one bug in one part shall not end the broker.
                 delay_ms = part.failed(error)
                 log.exception("a background task failed", part=part.name, restart_in_ms=delay_ms)

@@ -12,6 +12,7 @@ from kohort.broker.runtime.supervisor import (
     RESTART_MS_MAX,
     RESTART_MS_MIN,
     STEADY_MS,
+    Part,
     Supervisor,
     restart_delay_ms,
 )
@@ -37,7 +38,7 @@ class World:
         self.seen.append(self.supervisor.reasons())
         self.clock.advance(int(seconds * 1_000))
 
-    async def run(self) -> None:
+    async def run(self, part: Part) -> None:
         self.runs += 1
         if self.failures_to_come:
             after_ms, error = self.failures_to_come.pop(0)
@@ -93,7 +94,7 @@ async def test_cancellation_is_no_failure() -> None:
     world = World()
     begun = trio.Event()
 
-    async def forever() -> None:
+    async def forever(_part: Part) -> None:
         begun.set()
         await trio.sleep_forever()
 
@@ -109,11 +110,11 @@ async def test_a_failure_in_a_nursery_of_the_task_is_a_failure_of_the_task() -> 
     world = World()
     runs: list[int] = []
 
-    async def run() -> None:
+    async def run(part: Part) -> None:
         runs.append(1)
         if len(runs) == 1:
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(world.run)
+                nursery.start_soon(world.run, part)
 
     world.failures_to_come = [(0, KeyError("a"))]
     part = world.supervisor.start("group events", run)
