@@ -7,8 +7,7 @@ the others have had theirs. One that may not go on is not read until there is ro
 
 import socket
 from collections.abc import Awaitable, Callable
-from inspect import isawaitable
-from typing import Protocol
+from typing import Protocol, cast
 
 from kohort.broker.runtime.throttled_log import ThrottledLog
 from kohort.broker.transport.dispatch import Dispatch
@@ -196,9 +195,11 @@ class Connection:
                 api_key = request.api.api_key
                 driver.count_request(api_key)
                 answer = driver.dispatch.handler_of(api_key)(message, request)
-                if isawaitable(answer):
-                    driver.spawn(request, answer)
-                elif answer is not None:  # A message, or what keeps one encoded.
+                if answer is None:
+                    pass  # It comes by `request.respond`.
+                elif hasattr(answer, "__await__"):
+                    driver.spawn(request, cast("Awaitable[Message]", answer))
+                else:
                     self.complete(request, answer)
             if self.closed:
                 return False

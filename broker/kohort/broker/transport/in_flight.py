@@ -2,40 +2,57 @@
 
 `queued.max.request.bytes` counts whatever is kept for clients: requests from their first byte to their
 answer, and answers until they are taken. Up to half of it everybody may hold `HELD_BYTES_MAX`. Beyond
-that the other half is shared out evenly among those that hold something, so the heaviest wait first, and
-who holds less than its share goes on as if nothing were. One connection at a time may read a frame
-larger than its share, so that none waits for room that only waiting ones could make.
+that things are scarce: the other half is shared out evenly among those that hold something, so the heaviest
+wait first, and who holds less than its share goes on as if nothing were. When all of it is taken, nobody
+asks what may have a large answer; heartbeats, joins, commits and produces go on.
+
+One connection at a time is let through: it may read a frame larger than its share, or ask what others may
+not, so that none waits for room that only waiting ones could make.
 """
 
+from collections.abc import Sized
 from typing import Protocol
 
 HELD_BYTES_MAX = 16 * 1024 * 1024
-SHARE_BYTES_MIN = 16_384  # Who holds less than this never waits: a heartbeat, a commit, a join.
+SHARE_BYTES_MIN = 16_384  # Who holds less than this may always be read.
+PASSAGE_MS_MAX = 5_000  # Then the next one is let through.
 
 
 class Allowance:
     """What one connection may hold at the moment; one for all of them."""
 
-    __slots__ = ("_finishing", "held_bytes_max", "is_scarce")
+    __slots__ = ("_passing", "held_bytes_max", "is_full", "is_scarce")
 
     def __init__(self) -> None:
         self.held_bytes_max = HELD_BYTES_MAX
         self.is_scarce = False
-        self._finishing: object | None = None
+        self.is_full = False
+        self._passing: object | None = None
 
-    def lets_finish(self, peer: object) -> bool:
-        """Return whether `peer` may read on though it holds a share already, all of it of one frame."""
-        return not self.is_scarce or self._finishing is peer
+    def lets_through(self, peer: object) -> bool:
+        """Return whether `peer` may do what the others have to wait for."""
+        return self._passing is peer
 
-    def let_finish(self, peer: object | None) -> None:
-        """Let `peer` alone read on when things are scarce."""
-        self._finishing = peer
+    def let_through(self, peer: object | None) -> None:
+        """Let `peer` alone do so, instead of who could until now."""
+        self._passing = peer
 
 
 class Holder(Protocol):
     """What a connection holds."""
 
     held_bytes: int
+    buffer_bytes: int
+
+    @property
+    def frames(self) -> Sized:
+        """What has arrived and was not handed over yet."""
+        ...
+
+    @property
+    def pieces(self) -> Sized:
+        """What waits for the client to take it."""
+        ...
 
 
 class Waiter(Protocol):
@@ -56,7 +73,7 @@ class Waiter(Protocol):
 class InFlight:
     """The sum over all connections. The loop's thread only."""
 
-    __slots__ = ("_bytes_max", "_finishing", "_holders", "allowance", "held_bytes", "waiting")
+    __slots__ = ("_bytes_max", "_holders", "_passing", "_since_ms", "allowance", "held_bytes", "waiting")
 
     def __init__(self, bytes_max: int) -> None:
         """Let all connections hold `bytes_max` together, or whatever they like where it is negative."""
@@ -66,7 +83,8 @@ class InFlight:
         self._holders = 0
         self.waiting: dict[Waiter, None] = {}
         """Those who wait for room, in the order in which they were paused."""
-        self._finishing: Waiter | None = None
+        self._passing: Waiter | None = None
+        self._since_ms = 0
 
     def note(self, before_bytes: int, now_bytes: int) -> None:
         """Hear that one connection holds `now_bytes` instead of `before_bytes`."""
@@ -76,6 +94,7 @@ class InFlight:
             return
         allowance, spare_bytes = self.allowance, self._bytes_max // 2
         allowance.is_scarce = self.held_bytes > spare_bytes
+        allowance.is_full = self.held_bytes >= self._bytes_max
         if allowance.is_scarce:
             share_bytes = max(spare_bytes // max(self._holders, 1), SHARE_BYTES_MIN)
             allowance.held_bytes_max = min(share_bytes, HELD_BYTES_MAX)
@@ -89,33 +108,38 @@ class InFlight:
     def forget(self, connection: Waiter) -> None:
         """Forget a connection that closes."""
         self.waiting.pop(connection, None)
-        if self._finishing is connection:
-            self._favour(None)
+        if self._passing is connection:
+            self._let_through(None)
 
-    def end_round(self) -> None:
+    def end_round(self, now_ms: int) -> None:
         """Let those go on for whom there is room by now. To be called at the end of each round."""
-        if self._finishing is not None and not self._is_finishing(self._finishing):
-            self._favour(None)
+        if self._passing is not None and not self._needs_passage(self._passing, now_ms):
+            self._let_through(None)
         for connection in list(self.waiting):
             self._try(connection)
         for connection in list(self.waiting):
-            if self._finishing is not None:
+            if self._passing is not None:
                 break
-            self._favour(connection)
+            del self.waiting[connection]
+            self.waiting[connection] = None  # If it waits again, then behind the others.
+            self._let_through(connection)
+            self._since_ms = now_ms
             self._try(connection)
-            if not self._is_finishing(connection):  # It waits for its peer to take answers, say.
-                self._favour(None)
+            if not self._needs_passage(connection, now_ms):
+                self._let_through(None)
 
-    def _is_finishing(self, connection: Waiter) -> bool:
-        allowance = self.allowance
-        is_large = connection.peer.held_bytes >= allowance.held_bytes_max
-        return allowance.is_scarce and is_large and not connection.paused
+    def _needs_passage(self, connection: Waiter, now_ms: int) -> bool:
+        """Return whether the connection makes use of being let through: it has something under way."""
+        if not self.allowance.is_scarce or now_ms - self._since_ms > PASSAGE_MS_MAX:
+            return False
+        peer = connection.peer
+        return bool(peer.frames or peer.buffer_bytes or (peer.pieces and self.allowance.is_full))
 
     def _try(self, connection: Waiter) -> None:
         connection.resume_if_possible()
         if not connection.paused:
             self.waiting.pop(connection, None)
 
-    def _favour(self, connection: Waiter | None) -> None:
-        self._finishing = connection
-        self.allowance.let_finish(None if connection is None else connection.peer)
+    def _let_through(self, connection: Waiter | None) -> None:
+        self._passing = connection
+        self.allowance.let_through(None if connection is None else connection.peer)

@@ -34,7 +34,13 @@ REQUEST_BYTES = 2_048  # What a request under way takes besides its own bytes, a
 FILE_RANGE_BYTES = 1_024  # What a range that is to be sent from its file takes.
 JOINED_BYTES = 16_384  # Pieces up to this are joined into one before they are sent.
 
+# Produce, commits, coordinators, members, versions, producers, transactions: what is answered is no larger
+# than what was asked, or than a group. These are answered however much is held.
+SHORT_ANSWERS = frozenset((0, 8, 10, 11, 12, 13, 14, 17, 18, 22, 24, 25, 26, 28, 36, 47, 68, 71, 72, 76, 79))
+
 STALLED_MS_MAX = 10_000  # Without a byte in the middle of a frame, or with no answer taken when paused.
+STUCK_MS_MAX = 1_000  # With no answer taken when all room is.
+SLOW_GRACE_MS_FULL = 5_000  # When all room is taken, and otherwise:
 SLOW_GRACE_MS = 30_000  # After it, frames must have arrived, and answers been taken, at this rate:
 SLOW_BYTES_PER_SECOND_MIN = 16_384
 SLOW_UNSENT_BYTES_MIN = 65_536  # Answers below this may take as long as they like.
@@ -116,16 +122,23 @@ class Peer:
         return len(self._under_way)
 
     def may_ask(self) -> bool:
-        """Return whether there is room for another request of this client to be under way.
+        """Return whether there is room for the next request of this client, which has arrived.
 
         One is always allowed where nothing is owed: what is held then is what has arrived, and only
         handing it over makes it less.
         """
+        allowance = self._allowance
         if len(self._under_way) >= REQUESTS_UNDER_WAY_MAX:
             return False
-        if self.held_bytes < self._allowance.held_bytes_max:
+        if allowance.is_full and self._may_be_answered_at_length() and not allowance.lets_through(self):
+            return False
+        if self.held_bytes < allowance.held_bytes_max:
             return True
         return not self._under_way and not self.pieces
+
+    def _may_be_answered_at_length(self) -> bool:
+        """Return whether the next request asks for what may be much larger than it is."""
+        return int.from_bytes(self.frames[0][:2], "big", signed=True) not in SHORT_ANSWERS
 
     def may_read(self) -> bool:
         """Return whether more bytes are to be taken from this client now."""
@@ -134,14 +147,18 @@ class Peer:
         if self.held_bytes < self._allowance.held_bytes_max:
             return True
         # All that is held may be part of one large frame: it is small enough, or nobody would take it.
-        return not self._under_way and not self.pieces and self._allowance.lets_finish(self)
+        if self._under_way or self.pieces:
+            return False
+        return not self._allowance.is_scarce or self._allowance.lets_through(self)
 
     def next_request(self) -> tuple[Request, Message | None] | None:
         """Return the next request and its message, or None where there is none or no room for it.
 
         Without a message it has been answered here already. Raises: WireError.
         """
-        if not self.frames or (self.held_bytes >= SHARE_BYTES_MIN and not self.may_ask()):
+        if not self.frames:
+            return None
+        if (self.held_bytes >= SHARE_BYTES_MIN or self._allowance.is_full) and not self.may_ask():
             return None
         frame = self.frames.popleft()
         try:
@@ -260,8 +277,13 @@ class Peer:
         """Return why this client is to be given up, or None while it behaves. To be asked every few seconds.
 
         A frame as a whole, and answers that wait, have `SLOW_GRACE_MS` and then as long as they need at
-        `SLOW_BYTES_PER_SECOND_MIN`: a byte every nine seconds is no silence, and no use.
+        `SLOW_BYTES_PER_SECOND_MIN`: a byte every nine seconds is no silence, and no use. When the room
+        for all is taken, who takes nothing of it for `STUCK_MS_MAX` has to make way.
         """
+        is_full = self._allowance.is_full
+        if is_full and self.is_stuck(now_ms):
+            return "it takes no answers, and the room for all is taken"
+        grace_ms = SLOW_GRACE_MS_FULL if is_full else SLOW_GRACE_MS
         in_frame = self._reader.in_frame and not is_paused
         if now_ms - self.last_active_ms >= STALLED_MS_MAX:
             if in_frame:
@@ -272,15 +294,23 @@ class Peer:
             self._slow_frame = None
         elif self._slow_frame is None:
             self._slow_frame = now_ms, self.bytes_in
-        elif _is_too_slow(self._slow_frame, now_ms, self.bytes_in):
+        elif _is_too_slow(self._slow_frame, now_ms, self.bytes_in, grace_ms):
             return "a frame that comes too slowly"
         if not self.pieces or self.held_bytes < SLOW_UNSENT_BYTES_MIN:
             self._slow_taker = None
         elif self._slow_taker is None:
             self._slow_taker = now_ms, self.bytes_out
-        elif _is_too_slow(self._slow_taker, now_ms, self.bytes_out):
+        elif _is_too_slow(self._slow_taker, now_ms, self.bytes_out, grace_ms):
             return "it takes its answers too slowly"
         return None
+
+    def is_stuck(self, now_ms: int) -> bool:
+        """Return whether much is owed, and none of it was taken for a while."""
+        return (
+            bool(self.pieces)
+            and self.held_bytes >= SHARE_BYTES_MIN
+            and now_ms - self.last_active_ms >= STUCK_MS_MAX
+        )
 
     def clear(self) -> None:
         """Forget everything: the connection is closed."""
@@ -290,9 +320,9 @@ class Peer:
         self.held_bytes = 0
 
 
-def _is_too_slow(since: tuple[int, int], now_ms: int, bytes_now: int) -> bool:
+def _is_too_slow(since: tuple[int, int], now_ms: int, bytes_now: int, grace_ms: int) -> bool:
     since_ms, bytes_then = since
-    allowed_ms = SLOW_GRACE_MS + (bytes_now - bytes_then) * 1_000 // SLOW_BYTES_PER_SECOND_MIN
+    allowed_ms = grace_ms + (bytes_now - bytes_then) * 1_000 // SLOW_BYTES_PER_SECOND_MIN
     return now_ms - since_ms > allowed_ms
 
 

@@ -36,6 +36,7 @@ LINGER_SECONDS = 0.001  # How long a round waits for the next itself: a way thro
 EVENTS_PER_ROUND = 512
 ROUND_MS_MAX = 20  # After it, connections with more to ask go on in the next round.
 POLL_SECONDS_MAX = 0.25  # How long a thread waits where a poller has no descriptor for trio.
+LOOK_INTERVAL_MS_FULL = 250  # How often connections are looked after when all room is taken.
 COLD_READERS = 4  # Threads that read what is to be sent and is not in memory.
 
 log = structlog.get_logger("kohort.connection")
@@ -94,6 +95,7 @@ class Reactor:
         self._cold_readers = workers.limiter(COLD_READERS)
         self._spawned = False  # Whether a task wants to run, so that the rounds must end.
         self._stopping = False
+        self._next_look_ms = 0
         self.now_ms = clock.now_ms()
 
     # -- connections ----------------------------------------------------------------------------------
@@ -251,7 +253,9 @@ class Reactor:
         supervise("flusher", self._end_round)
         self._send_touched()
         if self.in_flight.waiting:
-            supervise("in flight", self.in_flight.end_round)
+            supervise("in flight", partial(self.in_flight.end_round, self.now_ms))
+            if self.in_flight.allowance.is_full and self._next_look_ms - self.now_ms > LOOK_INTERVAL_MS_FULL:
+                self._look_later(LOOK_INTERVAL_MS_FULL)
         self._mailbox.is_in_round = False
 
     def _serve(self, connection: Connection, event: int) -> None:
@@ -286,8 +290,12 @@ class Reactor:
     def _look_after(self) -> None:
         """Look after the connections, and again later."""
         self._beat()
-        self._timers.set("sweep connections", self._clock.now_ms() + SWEEP_INTERVAL_MS, self._look_after)
+        self._look_later(SWEEP_INTERVAL_MS)
         self._sweep.look(self._connections.values(), self.now_ms)
+
+    def _look_later(self, in_ms: int) -> None:
+        self._next_look_ms = self._clock.now_ms() + in_ms
+        self._timers.set("sweep connections", self._next_look_ms, self._look_after)
 
     def close(self) -> None:
         """Close every connection and listener. Its `run` has ended."""

@@ -10,16 +10,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kohort.broker.transport.file_range import FileRange
-from kohort.broker.transport.in_flight import HELD_BYTES_MAX, Allowance
+from kohort.broker.transport.in_flight import HELD_BYTES_MAX, SHARE_BYTES_MIN, Allowance
 from kohort.broker.transport.peer import (
     FILE_RANGE_BYTES,
     JOINED_BYTES,
     REQUEST_BYTES,
     REQUESTS_UNDER_WAY_MAX,
+    SHORT_ANSWERS,
     SLOW_BYTES_PER_SECOND_MIN,
     SLOW_GRACE_MS,
+    SLOW_GRACE_MS_FULL,
     SLOW_UNSENT_BYTES_MIN,
     STALLED_MS_MAX,
+    STUCK_MS_MAX,
     Peer,
 )
 from kohort.broker.transport.request import Request
@@ -33,6 +36,7 @@ from kohort.protocol.messages import (
 )
 from kohort.protocol.messages.fetch import FetchableTopicResponse, PartitionData
 from kohort.protocol.messages.produce import PartitionProduceData, TopicProduceData
+from kohort.protocol.registry import APIS
 
 HEARTBEAT, HEARTBEAT_VERSION = 12, 4
 FETCH, FETCH_VERSION = 1, 12
@@ -236,6 +240,10 @@ def test_a_newer_api_versions_is_answered_in_version_0() -> None:
 # -- limits ---------------------------------------------------------------------------------------------
 
 
+def fetch_frame(correlation_id: int) -> bytes:
+    return frame(correlation_id, api_key=FETCH, version=FETCH_VERSION)
+
+
 def pipelined(count: int) -> bytes:
     return b"".join(frame(number, api_key=FETCH, version=FETCH_VERSION) for number in range(count))
 
@@ -331,8 +339,25 @@ def test_nobody_begins_a_large_frame_while_memory_is_scarce_but_the_one_that_may
     side.allowance.is_scarce = True
     side.allowance.held_bytes_max = 50_000
     assert not side.peer.may_read()
-    side.allowance.let_finish(side.peer)
+    side.allowance.let_through(side.peer)
     assert side.peer.may_read()
+
+
+def test_when_all_room_is_taken_nothing_is_asked_that_may_be_answered_at_length() -> None:
+    side = Side()
+    side.allowance.is_full = side.allowance.is_scarce = True
+    assert side.receive(frame(1) + fetch_frame(2) + frame(3)) == 1
+    assert not side.peer.may_ask()
+    side.allowance.let_through(side.peer)
+    assert side.ask() == 2
+
+
+def test_every_api_that_is_answered_however_much_is_held_is_one_that_exists_or_is_to_come() -> None:
+    """A heartbeat, a commit, a join; nothing that lists, describes or fetches."""
+    names = {APIS[key].name for key in SHORT_ANSWERS if key in APIS}
+    assert {"Produce", "Heartbeat", "OffsetCommit", "JoinGroup", "SyncGroup", "ApiVersions"} <= names
+    assert not names & {"Fetch", "Metadata", "OffsetFetch", "ListOffsets"}
+    assert not [name for name in names if name.startswith(("Describe", "List"))]
 
 
 # -- time -----------------------------------------------------------------------------------------------
@@ -419,6 +444,28 @@ def test_who_asks_and_takes_nothing_is_given_up() -> None:
     side.peer.collect()
     assert side.peer.look(NOW_MS + STALLED_MS_MAX, is_paused=False) is None
     assert side.peer.look(NOW_MS + STALLED_MS_MAX, is_paused=True) == "it asks and asks, and takes no answers"
+
+
+def test_who_takes_nothing_makes_way_when_all_room_is_taken() -> None:
+    side = Side()
+    side.receive(fetch_frame(1))
+    side.answer(side.asked[0], size_bytes=SHARE_BYTES_MIN + 1)
+    side.peer.collect()
+    assert side.peer.look(NOW_MS + STUCK_MS_MAX, is_paused=False) is None
+    side.allowance.is_full = True
+    assert side.peer.look(NOW_MS + STUCK_MS_MAX - 1, is_paused=False) is None
+    reason = side.peer.look(NOW_MS + STUCK_MS_MAX, is_paused=False)
+    assert reason == "it takes no answers, and the room for all is taken"
+
+
+def test_a_byte_now_and_then_is_given_up_sooner_when_all_room_is_taken() -> None:
+    side = Side()
+    side.receive(fetch_frame(1))
+    side.answer(side.asked[0], size_bytes=SLOW_UNSENT_BYTES_MIN + 1_000)
+    side.send(at_most=1)
+    side.allowance.is_full = True
+    after = looked(side, 500, 100, lambda now_ms: side.peer.sent(1, now_ms))
+    assert after == (SLOW_GRACE_MS_FULL + 500, "it takes its answers too slowly")
 
 
 # -- any order of things --------------------------------------------------------------------------------

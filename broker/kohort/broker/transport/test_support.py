@@ -94,9 +94,9 @@ async def world(
         nursery.start_soon(made.reactor.run)
         yield made
         made.reactor.stop()
-        made.reactor.close()
-        made.mailbox.close()
         nursery.cancel_scope.cancel()
+    made.reactor.close()
+    made.mailbox.close()
 
 
 def frame(
