@@ -85,3 +85,19 @@ def test_an_interrupt_ends_a_poll_and_the_consumer_goes_on(
             consumer.poll()
         produce(bootstrap, name, 1)
         assert numbers(read(consumer, 1)) == [0]
+
+
+@pytest.mark.requirement("R22")
+@pytest.mark.parametrize("instance", [None, "one"])
+@pytest.mark.parametrize("leave_group", [None, True, False])
+def test_who_closes_says_whether_its_partitions_go_to_others_at_once(
+    bootstrap: str, topic: MakeTopic, group: str, instance: str | None, leave_group: bool | None
+) -> None:
+    name = topic(1)
+    with Admin(bootstrap_servers=bootstrap) as admin:
+        consumer = Consumer(name, bootstrap_servers=bootstrap, group_id=group, group_instance_id=instance)
+        while not consumer.assignment():
+            consumer.poll(timeout_ms=100)
+        consumer.close(leave_group=leave_group)
+        stays = (instance is not None) if leave_group is None else not leave_group
+        assert len(admin.describe_groups(group)[group].members) == int(stays)

@@ -85,15 +85,23 @@ class Consumer(Generic[K_co, V_co]):
         finally:
             await self._session.__aexit__(kind, error, trace)
 
-    async def close(self, timeout_ms: float = CLOSE_TIMEOUT_MS) -> None:
+    async def close(self, timeout_ms: float = CLOSE_TIMEOUT_MS, *, leave_group: bool | None = None) -> None:
         """Commit if that is automatic and leave the group, within the time, even if cancelled.
 
+        `leave_group` says whether its partitions go to others at once; without it a static member stays, and
+        any other leaves (KIP-1092).
         The listener hears of what is given up; callbacks of commits that are under way are called.
         The end of the `async with` block does the same; where it raises, without what it had in hand.
         """
-        await self._close(timeout_ms)
+        await self._close(timeout_ms, leave_group=leave_group)
 
-    async def _close(self, timeout_ms: float = CLOSE_TIMEOUT_MS, *, has_failed: bool = False) -> None:
+    async def _close(
+        self,
+        timeout_ms: float = CLOSE_TIMEOUT_MS,
+        *,
+        has_failed: bool = False,
+        leave_group: bool | None = None,
+    ) -> None:
         if self._is_closed:
             return
         self._is_closed = True
@@ -101,9 +109,9 @@ class Consumer(Generic[K_co, V_co]):
             try:
                 await self._say_farewell()
             finally:
-                await self._session.leave(timeout_ms, has_failed=has_failed)
+                await self._session.leave(timeout_ms, has_failed=has_failed, leave_group=leave_group)
             while self._session.commits.outcomes:
-                await self._attend_to(self._session.commits.outcomes.popleft())
+                await self._attend_to(self._session.commits.outcomes.popleft(), None)
 
     def subscribe(self, *topics: str, pattern: str | None = None, listener: Listener | None = None) -> None:
         """Read these topics, or those whose whole name matches `pattern`, with the group's other members.
@@ -154,9 +162,8 @@ class Consumer(Generic[K_co, V_co]):
         await checkpoint()  # The background has its turn, even if there are always records.
         while not (records := self._take_ready(most)):
             due = await self._advance(deadline)
-            if due is not None:
-                await self._attend_to(due)
-            elif self._session.is_over(deadline):
+            is_over = self._session.is_over(deadline)
+            if is_over if due is None else not await self._attend_to(due, deadline):
                 break
         return ConsumerRecords(records, self._session.commits.assignment_number)
 
@@ -187,9 +194,8 @@ class Consumer(Generic[K_co, V_co]):
             if found:
                 return table_of(found)
             due = await self._advance(deadline)
-            if due is not None:
-                await self._attend_to(due)
-            elif self._session.is_over(deadline):
+            is_over = self._session.is_over(deadline)
+            if is_over if due is None else not await self._attend_to(due, deadline):
                 return table_of([])
 
     def wakeup(self) -> None:
@@ -213,21 +219,26 @@ class Consumer(Generic[K_co, V_co]):
                     return record
             due = await self._advance(None)
             if due is not None:
-                await self._attend_to(due)
+                await self._attend_to(due, None)
 
     async def _advance(self, deadline: Deadline | None) -> Due | None:
         if self._is_closed:
             raise ClosedError("this client is closed")
         return await self._session.advance(deadline)
 
-    async def _attend_to(self, due: Due) -> None:
+    async def _attend_to(self, due: Due, deadline: Deadline | None) -> bool:
+        """Do what is due; return whether there was time enough."""
         if isinstance(due, CommitOutcome):
             called = due.callback(due.offsets, due.error)
             if called is not None:
                 await called
-            return
-        await self._tell(due, await self._session.begin(due))
+            return True
+        partitions = await self._session.begin(due, deadline)
+        if partitions is None:
+            return False
+        await self._tell(due, partitions)
         self._session.end(due)
+        return True
 
     async def _tell(self, handover: Revoke | Lose | Assign, partitions: tuple[TopicPartition, ...]) -> None:
         if isinstance(handover, Assign):
@@ -307,6 +318,10 @@ class Consumer(Generic[K_co, V_co]):
     async def partitions_for(self, topic: str) -> tuple[TopicPartition, ...]:
         """Return a topic's partitions."""
         return await self._seeks.partitions_for(topic)
+
+    async def list_topics(self, *, include_internal: bool = False) -> tuple[str, ...]:
+        """Return the names of the topics that there are, sorted."""
+        return await self._seeks.list_topics(include_internal=include_internal)
 
     async def beginning_offsets(self, *partitions: TopicPartition) -> dict[TopicPartition, int]:
         """Return the first offset of each partition."""

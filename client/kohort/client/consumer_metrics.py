@@ -21,7 +21,7 @@ _FETCH, _COMMIT, _JOIN, _HEARTBEAT, _SYNC = 1, 8, 11, 12, 14
 
 
 class ConsumerMetrics(RequestMetrics):
-    """The sensors of one consumer. `records_consumed` is counted up by who hands records out."""
+    """The sensors of one consumer; `handed_out` says how many records its user has got."""
 
     def __init__(
         self,
@@ -29,9 +29,10 @@ class ConsumerMetrics(RequestMetrics):
         cluster: Cluster,
         positions: Positions,
         lag_of: Callable[[TopicPartition], int | None],
+        handed_out: Callable[[], int],
     ) -> None:
         super().__init__(registry, CONSUMER, cluster)
-        self.records_consumed = 0
+        self._handed_out = handed_out
         self._registry = registry
         self._positions = positions
         self._lag_of = lag_of
@@ -54,7 +55,7 @@ class ConsumerMetrics(RequestMetrics):
         self._add_values(registry)
 
     def _add_values(self, registry: Metrics) -> None:
-        registry.counted(FETCH, "records-consumed", lambda: self.records_consumed)
+        registry.counted(FETCH, "records-consumed", self._handed_out)
         registry.value(FETCH, "records-lag-max", lambda: max(self._lags().values(), default=float("nan")))
         registry.value(COORDINATOR, "assigned-partitions", lambda: len(self._positions.partitions()))
         registry.value(COORDINATOR, "last-heartbeat-seconds-ago", lambda: _seconds_since(self._heartbeat_ms))

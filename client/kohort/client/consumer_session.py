@@ -80,10 +80,17 @@ class ConsumerSession:
         )
         self.diary = PollDiary()
         self.metrics = Metrics(config.client_id)
-        self._sensors = ConsumerMetrics(self.metrics, self._cluster, self.positions, self.seeks.current_lag)
+        self._sensors = ConsumerMetrics(
+            self.metrics,
+            self._cluster,
+            self.positions,
+            self.seeks.current_lag,
+            lambda: self._buffer.handed_out,
+        )
         self._woken = False
         self._told_of: Departure | None = None
         self._begun: tuple[Handover, tuple[TopicPartition, ...], int] | None = None
+        self._parting: tuple[Revoke, anyio.Event] | None = None  # What is committed before partitions go.
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
@@ -212,7 +219,6 @@ class ConsumerSession:
                 break
             found.append(more)
             size_bytes += more[1].size_bytes
-            self._sensors.records_consumed += len(more[1])
         if found:
             self._taken(now_ms, [])
         return found
@@ -227,7 +233,6 @@ class ConsumerSession:
 
     def _taken(self, now_ms: int, records: list[AnyRecord]) -> None:
         """The user got records, and works on them."""
-        self._sensors.records_consumed += len(records)
         if self.membership is not None:
             self.membership.poll_ends(now_ms)
         self.diary.poll_ended(now_ms, records)
@@ -314,8 +319,11 @@ class ConsumerSession:
             most=self.config.max_poll_records,
         )
 
-    async def begin(self, handover: Handover) -> tuple[TopicPartition, ...]:
-        """Return the partitions that a listener is to be told of; do what comes before it."""
+    async def begin(self, handover: Handover, deadline: Deadline | None) -> tuple[TopicPartition, ...] | None:
+        """Return the partitions that a listener is to be told of; do what comes before it.
+
+        None if that takes longer than there is time: it goes on, and the next poll is told of it again.
+        """
         if self._begun is None or self._begun[0] is not handover:
             partitions = _flat(handover)
             if isinstance(handover, Assign):
@@ -324,10 +332,24 @@ class ConsumerSession:
                 self.commits.assigned(fresh)
                 self.fetcher.wake()
                 partitions = fresh
-            elif isinstance(handover, Revoke):
-                await self.commits.auto_now(Deadline(self._timeout_ms))
+            elif isinstance(handover, Revoke) and not await self._last_words(handover, deadline):
+                return None
             self._begun = (handover, partitions, monotonic_ms())
         return self._begun[1]
+
+    async def _last_words(self, handover: Revoke, deadline: Deadline | None) -> bool:
+        """Return whether the commit before partitions go came to an end in time; it is begun once."""
+        if self._parting is None or self._parting[0] is not handover:
+            self._parting = (handover, anyio.Event())
+            self._cluster.tasks.start_soon(self._commit_last, self._parting[1])
+        ended = self._parting[1]
+        with anyio.move_on_after(None if deadline is None else deadline.remaining_ms / 1000):
+            await ended.wait()
+        return ended.is_set()
+
+    async def _commit_last(self, ended: anyio.Event) -> None:
+        await self.commits.auto_now(Deadline(self._timeout_ms))
+        ended.set()
 
     def end(self, handover: Handover) -> None:
         """The listener has been told."""
@@ -342,7 +364,9 @@ class ConsumerSession:
         self.fetcher.wake()
         self._changed()
 
-    async def leave(self, timeout_ms: float, *, has_failed: bool = False) -> None:
+    async def leave(
+        self, timeout_ms: float, *, has_failed: bool = False, leave_group: bool | None = None
+    ) -> None:
         """Commit if that is automatic, leave the group and end the fetches, all within the time.
 
         What a user who `has_failed` has in hand is not committed: it was not handled.
@@ -352,7 +376,7 @@ class ConsumerSession:
         with anyio.move_on_after(deadline.remaining_ms / 1000):
             await self.commits.settle()
         if self._group is not None:
-            await self._group.leave(CLOSE_REASON, max(1, deadline.remaining_ms))
+            await self._group.leave(CLOSE_REASON, max(1, deadline.remaining_ms), leave_group=leave_group)
         with anyio.move_on_after(deadline.remaining_ms / 1000):
             await self.fetcher.end()
 

@@ -53,6 +53,7 @@ class Chunk:
         "deserializing",
         "failure",
         "fetching",
+        "handed_out",
         "left",
         "stand",
         "state",
@@ -78,6 +79,7 @@ class Chunk:
         self.deserializing: Deserializing | None = None  # Set by the buffer.
         self.left: Sequence[AnyRecord] = ()  # The records of the batch that is being read ...
         self.taken = 0  # ... and how many of them the user has got.
+        self.handed_out = 0  # Records of what was read before.
         self._header: BatchHeader | None = None
         self._batches: Iterator[tuple[BatchHeader, memoryview | None]] | None = None
         self._columns: Iterator[RecordColumns] | None = None
@@ -127,6 +129,7 @@ class Chunk:
             return False
         if len(made) < len(records):
             self._batches = header = None
+        self.handed_out += self.taken
         self.left, self.taken, self._header = made, 0, header
         if header is not None:
             # That of the last batch serves for all: a later epoch has the records of those before it.
@@ -176,15 +179,23 @@ class Chunk:
 
         if self._columns is None:
             position = self.stand.position or 0
+            self.handed_out += self.taken
             self.left, self.taken, self._header, self._batches = (), 0, None, None
             self._columns = decode_columns(
                 self.data, fetch_offset=position, check_crcs=self.check_crcs, aborted=self.aborted
             )
         found = next(self._columns, None)
         if found is not None:
+            self.handed_out += len(found)
             self.stand.position = found.next_offset
             self.stand.leader_epoch = found.leader_epoch
         return found
+
+    def detach(self) -> None:
+        """Let go of the answer that this is a part of: it may wait for long, and would hold all of that."""
+        if not isinstance(self.data, bytes):
+            self.data = bytes(self.data)
+            self._batches = self._columns = None  # From the position on, they are met again.
 
 
 class FetchBuffer:
@@ -199,13 +210,38 @@ class FetchBuffer:
         self._can_reset = can_reset
         self._deserializing = deserializing
         self._chunks: deque[Chunk] = deque()
+        self._handed_out = 0  # Records of chunks that are gone.
         self._current: Chunk | None = None
 
     def add(self, chunk: Chunk) -> None:
         """Keep what a fetch brought."""
         chunk.deserializing = self._deserializing
+        if chunk.state.paused:
+            chunk.detach()
         chunk.fetching.chunks_fetched += 1
         self._chunks.append(chunk)
+
+    @property
+    def handed_out(self) -> int:
+        """How many records the user has got so far."""
+        return self._handed_out + sum(each.handed_out + each.taken for each in self._chunks.copy())
+
+    @property
+    def held_bytes(self) -> int:
+        """How much is held for the user."""
+        return sum(len(each.data) for each in self._chunks.copy() if not each.is_void)
+
+    def detach(self, state: PartitionState) -> None:
+        """Let what is there of a partition hold nothing but itself: its user does not want it now."""
+        for each in self._chunks.copy():
+            if each.state is state:
+                each.detach()
+
+    def let_go_of_paused(self) -> None:
+        """Throw away what was fetched of partitions that are paused: it can be fetched again."""
+        for each in self._chunks.copy():
+            if each.state.paused and each.failure is None:
+                each.state.void()
 
     @property
     def has_records(self) -> bool:
@@ -284,8 +320,7 @@ class FetchBuffer:
         while place < len(chunks):
             chunk = chunks[place]
             if chunk.is_void:
-                del chunks[place]
-                self.is_hungry = True
+                self._drop(chunk)
             elif chunk.state.paused:
                 place += 1
             elif chunk.failure is None:
@@ -293,15 +328,17 @@ class FetchBuffer:
             elif not may_raise:
                 return None
             else:
-                del chunks[place]
-                chunk.fetching.chunks_used += 1
-                self.is_hungry = True
+                self._used(chunk)
                 self._settle(chunk.state, chunk.failure)
         return None
 
     def _used(self, chunk: Chunk) -> None:
-        self._chunks.remove(chunk)
+        self._drop(chunk)
         chunk.fetching.chunks_used += 1
+
+    def _drop(self, chunk: Chunk) -> None:
+        self._chunks.remove(chunk)
+        self._handed_out += chunk.handed_out + chunk.taken
         self.is_hungry = True
 
     @staticmethod

@@ -87,9 +87,9 @@ class GroupTask:
             if departure is not None:
                 self._departed()
 
-    async def leave(self, reason: str, timeout_ms: float) -> None:
+    async def leave(self, reason: str, timeout_ms: float, *, leave_group: bool | None = None) -> None:
         """Leave the group; a coordinator that can't be told will find out by itself."""
-        request = self._membership.leave(reason)
+        request = self._membership.leave(reason, leave_group=leave_group)
         if request is not None:
             await self._send_leave(request, timeout_ms)
 

@@ -67,13 +67,22 @@ class Seeks:
         """Hold back, or let through again, the records of these partitions; with none, of all."""
         wanted = one_by_one(partitions, tuple, "pause" if paused else "resume")
         for each in wanted or self._positions.partitions():
-            self._positions.get(each).paused = paused
+            state = self._positions.get(each)
+            state.paused = paused
+            if paused:
+                self._fetcher.buffer.detach(state)
         self._fetcher.wake()
         self._news.set()
 
     def paused(self) -> tuple[TopicPartition, ...]:
         """Return the partitions whose records are held back."""
         return tuple(each.partition for each in self._positions if each.paused)
+
+    async def list_topics(self, *, include_internal: bool) -> tuple[str, ...]:
+        """Return the names of the topics, sorted."""
+        await self._cluster.retrying(lambda: self._cluster.refresh_metadata(None))
+        known = self._cluster.metadata.topics.values()
+        return tuple(sorted(each.name for each in known if include_internal or not each.is_internal))
 
     async def offsets_at(
         self, timestamps: Mapping[TopicPartition, int]

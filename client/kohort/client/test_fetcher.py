@@ -352,3 +352,46 @@ def test_a_topic_that_may_not_be_read_is_an_error() -> None:
     world.receive(code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     with pytest.raises(BrokerError, match="TOPIC_AUTHORIZATION_FAILED: partition t-0"):
         world.values()
+
+
+def test_what_is_handed_out_is_counted_however_that_is_done() -> None:
+    world = World(0, 1)
+    world.receive(records_of(0, b"a", b"b", b"c") + records_of(3, b"d"), 0)
+    world.receive(records_of(0, b"x", b"y"), 1)
+    assert world.buffer.next_record() is not None
+    assert world.buffer.next_record() is not None
+    assert world.buffer.handed_out == 2
+    assert len(world.values(1)) == 1
+    assert world.buffer.take_columns() is not None
+    assert world.buffer.handed_out == 4
+    world.state(1).seek(1)
+    assert world.values() == []
+    assert world.buffer.handed_out == 4
+    world.receive(records_of(1, b"y"), 1)
+    assert len(world.values()) == 1
+    assert world.buffer.handed_out == 5
+
+
+def test_a_partition_that_is_paused_holds_its_own_bytes_and_not_the_answer() -> None:
+    world = World(0)
+    answer = memoryview(records_of(0, b"a", b"b") + b"of another partition")
+    before, later = Chunk(world.state(), answer[:-20]), Chunk(world.state(), answer[:-20])
+    world.buffer.add(before)
+    assert world.values(1) == [b"a"]
+    world.state().paused = True
+    world.buffer.detach(world.state())
+    world.buffer.add(later)
+    assert [type(before.data), type(later.data)] == [bytes, bytes]
+    world.state().paused = False
+    assert world.values() == [b"b"], "and it is read on where it was"
+
+
+def test_what_is_held_is_counted_and_paused_partitions_can_be_let_go_of() -> None:
+    world = World(0, 1)
+    records = records_of(0, b"a")
+    world.receive(records, 0)
+    world.receive(records, 1)
+    assert world.buffer.held_bytes == 2 * len(records)
+    world.state(0).paused = True
+    world.buffer.let_go_of_paused()
+    assert (world.buffer.held_bytes, world.state(0).fetch_offset) == (len(records), 0)

@@ -90,15 +90,23 @@ class Consumer(OneThread, Generic[K_co, V_co]):
         self._close(has_failed=has_failed)
 
     @by_one_thread
-    def close(self, timeout_ms: float = CLOSE_TIMEOUT_MS) -> None:
+    def close(self, timeout_ms: float = CLOSE_TIMEOUT_MS, *, leave_group: bool | None = None) -> None:
         """Commit if that is automatic, leave the group, and end, within the time.
 
+        `leave_group` says whether its partitions go to others at once; without it a static member stays, and
+        any other leaves (KIP-1092).
         The listener hears of what is given up; callbacks of commits that are under way are called.
         Raises: what the listener or a callback raises, when all is closed.
         """
-        self._close(timeout_ms)
+        self._close(timeout_ms, leave_group=leave_group)
 
-    def _close(self, timeout_ms: float = CLOSE_TIMEOUT_MS, *, has_failed: bool = False) -> None:
+    def _close(
+        self,
+        timeout_ms: float = CLOSE_TIMEOUT_MS,
+        *,
+        has_failed: bool = False,
+        leave_group: bool | None = None,
+    ) -> None:
         if not self._loop.is_running or self._is_closing:
             return
         self._is_closing = True
@@ -107,14 +115,14 @@ class Consumer(OneThread, Generic[K_co, V_co]):
             self._say_farewell()
         finally:
             try:
-                self._loop.call(self._leave, timeout_ms, has_failed=has_failed)
+                self._loop.call(self._leave, timeout_ms, has_failed=has_failed, leave_group=leave_group)
             finally:
                 self._loop.stop()
         self._call_back()
 
-    async def _leave(self, timeout_ms: float, *, has_failed: bool) -> None:
+    async def _leave(self, timeout_ms: float, *, has_failed: bool, leave_group: bool | None) -> None:
         with anyio.move_on_after(timeout_ms / 1000):
-            await self._session.leave(timeout_ms, has_failed=has_failed)
+            await self._session.leave(timeout_ms, has_failed=has_failed, leave_group=leave_group)
 
     @by_one_thread
     def subscribe(
@@ -174,9 +182,8 @@ class Consumer(OneThread, Generic[K_co, V_co]):
             self._inside = me  # As by_one_thread does it, without its call.
             while not (records := self._take_ready(most)):
                 due = self._loop.call(self._session.advance, deadline)
-                if due is not None:
-                    self._attend_to(due)
-                elif self._session.is_over(deadline):
+                is_over = self._session.is_over(deadline)
+                if is_over if due is None else not self._attend_to(due, deadline):
                     break
         finally:
             self._inside = inside
@@ -208,9 +215,8 @@ class Consumer(OneThread, Generic[K_co, V_co]):
             if found:
                 return table_of(found)
             due = self._loop.call(self._session.advance, deadline)
-            if due is not None:
-                self._attend_to(due)
-            elif self._session.is_over(deadline):
+            is_over = self._session.is_over(deadline)
+            if is_over if due is None else not self._attend_to(due, deadline):
                 return table_of([])
 
     def wakeup(self) -> None:
@@ -238,16 +244,21 @@ class Consumer(OneThread, Generic[K_co, V_co]):
                         return record
                 due = self._loop.call(session.advance, None)
                 if due is not None:
-                    self._attend_to(due)
+                    self._attend_to(due, None)
         finally:
             self._inside = inside
 
-    def _attend_to(self, due: Due) -> None:
+    def _attend_to(self, due: Due, deadline: Deadline | None) -> bool:
+        """Do what is due; return whether there was time enough."""
         if isinstance(due, CommitOutcome):
             due.callback(due.offsets, due.error)
-            return
-        self._tell(due, self._loop.call(self._session.begin, due))
+            return True
+        partitions = self._loop.call(self._session.begin, due, deadline)
+        if partitions is None:
+            return False
+        self._tell(due, partitions)
         self._loop.call_sync(self._session.end, due)
+        return True
 
     def _tell(self, handover: Revoke | Lose | Assign, partitions: tuple[TopicPartition, ...]) -> None:
         if isinstance(handover, Assign):
@@ -260,7 +271,7 @@ class Consumer(OneThread, Generic[K_co, V_co]):
     def _call_back(self) -> None:
         outcomes = self._session.commits.outcomes
         while outcomes:
-            self._attend_to(outcomes.popleft())
+            self._attend_to(outcomes.popleft(), None)
 
     @by_one_thread
     def enforce_rebalance(self, reason: str | None = None) -> None:
@@ -342,6 +353,11 @@ class Consumer(OneThread, Generic[K_co, V_co]):
     def partitions_for(self, topic: str) -> tuple[TopicPartition, ...]:
         """Return a topic's partitions."""
         return self._loop.call(self._seeks.partitions_for, topic)
+
+    @by_one_thread
+    def list_topics(self, *, include_internal: bool = False) -> tuple[str, ...]:
+        """Return the names of the topics that there are, sorted."""
+        return self._loop.call(self._seeks.list_topics, include_internal=include_internal)
 
     @by_one_thread
     def beginning_offsets(self, *partitions: TopicPartition) -> dict[TopicPartition, int]:

@@ -175,11 +175,15 @@ class Membership:
             elif counts != self._shared_out:
                 self.rejoin("the topics' partitions have changed")
 
-    def leave(self, reason: str) -> LeaveGroupRequest | None:
-        """Return the request to send, None for who is no member, or static and to be missed in vain."""
+    def leave(self, reason: str, *, leave_group: bool | None = None) -> LeaveGroupRequest | None:
+        """Return the request to send, None for who is no member, or static and to be missed in vain.
+
+        `leave_group` lets a static member leave, or another stay until its session ends (KIP-1092).
+        """
         is_member = self.member_id != "" and self.state not in _OUT
         self.state = State.LEFT
-        if not is_member or self.settings.group_instance_id is not None:
+        leaves = self.settings.group_instance_id is None if leave_group is None else leave_group
+        if not is_member or not leaves:
             return None
         return self._leave_request(reason)
 
