@@ -198,3 +198,38 @@ def test_a_partition_that_does_not_exist_takes_nothing_from_the_others(
     with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
         consumer.assign(TopicPartition(name, 7), TopicPartition(name, 0), TopicPartition("no-such-topic", 0))
         assert [each.offset for each in read(consumer, 3)] == [0, 1, 2]
+
+
+def test_what_is_fetched_ahead_has_a_bound_and_paused_partitions_take_it_from_no_other(
+    bootstrap: str, topic: MakeTopic
+) -> None:
+    name = topic(4)
+    with Producer(bootstrap_servers=bootstrap) as producer:
+        for number in range(400):
+            producer.send(name, b"x" * 1_000, partition=number % 4)
+    first, *others = partitions_of(name, 4)
+    with Consumer(
+        bootstrap_servers=bootstrap,
+        auto_offset_reset="earliest",
+        prefetch_max_bytes=40_000,
+        max_partition_fetch_bytes=20_000,
+    ) as consumer:
+        consumer.assign(first, *others)
+        wait_until(lambda: consumer._buffer.held_bytes >= 40_000, "as much is there as may be")
+        consumer.pause(*others)
+        found = 0
+        for _ in range(200):
+            found += len(consumer.poll(timeout_ms=100))
+            assert consumer._buffer.held_bytes <= 100_000
+            if found == 100:
+                break
+        assert found == 100
+        consumer.resume(*others)
+        assert len(read(consumer, 300)) == 300
+
+
+def test_topics_are_listed(bootstrap: str, topic: MakeTopic) -> None:
+    name = topic(1)
+    with Consumer(bootstrap_servers=bootstrap) as consumer:
+        assert name in consumer.list_topics()
+        assert "__consumer_offsets" not in consumer.list_topics()

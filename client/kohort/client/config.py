@@ -66,6 +66,7 @@ class ConsumerOptions(ClientOptions, total=False):
     fetch_max_wait_ms: int
     fetch_max_bytes: int
     max_partition_fetch_bytes: int
+    prefetch_max_bytes: int
     check_crcs: bool
     exclude_internal_topics: bool
     allow_auto_create_topics: bool
@@ -146,6 +147,7 @@ class ConsumerConfig(ClientConfig, frozen=True, kw_only=True, forbid_unknown_fie
     fetch_max_wait_ms: Milliseconds = 500
     fetch_max_bytes: Positive = 52_428_800
     max_partition_fetch_bytes: Positive = 1_048_576
+    prefetch_max_bytes: Positive = 104_857_600
     check_crcs: bool = True
     exclude_internal_topics: bool = True
     allow_auto_create_topics: bool = True

@@ -136,13 +136,21 @@ class Fetcher:
             self._begin(tasks, (OFFSETS, node_id), partial(self._lookups.look_up, node_id, states))
         for node_id, states in plan.unsure.items():
             self._begin(tasks, (EPOCHS, node_id), partial(self._lookups.validate, node_id, states))
-        for node_id, states in plan.by_node.items():
+        room_bytes = self._room_bytes()
+        for node_id, states in plan.by_node.items() if room_bytes > 0 else ():
             at_ms = self._look_at_ms.get(node_id, 0) if node_id in plan.crowded else 0
             if at_ms > now_ms:
                 plan.wait_until(at_ms)
             else:
                 self._begin(tasks, node_id, self._fetch_job(node_id, states, node_id in plan.crowded))
         return plan.next_at_ms
+
+    def _room_bytes(self) -> int:
+        """Return how much more may be fetched ahead; partitions that are paused take it from no other."""
+        most = self._config.prefetch_max_bytes
+        if self.buffer.held_bytes >= most and not self.buffer.has_records:
+            self.buffer.let_go_of_paused()
+        return most - self.buffer.held_bytes
 
     def _need_metadata(self) -> None:
         self._answers.is_metadata_stale = True
@@ -269,7 +277,7 @@ class Fetcher:
             replica_state=ReplicaState(),
             max_wait_ms=max_wait_ms,
             min_bytes=self._config.fetch_min_bytes,
-            max_bytes=self._config.fetch_max_bytes,
+            max_bytes=max(1, min(self._config.fetch_max_bytes, self._room_bytes())),
             isolation_level=int(self._config.reads_committed),
             session_id=asked.session_id,
             session_epoch=asked.epoch,
