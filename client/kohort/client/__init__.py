@@ -6,6 +6,8 @@ from kohort.client.aio import Admin, Consumer, Producer      # trio or asyncio
 
 from typing import TYPE_CHECKING
 
+__version__ = "0.1.0"
+
 if TYPE_CHECKING:
     from kohort.client.admin_values import (
         ClusterDescription,

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from types import TracebackType
-from typing import Self, Unpack
+from typing import Never, Self, Unpack
 
 from kohort.client.admin_configs import ConfigAdmin, changes_of
 from kohort.client.admin_groups import REMOVED, GroupAdmin
@@ -16,9 +16,10 @@ from kohort.client.admin_values import (
     ResourceType,
     TopicDetails,
 )
+from kohort.client.arguments import by_name_alone
 from kohort.client.client_metrics import RequestMetrics
 from kohort.client.cluster import Cluster
-from kohort.client.config import AdminOptions, admin_config
+from kohort.client.config import AdminOptions, admin_config, describe_servers
 from kohort.client.metrics import MetricName, Metrics
 from kohort.client.offsets import list_offsets
 from kohort.client.values import OffsetAndMetadata, OffsetAndTimestamp, TopicDescription, TopicPartition
@@ -35,7 +36,8 @@ class Admin:
     tried again within default_api_timeout_ms.
     """
 
-    def __init__(self, **options: Unpack[AdminOptions]) -> None:
+    def __init__(self, *unnamed: Never, **options: Unpack[AdminOptions]) -> None:
+        by_name_alone(unnamed, "Admin(bootstrap_servers=...)")
         config = admin_config(options)
         self._cluster = Cluster(config)
         self._metrics = Metrics(config.client_id)
@@ -43,6 +45,9 @@ class Admin:
         self._topics = TopicAdmin(self._cluster)
         self._configs = ConfigAdmin(self._cluster)
         self._groups = GroupAdmin(self._cluster)
+
+    def __repr__(self) -> str:
+        return f"<aio.Admin of {describe_servers(self._cluster.config)}>"
 
     async def __aenter__(self) -> Self:
         await self._cluster.__aenter__()

@@ -269,6 +269,16 @@ class Appended(msgspec.Struct, frozen=True, gc=False):
         """Whether the record's fate is known."""
         return self.batch.locate(self.index)[0].is_done
 
+    def __repr__(self) -> str:
+        batch, index = self.batch.locate(self.index)
+        if not batch.is_done:
+            state = "on its way"
+        elif batch.error is not None:
+            state = f"failed: {batch.error}"
+        else:
+            state = f"written at offset {batch.base_offset + index}" if batch.base_offset >= 0 else "written"
+        return f"<{type(self).__name__} to {batch.partition}, {state}>"
+
     def known_metadata(self) -> RecordMetadata:
         """Return where the record was written, once its fate is known. Raises: KohortError if it was not."""
         batch, index = self.batch.locate(self.index)

@@ -296,6 +296,12 @@ def _require_callables(config: ClientConfig, *names: str) -> None:
         _require(given is None or callable(given), f"{name} is {given!r}: give a function")
 
 
+def describe_servers(config: ClientConfig) -> str:
+    """Return bootstrap_servers as they are shown."""
+    given = config.bootstrap_servers
+    return given if isinstance(given, str) else ",".join(given)
+
+
 def parse_address(text: str) -> tuple[str, int]:
     """Return host and port of `host:port`, `host` or `[ipv6]:port`. Raises: ConfigurationError."""
     found = re.fullmatch(r"(?:\[(?P<six>[^\]]+)\]|(?P<host>[^:\s]+))(?::(?P<port>\d+))?", text)

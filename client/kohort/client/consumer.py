@@ -3,13 +3,13 @@
 import re
 from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Generic, Self, Unpack
+from typing import TYPE_CHECKING, Generic, Never, Self, Unpack
 
 import anyio
 from anyio.lowlevel import checkpoint
 
 from kohort.client.any_thread import from_any_thread
-from kohort.client.arguments import one_by_one
+from kohort.client.arguments import by_name_alone, check_listener, one_by_one
 from kohort.client.commits import Commitable, CommitCallback, CommitOutcome
 from kohort.client.config import ConsumerOptions, consumer_config
 from kohort.client.consumer_records import ConsumerRecords
@@ -58,6 +58,8 @@ class Consumer(Generic[K_co, V_co]):
         **options: Unpack[ConsumerOptions],
     ) -> None:
         one_by_one(topics, str, "Consumer")
+        if listener is not None:
+            check_listener(listener)
         config = consumer_config(
             {**options, "key_deserializer": key_deserializer, "value_deserializer": value_deserializer}
         )
@@ -119,6 +121,8 @@ class Consumer(Generic[K_co, V_co]):
         A `listener`, with plain or with async methods, takes the place of the one that there was.
         Raises: ConfigurationError.
         """
+        if listener is not None:
+            check_listener(listener)
         compiled = None if pattern is None else re.compile(pattern)
         self._listener = listener or self._listener
         self._session.subscribe(topics, compiled)
@@ -150,13 +154,15 @@ class Consumer(Generic[K_co, V_co]):
         return self._session.topics
 
     async def poll(
-        self, *, timeout_ms: float | None = None, max_records: int | None = None
+        self, *unnamed: Never, timeout_ms: float | None = None, max_records: int | None = None
     ) -> ConsumerRecords[K_co, V_co]:
         """Return records as soon as there are any; none when the time is over.
 
         Rebalances are carried out within, and automatic commits begun.
         Raises: KohortError; WakeupError after `wakeup`.
         """
+        if unnamed:
+            by_name_alone(unnamed, "poll(timeout_ms=1_000)")
         deadline = None if timeout_ms is None else Deadline(timeout_ms)
         most = max_records or self._session.config.max_poll_records
         await checkpoint()  # The background has its turn, even if there are always records.
@@ -203,6 +209,10 @@ class Consumer(Generic[K_co, V_co]):
         self._session.wakeup()
         if self._from_any_thread is not None:
             self._from_any_thread(self._session.notice)
+
+    def __repr__(self) -> str:
+        state = "closed " if self._is_closed else ""
+        return f"<{state}aio.Consumer {self._session.describe()}>"
 
     def __aiter__(self) -> Self:
         return self

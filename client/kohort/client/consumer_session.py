@@ -16,7 +16,7 @@ import anyio
 from kohort.client.arguments import one_by_one
 from kohort.client.cluster import Cluster
 from kohort.client.commits import Commitable, CommitCallback, CommitOutcome, Commits
-from kohort.client.config import ConsumerConfig
+from kohort.client.config import ConsumerConfig, describe_servers
 from kohort.client.consumer_metrics import ConsumerMetrics
 from kohort.client.errors import (
     ConfigurationError,
@@ -110,6 +110,17 @@ class ConsumerSession:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self._stack.aclose()
+
+    def describe(self) -> str:
+        """Return what it reads, in a few words."""
+        servers = describe_servers(self.config)
+        if self.config.group_id is None:
+            return f"of {len(self.positions.partitions())} partition(s) at {servers}"
+        topics = ", ".join(self.topics) or "nothing"
+        return (
+            f"of {topics} in group {self.config.group_id!r} with {len(self.positions.partitions())}"
+            f" partition(s) at {servers}"
+        )
 
     # Subscription
 

@@ -3,11 +3,12 @@
 import time
 from collections.abc import Callable, Generator, Mapping
 from types import TracebackType
-from typing import Self, Unpack
+from typing import Never, Self, Unpack
 
 import anyio
 import anyio.lowlevel
 
+from kohort.client.arguments import by_name_alone
 from kohort.client.batch import Appended
 from kohort.client.config import ProducerOptions, producer_config
 from kohort.client.metrics import MetricName
@@ -54,11 +55,15 @@ class Producer:
     well; only where it is cancelled, what was not written is given up, with a warning.
     """
 
-    def __init__(self, **options: Unpack[ProducerOptions]) -> None:
+    def __init__(self, *unnamed: Never, **options: Unpack[ProducerOptions]) -> None:
+        by_name_alone(unnamed, "Producer(bootstrap_servers=...)")
         config = producer_config(options)
         self._input = RecordInput(config)
         self._is_plain = self._input.is_plain
         self._session = ProducerSession(config, self._input, Delivery)
+
+    def __repr__(self) -> str:
+        return f"<aio.Producer {self._session.describe()}>"
 
     async def __aenter__(self) -> Self:
         await self._session.__aenter__()

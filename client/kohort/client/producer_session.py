@@ -12,7 +12,7 @@ from kohort.client.accumulator import Accumulator
 from kohort.client.batch import Appended
 from kohort.client.client_metrics import RequestMetrics
 from kohort.client.cluster import Cluster
-from kohort.client.config import ProducerConfig
+from kohort.client.config import ProducerConfig, describe_servers
 from kohort.client.errors import (
     BrokerError,
     BufferFullError,
@@ -79,6 +79,10 @@ class ProducerSession:
             self._warnings.say("closed", f"the producer is closed before {left} record(s) were written")
         self._sender.abandon(RequestTimeoutError("the producer was closed before the record was written"))
         await self._stack.aclose()
+
+    def describe(self) -> str:
+        """Return where it writes, and how much waits."""
+        return f"to {describe_servers(self.config)}, {self.accumulator.buffered_bytes} bytes under way"
 
     def after_fork(self) -> None:
         """Let nobody wait for what the parent process may send still."""

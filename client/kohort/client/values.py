@@ -53,6 +53,14 @@ class ConsumerRecord(msgspec.Struct, Generic[K_co, V_co], frozen=True, gc=False)
     leader_epoch: int = -1
     timestamp_type: TimestampType = TimestampType.CREATE_TIME
 
+    def header(self, name: str) -> bytes | None:
+        """Return the value of the last header of this name; None also where there is none."""
+        return next((value for each, value in reversed(self.headers) if each == name), None)
+
+    def _asdict(self) -> dict[str, object]:
+        """Return its fields by name, as a named tuple does."""
+        return msgspec.structs.asdict(self)
+
 
 AnyRecord = ConsumerRecord[Any, Any]
 """For whoever hands records on: what deserializers make is known where a user has a consumer."""

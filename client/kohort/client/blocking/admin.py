@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from types import TracebackType
-from typing import Self, Unpack
+from typing import Never, Self, Unpack
 
 from kohort.client import admin
 from kohort.client.admin_groups import REMOVED
@@ -32,10 +32,14 @@ class Admin:
     tried again within default_api_timeout_ms.
     """
 
-    def __init__(self, **options: Unpack[AdminOptions]) -> None:
-        self._admin = admin.Admin(**options)
+    def __init__(self, *unnamed: Never, **options: Unpack[AdminOptions]) -> None:
+        self._admin = admin.Admin(*unnamed, **options)
         self._loop = LoopThread(self._admin, "kohort-admin")
         self._not_at_exit = close_at_exit(self.close)
+
+    def __repr__(self) -> str:
+        state = "" if self._loop.is_running else "closed "
+        return repr(self._admin).replace("<aio.", f"<{state}")
 
     def __enter__(self) -> Self:
         return self

@@ -4,11 +4,11 @@ import re
 from collections.abc import Callable, Mapping
 from threading import get_ident
 from types import TracebackType
-from typing import TYPE_CHECKING, Generic, Self, Unpack
+from typing import TYPE_CHECKING, Generic, Never, Self, Unpack
 
 import anyio
 
-from kohort.client.arguments import one_by_one
+from kohort.client.arguments import by_name_alone, check_listener, one_by_one
 from kohort.client.blocking.one_thread import OneThread, by_one_thread, in_use
 from kohort.client.commits import Commitable, CommitOutcome, Offsets
 from kohort.client.config import ConsumerOptions, consumer_config
@@ -62,6 +62,8 @@ class Consumer(OneThread, Generic[K_co, V_co]):
     ) -> None:
         super().__init__()
         one_by_one(topics, str, "Consumer")
+        if listener is not None:
+            check_listener(listener)
         config = consumer_config(
             {**options, "key_deserializer": key_deserializer, "value_deserializer": value_deserializer}
         )
@@ -132,6 +134,8 @@ class Consumer(OneThread, Generic[K_co, V_co]):
 
         A `listener` takes the place of the one that there was. Raises: ConfigurationError.
         """
+        if listener is not None:
+            check_listener(listener)
         compiled = None if pattern is None else re.compile(pattern)
         self._listener = listener or self._listener
         self._loop.call_sync(self._session.subscribe, topics, compiled)
@@ -165,13 +169,15 @@ class Consumer(OneThread, Generic[K_co, V_co]):
         return self._session.topics
 
     def poll(
-        self, *, timeout_ms: float | None = None, max_records: int | None = None
+        self, *unnamed: Never, timeout_ms: float | None = None, max_records: int | None = None
     ) -> ConsumerRecords[K_co, V_co]:
         """Return records as soon as there are any; none when the time is over.
 
         Rebalances are carried out within, and automatic commits begun.
         Raises: KohortError; WakeupError after `wakeup`.
         """
+        if unnamed:
+            by_name_alone(unnamed, "poll(timeout_ms=1_000)")
         deadline = None if timeout_ms is None else Deadline(timeout_ms)
         most = max_records or self._session.config.max_poll_records
         me = get_ident()
@@ -223,6 +229,10 @@ class Consumer(OneThread, Generic[K_co, V_co]):
         """End the poll that another thread is in, or its next one, with a WakeupError; from any thread."""
         self._session.wakeup()
         self._loop.call_soon(self._session.notice)
+
+    def __repr__(self) -> str:
+        state = "closed " if not self._loop.is_running else ""
+        return f"<{state}Consumer {self._session.describe()}>"
 
     def __iter__(self) -> Self:
         return self

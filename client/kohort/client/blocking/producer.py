@@ -3,10 +3,11 @@
 import time
 from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import Self, Unpack
+from typing import Never, Self, Unpack
 
 import anyio
 
+from kohort.client.arguments import by_name_alone
 from kohort.client.batch import Appended
 from kohort.client.config import ProducerOptions, producer_config
 from kohort.client.errors import RequestTimeoutError, WouldBlockError
@@ -61,7 +62,8 @@ class Producer:
     Any number of threads may send. `close`, or the end of the block, flushes.
     """
 
-    def __init__(self, **options: Unpack[ProducerOptions]) -> None:
+    def __init__(self, *unnamed: Never, **options: Unpack[ProducerOptions]) -> None:
+        by_name_alone(unnamed, "Producer(bootstrap_servers=...)")
         config = producer_config(options)
         self._input = RecordInput(config)
         self._session = ProducerSession(config, self._input, Delivery, self._wake)
@@ -71,6 +73,10 @@ class Producer:
         self._is_closing = False
         self._close_later = False  # A signal handler wanted it, in the midst of a send.
         self._not_at_exit = close_at_exit(self.close)
+
+    def __repr__(self) -> str:
+        state = "" if self._loop.is_running else "closed "
+        return f"<{state}Producer {self._session.describe()}>"
 
     def __enter__(self) -> Self:
         return self

@@ -56,6 +56,12 @@ class AsyncWorkerPool(Generic[K_co, V_co]):
         self._stopping = False
         self._handling: set[anyio.CancelScope] = set()
 
+    def __repr__(self) -> str:
+        return (
+            f"<AsyncWorkerPool of {self._settings.workers} for {', '.join(self._topics)} in group"
+            f" {self._options.get('group_id')!r}, {self.waiting} record(s) waiting>"
+        )
+
     async def run(self) -> None:
         """Handle records until `stop`, or until one fails; then drain, commit and leave the group. Once.
 

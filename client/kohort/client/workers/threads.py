@@ -59,6 +59,12 @@ class WorkerPool(Generic[K_co, V_co]):
         self._failure: HandlerError | None = None
         self._stopping = threading.Event()
 
+    def __repr__(self) -> str:
+        return (
+            f"<WorkerPool of {self._settings.workers} for {', '.join(self._topics)} in group"
+            f" {self._options.get('group_id')!r}, {self.waiting} record(s) waiting>"
+        )
+
     def run(self) -> None:
         """Handle records until `stop`, or until one fails; then drain, commit and leave the group. Once.
 
