@@ -26,18 +26,25 @@ def is_valid_topic_name(name: str) -> bool:
     return name not in ("", ".", "..") and len(name) <= MAX_NAME_LENGTH and bool(_LEGAL.fullmatch(name))
 
 
-def colliding_name(name: str, others: Iterable[str]) -> str | None:
-    """Return the first of `others` that would give the same metric names, or None.
+class MetricNames:
+    """The names that are taken for metrics, by topic: they have '_' where a topic's name has '.'.
 
-    Metric names have '_' where a topic's name has '.', so `a.b` and `a_b` can't both be.
+    So `a.b` and `a_b` can't both be.
     """
-    if "." not in name and "_" not in name:
-        return None
-    unified = name.replace(".", "_")
-    for other in others:
-        if other != name and len(other) == len(name) and other.replace(".", "_") == unified:
-            return other
-    return None
+
+    def __init__(self, topics: Iterable[str]) -> None:
+        self._topics: dict[str, str] = {}
+        for name in topics:
+            self.take(name)
+
+    def colliding(self, name: str) -> str | None:
+        """Return the topic that would give the same metric names as this one, or None."""
+        other = self._topics.get(name.replace(".", "_"))
+        return None if other == name else other
+
+    def take(self, name: str) -> None:
+        """Note that there is, or will be, a topic of this name."""
+        self._topics.setdefault(name.replace(".", "_"), name)
 
 
 def invalid(message: str) -> ApiError:

@@ -4,14 +4,13 @@ Functions of a snapshot that change nothing. The order of the checks is that of 
 ReplicationControlManager, so that a request with two faults is told of the same one.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 from uuid import UUID, uuid4
 
 from kohort.broker.config import BrokerConfig, ConfigError, topic_config
 from kohort.broker.metadata.snapshot import PartitionState, Snapshot, TopicState
-from kohort.broker.metadata.topic_names import colliding_name, invalid, validate_topic_name
+from kohort.broker.metadata.topic_names import MetricNames, invalid, validate_topic_name
 from kohort.protocol.errors import ApiError, ErrorCode
 
 UNSET = -1
@@ -40,10 +39,8 @@ def random_topic_id() -> UUID:
             return topic_id
 
 
-def plan_topic(
-    snapshot: Snapshot, new: NewTopic, config: BrokerConfig, also: Collection[str] = ()
-) -> TopicState:
-    """Return the state that the new topic would have; `also` are names that are about to be taken.
+def plan_topic(snapshot: Snapshot, new: NewTopic, config: BrokerConfig, taken: MetricNames) -> TopicState:
+    """Return the state that the new topic would have; `taken` are the names of all others.
 
     Raises: ApiError with the reason why not.
     """
@@ -52,7 +49,7 @@ def plan_topic(
     validate_topic_name(new.name)
     if new.name in snapshot.topics:
         raise ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{new.name}' already exists.")
-    collision = colliding_name(new.name, chain(snapshot.topics, also))
+    collision = taken.colliding(new.name)
     if collision is not None:
         raise invalid(f"Topic '{new.name}' collides with existing topic: {collision}")
     configs = check_topic_configs(config, new.configs)

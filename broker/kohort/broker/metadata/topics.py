@@ -14,6 +14,7 @@ from kohort.broker.metadata.snapshot import (
     TopicState,
 )
 from kohort.broker.metadata.store import MetadataStore, update
+from kohort.broker.metadata.topic_names import MetricNames
 from kohort.broker.metadata.topic_plans import (
     NewTopic,
     Replicas,
@@ -155,14 +156,16 @@ def _good(outcomes: dict[str, Outcome]) -> tuple[TopicState, ...]:
 def _plan_topics(snapshot: Snapshot, topics: Sequence[NewTopic], config: BrokerConfig) -> dict[str, Outcome]:
     outcomes: dict[str, Outcome] = {}
     count = 0
+    taken = MetricNames(snapshot.topics)
     for new in topics:
         if new.name in outcomes:
             outcomes[new.name] = duplicate(f"topic {new.name}")
             continue
         try:
-            topic = plan_topic(snapshot, new, config, also=outcomes)
+            topic = plan_topic(snapshot, new, config, taken)
             check_partition_count(count + len(topic.partitions))
             outcomes[new.name] = topic
+            taken.take(topic.name)
             count += len(topic.partitions)
         except ApiError as error:
             outcomes[new.name] = error

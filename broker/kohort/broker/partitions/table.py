@@ -113,7 +113,8 @@ class PartitionTable:
         """Return once the partitions that a topic has just been given are open, or have failed to."""
         making = self._making.get(topic)
         if making is not None:
-            await self._workers.in_thread(making.result)
+            if not making.done():
+                await self._workers.in_thread(making.result)
             if self._making.get(topic) is making:
                 del self._making[topic]
 
@@ -224,12 +225,14 @@ class PartitionTable:
             if now is None or now.topic_id != topic.topic_id:
                 self._remove(topic)
         all_changed = before.configs is not after.configs and before.configs != after.configs
+        coming: list[Partition] = []
         for name, topic in after.topics.items():
             if all_changed or before.topics.get(name) is not topic:
-                made = self._put(topic)
-                if made:
-                    self._files.announce_creation(made)
-                    self._making[name] = self._file_work.submit(self._create, made)
+                coming += self._put(topic)
+        if coming:
+            self._files.announce_creation(coming)
+            making = self._file_work.submit(self._create, coming)
+            self._making.update((each.topic, making) for each in coming)
 
     def _create(self, partitions: Sequence[Partition]) -> None:
         """Make the folders of new partitions and open their logs, in the worker's thread."""

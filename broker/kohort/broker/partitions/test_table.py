@@ -1,4 +1,5 @@
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 from uuid import UUID, uuid4
 
@@ -6,6 +7,7 @@ import pytest
 import trio
 
 from kohort.broker.metadata import Mutation, PartitionState, TopicState
+from kohort.broker.partitions import Partition
 from kohort.broker.partitions.test_support import NODE_ID, World
 from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.storage import StorageError
@@ -257,3 +259,20 @@ async def test_where_the_data_folder_is_removed_nothing_is_acknowledged_any_more
     world.reopen_failed()
     assert not folder.exists(), "an empty folder would pass for the old one"
     assert world.partition("t").error_code is ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_topics_that_come_together_are_made_together(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[int] = []
+    create = world.files.create
+
+    def counting(partitions: Iterable[Partition]) -> None:
+        made.append(len(list(partitions)))
+        create(partitions)
+
+    monkeypatch.setattr(world.files, "create", counting)
+    states = (PartitionState(0, NODE_ID, 0, (NODE_ID,), (NODE_ID,)),)
+    topics = tuple(TopicState(f"t{number}", uuid4(), states) for number in range(50))
+    world.metadata.apply(Mutation(put=topics))
+    world.finish_file_work()
+    assert made == [50]
+    assert all(world.partition(topic.name).serving_log is not None for topic in topics)

@@ -17,6 +17,9 @@ from kohort.protocol.messages import (
     CreateTopicsResponse,
 )
 
+Described = dict[tuple[tuple[str, str], ...], tuple[CreatableTopicConfigs, ...]]
+"""All settings of a topic, by those that are its own."""
+
 
 async def handle(
     admin: Administration, message: CreateTopicsRequest, request: Request
@@ -26,8 +29,9 @@ async def handle(
     wanted = [_new_topic(topic) for topic in message.topics if counts[topic.name] == 1]
     outcomes = await admin.topics.create(wanted, validate_only=message.validate_only)
     outcomes |= {name: duplicate(f"topic {name}") for name, count in counts.items() if count > 1}
+    described: Described = {}
     return CreateTopicsResponse(
-        topics=tuple(_result(admin, name, outcome) for name, outcome in outcomes.items())
+        topics=tuple(_result(admin, name, outcome, described) for name, outcome in outcomes.items())
     )
 
 
@@ -41,7 +45,7 @@ def _new_topic(topic: CreatableTopic) -> NewTopic:
     )
 
 
-def _result(admin: Administration, name: str, outcome: Outcome) -> CreatableTopicResult:
+def _result(admin: Administration, name: str, outcome: Outcome, described: Described) -> CreatableTopicResult:
     if isinstance(outcome, ApiError):
         return CreatableTopicResult(name=name, error_code=outcome.code, error_message=outcome.message)
     return CreatableTopicResult(
@@ -51,11 +55,21 @@ def _result(admin: Administration, name: str, outcome: Outcome) -> CreatableTopi
         error_message=None,
         num_partitions=len(outcome.partitions),
         replication_factor=len(outcome.partitions[0].replicas),
-        configs=_configs(admin, outcome),
+        configs=_configs(admin, outcome, described),
     )
 
 
-def _configs(admin: Administration, topic: TopicState) -> tuple[CreatableTopicConfigs, ...]:
+def _configs(
+    admin: Administration, topic: TopicState, described: Described
+) -> tuple[CreatableTopicConfigs, ...]:
+    """Return what a topic's settings are; most topics of a request have the same ones."""
+    own = tuple(sorted(topic.configs.items()))
+    if own not in described:
+        described[own] = _describe(admin, topic)
+    return described[own]
+
+
+def _describe(admin: Administration, topic: TopicState) -> tuple[CreatableTopicConfigs, ...]:
     return tuple(
         CreatableTopicConfigs(
             name=entry.name,
