@@ -106,6 +106,8 @@ def _simple(wire: Wire, random: Random) -> object:
         return bool(random.getrandbits(1))
     if wire.name == "uint16":
         return random.choice((0, 1, 0x7FFF, 0x8000, 0xFFFF, random.getrandbits(16)))
+    if wire.name == "float64":
+        return random.choice((0.0, -1.5, 1e300, random.random()))
     if wire.name == "uuid":
         return UUID(int=random.choice((0, 1, (1 << 128) - 1, random.getrandbits(128))))
     length = random.choice(LENGTHS if random.randrange(LONG_ONE_IN) else LONG_LENGTHS)

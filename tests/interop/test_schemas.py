@@ -115,7 +115,7 @@ def _default(field: Field, type_name: str, schema: Schema) -> object:
     if type_name == "struct":
         assert field.struct is not None
         return field.struct()
-    implied = {"string": text, "bytes": b"", "records": None, "uuid": UUID(int=0)}
+    implied = {"string": text, "bytes": b"", "records": None, "uuid": UUID(int=0), "float64": 0.0}
     if type_name.startswith("[]"):
         return ()
     if type_name == "bool":

@@ -29,6 +29,7 @@ _FIXED = {
     "uint16": construct.Int16ub,
     "int32": construct.Int32sb,
     "int64": construct.Int64sb,
+    "float64": construct.Float64b,
 }
 
 

@@ -10,7 +10,16 @@ import struct
 from kohort.protocol.compiler.source import Source, fields_in, tags_of_other_versions
 from kohort.protocol.schema import Field, Message, Wire
 
-MINIMUM_BYTES = {"uuid": 16, "bool": 1, "int8": 1, "int16": 2, "uint16": 2, "int32": 4, "int64": 8}
+MINIMUM_BYTES = {
+    "uuid": 16,
+    "bool": 1,
+    "int8": 1,
+    "int16": 2,
+    "uint16": 2,
+    "int32": 4,
+    "int64": 8,
+    "float64": 8,
+}
 
 TAKEN = {
     "string": "str(data[pos:end], 'utf-8')",

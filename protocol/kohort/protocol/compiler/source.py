@@ -45,7 +45,7 @@ class Source:
 
     def literal(self, value: object) -> str:
         """Return an expression for a default: itself where it is short, else the name of the object."""
-        if value is None or isinstance(value, int | str | bytes) or value == ():
+        if value is None or isinstance(value, int | float | str | bytes) or value == ():
             return repr(value)
         return self.bind("default", value)
 

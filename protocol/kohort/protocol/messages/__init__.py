@@ -1,5 +1,14 @@
 """Every message of the APIs that kohort speaks; one module per API."""
 
+from kohort.protocol.messages.alter_client_quotas import (
+    AlterClientQuotasEntity,
+    AlterClientQuotasEntry,
+    AlterClientQuotasOperation,
+    AlterClientQuotasRequest,
+    AlterClientQuotasResponse,
+    AlterClientQuotasResult,
+    AlterClientQuotasResultEntity,
+)
 from kohort.protocol.messages.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsRequestAlterableConfig,
@@ -7,12 +16,26 @@ from kohort.protocol.messages.alter_configs import (
     AlterConfigsResponse,
     AlterConfigsResponseAlterConfigsResourceResponse,
 )
+from kohort.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartition,
+    ReassignablePartitionResponse,
+    ReassignableTopic,
+    ReassignableTopicResponse,
+)
 from kohort.protocol.messages.api_versions import (
     ApiVersion,
     ApiVersionsRequest,
     ApiVersionsResponse,
     FinalizedFeatureKey,
     SupportedFeatureKey,
+)
+from kohort.protocol.messages.create_acls import (
+    AclCreation,
+    AclCreationResult,
+    CreateAclsRequest,
+    CreateAclsResponse,
 )
 from kohort.protocol.messages.create_partitions import (
     CreatePartitionsAssignment,
@@ -29,6 +52,13 @@ from kohort.protocol.messages.create_topics import (
     CreatableTopicResult,
     CreateTopicsRequest,
     CreateTopicsResponse,
+)
+from kohort.protocol.messages.delete_acls import (
+    DeleteAclsFilter,
+    DeleteAclsFilterResult,
+    DeleteAclsMatchingAcl,
+    DeleteAclsRequest,
+    DeleteAclsResponse,
 )
 from kohort.protocol.messages.delete_groups import (
     DeletableGroupResult,
@@ -48,6 +78,20 @@ from kohort.protocol.messages.delete_topics import (
     DeleteTopicsRequest,
     DeleteTopicsResponse,
     DeleteTopicState,
+)
+from kohort.protocol.messages.describe_acls import (
+    AclDescription,
+    DescribeAclsRequest,
+    DescribeAclsResource,
+    DescribeAclsResponse,
+)
+from kohort.protocol.messages.describe_client_quotas import (
+    DescribeClientQuotasComponent,
+    DescribeClientQuotasEntity,
+    DescribeClientQuotasEntry,
+    DescribeClientQuotasRequest,
+    DescribeClientQuotasResponse,
+    DescribeClientQuotasValue,
 )
 from kohort.protocol.messages.describe_cluster import (
     DescribeClusterBroker,
@@ -148,6 +192,13 @@ from kohort.protocol.messages.list_offsets import (
     ListOffsetsTopic,
     ListOffsetsTopicResponse,
 )
+from kohort.protocol.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+    ListPartitionReassignmentsTopic,
+    OngoingPartitionReassignment,
+    OngoingTopicReassignment,
+)
 from kohort.protocol.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -211,11 +262,23 @@ from kohort.protocol.messages.sync_group import (
 
 __all__ = [
     "AbortedTransaction",
+    "AclCreation",
+    "AclCreationResult",
+    "AclDescription",
+    "AlterClientQuotasEntity",
+    "AlterClientQuotasEntry",
+    "AlterClientQuotasOperation",
+    "AlterClientQuotasRequest",
+    "AlterClientQuotasResponse",
+    "AlterClientQuotasResult",
+    "AlterClientQuotasResultEntity",
     "AlterConfigsRequest",
     "AlterConfigsRequestAlterConfigsResource",
     "AlterConfigsRequestAlterableConfig",
     "AlterConfigsResponse",
     "AlterConfigsResponseAlterConfigsResourceResponse",
+    "AlterPartitionReassignmentsRequest",
+    "AlterPartitionReassignmentsResponse",
     "ApiVersion",
     "ApiVersionsRequest",
     "ApiVersionsResponse",
@@ -227,6 +290,8 @@ __all__ = [
     "CreatableTopicConfig",
     "CreatableTopicConfigs",
     "CreatableTopicResult",
+    "CreateAclsRequest",
+    "CreateAclsResponse",
     "CreatePartitionsAssignment",
     "CreatePartitionsRequest",
     "CreatePartitionsResponse",
@@ -236,6 +301,11 @@ __all__ = [
     "CreateTopicsResponse",
     "DeletableGroupResult",
     "DeletableTopicResult",
+    "DeleteAclsFilter",
+    "DeleteAclsFilterResult",
+    "DeleteAclsMatchingAcl",
+    "DeleteAclsRequest",
+    "DeleteAclsResponse",
     "DeleteGroupsRequest",
     "DeleteGroupsResponse",
     "DeleteRecordsPartition",
@@ -248,6 +318,15 @@ __all__ = [
     "DeleteTopicsRequest",
     "DeleteTopicsResponse",
     "DescribableLogDirTopic",
+    "DescribeAclsRequest",
+    "DescribeAclsResource",
+    "DescribeAclsResponse",
+    "DescribeClientQuotasComponent",
+    "DescribeClientQuotasEntity",
+    "DescribeClientQuotasEntry",
+    "DescribeClientQuotasRequest",
+    "DescribeClientQuotasResponse",
+    "DescribeClientQuotasValue",
     "DescribeClusterBroker",
     "DescribeClusterRequest",
     "DescribeClusterResponse",
@@ -313,6 +392,9 @@ __all__ = [
     "ListOffsetsResponse",
     "ListOffsetsTopic",
     "ListOffsetsTopicResponse",
+    "ListPartitionReassignmentsRequest",
+    "ListPartitionReassignmentsResponse",
+    "ListPartitionReassignmentsTopic",
     "ListedGroup",
     "MemberIdentity",
     "MemberResponse",
@@ -350,6 +432,8 @@ __all__ = [
     "OffsetForLeaderPartition",
     "OffsetForLeaderTopic",
     "OffsetForLeaderTopicResult",
+    "OngoingPartitionReassignment",
+    "OngoingTopicReassignment",
     "PartitionData",
     "PartitionProduceData",
     "PartitionProduceResponse",
@@ -359,6 +443,10 @@ __all__ = [
     "ProduceResponseLeaderIdAndEpoch",
     "ProduceResponseNodeEndpoint",
     "ProducerState",
+    "ReassignablePartition",
+    "ReassignablePartitionResponse",
+    "ReassignableTopic",
+    "ReassignableTopicResponse",
     "ReplicaState",
     "SnapshotId",
     "SupportedFeatureKey",

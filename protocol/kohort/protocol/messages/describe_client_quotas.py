@@ -1,0 +1,73 @@
+"""DescribeClientQuotas (48): which quotas clients have."""
+
+from kohort.protocol.schema import (
+    Array,
+    Bool,
+    Float64,
+    Int8,
+    Int16,
+    Int32,
+    Message,
+    NullableArray,
+    NullableString,
+    String,
+    message,
+    struct,
+)
+
+
+@struct
+class DescribeClientQuotasComponent(Message):
+    """One of `components` in `DescribeClientQuotasRequest`."""
+
+    entity_type: String
+    match_type: Int8
+    match: NullableString
+
+
+@message(api_key=48, versions="0-1", flexible="1+")
+class DescribeClientQuotasRequest(Message):
+    """Which entities to list.
+
+    Kafka: DescribeClientQuotasRequest.json.
+    """
+
+    components: Array[DescribeClientQuotasComponent]
+    strict: Bool
+
+
+@struct
+class DescribeClientQuotasEntity(Message):
+    """One of `entity` in `DescribeClientQuotasEntry`."""
+
+    entity_type: String
+    entity_name: NullableString
+
+
+@struct
+class DescribeClientQuotasValue(Message):
+    """One of `values` in `DescribeClientQuotasEntry`."""
+
+    key: String
+    value: Float64
+
+
+@struct
+class DescribeClientQuotasEntry(Message):
+    """One of `entries` in `DescribeClientQuotasResponse`."""
+
+    entity: Array[DescribeClientQuotasEntity]
+    values: Array[DescribeClientQuotasValue]
+
+
+@message(api_key=48, versions="0-1", flexible="1+")
+class DescribeClientQuotasResponse(Message):
+    """The quotas of each entity; null where the request was refused.
+
+    Kafka: DescribeClientQuotasResponse.json.
+    """
+
+    throttle_time_ms: Int32
+    error_code: Int16
+    error_message: NullableString
+    entries: NullableArray[DescribeClientQuotasEntry]

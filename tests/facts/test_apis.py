@@ -1,0 +1,92 @@
+"""Every API against Apache Kafka 4.4's own: its versions where kohort has it, a reason where it has not.
+
+The table beside this file was read from Kafka's message schemas.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from kohort.broker.handlers.apis import MODULES
+from kohort.protocol.registry import APIS
+from kohort.protocol.versions import Versions
+
+TABLE = Path(__file__).with_name("kafka-4.4-api-versions.tsv")
+ROWS = [line.split("\t") for line in TABLE.read_text(encoding="utf-8").splitlines()[1:]]
+KAFKA = {int(key): rest for key, *rest in ROWS}
+OF_BROKERS = {key for key, (_, _, _, listeners, _) in KAFKA.items() if "broker" in listeners}
+
+NO_TRANSACTIONS = "there is no transaction coordinator yet: producers with a transactional.id are refused"
+NO_AUTHENTICATION = "listeners are PLAINTEXT: nobody logs in, so there are no credentials and no tokens"
+ONE_BROKER = "there is one broker: nothing to elect, to move or to take out"
+NO_RAFT = "there is no quorum and no feature level: metadata is a file"
+CLASSIC_GROUPS_ALONE = (
+    "groups are classic ones: clients with group.protocol=consumer are told UNSUPPORTED_VERSION"
+)
+NO_SHARE_GROUPS = "there are no share groups yet"
+NO_STREAMS_GROUPS = "Kafka Streams runs in classic groups; its own protocol is not there yet"
+NO_TELEMETRY = "nothing takes clients' metrics, and a client that does not find the API sends none"
+ABSENT = {
+    17: NO_AUTHENTICATION,
+    24: NO_TRANSACTIONS,
+    25: NO_TRANSACTIONS,
+    26: NO_TRANSACTIONS,
+    27: NO_TRANSACTIONS,
+    28: NO_TRANSACTIONS,
+    34: "there is one log directory",
+    36: NO_AUTHENTICATION,
+    38: NO_AUTHENTICATION,
+    39: NO_AUTHENTICATION,
+    40: NO_AUTHENTICATION,
+    41: NO_AUTHENTICATION,
+    43: ONE_BROKER,
+    50: NO_AUTHENTICATION,
+    51: NO_AUTHENTICATION,
+    55: NO_RAFT,
+    57: NO_RAFT,
+    64: ONE_BROKER,
+    65: NO_TRANSACTIONS,
+    66: NO_TRANSACTIONS,
+    68: CLASSIC_GROUPS_ALONE,
+    69: CLASSIC_GROUPS_ALONE,
+    71: NO_TELEMETRY,
+    72: NO_TELEMETRY,
+    76: NO_SHARE_GROUPS,
+    77: NO_SHARE_GROUPS,
+    78: NO_SHARE_GROUPS,
+    79: NO_SHARE_GROUPS,
+    80: NO_RAFT,
+    81: NO_RAFT,
+    83: NO_SHARE_GROUPS,
+    84: NO_SHARE_GROUPS,
+    85: NO_SHARE_GROUPS,
+    86: NO_SHARE_GROUPS,
+    87: NO_SHARE_GROUPS,
+    88: NO_STREAMS_GROUPS,
+    89: NO_STREAMS_GROUPS,
+    90: NO_SHARE_GROUPS,
+    91: NO_SHARE_GROUPS,
+    92: NO_SHARE_GROUPS,
+    93: NO_STREAMS_GROUPS,
+    94: NO_RAFT,
+}
+
+
+def test_every_api_of_kafkas_brokers_is_answered_or_has_a_reason_not_to_be() -> None:
+    assert set(MODULES) | set(ABSENT) == OF_BROKERS
+    assert not set(MODULES) & set(ABSENT)
+
+
+def test_every_api_that_is_declared_is_answered() -> None:
+    assert set(MODULES) == set(APIS)
+
+
+@pytest.mark.parametrize("key", sorted(MODULES), ids=lambda key: APIS[key].name)
+def test_names_and_versions_are_kafkas(key: int) -> None:
+    name, versions, flexible, _, is_unstable = KAFKA[key]
+    valid = Versions.parse(versions)
+    if is_unstable == "True":
+        valid = Versions(valid.lowest, valid.highest - 1)
+    api = APIS[key]
+    assert (api.name, api.versions) == (name, valid)
+    assert str(api.request.declaration().flexible) == flexible
