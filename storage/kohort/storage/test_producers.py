@@ -1,6 +1,7 @@
 """What a log lets an idempotent producer append: once, in order, of the newest epoch."""
 
 import struct
+import tracemalloc
 
 import pytest
 
@@ -158,3 +159,16 @@ def test_an_epoch_that_no_producer_has_is_refused() -> None:
 def test_a_negative_id_is_no_producers_as_kafka_has_it() -> None:
     table = table_of(header(0, producer_id=-2), header(7, producer_id=-2))
     assert len(table) == 0
+
+
+def test_a_producer_that_wrote_once_takes_little_memory() -> None:
+    """There may be one for every run of every job of a day, in each partition that it wrote to."""
+    headers = [header(0, producer_id=1_000 + number) for number in range(2_000)]
+    tracemalloc.start()
+    try:
+        table = table_of(*headers)
+        size_bytes, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(table) == 2_000
+    assert size_bytes / len(table) < 450

@@ -91,6 +91,7 @@ class GroupCoordinator:
             turn.reply(request_id, parked_join_error(code, member) if joins else sync_error(code))
         self._groups.parked.clear()
         self._groups.by_id.clear()
+        self._groups.given_member_ids.clear()
         return turn.decision()
 
     def describe(self, group_id: str, now_ms: int) -> GroupView | None:

@@ -14,6 +14,7 @@ from kohort.broker.group.rebalancing import (
     joined_members,
     rebalance_or_complete,
 )
+from kohort.broker.group.sessions import remember_given_id
 from kohort.broker.group.state import GroupState
 from kohort.broker.group.static_membership import replace_static_member
 from kohort.broker.group.turn import Turn
@@ -107,6 +108,7 @@ def _give_member_id(turn: Turn, group: Group, command: JoinGroup) -> None:
     deadline_ms = turn.now_ms + command.message.session_timeout_ms
     group.pending_members[command.member_id] = deadline_ms
     turn.set_timer(SessionTimer(group.group_id, command.member_id), deadline_ms)
+    remember_given_id(turn, group.group_id, command.member_id)
     turn.note(
         MemberIdGiven(
             group_id=group.group_id,

@@ -90,9 +90,30 @@ def _expire_member_id(turn: Turn, group: Group, key: SessionTimer) -> None:
     if turn.now_ms < deadline_ms:
         turn.set_timer(key, deadline_ms)
         return
-    del group.pending_members[key.member_id]
-    turn.note(MemberIdExpired(group_id=group.group_id, at_ms=turn.now_ms, member_id=key.member_id))
-    if group.is_blank:  # It came into being for this id, and no record knows of it.
+    _forget_member_id(turn, group, key.member_id)
+
+
+def remember_given_id(turn: Turn, group_id: str, member_id: str) -> None:
+    """Note that an id was given; the one that was given longest ago goes, if it was not used since.
+
+    Ids cost whoever asks for them nothing: so their number has a limit, which no honest client comes near,
+    since it uses its id at once. One whose id has gone asks for another.
+    """
+    given = turn.groups.given_member_ids
+    given.append((group_id, member_id))
+    while len(given) > turn.config.member_ids_given_max:
+        oldest_group_id, oldest_id = given.popleft()
+        group = turn.groups.by_id.get(oldest_group_id)
+        if group is not None and oldest_id in group.pending_members:
+            turn.cancel_timer(SessionTimer(oldest_group_id, oldest_id))
+            _forget_member_id(turn, group, oldest_id)
+
+
+def _forget_member_id(turn: Turn, group: Group, member_id: str) -> None:
+    """Wait no longer for whoever was given the id, nor for a group that came into being for it alone."""
+    del group.pending_members[member_id]
+    turn.note(MemberIdExpired(group_id=group.group_id, at_ms=turn.now_ms, member_id=member_id))
+    if group.is_blank:  # No record knows of it.
         del turn.groups.by_id[group.group_id]
         return
     if group.state is GroupState.PREPARING_REBALANCE and group.has_all_members_joined:

@@ -275,3 +275,32 @@ def test_a_join_sent_twice_is_answered_twice() -> None:
     response = client.joined()
     assert response is not None
     assert response.error_code == ErrorCode.NONE
+
+
+@pytest.mark.requirement("R3")
+def test_ids_that_nobody_uses_have_a_limit_in_all_groups_together() -> None:
+    world = World(GroupConfig(member_ids_given_max=100))
+    first = Client(world, "first")
+    first.request_join()
+    for _ in range(100):
+        Client(world, "greedy").request_join()
+    for number in range(100):
+        Client(world, "wide", group_id=f"group-{number}").request_join()
+    waiting = sum(len(group.pending_members) for group in world.core.groups.values())
+    assert waiting == 100
+    assert len(world.core.groups) == 100, "a group that came into being for an id goes with it"
+    assert len(world.timers) == 100
+    assert len(world.noted(MemberIdExpired)) == 101
+
+
+@pytest.mark.requirement("R3")
+def test_an_id_that_was_used_is_out_of_reach_of_whoever_asks_for_many() -> None:
+    world = World(GroupConfig(member_ids_given_max=10))
+    a = Client(world, "a")
+    stable_group(world, a)
+    for _ in range(100):
+        Client(world, "greedy").request_join()
+    assert a.heartbeat() is ErrorCode.NONE
+    late = Client(world, "late")
+    late.join()
+    assert late.member_id in world.core.groups["g"].members

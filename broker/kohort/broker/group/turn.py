@@ -1,5 +1,7 @@
 """One turn of the core: the command is handled, records and effects gather."""
 
+from collections import deque
+
 from kohort.broker.group.config import GroupConfig
 from kohort.broker.group.decision import (
     NOTHING,
@@ -23,12 +25,14 @@ from kohort.protocol.schema import Message
 class Groups:
     """All that a shard knows: its groups by id, and which member each parked request belongs to."""
 
-    __slots__ = ("by_id", "config", "parked")
+    __slots__ = ("by_id", "config", "given_member_ids", "parked")
 
     def __init__(self, config: GroupConfig) -> None:
         self.config = config
         self.by_id: dict[str, Group] = {}
         self.parked: dict[int, Member] = {}
+        self.given_member_ids: deque[tuple[str, str]] = deque()
+        """(group id, member id) in the order in which ids were given; most of them have been used since."""
 
     def get_or_create(self, group_id: str) -> Group:
         """Return the group, a new empty one where there was none."""
