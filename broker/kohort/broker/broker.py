@@ -2,7 +2,7 @@
 
 import socket
 from base64 import urlsafe_b64encode
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -49,6 +49,7 @@ from kohort.broker.runtime.supervisor import Part, Supervisor
 from kohort.broker.runtime.timers import Timers
 from kohort.broker.runtime.workers import TrioWorkers, Workers
 from kohort.broker.transport.counters import TransportCounters
+from kohort.broker.transport.dispatch import Dispatch
 from kohort.broker.transport.reactor import Reactor
 from kohort.storage import DataDirectory, FileSystem, OsFileSystem, StorageError
 from kohort.storage.journal import Journal
@@ -93,8 +94,14 @@ class Broker:
         nursery: trio.Nursery,
         clock: Clock | None = None,
         filesystem: FileSystem | None = None,
+        *,
+        between: Callable[[Dispatch], Dispatch] | None = None,
     ) -> None:
-        """Open the data folder. Raises: StorageError, among others where another broker has it."""
+        """Open the data folder. Raises: StorageError, among others where another broker has it.
+
+        `between` may put somebody between the transport and those who answer, to look on or to interfere.
+        """
+        self._between = between
         self._listen = places.listen
         self._advertise = places.advertise
         self.advertised: tuple[str, int] = (places.listen.host, places.listen.port)
@@ -212,8 +219,11 @@ class Broker:
             self.data.path,
             self.workers,
         )
+        dispatch: Dispatch = HandlerTable(groups, data, administration)
+        if self._between is not None:
+            dispatch = self._between(dispatch)
         self.reactor = Reactor(
-            HandlerTable(groups, data, administration),
+            dispatch,
             self.current,
             mailbox=self.mailbox,
             timers=self.timers,
@@ -317,16 +327,21 @@ class Broker:
 
 @asynccontextmanager
 async def running(
-    config: BrokerConfig, places: Places, clock: Clock | None = None, filesystem: FileSystem | None = None
+    config: BrokerConfig,
+    places: Places,
+    clock: Clock | None = None,
+    filesystem: FileSystem | None = None,
+    *,
+    between: Callable[[Dispatch], Dispatch] | None = None,
 ) -> AsyncIterator[Broker]:
     """Serve within the block; closed behind it, once every task and thread of the broker has ended.
 
-    Raises: StorageError, OSError where the start fails.
+    `between`: see `Broker`. Raises: StorageError, OSError where the start fails.
     """
     broker: Broker | None = None
     try:
         async with trio.open_nursery() as nursery:
-            broker = Broker(config, places, nursery, clock, filesystem)
+            broker = Broker(config, places, nursery, clock, filesystem, between=between)
             await broker.start()
             nursery.start_soon(broker.reactor.run)
             try:

@@ -1,0 +1,24 @@
+from pathlib import Path
+
+import pytest
+
+from kohort.broker import ephemeral
+from kohort.broker.ephemeral import best_place, throw_away_folder
+
+
+def test_the_folder_goes_with_all_that_is_in_it() -> None:
+    with throw_away_folder() as folder:
+        (folder / "orders-0").mkdir()
+        (folder / "orders-0" / "log").write_bytes(b"records")
+    assert not folder.exists()
+
+
+def test_without_memory_to_write_to_the_folder_is_where_temporary_files_are(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(ephemeral, "MEMORY", tmp_path / "none")
+    assert best_place() is None
+    monkeypatch.setattr(ephemeral, "MEMORY", tmp_path)
+    assert best_place() == tmp_path
+    monkeypatch.setattr(ephemeral, "MEMORY_BYTES_MIN", 1 << 62)
+    assert best_place() is None
