@@ -1,0 +1,128 @@
+"""What stands behind the faces of a test's broker: its folder, its time, and its runs one after the other."""
+
+import atexit
+import errno
+import time
+import weakref
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TypeVar
+
+import kohort.broker.lean_imports  # noqa: F401  # isort: skip  # Before structlog.
+from kohort.broker import ephemeral
+from kohort.broker.broker import Address
+from kohort.broker.broker import Broker as RealBroker
+from kohort.testing import logs
+from kohort.testing.clock import MovableClock
+from kohort.testing.errors import BrokerFailed
+from kohort.testing.running import RunningBroker
+from kohort.testing.settings import SettingValue, broker_config
+from kohort.testing.topics import create_topics
+from kohort.testing.watch import Watch
+
+T = TypeVar("T")
+Topics = Iterable[str] | Mapping[str, int]
+
+HOST = "127.0.0.1"
+PORT_SECONDS_MAX = 2.0  # A client that tries to come back may have got the broker's port for a moment.
+PORT_RETRY_SECONDS = 0.02
+
+
+class Core:
+    """A broker that can be started, stopped and started again. Any thread, one at a time."""
+
+    def __init__(self, topics: Topics, settings: Mapping[str, SettingValue], *, http: bool) -> None:
+        """Take what it is to be. Raises: ConfigError for a wrong setting."""
+        self.config = broker_config(settings)
+        self.topics = topics
+        self.kafka = Address(HOST, 0)
+        self.http = Address(HOST, 0) if http else None
+        self.clock = MovableClock()
+        self.watch = Watch(self.clock)
+        self.began = time.monotonic()
+        self.is_closed = False
+        self._stack = ExitStack()
+        self._folder: Path | None = None
+        self._run: RunningBroker | None = None
+
+    def start(self) -> None:
+        """Serve, with the data and at the address that it had, if it had any.
+
+        Raises: BrokerFailed once it is closed, ApiError for a topic that cannot be, OSError.
+        """
+        if self.is_closed:
+            raise BrokerFailed("this broker was closed, and its data is gone: make another one")
+        if self._run is not None:
+            return
+        is_new = self._folder is None
+        logs.keep_quiet()
+        _open.add(self)
+        try:
+            if self._folder is None:
+                self._folder = self._stack.enter_context(ephemeral.throw_away_folder())
+            self._run = self._begin()
+            self.kafka, self.http = self._run.kafka, self._run.http
+            if is_new and self.topics:
+                create_topics(self._run, self.topics)
+        except BaseException:
+            self.close()
+            raise
+
+    def _begin(self) -> RunningBroker:
+        assert self._folder is not None
+        deadline = time.monotonic() + PORT_SECONDS_MAX
+        while True:
+            try:
+                return RunningBroker(
+                    self.config, self._folder, self.clock, self.watch, kafka=self.kafka, http=self.http
+                )
+            except OSError as error:
+                is_taken = isinstance(error.__cause__, OSError) and error.__cause__.errno == errno.EADDRINUSE
+                if not is_taken or time.monotonic() > deadline:
+                    raise
+            time.sleep(PORT_RETRY_SECONDS)
+
+    def stop(self) -> None:
+        """Go away; the data stays. Raises: what the broker has failed with, if it has."""
+        run, self._run = self._run, None
+        if run is not None:
+            run.close()
+
+    def close(self) -> None:
+        """Go away for good, with the data. Raises: what the broker has failed with, if it has."""
+        self.is_closed = True
+        _open.discard(self)
+        with self._stack:
+            self.stop()
+
+    @property
+    def run(self) -> RunningBroker:
+        """The run under way. Raises: BrokerFailed where there is none."""
+        if self._run is None:
+            state = "was closed" if self.is_closed else "is stopped" if self._folder else "was not started"
+            raise BrokerFailed(f"the broker {state}")
+        return self._run
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it serves, as far as is known."""
+        return self._run is not None
+
+    def call(self, function: Callable[[RealBroker], T]) -> T:
+        """Return what the function does in the loop's thread. Raises: BrokerFailed."""
+        return self.run.call(function)
+
+    def call_async(self, function: Callable[[RealBroker], Awaitable[T]]) -> T:
+        """Return what the coroutine function does in the broker. Raises: BrokerFailed."""
+        return self.run.call_async(function)
+
+
+_open: "weakref.WeakSet[Core]" = weakref.WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    """Close what a test has left open, so that no folder stays."""
+    for each in list(_open):
+        each.close()

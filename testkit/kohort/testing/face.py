@@ -1,0 +1,97 @@
+"""What a test sees of its broker, whether it waits in threads or in tasks: nothing in here takes long."""
+
+from collections.abc import Iterable
+
+from kohort.protocol.errors import ErrorCode
+from kohort.testing.clock import BrokerClock
+from kohort.testing.core import Core
+from kohort.testing.errors import BrokerFailed
+from kohort.testing.faults import Fault
+from kohort.testing.groups import Group, Record, groups_of, records_of
+from kohort.testing.keeping import advance_with
+from kohort.testing.report import report
+from kohort.testing.requests import Requests
+
+
+class Face:
+    """The part of `Broker` and `AsyncBroker` that both have. Any thread."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self.clock = BrokerClock(core.clock, self._settle, self._advance_with)
+        """The broker's time, which a test may move on."""
+
+    @property
+    def bootstrap(self) -> str:
+        """The address for `bootstrap.servers`; it stays the same over restarts. Raises: BrokerFailed."""
+        if not self._core.kafka.port:
+            raise BrokerFailed("the broker was not started: use it in a with block")
+        return str(self._core.kafka)
+
+    @property
+    def http(self) -> str:
+        """The address of the HTTP pages. Raises: BrokerFailed unless they were asked for."""
+        if self._core.http is None:
+            raise BrokerFailed("this broker serves no HTTP: make it with Broker(http=True)")
+        return f"http://{self._core.http}"
+
+    # -- what happened ------------------------------------------------------------------------------------
+
+    @property
+    def requests(self) -> Requests:
+        """What clients have asked so far, restarts included: the last 10,000 requests."""
+        return Requests(tuple(self._core.watch.requests))
+
+    @property
+    def groups(self) -> dict[str, Group]:
+        """Every consumer group by its id, as it is now. Raises: BrokerFailed while the broker is away."""
+        return self._core.call(groups_of)
+
+    def records(self, topic: str) -> tuple[Record, ...]:
+        """Return what stands in a topic, partition by partition.
+
+        Raises: KeyError where there is no such topic, BrokerFailed while the broker is away.
+        """
+        return self._core.call_async(lambda broker: records_of(broker, topic))
+
+    def report(self) -> str:
+        """Return what the broker has seen, for a person: requests by client, errors, groups, topics."""
+        return report(self._core)
+
+    # -- faults on order ----------------------------------------------------------------------------------
+
+    def fail_next(self, api: str, code: ErrorCode, *, times: int = 1, client_id: str | None = None) -> None:
+        """Answer the next requests of an API with an error, and do nothing of what they ask.
+
+        Raises: ValueError for an API that there is not; `OffsetCommit` is one.
+        """
+        self._core.watch.faults.order(Fault(api, times, client_id, code=ErrorCode(code)))
+
+    def delay_next(self, api: str, seconds: float, *, times: int = 1, client_id: str | None = None) -> None:
+        """Let the next requests of an API wait, in the broker's time, before they are looked at.
+
+        Raises: ValueError.
+        """
+        self._core.watch.faults.order(Fault(api, times, client_id, seconds=seconds))
+
+    def drop_next(self, api: str, *, times: int = 1, client_id: str | None = None) -> None:
+        """Close the connection instead of answering the next requests of an API. Raises: ValueError."""
+        self._core.watch.faults.order(Fault(api, times, client_id))
+
+    def clear_faults(self) -> None:
+        """Take back every order that has not been carried out."""
+        self._core.watch.faults.clear()
+
+    def drop_connections(self, client_id: str | None = None) -> int:
+        """Close all connections, or those of one client; return how many there were."""
+        return self._core.call(lambda broker: self._core.watch.drop_connections(client_id))
+
+    # -- time ---------------------------------------------------------------------------------------------
+
+    def _settle(self) -> None:
+        if self._core.is_running:
+            self._core.run.run_due_timers()
+
+    def _advance_with(self, seconds: float, alive: Iterable[str]) -> None:
+        names = frozenset(alive)
+        self._core.call(lambda broker: advance_with(broker, self._core.clock, seconds, names))

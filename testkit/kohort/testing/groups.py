@@ -1,0 +1,126 @@
+"""The broker's groups and records, as a test looks at them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kohort.broker.broker import Broker
+from kohort.broker.group.events import Cause, RebalanceReport
+from kohort.broker.group.group import Group as CoreGroup
+from kohort.broker.group.views import MemberView, view_of
+from kohort.broker.group.words import duration, member_name
+from kohort.protocol.records import iterate_records, read_header
+
+
+@dataclass(frozen=True, slots=True)
+class Rebalance:
+    """One rebalance that is over."""
+
+    cause: str
+    """Why it began, in words: `a member left: rdkafka-4f2a91c0`."""
+    further_causes: tuple[str, ...]
+    outcome: str
+    """How it ended: `stable`, `empty`, or `restarted`."""
+    generation: int
+    members: int
+    moved: int
+    """How many partitions have changed hands."""
+    report: RebalanceReport
+    """All that the broker knows of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A group at the moment in which it was asked for."""
+
+    group_id: str
+    state: str
+    """In Kafka's words: `Stable`, `Empty`, `PreparingRebalance`, `CompletingRebalance`."""
+    generation: int
+    members: tuple[MemberView, ...]
+    offsets: Mapping[tuple[str, int], int]
+    """What was committed, by topic and partition."""
+    rebalances: tuple[Rebalance, ...]
+    """The newest last."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A record as it stands in the log."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+
+
+def groups_of(broker: Broker) -> dict[str, Group]:
+    """Return every group by its id."""
+    now_ms = broker.clock.now_ms()
+    return {each.group_id: _group(each, now_ms) for each in broker.coordinators.groups()}
+
+
+def _group(group: CoreGroup, now_ms: int) -> Group:
+    view = view_of(group, now_ms)
+    return Group(
+        group_id=view.group_id,
+        state=view.state,
+        generation=view.generation_id,
+        members=view.members,
+        offsets={
+            (topic, index): value.offset
+            for topic, partitions in group.offsets.items()
+            for index, value in partitions.items()
+        },
+        rebalances=tuple(_rebalance(each) for each in view.history),
+    )
+
+
+def _rebalance(report: RebalanceReport) -> Rebalance:
+    return Rebalance(
+        cause=words(report.cause),
+        further_causes=tuple(words(each) for each in report.further_causes),
+        outcome=report.outcome.value,
+        generation=report.generation_id,
+        members=report.members,
+        moved=len(report.moves),
+        report=report,
+    )
+
+
+def words(cause: Cause) -> str:
+    """Return why a rebalance began: what happened, to whom, and what the client said."""
+    text = cause.kind.value
+    if cause.member_id:
+        text += f": {cause.group_instance_id or member_name(cause.member_id)}"
+    if cause.after_ms:
+        text += f", not heard of for {duration(cause.after_ms)}"
+    return f"{text} ({cause.reason})" if cause.reason else text
+
+
+async def records_of(broker: Broker, topic: str) -> tuple[Record, ...]:
+    """Return every record that a consumer of the topic could read, partition by partition.
+
+    Raises: KeyError where there is no such topic, StorageError where its log cannot be read.
+    """
+    partitions = broker.partitions.of_topic(topic)
+    if not partitions:
+        raise KeyError(topic)
+    found: list[Record] = []
+    for each in partitions:
+        partition = await broker.partitions.opened(topic, each.index)
+        start, end = partition.log.log_start_offset, partition.high_watermark
+        for batch in partition.log.read_batches(start):
+            if not read_header(batch).is_control:
+                found += (
+                    Record(
+                        topic,
+                        each.index,
+                        *(record.offset, record.timestamp, record.key, record.value, record.headers),
+                    )
+                    for record in iterate_records(batch)
+                    if start <= record.offset < end
+                )
+    return tuple(found)

@@ -1,0 +1,61 @@
+"""Time that passes while some members of groups are heard of."""
+
+from collections.abc import Iterator
+
+from kohort.broker.broker import Broker
+from kohort.broker.coordination.coordinators import GroupShard
+from kohort.broker.group.commands import Heartbeat
+from kohort.broker.group.group import Group
+from kohort.broker.group.member import Member
+from kohort.protocol.messages import HeartbeatRequest
+from kohort.protocol.schema import Message
+from kohort.testing.clock import MovableClock
+
+HEARTBEATS_PER_SESSION = 3
+HOP_MS_MIN = 1
+
+
+class _Nobody:
+    """Asks for members that do not ask themselves, and hears no answer."""
+
+    def hang_up(self) -> None:
+        """Lose nothing."""
+
+    def hear(self, answer: Message) -> None:
+        """Take the answer to a heartbeat."""
+
+
+NOBODY = _Nobody()
+
+
+def advance_with(broker: Broker, clock: MovableClock, seconds: float, client_ids: frozenset[str]) -> None:
+    """Let time pass in hops, before each of which the members of these clients send a heartbeat.
+
+    In the loop's thread. After each hop what has become due is done.
+    """
+    left_ms = round(seconds * 1_000)
+    while left_ms > 0:
+        hop_ms = left_ms
+        for shard, group, member in list(_members(broker, client_ids)):
+            hop_ms = min(hop_ms, max(member.session_timeout_ms // HEARTBEATS_PER_SESSION, HOP_MS_MIN))
+            _send_heartbeat(shard, group, member)
+        clock.move_on(hop_ms / 1_000)
+        broker.timers.run_due(clock.now_ms())
+        left_ms -= hop_ms
+
+
+def _members(broker: Broker, client_ids: frozenset[str]) -> Iterator[tuple[GroupShard, Group, Member]]:
+    for group in broker.coordinators.groups():
+        for member in group.members.values():
+            if member.client_id in client_ids:
+                yield broker.coordinators.shard_of(group.group_id), group, member
+
+
+def _send_heartbeat(shard: GroupShard, group: Group, member: Member) -> None:
+    message = HeartbeatRequest(
+        group_id=group.group_id,
+        generation_id=group.generation_id,
+        member_id=member.member_id,
+        group_instance_id=member.group_instance_id,
+    )
+    shard.submit(Heartbeat(shard.ask(NOBODY, NOBODY.hear), message))

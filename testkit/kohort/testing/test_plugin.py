@@ -1,0 +1,125 @@
+"""The plugin, in runs of pytest of its own."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest_plugins = ["pytester"]
+
+TWO_TESTS = """
+    from kohort.client import Producer
+
+    seen = []
+
+    def write(broker, topic):
+        with Producer(bootstrap_servers=broker.bootstrap) as producer:
+            producer.send(topic, value=b"one")
+
+    def test_one(kohort_broker, kohort_topic):
+        write(kohort_broker, kohort_topic)
+        assert [each.value for each in kohort_broker.records(kohort_topic)] == [b"one"]
+        seen.append((kohort_broker, kohort_topic))
+
+    def test_two(kohort_broker, kohort_topic):
+        assert kohort_broker.records(kohort_topic) == ()
+        seen.append((kohort_broker, kohort_topic))
+
+    def test_scope():
+        (first, one), (second, two) = seen
+        assert one != two
+        assert one.startswith("test_one-")
+        assert (first is second) == SAME
+"""
+
+
+def run(pytester: pytest.Pytester, code: str, *arguments: str) -> pytest.RunResult:
+    pytester.makepyfile(code)
+    return pytester.runpytest_subprocess("-p", "no:cacheprovider", *arguments)
+
+
+def test_each_test_has_a_broker_and_a_topic_of_its_own(pytester: pytest.Pytester) -> None:
+    run(pytester, TWO_TESTS.replace("SAME", "False")).assert_outcomes(passed=3)
+
+
+def test_a_project_sets_for_how_long_a_broker_lives(pytester: pytest.Pytester) -> None:
+    pytester.makeini("[pytest]\nkohort_broker_scope = session\n")
+    run(pytester, TWO_TESTS.replace("SAME", "True")).assert_outcomes(passed=3)
+
+
+def test_a_scope_that_there_is_not_is_said_to_be_wrong(pytester: pytest.Pytester) -> None:
+    pytester.makeini("[pytest]\nkohort_broker_scope = forever\n")
+    result = run(pytester, "def test_one(kohort_broker): pass")
+    assert result.ret != 0
+    result.stdout.fnmatch_lines(["*kohort_broker_scope = forever: it must be one of function, class*"])
+
+
+def test_names_of_parametrized_tests_become_names_of_topics(pytester: pytest.Pytester) -> None:
+    code = """
+        import pytest
+
+        @pytest.mark.parametrize("word", ["a/b c", "ü" * 300])
+        def test_one(word, kohort_topic):
+            assert kohort_topic.startswith("test_one-")
+    """
+    run(pytester, code).assert_outcomes(passed=2)
+
+
+def test_workers_of_xdist_have_brokers_of_their_own(pytester: pytest.Pytester) -> None:
+    code = """
+        import pytest
+        from kohort.client import Producer
+
+        @pytest.mark.parametrize("number", range(6))
+        def test_one(number, kohort_broker):
+            with Producer(bootstrap_servers=kohort_broker.bootstrap) as producer:
+                producer.send("orders", value=b"one")
+            assert len(kohort_broker.records("orders")) == 1
+    """
+    run(pytester, code, "--numprocesses", "2").assert_outcomes(passed=6)
+
+
+def test_the_report_of_a_failure_says_what_the_broker_saw(pytester: pytest.Pytester) -> None:
+    code = """
+        from kohort.client import Producer
+
+        def test_one(kohort_broker, kohort_topic):
+            with Producer(bootstrap_servers=kohort_broker.bootstrap, client_id="billing") as producer:
+                producer.send("orders", value=b"one")
+            assert kohort_broker.records("orders") == ()
+    """
+    result = run(pytester, code)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        ["*- kohort -*", "*client 'billing': *Produce x1*", "*topic 'orders': 1 records*"]
+    )
+
+
+def test_who_does_not_use_it_imports_nothing_of_it(pytester: pytest.Pytester) -> None:
+    code = """
+        import sys
+
+        def test_one():
+            loaded = {name for name in sys.modules if name.startswith("kohort")}
+            assert loaded <= {"kohort", "kohort.testing", "kohort.testing.plugin"}
+            assert "structlog" not in sys.modules
+    """
+    run(pytester, code).assert_outcomes(passed=1)
+
+
+def test_importing_the_plugin_takes_no_time_to_speak_of() -> None:
+    code = (
+        "import pytest, re, uuid, typing, collections.abc, time; began = time.process_time();"
+        "import kohort.testing.plugin; print(time.process_time() - began)"
+    )
+    times = [
+        float(subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True).stdout)
+        for _ in range(3)
+    ]
+    assert min(times) < 0.02, times
+
+
+def test_the_entry_point_is_the_plugin() -> None:
+    text = (Path(__file__).parents[3] / "pyproject.toml").read_text(encoding="utf-8")
+    assert '[project.entry-points.pytest11]\nkohort = "kohort.testing.plugin"' in text
