@@ -52,16 +52,10 @@ class MovableClock(trio.abc.Clock):
 class BrokerClock:
     """`broker.clock`: what time it is for the broker, and how a test moves it on."""
 
-    def __init__(
-        self,
-        clock: MovableClock,
-        settle: Callable[[], None],
-        advance_with: Callable[[float, Iterable[str]], None],
-    ) -> None:
-        """`settle` returns once the broker has done what is due; `advance_with` lets members live on."""
+    def __init__(self, clock: MovableClock, advance: Callable[[float, Iterable[str]], None]) -> None:
+        """`advance` lets so many seconds pass, through which members of these client ids live."""
         self._clock = clock
-        self._settle = settle
-        self._advance_with = advance_with
+        self._advance = advance
 
     def advance(self, seconds: float, *, alive: Iterable[str] = ()) -> None:
         """Let so many seconds pass at once; returns when every timer that became due has run.
@@ -72,12 +66,7 @@ class BrokerClock:
         """
         if seconds < 0:
             raise ValueError(f"time does not go back, not by {-seconds} s")
-        names = (alive,) if isinstance(alive, str) else tuple(alive)
-        if names:
-            self._advance_with(seconds, names)
-        else:
-            self._clock.move_on(seconds)
-        self._settle()
+        self._advance(seconds, (alive,) if isinstance(alive, str) else tuple(alive))
 
     def time(self) -> float:
         """Return the broker's wall time, in seconds since 1970."""

@@ -8,7 +8,7 @@ from kohort.testing.core import Core
 from kohort.testing.errors import BrokerFailed
 from kohort.testing.faults import Fault
 from kohort.testing.groups import Group, Record, groups_of, records_of
-from kohort.testing.keeping import advance_with
+from kohort.testing.passing import advance
 from kohort.testing.report import report
 from kohort.testing.requests import Requests
 
@@ -18,7 +18,7 @@ class Face:
 
     def __init__(self, core: Core) -> None:
         self._core = core
-        self.clock = BrokerClock(core.clock, self._settle, self._advance_with)
+        self.clock = BrokerClock(core.clock, self._advance)
         """The broker's time, which a test may move on."""
 
     @property
@@ -88,10 +88,10 @@ class Face:
 
     # -- time ---------------------------------------------------------------------------------------------
 
-    def _settle(self) -> None:
+    def _advance(self, seconds: float, alive: Iterable[str]) -> None:
         if self._core.is_running:
-            self._core.run.run_due_timers()
-
-    def _advance_with(self, seconds: float, alive: Iterable[str]) -> None:
-        names = frozenset(alive)
-        self._core.call(lambda broker: advance_with(broker, self._core.clock, seconds, names))
+            names = frozenset(alive)
+            self._core.call(lambda broker: advance(broker, self._core.clock, seconds, names))
+            self._core.run.run_due_timers()  # Behind those which the first have set.
+        else:
+            self._core.clock.move_on(seconds)

@@ -76,6 +76,6 @@ def _same(asked: Message, field: Field) -> object:
     """Return the request's value of a field, by its name or another one that means the same, or None."""
     for name in (field.name, *AS_MUCH_AS.get(field.name, ())):
         for each in asked.declaration().fields:
-            if each.name == name and each.wire == field.wire:
+            if each.name == name and each.wire == field.wire and each.struct is field.struct:
                 return getattr(asked, name)
     return None

@@ -14,7 +14,7 @@ from kohort.broker.broker import Broker
 from kohort.broker.transport.dispatch import Dispatch, Handle
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import FetchRequest, MetadataResponse
+from kohort.protocol.messages import FetchRequest, MetadataRequest, MetadataResponse
 from kohort.protocol.registry import APIS, BY_NAME
 from kohort.protocol.schema import Message
 from kohort.testing.clock import MovableClock
@@ -120,10 +120,6 @@ class WatchedDispatch:
         """Return the function that answers the API."""
         return partial(self._handle, self._answering.handler_of(api_key))
 
-    def unsupported(self) -> Message:
-        """Return the answer, in version 0, to an ApiVersions newer than ours."""
-        return self._answering.unsupported()
-
     def _handle(self, handle: Handle, message: Message, request: Request) -> Answer:
         seen = self._watch.note(request, message)
         delay = self._watch.faults.take(seen, delays=True)
@@ -137,7 +133,7 @@ class WatchedDispatch:
     def _answer(self, handle: Handle, message: Message, request: Request, seen: SeenRequest) -> Answer:
         faults = self._watch.faults
         fault = faults.failure_for(seen)
-        if fault is None:
+        if fault is None or _asks_for_brokers_alone(message, request.version):
             return self._pass_on(handle, message, request, seen)
         if _is_incremental(message) and fault.code is not None and fault.code not in SESSION_ERRORS:
             # It names no partition that could fail: the client is made to send a full one.
@@ -199,6 +195,11 @@ class WatchedRequest:
 def _is_incremental(message: Message) -> bool:
     """Whether a fetch goes on in a session, so that it need not name what it reads."""
     return isinstance(message, FetchRequest) and message.session_id > 0 and message.session_epoch > 0
+
+
+def _asks_for_brokers_alone(message: Message, version: int) -> bool:
+    """Whether a metadata request names no topic that could fail."""
+    return isinstance(message, MetadataRequest) and version > 0 and message.topics == ()
 
 
 async def _failing(code: ErrorCode, answer: Awaitable[Message]) -> Message:

@@ -1,4 +1,4 @@
-"""Time that passes while some members of groups are heard of."""
+"""Time that passes, while some members of groups may be heard of."""
 
 from collections.abc import Iterator
 
@@ -13,6 +13,7 @@ from kohort.testing.clock import MovableClock
 
 HEARTBEATS_PER_SESSION = 3
 HOP_MS_MIN = 1
+HOP_MS_MAX = 60_000
 
 
 class _Nobody:
@@ -28,20 +29,27 @@ class _Nobody:
 NOBODY = _Nobody()
 
 
-def advance_with(broker: Broker, clock: MovableClock, seconds: float, client_ids: frozenset[str]) -> None:
-    """Let time pass in hops, before each of which the members of these clients send a heartbeat.
+def advance(broker: Broker, clock: MovableClock, seconds: float, client_ids: frozenset[str]) -> None:
+    """Let time pass, and do what becomes due; members of these clients send heartbeats meanwhile.
 
-    In the loop's thread. After each hop what has become due is done.
+    In the loop's thread, so that nothing comes in between. Without such members it passes at once.
     """
     left_ms = round(seconds * 1_000)
     while left_ms > 0:
-        hop_ms = left_ms
-        for shard, group, member in list(_members(broker, client_ids)):
-            hop_ms = min(hop_ms, max(member.session_timeout_ms // HEARTBEATS_PER_SESSION, HOP_MS_MIN))
-            _send_heartbeat(shard, group, member)
+        hop_ms = min(left_ms, _send_heartbeats(broker, client_ids)) if client_ids else left_ms
         clock.move_on(hop_ms / 1_000)
         broker.timers.run_due(clock.now_ms())
         left_ms -= hop_ms
+    _send_heartbeats(broker, client_ids)
+
+
+def _send_heartbeats(broker: Broker, client_ids: frozenset[str]) -> int:
+    """Let every member of these clients be heard of; return after how many milliseconds it is time again."""
+    again_ms = HOP_MS_MAX
+    for shard, group, member in list(_members(broker, client_ids)):
+        again_ms = min(again_ms, max(member.session_timeout_ms // HEARTBEATS_PER_SESSION, HOP_MS_MIN))
+        _send_heartbeat(shard, group, member)
+    return again_ms
 
 
 def _members(broker: Broker, client_ids: frozenset[str]) -> Iterator[tuple[GroupShard, Group, Member]]:
