@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import overload
 
+from kohort.broker.handlers.prepared import Prepared
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.schema import Message
 
@@ -27,9 +28,9 @@ class SeenRequest:
     fault: str = ""
     """What was done to it by order of the test, in words."""
 
-    def answered(self, answer: Message) -> None:
+    def answered(self, answer: object) -> None:
         """Take over what the answer says."""
-        self.errors = tuple(dict.fromkeys(errors_of(answer)))
+        self.errors = tuple(dict.fromkeys(errors_of(plain(answer))))
         self.is_answered = True
 
 
@@ -74,6 +75,13 @@ class Requests(Sequence[SeenRequest]):
 
     def __repr__(self) -> str:
         return f"<{len(self._seen)} requests: {', '.join(self.apis[-10:])}>"
+
+
+def plain(answer: object) -> Message:
+    """Return the message of an answer, also where it is kept in its encoded forms."""
+    message = answer.message if isinstance(answer, Prepared) else answer
+    assert isinstance(message, Message), answer
+    return message
 
 
 def errors_of(message: Message) -> Iterator[ErrorCode]:

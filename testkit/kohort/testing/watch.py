@@ -20,7 +20,7 @@ from kohort.protocol.schema import Message
 from kohort.testing.clock import MovableClock
 from kohort.testing.faults import Fault, Faults
 from kohort.testing.refusing import SESSION_ERRORS, refuse
-from kohort.testing.requests import SeenRequest
+from kohort.testing.requests import SeenRequest, plain
 
 REQUESTS_KEPT = 10_000
 METADATA = BY_NAME["Metadata"].api_key
@@ -99,10 +99,10 @@ class Watch:
         answer = begin()
         if answer is None:
             return
-        if isinstance(answer, Message):
-            request.respond(answer)
-        else:
+        if isawaitable(answer):
             self._broker.workers.spawn(_respond, request, answer)
+        else:
+            request.respond(answer)
 
 
 async def _respond(request: Request, answer: Awaitable[Message]) -> None:
@@ -151,7 +151,6 @@ class WatchedDispatch:
             answer = handle(message, request)
             if isawaitable(answer):
                 return self._note_later(_failing(fault.code, answer), seen)
-            assert isinstance(answer, MetadataResponse)
             return self._say(seen, _fail_topics(fault.code, answer))
         return self._say(seen, refuse(request.api.response, message, fault.code, request.version))
 
@@ -159,9 +158,7 @@ class WatchedDispatch:
         answer = handle(message, cast(Request, WatchedRequest(request, seen, self._watch)))
         if answer is None:
             return None
-        if isinstance(answer, Message):
-            return self._say(seen, answer)
-        return self._note_later(answer, seen)
+        return self._note_later(answer, seen) if isawaitable(answer) else self._say(seen, answer)
 
     async def _note_later(self, answer: Awaitable[Message], seen: SeenRequest) -> Message:
         return self._say(seen, await answer)
@@ -203,13 +200,13 @@ def _asks_for_brokers_alone(message: Message, version: int) -> bool:
 
 
 async def _failing(code: ErrorCode, answer: Awaitable[Message]) -> Message:
-    found = await answer
-    assert isinstance(found, MetadataResponse)
-    return _fail_topics(code, found)
+    return _fail_topics(code, await answer)
 
 
-def _fail_topics(code: ErrorCode, answer: MetadataResponse) -> MetadataResponse:
+def _fail_topics(code: ErrorCode, found: object) -> MetadataResponse:
     """Return the answer with every topic in it failed; the brokers are those that there are."""
+    answer = plain(found)
+    assert isinstance(answer, MetadataResponse)
     failed = tuple(_replaced(each, error_code=code, partitions=()) for each in answer.topics)
     return _replaced(answer, topics=failed)
 
