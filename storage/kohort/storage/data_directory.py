@@ -20,6 +20,7 @@ from kohort.storage.layout import (
     DELETED_SUFFIX,
     METADATA_TOPIC,
     PARTITION_METADATA,
+    SEGMENT_FILE,
     MetaProperties,
     TopicPartition,
     decode_offset_checkpoint,
@@ -258,16 +259,39 @@ class DataDirectory:
         key = topic, index
         with self._state:
             log = self.logs.pop(key)
-            for offsets in (
-                self.recovery_points,
-                self.log_start_offsets,
-                self.high_watermarks,
-                self.cleaner_offsets,
-                self._known_ends,
-            ):
-                offsets.pop(key, None)
-            self._stale.add(key)
+            self._forget(key)
         log.delete()
+
+    def holds_records(self, folder: PartitionFolder) -> bool:
+        """Return whether anything was ever written there that is still there. Raises: StorageError."""
+        try:
+            names = self.file_system.list_directory(folder.path) or []
+            logs = [folder.path / name for name in names if SEGMENT_FILE.fullmatch(name)]
+            return any(self.file_system.open(path).size() for path in logs)
+        except OSError as error:
+            raise StorageError(f"{folder.path} cannot be read: {error}") from error
+
+    def set_aside(self, folder: PartitionFolder, suffix: str) -> None:
+        """Rename a folder that is not open, and forget what is known of it. Raises: StorageError."""
+        try:
+            self.file_system.rename(folder.path, f"{folder.path}{suffix}")
+        except OSError as error:
+            raise StorageError(f"{folder.path} can't be renamed: {error}") from error
+        with self._state:
+            self._forget((folder.topic, folder.index))
+
+    def _forget(self, key: TopicPartition) -> None:
+        """Let no other log of that name begin with what was known of this one."""
+        for offsets in (
+            self.recovery_points,
+            self.log_start_offsets,
+            self.high_watermarks,
+            self.cleaner_offsets,
+            self._known_ends,
+        ):
+            offsets.pop(key, None)
+        self._known_sound.discard(key)
+        self._stale.add(key)
 
     def checkpoint(self) -> None:
         """Keep every log's start and recovery point on the disk. Blocking. Raises: StorageError."""

@@ -178,6 +178,11 @@ class Journal:
             return False
         return self._position + size_bytes + entries * _HEAD.size <= self._size_bytes
 
+    @property
+    def is_appending(self) -> bool:
+        """Whether somebody writes to the journal just now, for whom another would wait."""
+        return self._lock.locked()
+
     def append(self, written: Sequence[Written]) -> None:
         """Return when the batches are on the disk, and their logs know it. Blocks. Raises: StorageError.
 

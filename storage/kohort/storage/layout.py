@@ -119,6 +119,16 @@ def _properties(content: bytes, separator: str) -> dict[str, str]:
     return fields
 
 
+def name_folder(file_system: FileSystem, path: str, topic_id: UUID) -> None:
+    """Have the folder say, on the disk, whose it is. Raises: OSError.
+
+    It is written again even where it can be read: after a sync that failed, a cache may show what is lost.
+    """
+    metadata = file_system.open(f"{path}/{PARTITION_METADATA}", create=True)
+    metadata.write_at([encode_partition_metadata(topic_id)], 0)
+    metadata.sync()
+
+
 def claim_folder(file_system: FileSystem, path: str, topic_id: UUID) -> None:
     """Make sure that the folder is there, and that it is this topic's: a recreated topic has another id.
 

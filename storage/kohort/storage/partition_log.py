@@ -21,6 +21,7 @@ from kohort.storage.layout import (
     LEADER_EPOCH_CHECKPOINT,
     claim_folder,
     keep_newest,
+    name_folder,
     partition_folder,
     remove_folder,
 )
@@ -59,8 +60,7 @@ class PartitionLog(ReadableLog):
         self.file_system = file_system
         self._path = str(directory)
         self._epochs = loaded.epochs
-        # As of what is written, while `producers` is ahead by what is staged.
-        self._written_producers = loaded.producers.copy()
+        self._written_producers = loaded.producers.copy()  # `producers` is ahead by what is staged.
         self._snapshot_offset = loaded.snapshot_offset
         self._staged: list[StagedBatch] = []
         self.staged_bytes = 0  # What is staged and not yet taken.
@@ -68,6 +68,7 @@ class PartitionLog(ReadableLog):
         self._failure: StorageError | None = None
         self._has_sync_failed = False
         self._is_closed = False
+        self._is_named = False  # Whether the folder is known to say, on the disk, whose it is.
         self._deleted_files = DeletedFiles(file_system)
 
     @classmethod
@@ -155,8 +156,8 @@ class PartitionLog(ReadableLog):
 
     @property
     def is_durable(self) -> bool:
-        """Whether all that is written is on the disk, here or in a journal."""
-        return self.flushed_offset == self._tail.written_offset
+        """Whether all that is written is on the disk, here or in a journal, and whose it is as well."""
+        return self._is_named and self.flushed_offset == self._tail.written_offset
 
     @property
     def needs_journal(self) -> bool:
@@ -169,7 +170,7 @@ class PartitionLog(ReadableLog):
         self.flushed_offset = end_offset
 
     def write(self, sync: bool) -> None:
-        """Write what is staged; where nobody stages meanwhile. Blocking. Raises: StorageError."""
+        """Write what is staged. Blocking. Raises: StorageError."""
         self.write_staged(self.take_staged(), sync=sync)
 
     def sync(self) -> None:
@@ -243,6 +244,9 @@ class PartitionLog(ReadableLog):
     def _sync(self) -> None:
         written_offset, segment, size_bytes = self._tail
         try:
+            if not self._is_named:  # Else records that are acknowledged might pass for another topic's.
+                name_folder(self.file_system, self._path, self.topic_id)
+                self._is_named = True
             segment.sync()
         except OSError:
             self._has_sync_failed = True

@@ -327,7 +327,7 @@ def test_a_log_with_nothing_to_write_does_not_end_the_journal(tmp_path: Path) ->
 def test_what_the_disk_does_not_hold_is_no_ground_to_write_on() -> None:
     root, disk = Path("/data"), MemoryFileSystem()
     log = open_log(root, file_system=disk)
-    disk.syncs_until_failure = 0
+    disk.syncs_until_failure = 1  # Behind the one of the file that says whose the log is.
     batch = build_batch([(0, b"key", b"never acknowledged", ())])
     log.stage(batch, (read_header(batch),), 3)
     with pytest.raises(StorageError):

@@ -186,10 +186,12 @@ class Flusher:
         """Return whether the journal begins again; else have the logs synced that it stands in for."""
         behind: list[LogFlush] = []
         for each, partition in list(self._journaled.items()):
+            if partition in self._under_way:
+                continue  # A worker syncs it, or this round does.
             if partition.deleted:
                 del self._journaled[each]
                 self._journal.release(each)
-            elif partition not in self._under_way:  # Else a worker syncs it, or this round does.
+            else:
                 self._under_way[partition] = []
                 nothing = Staged((), each.written_offset, 0)
                 behind.append(LogFlush(partition, each, nothing, sync=True, journaled=False))
@@ -316,5 +318,6 @@ def _flush_of(partition: Partition, *, by_journal: bool) -> LogFlush:
     sync = partition.wants_sync()
     is_durable = flushed.is_durable
     staged = flushed.take_staged()
-    journaled = by_journal and sync and partition.durable and is_durable and bool(staged.batches)
+    may_journal = by_journal and partition.durable and not partition.deleted
+    journaled = may_journal and sync and is_durable and bool(staged.batches)
     return LogFlush(partition, flushed, staged, sync, journaled)

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from threading import Lock
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 import structlog
 
@@ -123,11 +124,10 @@ class LogFiles:
         """
         for folder in self._data.partitions():
             topic = snapshot.topics.get(folder.topic)
-            if folder.topic_id is None or (topic is not None and topic.topic_id == folder.topic_id):
+            if topic is not None and folder.topic_id == topic.topic_id:
                 continue
-            aside = folder.path.with_name(f"{folder.path.name}.{folder.topic_id.hex}{STRAY_SUFFIX}")
-            log.warning("a folder belongs to no topic and is set aside", folder=str(aside))
-            try:
-                self._data.file_system.rename(folder.path, aside)
-            except OSError as error:
-                raise StorageError(f"{folder.path} can't be renamed: {error}") from error
+            if folder.topic_id is None and not self._data.holds_records(folder):
+                continue  # A crash took the id, which is on the disk before any record is acknowledged.
+            suffix = f".{(folder.topic_id or uuid4()).hex}{STRAY_SUFFIX}"
+            log.warning("a folder belongs to no topic and is set aside", folder=f"{folder.path}{suffix}")
+            self._data.set_aside(folder, suffix)

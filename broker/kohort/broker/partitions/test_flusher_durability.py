@@ -167,3 +167,16 @@ def test_settings_may_change_at_any_time(seed: int) -> None:
             for topic, count in world.promised.items():
                 found = world.after_power_failure(topic)
                 assert found[:count] == world.acknowledged[topic][:count]
+
+
+def test_a_deleted_topics_last_records_do_not_trouble_the_journal() -> None:
+    world = World()
+    partition, other = world.partition("orders"), world.partition("other")
+    world.produced(partition, b"one", b"two")
+    world.produce(partition, b"three")
+    partition.delete()
+    while world.journal.has_room(500, 1):
+        world.produced(other, b"x" * 300)
+    world.produced(other, b"first of the next lap")
+    world.flusher.start_round()
+    assert world.acknowledged["orders"] == [b"one", b"two", b"three"]

@@ -225,7 +225,6 @@ def test_failed_log_is_opened_again_after_the_flushes_that_waited_for_it() -> No
     partition = world.partition("t")
     world.stage("t")
     disk.syncs_until_failure = 0
-    disk.failures_behind_it = 1  # Of the journal, and of the log in its stead.
     world.flusher.request(partition, lambda error: None)
     world.flusher.flush()
     late: list[StorageError | None] = []
@@ -276,3 +275,38 @@ def test_topics_that_come_together_are_made_together(world: World, monkeypatch: 
     world.finish_file_work()
     assert made == [50]
     assert all(world.partition(topic.name).serving_log is not None for topic in topics)
+
+
+def test_a_topic_does_not_begin_where_a_folder_ended_that_was_set_aside(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.create("t")
+    world.fill("t", batches=5)
+    world.partition("t").log.delete_records_before(3, 0)
+    world.data.checkpoint()
+    world.crash()
+    again = World(tmp_path)  # Its metadata know nothing of the topic.
+    again.create("t")
+    log = again.partition("t").log
+    assert (log.log_start_offset, log.log_end_offset) == (0, 0)
+    assert again.data.known_end("t", 0) == 0
+
+
+def test_records_of_a_topic_that_nobody_can_tell_are_shown_in_no_other(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.create("t")
+    world.fill("t")
+    (tmp_path / "t-0" / "partition.metadata").unlink()
+    world.crash()
+    again = World(tmp_path, metadata=world.metadata)
+    assert again.partition("t").log.log_end_offset == 0
+    [aside] = tmp_path.glob("t-0.*-stray")
+    assert list(aside.glob("*.log"))
+
+
+def test_whose_a_folder_is_is_on_the_disk_before_anything_is_acknowledged() -> None:
+    disk = MemoryFileSystem()
+    world = World(Path("/data"), disk)
+    world.create("t")
+    world.fill("t")
+    survivor = World(Path("/data"), disk.after_crash(choose=lambda _: 0), metadata=world.metadata)
+    assert survivor.partition("t").log.log_end_offset == 1
