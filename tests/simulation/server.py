@@ -33,6 +33,7 @@ from kohort.broker.partitions.counters import PartitionCounters
 from kohort.broker.partitions.flusher import Flusher, Job
 from kohort.broker.partitions.log_files import LogFiles
 from kohort.broker.partitions.retention import LogRetention
+from kohort.broker.partitions.sync_timers import SyncTimers
 from kohort.broker.runtime.timers import Timers
 from kohort.broker.transport.request import Request
 from kohort.protocol.schema import Message
@@ -52,6 +53,7 @@ CHECKPOINT_INTERVAL_MS = 60_000
 EXPIRY_INTERVAL_MS = 10_000
 ROUND_DELAYS_MS = (0, 0, 0, 1, 2)
 NEVER_MS = 1 << 62
+ROUND_INSIDE_A_WRITE = 0.2
 
 T = TypeVar("T")
 
@@ -131,15 +133,27 @@ class VirtualFlusher(Flusher):
         self._server.when_alive(self._server.work_ms(), partial(self._write, job))
 
     def _write(self, job: Job) -> None:
+        """Do what a worker does; the loop has rounds of its own meanwhile, between any two operations."""
         server = self._server
         before = server.disk.operations
-        job.run(self._virtual_journal)
+        if server.dies_inside_flush is None:
+            server.disk.file_system.interrupt = self._let_the_loop_on
+        try:
+            self._run(job)
+        finally:
+            server.disk.file_system.interrupt = None
         self.handed_over.remove(job)
         if server.dies_inside_flush is not None:
             server.dies_inside_flush(before)
             return
         delay_ms = server.work_ms() - 1
         server.when_alive(delay_ms, lambda: server.post(partial(self._finish, job)))
+
+    def _let_the_loop_on(self) -> None:
+        if self._server.random.random() > ROUND_INSIDE_A_WRITE or self._virtual_journal.is_appending:
+            return  # The loop would wait for the journal.
+        self._server.disk.file_system.interrupt = None  # Once in a write: each makes more to be written.
+        self._server.round_meanwhile()
 
     def close(self) -> None:
         """Write what was handed over, as the worker threads would before they end."""
@@ -218,6 +232,7 @@ class Server:
         self.serving = False
         self.dies_inside_flush: Callable[[int], None] | None = None
         self.dies_inside_work: Callable[[int], None] | None = None
+        self.meanwhile: Action = lambda: None  # What clients ask for while a worker writes.
         self.links: dict[Link, None] = {}
         self.witness = witness
         self._inbox: list[Sent] = []
@@ -242,6 +257,7 @@ class Server:
         self.data = DataDirectory.open(ROOT, disk.file_system)
         self.journal = Journal(disk.file_system, ROOT, JOURNAL_BYTES)
         self.flusher = VirtualFlusher(self, self.journal)
+        self.flusher.on_unsynced = SyncTimers(self.timers, schedule, self.flusher).written
         self.partitions = PartitionTable(
             store,
             current,
@@ -418,6 +434,12 @@ class Server:
         self.flusher.start_round()
         self._in_round = False
         self._timer_set()
+
+    def round_meanwhile(self) -> None:
+        """Have a round while a worker is in the middle of its work."""
+        if self.alive and not self._in_round:
+            self.meanwhile()
+            self._round()
 
     def _serve(self, sent: Sent) -> None:
         self.witness.asked(sent, self._group)

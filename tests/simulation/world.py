@@ -27,6 +27,7 @@ from tests.simulation.faults import SESSION_MS, Faults
 from tests.simulation.member import SPARE_TOPIC, Member, Plan
 from tests.simulation.network import Host, Link, Network
 from tests.simulation.onlooker import Onlooker
+from tests.simulation.records import Records
 from tests.simulation.schedule import START_MS, Action, Schedule
 from tests.simulation.server import NODE_ID, Metadata, Server
 
@@ -93,6 +94,7 @@ class World:
         self.books = Books(SHARDS, self.note, self.schedule.now_ms)
         self.network = Network(self.schedule, self.random)
         self.disk = VirtualDisk(self.random.randrange)
+        self.records = Records(self, Random(seed + 1))
         self.metadata = Metadata(self._first_snapshot())
         self.server: Server | None = None
         self.members: list[Member] = []
@@ -115,7 +117,8 @@ class World:
             tuple(PartitionState(index, NODE_ID, 0, (NODE_ID,), (NODE_ID,)) for index in range(SHARDS)),
             OFFSETS_CONFIG,
         )
-        return Snapshot(0, "cluster", NODE_ID).after(Mutation(put=(*topics, spare, offsets)))
+        put = (*topics, spare, offsets, *self.records.states())
+        return Snapshot(0, "cluster", NODE_ID).after(Mutation(put=put))
 
     def _plan(self, number: int) -> Plan:
         choose = self.random.choice
@@ -134,6 +137,7 @@ class World:
             for _ in range(self.shape.members):
                 self.begin_member()
             Onlooker(self, self._plans)
+            self.records.begin()
             faults = Faults(self, has_bad_disk=self.shape.has_bad_disk)
             end_ms = START_MS + self.shape.faults_ms
             while self.schedule.time_ms < end_ms:
@@ -142,6 +146,7 @@ class World:
                 if self.random.random() < 0.3:
                     self._check_replay(self.random.randrange(SHARDS))
             faults.stop()
+            self.records.stop()
             for loner in self._loners:
                 loner.stop()
             settled_ms = self._settle()
@@ -249,6 +254,7 @@ class World:
             self.schedule.after(1_000, self.start_broker)
             return
         self.server = server
+        server.meanwhile = self.records.hurry
         self.note("the broker starts")
 
     def kill_broker(self, operations: int | None = None) -> None:
@@ -451,6 +457,7 @@ class World:
         assert self.server is not None
         loaded = [shard.index for shard in self.server.shards()]
         self.books.expect("every shard serves again", len(loaded) == SHARDS, lambda: f"{loaded}")
+        self.records.check_all()
 
 
 def _topic(name: str, number: int, partitions: int) -> TopicState:

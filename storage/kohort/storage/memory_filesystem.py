@@ -114,6 +114,8 @@ class MemoryFileSystem:
         self.room_bytes: int | None = None  # None: the disk never fills.
         self.syncs_until_failure: int | None = None  # None: no sync fails.
         self.failures_behind_it = 0  # How many syncs after that one fail as well.
+        self.interrupt: Callable[[], None] | None = None
+        """Called before each operation: what other threads do meanwhile."""
         self._names: dict[str, MemoryFile | None] = {}  # A folder is None.
         self._files: list[MemoryFile] = []
         self._locked: set[str] = set()
@@ -142,6 +144,8 @@ class MemoryFileSystem:
 
     def note(self, operation: Operation) -> None:
         """Do the operation, and keep it in the list."""
+        if self.interrupt is not None and operation.kind != "create":
+            self.interrupt()
         self.operations.append(operation)
         self._apply(operation)
 
@@ -180,6 +184,8 @@ class MemoryFileSystem:
         if file is None:
             if not create or os.path.dirname(path) not in self._names:
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), os.fspath(path))
+            if self.interrupt is not None:
+                self.interrupt()
             self.note(Operation("create", os.fspath(path), file=len(self._files)))
             file = self._file(path)
             assert file is not None
