@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.simulation.mutations import MUTANTS, Mutant
+from tests.simulation.mutations import MUTANTS, Edit, Mutant
 
 REPOSITORY = Path(__file__).parents[2]
 ROOMS = ("broker", "storage", "protocol", "client")
@@ -57,19 +57,18 @@ def mutated(mutant: Mutant | None) -> Iterator[dict[str, str]]:
             ignored = shutil.ignore_patterns("__pycache__")
             shutil.copytree(REPOSITORY / room, Path(name) / room, ignore=ignored)
         if mutant is not None:
-            path = Path(name) / mutant.path
-            path.write_text(patched(mutant, path.read_text(encoding="utf-8")), encoding="utf-8")
+            for edit in mutant.edits:
+                path = Path(name) / edit.path
+                path.write_text(patched(edit, path.read_text(encoding="utf-8")), encoding="utf-8")
         folders = os.pathsep.join(str(Path(name) / room) for room in ROOMS)
         yield os.environ | {"PYTHONPATH": folders, "PYTHONDONTWRITEBYTECODE": "1"}
 
 
-def patched(mutant: Mutant, source: str) -> str:
-    """Return the source with the mutant's change. Raises: StalePatch."""
-    if source.count(mutant.before) != 1:
-        raise StalePatch(
-            f"{mutant.name}: {source.count(mutant.before)} places in {mutant.path} have its text"
-        )
-    return source.replace(mutant.before, mutant.after)
+def patched(edit: Edit, source: str) -> str:
+    """Return the source with the change. Raises: StalePatch."""
+    if source.count(edit.before) != 1:
+        raise StalePatch(f"{source.count(edit.before)} places in {edit.path} have the text {edit.before!r}")
+    return source.replace(edit.before, edit.after)
 
 
 def judge(mutant: Mutant | None, seeds: int = SEEDS) -> Verdict:

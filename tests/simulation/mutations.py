@@ -1,16 +1,19 @@
 """The mutants: which text of which file is replaced by what."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 GROUP = "broker/kohort/broker/group"
 COORDINATION = "broker/kohort/broker/coordination"
 PARTITIONS = "broker/kohort/broker/partitions"
 STORAGE = "storage/kohort/storage"
 
+FOLLOWS = "        assert first_offset <= log.synced_offset or "
+
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """One bug: `before`, which stands in `path` once, becomes `after`.
+    """One bug: `before`, which stands in `path` once, becomes `after`, and so do the `others`.
 
     `first_seed` is where the seeds with a bad disk begin: near one that has seen it, where few do.
     """
@@ -20,6 +23,20 @@ class Mutant:
     before: str
     after: str
     first_seed: int = 0
+    others: tuple["Edit", ...] = ()
+
+    @property
+    def edits(self) -> tuple["Edit", ...]:
+        """All that is replaced."""
+        return (Edit(self.path, self.before, self.after), *self.others)
+
+
+class Edit(NamedTuple):
+    """A text that stands in a file once, and what stands there instead."""
+
+    path: str
+    before: str
+    after: str
 
 
 MUTANTS = (
@@ -228,5 +245,72 @@ MUTANTS = (
         f"{STORAGE}/journal.py",
         "        file.sync()\n        self._position += size\n",
         "        self._position += size\n",
+    ),
+    Mutant(
+        "a flush writes what was staged meanwhile",
+        f"{STORAGE}/partition_log.py",
+        "            if staged.batches:\n                self._write_batches(staged.batches)\n",
+        "            self._write_batches([*staged.batches, *self.take_staged().batches])\n",
+        others=(
+            Edit(
+                f"{STORAGE}/partition_log.py",
+                "        self.flushed_offset = end_offset\n",
+                "        self.flushed_offset = self.written_offset\n",
+            ),
+            Edit(f"{PARTITIONS}/flusher.py", " and is_durable and bool(staged.batches)", " and is_durable"),
+            Edit(f"{STORAGE}/journal.py", FOLLOWS, "        assert True or "),
+        ),
+    ),
+    Mutant(
+        "a topic that was lax is journaled at once",
+        f"{PARTITIONS}/flusher.py",
+        " and sync and is_durable and bool",
+        " and sync and bool",
+        others=(Edit(f"{STORAGE}/journal.py", FOLLOWS, "        assert True or "),),
+    ),
+    Mutant(
+        "a batch is journaled behind an unsynced one",
+        f"{PARTITIONS}/flusher.py",
+        " and sync and is_durable and bool",
+        " and sync and bool",
+    ),
+    Mutant(
+        "a topic that becomes lax is let out of the journal",
+        f"{PARTITIONS}/flusher.py",
+        "        if flush.log.needs_journal:",
+        "        if flush.journaled:",
+        others=(
+            Edit(f"{STORAGE}/journal.py", "        assert not unsynced,", "        assert True or unsynced,"),
+        ),
+    ),
+    Mutant(
+        "what the journal holds of a failed log is forgotten",
+        f"{STORAGE}/journal.py",
+        "                    self._leave(entry)\n                    self._is_orphaned_saved = False\n",
+        "                    self._is_orphaned_saved = False\n",
+    ),
+    Mutant(
+        "a flush is answered without its sync",
+        f"{PARTITIONS}/flusher.py",
+        "sync=sync and not journaled",
+        "sync=False",
+    ),
+    Mutant(
+        "the high watermark runs ahead of the flush",
+        f"{PARTITIONS}/partition.py",
+        "            self.high_watermark = end_offset\n",
+        "            self.high_watermark = self.log.log_end_offset\n",
+    ),
+    Mutant(
+        "a deleted topic's log start comes back",
+        f"{STORAGE}/data_directory.py",
+        "            self.log_start_offsets,\n            self.high_watermarks,\n",
+        "            self.high_watermarks,\n",
+    ),
+    Mutant(
+        "records are acknowledged before it is known whose they are",
+        f"{STORAGE}/partition_log.py",
+        "                name_folder(self.file_system, self._path, self.topic_id)\n",
+        "",
     ),
 )

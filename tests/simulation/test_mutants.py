@@ -3,15 +3,16 @@
 import pytest
 
 from tests.simulation.mutants import REPOSITORY, StalePatch, judge, patched
-from tests.simulation.mutations import MUTANTS, Mutant
+from tests.simulation.mutations import MUTANTS, Edit, Mutant
 
 BY_NAME = {mutant.name: mutant for mutant in MUTANTS}
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 def test_a_mutant_still_applies(mutant: Mutant) -> None:
-    source = (REPOSITORY / mutant.path).read_text(encoding="utf-8")
-    assert patched(mutant, source) != source
+    for edit in mutant.edits:
+        source = (REPOSITORY / edit.path).read_text(encoding="utf-8")
+        assert patched(edit, source) != source
 
 
 def test_a_mutant_of_the_core_is_caught_by_a_scenario() -> None:
@@ -24,4 +25,4 @@ def test_a_mutant_of_the_shards_order_is_caught_by_the_simulation() -> None:
 
 def test_a_mutant_that_does_not_apply_any_more_is_told() -> None:
     with pytest.raises(StalePatch, match="0 places"):
-        patched(Mutant("an old one", "broker/x.py", "what stood here", ""), "what stands here")
+        patched(Edit("broker/x.py", "what stood here", ""), "what stands here")
