@@ -1,5 +1,8 @@
 """Round after round the broker is killed at a random moment, while real clients produce and commit.
 
+Meanwhile `flush.messages` of the topic changes between 1 and 1000, so that the same log is at times in the
+journal, at times synced by itself, at times not synced at all.
+
 `ROUNDS` says how many rounds (`make crash` runs 200), `SEED` repeats the moments of a run that failed.
 """
 
@@ -11,6 +14,7 @@ import statistics
 import threading
 import time
 from collections import defaultdict
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -39,6 +43,8 @@ LIFE_S = (0.0, 1.0)
 DIES_WHILE_STARTING = 0.2
 START_S = 0.5
 DEADLINE_S = 30.0
+CHANGE_EVERY_S = (0.02, 0.2)
+CHANGE_TIMEOUT_S = 1.0
 SETTINGS = (
     "group.initial.rebalance.delay.ms=0",
     "offsets.topic.num.partitions=3",
@@ -139,6 +145,41 @@ class SteadyCommitter:
                 self.acknowledged += 1
 
 
+class RestlessSettings:
+    """Changes how durable the topic is, again and again; a broker that is dead just then is asked later."""
+
+    def __init__(self, bootstrap: str, dice: random.Random) -> None:
+        self.changes = 0
+        self._admin = AdminClient({"bootstrap.servers": bootstrap, **QUICK_TO_RETURN})
+        self._dice = dice
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def finish(self) -> None:
+        """Leave the topic as it was made: every record is synced before it is acknowledged."""
+        self._stopping.set()
+        self._thread.join()
+        self._set("1").result(DEADLINE_S)
+
+    def _set(self, flush_messages: str) -> Future[None]:
+        operation = AlterConfigOpType.SET
+        entry = ConfigEntry("flush.messages", flush_messages, incremental_operation=operation)
+        resource = ConfigResource("topic", TOPIC, incremental_configs=[entry])
+        answers: dict[ConfigResource, Future[None]] = self._admin.incremental_alter_configs(
+            [resource], request_timeout=CHANGE_TIMEOUT_S
+        )
+        return answers[resource]
+
+    def _run(self) -> None:
+        while not self._stopping.wait(self._dice.uniform(*CHANGE_EVERY_S)):
+            try:
+                self._set(self._dice.choice(("1", "1000"))).result(DEADLINE_S)
+            except KafkaException:
+                continue
+            self.changes += 1
+
+
 def committed_offset(bootstrap: str) -> int:
     """Return what the group has committed, as a client that knows nothing is told; 0 for nothing yet."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": GROUP, **QUICK_TO_RETURN})
@@ -204,6 +245,7 @@ def test_nothing_acknowledged_is_lost_and_nothing_is_doubled(tmp_path: Path) -> 
     broker.start()
     prepare(broker.bootstrap)
     producer, committer = SteadyProducer(broker.bootstrap), SteadyCommitter(broker.bootstrap)
+    settings = RestlessSettings(broker.bootstrap, random.Random(SEED + 1))
     try:
         for round_number in range(ROUNDS):
             kill_at_a_random_moment(broker, dice, moments)
@@ -214,8 +256,10 @@ def test_nothing_acknowledged_is_lost_and_nothing_is_doubled(tmp_path: Path) -> 
             assert producer.refused == [], f"round {round_number}"
             enough = producer.count() + BURST
             wait_until(lambda enough=enough: producer.count() >= enough, f"round {round_number}", DEADLINE_S)  # type: ignore[misc]
+        settings.finish()
         committer.finish()
         producer.finish()
+        assert settings.changes >= ROUNDS / 2, "the settings hardly changed"
         check(broker, producer, committer)
         assert broker.stop() == 0
     finally:
@@ -224,7 +268,7 @@ def test_nothing_acknowledged_is_lost_and_nothing_is_doubled(tmp_path: Path) -> 
     cleanings = sum("a log was compacted" in line for line in broker.log_lines())
     print(  # noqa: T201
         f"{ROUNDS} rounds: {producer.count():,} records and {committer.acknowledged:,} commits acknowledged, "
-        f"{cleanings} rounds of the cleaner\nkilled {moments}"
+        f"{cleanings} rounds of the cleaner, {settings.changes} changes of flush.messages\nkilled {moments}"
     )
 
 
