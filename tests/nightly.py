@@ -26,6 +26,7 @@ from typing import TextIO
 ROOT = Path(__file__).parents[1]
 LOGS = ROOT / "build" / "nightly"
 PYTEST = f"{shlex.quote(sys.executable)} -m pytest"
+OWN_VARIABLES = {"ARGS", "ONLY", "MAKEFLAGS", "MFLAGS", "MAKEOVERRIDES", "MAKELEVEL"}
 TAIL_LINES = 40
 LINE_MAX = 100
 GRACE_S = 20.0
@@ -45,7 +46,6 @@ STEPS = (
     Step("simulation", "make sim SEEDS=1000", 60),
     Step("mutants", "make mutants", 40),
     Step("fuzz", "make fuzz", 20),
-    Step("fuzz-broker", "make fuzz-broker", 20),
     Step("fuzz-broker", "make fuzz-broker", 20),
     Step("crash", "make crash", 30),
     Step("kills", "make kills", 60),
@@ -103,7 +103,7 @@ def run(step: Step) -> Result:
         process = subprocess.Popen(
             shlex.split(step.command),
             cwd=ROOT,
-            env={**os.environ, **step.settings},
+            env=environment(step),
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
@@ -116,6 +116,12 @@ def run(step: Step) -> Result:
         finally:
             end(process)
     return Result(step, status, time.monotonic() - began_s, closing_line(log_of(step)))
+
+
+def environment(step: Step) -> dict[str, str]:
+    """Return the environment of a step: what `make nightly` was told is not for the targets that it makes."""
+    inherited = {name: value for name, value in os.environ.items() if name not in OWN_VARIABLES}
+    return {**inherited, **step.settings}
 
 
 def end(process: subprocess.Popen[bytes]) -> None:

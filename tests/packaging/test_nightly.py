@@ -36,6 +36,10 @@ def test_every_switch_that_tests_look_at_is_set_by_some_step() -> None:
     assert looked_at == {name for step in STEPS for name in step.settings if SWITCH.fullmatch(name)}
 
 
+def test_no_step_runs_twice() -> None:
+    assert len({step.name for step in STEPS}) == len(STEPS)
+
+
 def test_every_step_is_a_target_or_a_path_that_exists() -> None:
     targets = set(NAMES.findall((ROOT / "Makefile").read_text(encoding="utf-8")))
     for step in STEPS:
@@ -84,6 +88,15 @@ def test_a_step_that_fails_or_takes_too_long_does_not_stop_the_others_and_fails_
     assert re.fullmatch(r"green  passed     +0\.0 min  5 passed", green)
     assert "    what went wrong\n" in out.getvalue()
     assert play(steps[2:], io.StringIO()) == 0
+
+
+def test_what_make_nightly_was_told_is_not_told_to_its_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("ARGS", "ONLY", "MAKEFLAGS"):
+        monkeypatch.setenv(name, "--list")
+    monkeypatch.setenv("SEED", "7")
+    given = nightly.environment(Step("any", "true", 1, {"ROUNDS": "5"}))
+    assert (given["SEED"], given["ROUNDS"]) == ("7", "5")
+    assert {"ARGS", "ONLY", "MAKEFLAGS"}.isdisjoint(given)
 
 
 def test_nothing_that_a_step_started_is_left_behind(tmp_path: Path) -> None:
