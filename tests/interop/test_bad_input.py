@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import struct
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +12,7 @@ from contextlib import contextmanager
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # Its home says otherwise.
 
+from kohort.broker.runtime.throttled_log import LINES_PER_SECOND_MAX, WINDOW_MS
 from kohort.protocol.messages import FetchPartition, FetchRequest, FetchTopic
 from tests.interop.broker_process import BrokerProcess
 from tests.interop.clients import CLIENTS, Outgoing
@@ -22,6 +24,8 @@ FETCH = 1
 FETCH_VERSION = 12  # The newest that names topics instead of their ids.
 GIVEN_UP_WITHIN_S = 20.0
 PAUSED_AFTER_S = 0.5
+# Those who send nonsense more often find their lines counted instead of written.
+LINE_EVERY_S = 1.1 * WINDOW_MS / 1_000 / LINES_PER_SECOND_MAX
 GARBAGE = {
     "http": b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
     "tls": bytes.fromhex("16030100c8010000c40303") + b"\x00" * 200,
@@ -77,6 +81,7 @@ def answers(broker: BrokerProcess) -> bool:
 def test_garbage_costs_its_sender_the_connection_and_the_log_one_line(
     own_broker: BrokerProcess, name: str
 ) -> None:
+    time.sleep(LINE_EVERY_S)
     before_bytes = own_broker.resident_bytes()
     with connected(own_broker) as patient, connected(own_broker) as connection:
         connection.sendall(GARBAGE[name])
