@@ -62,6 +62,7 @@ class Client:
     """A connection that asks in the newest version and waits for the answer."""
 
     def __init__(self, stream: trio.SocketStream) -> None:
+        self.client_id = "test"
         self._stream = stream
         self._correlation_id = 0
         self._received = b""
@@ -79,7 +80,7 @@ class Client:
             request_api_key=api.api_key,
             request_api_version=version,
             correlation_id=self._correlation_id,
-            client_id="test",
+            client_id=self.client_id,
         )
         frame = header.encode(api.request_header_version(version)) + message.encode(version)
         answer_header_bytes = 4 + (1 if api.response_header_version(version) else 0)

@@ -19,7 +19,7 @@ from kohort.broker.config.current import CurrentConfig
 from kohort.broker.metadata.snapshot import ConfigResource, Mutation, ResourceType, Snapshot, TopicState
 from kohort.broker.metadata.store import MetadataStore, update
 from kohort.broker.metadata.topic_names import validate_topic_name
-from kohort.broker.metadata.topic_plans import check_topic_configs
+from kohort.broker.metadata.topic_plans import check_keeps_offsets, check_topic_configs
 from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.storage import StorageError
 
@@ -120,10 +120,19 @@ class Configs:
         """Return if the broker and each of its topics can live with these configs. Raises: ApiError."""
         try:
             config = with_stored(self._current.config, self._node_id, layers)
+            _check_reachable(config)
             for topic in snapshot.topics.values():
                 topic_config(config, dict(topic.configs))
         except ConfigError as error:
             raise invalid_request(str(error)) from error
+
+
+def _check_reachable(config: BrokerConfig) -> None:
+    """Raise ApiError, as Kafka does, for limits under which nobody could connect to take them back."""
+    if not config.max_connections:
+        raise invalid_request("Invalid max.connections 0: nobody could connect any more")
+    if not config.max_connections_per_ip:
+        raise invalid_request("max.connections.per.ip can't be 0: nobody could connect any more")
 
 
 def _joined(first: Mutation, second: Mutation) -> Mutation:
@@ -143,6 +152,7 @@ def _plan_topic(config: BrokerConfig, snapshot: Snapshot, change: ConfigChange) 
     defaults = topic_config(config, {})
     configs = _stepped({} if change.replace else topic.configs, change.steps, _lists_of_topic(defaults))
     checked = check_topic_configs(config, configs)
+    check_keeps_offsets(config, change.name, checked)
     if checked == topic.configs:
         return Mutation()
     return Mutation(put=(msgspec.structs.replace(topic, configs=checked),))

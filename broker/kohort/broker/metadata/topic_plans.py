@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from uuid import UUID, uuid4
 
 from kohort.broker.config import BrokerConfig, ConfigError, topic_config
-from kohort.broker.metadata.snapshot import PartitionState, Snapshot, TopicState
+from kohort.broker.metadata.snapshot import OFFSETS_TOPIC, PartitionState, Snapshot, TopicState
 from kohort.broker.metadata.topic_names import MetricNames, invalid, validate_topic_name
 from kohort.protocol.errors import ApiError, ErrorCode
 
@@ -53,6 +53,7 @@ def plan_topic(snapshot: Snapshot, new: NewTopic, config: BrokerConfig, taken: M
     if collision is not None:
         raise invalid(f"Topic '{new.name}' collides with existing topic: {collision}")
     configs = check_topic_configs(config, new.configs)
+    check_keeps_offsets(config, new.name, configs)
     replicas = _assigned(snapshot, new) if new.assignments else _placed(snapshot, new, config)
     return TopicState(new.name, random_topic_id(), partitions_of(replicas), configs)
 
@@ -69,6 +70,18 @@ def check_topic_configs(config: BrokerConfig, configs: Mapping[str, str | None])
     except ConfigError as error:
         raise ApiError(ErrorCode.INVALID_CONFIG, str(error)) from error
     return given
+
+
+def check_keeps_offsets(config: BrokerConfig, topic: str, configs: Mapping[str, str]) -> None:
+    """Return unless this is the groups' own topic, and retention would take what groups have committed.
+
+    Kafka takes such a setting. Raises: ApiError INVALID_CONFIG.
+    """
+    if topic == OFFSETS_TOPIC and topic_config(config, dict(configs)).cleanup_policy != ("compact",):
+        raise ApiError(
+            ErrorCode.INVALID_CONFIG,
+            f"cleanup.policy of {OFFSETS_TOPIC} must be compact: anything else deletes the groups' offsets",
+        )
 
 
 def partitions_of(replicas: Iterable[Replicas], first: int = 0) -> tuple[PartitionState, ...]:

@@ -1,6 +1,6 @@
 """DescribeConfigs: the values of topics and brokers, and where each comes from."""
 
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 
 from kohort.broker.config import ConfigEntry, ConfigSource, ConfigSynonym, describe_broker, describe_topic
 from kohort.broker.handlers.administration.family import Administration
@@ -24,15 +24,36 @@ from kohort.protocol.messages import (
     DescribeConfigsSynonym,
 )
 
+RESOURCES_PER_TURN = 20  # Each takes half a millisecond.
+
+Resource = tuple[int, str]
+
 
 def handle(
     admin: Administration, message: DescribeConfigsRequest, request: Request
+) -> DescribeConfigsResponse | Coroutine[object, object, DescribeConfigsResponse]:
+    """Return each resource's values, once; names that it does not have are passed over.
+
+    Where there are many, others have their turn in between.
+    """
+    resources: dict[Resource, DescribeConfigsResource] = {}
+    for each in message.resources:
+        resources.setdefault((each.resource_type, each.resource_name), each)
+    if len(resources) > RESOURCES_PER_TURN:
+        return _in_turns(admin, message, tuple(resources.values()))
+    results = tuple(_result(admin, message, each) for each in resources.values())
+    return DescribeConfigsResponse(throttle_time_ms=0, results=results)
+
+
+async def _in_turns(
+    admin: Administration, message: DescribeConfigsRequest, resources: Sequence[DescribeConfigsResource]
 ) -> DescribeConfigsResponse:
-    """Return each resource's values; names that it does not have are passed over."""
-    resources = dict.fromkeys(message.resources)
-    return DescribeConfigsResponse(
-        throttle_time_ms=0, results=tuple(_result(admin, message, each) for each in resources)
-    )
+    results: list[DescribeConfigsResult] = []
+    for place, each in enumerate(resources):
+        if place % RESOURCES_PER_TURN == 0:
+            await admin.workers.give_way()
+        results.append(_result(admin, message, each))
+    return DescribeConfigsResponse(throttle_time_ms=0, results=tuple(results))
 
 
 def _result(

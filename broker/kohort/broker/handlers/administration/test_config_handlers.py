@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from kohort.broker.handlers.administration.test_admin_support import AdminWorld
-from kohort.broker.metadata import ResourceType
+from kohort.broker.metadata import OFFSETS_TOPIC, ResourceType
+from kohort.broker.metadata.internal_topics import offsets_topic
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages import (
     AlterConfigsRequest,
@@ -340,3 +341,50 @@ async def test_topics_and_brokers_are_listed(tmp_path: Path) -> None:
     assert await listed(world, ResourceType.GROUP) == (0, [])
     assert await listed(world, version=0) == (0, [])
     assert await listed(world, 99) == (ErrorCode.UNSUPPORTED_VERSION, [])
+
+
+# -- what would lock everybody out, or lose what groups have committed --------------------------------------
+
+
+@pytest.mark.parametrize("name", ["max.connections", "max.connections.per.ip"])
+@pytest.mark.parametrize("resource", ["1", ""])
+async def test_nobody_can_forbid_every_connection(tmp_path: Path, name: str, resource: str) -> None:
+    world = await AdminWorld(tmp_path).start()
+    assert await stepped(world, BROKER, resource, (name, SET, "0")) == ErrorCode.INVALID_REQUEST
+    assert await stepped(world, BROKER, resource, (name, SET, "1")) == ErrorCode.NONE
+    assert await stepped(world, BROKER, resource, (name, DELETE, None)) == ErrorCode.NONE
+
+
+@pytest.mark.parametrize("policy", ["delete", "compact,delete", ""])
+async def test_the_groups_topic_stays_compacted(tmp_path: Path, policy: str) -> None:
+    world = await AdminWorld(tmp_path).start()
+    await world.topics.ensure(offsets_topic(world.current.config))
+    step = ("cleanup.policy", SET, policy)
+    assert await stepped(world, TOPIC, OFFSETS_TOPIC, step) == ErrorCode.INVALID_CONFIG
+    assert world.snapshot.topics[OFFSETS_TOPIC].configs["cleanup.policy"] == "compact"
+    assert await stepped(world, TOPIC, OFFSETS_TOPIC, ("retention.ms", SET, "1")) == ErrorCode.NONE
+
+
+async def test_the_groups_topic_does_not_fall_back_to_the_default_policy(tmp_path: Path) -> None:
+    world = await AdminWorld(tmp_path).start()
+    await world.topics.ensure(offsets_topic(world.current.config))
+    step = ("cleanup.policy", DELETE, None)
+    assert await stepped(world, TOPIC, OFFSETS_TOPIC, step) == ErrorCode.INVALID_CONFIG
+
+
+async def test_a_resource_that_is_named_again_and_again_is_described_once(tmp_path: Path) -> None:
+    world = await AdminWorld(tmp_path).start()
+    one = DescribeConfigsResource(resource_type=BROKER, resource_name="1", configuration_keys=("broker.id",))
+    other = DescribeConfigsResource(resource_type=BROKER, resource_name="1", configuration_keys=None)
+    answer = await world.ask(DescribeConfigsRequest(resources=(one, other) * 50), DescribeConfigsResponse, 4)
+    assert len(answer.results) == 1
+
+
+async def test_many_resources_are_described_in_turns(tmp_path: Path) -> None:
+    world = await AdminWorld(tmp_path).start()
+    wanted = tuple(
+        DescribeConfigsResource(resource_type=TOPIC, resource_name=f"t{each}", configuration_keys=None)
+        for each in range(100)
+    )
+    answer = await world.ask(DescribeConfigsRequest(resources=wanted), DescribeConfigsResponse, 4)
+    assert [each.resource_name for each in answer.results] == [f"t{each}" for each in range(100)]

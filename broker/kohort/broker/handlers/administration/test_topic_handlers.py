@@ -360,3 +360,10 @@ async def test_a_topic_is_answered_once_its_logs_are_there(tmp_path: Path) -> No
     world = await AdminWorld(tmp_path).start()
     await world.create("orders", 2)
     assert world.made_ready == ["orders"]
+
+
+async def test_nobody_makes_the_groups_topic_one_that_forgets(tmp_path: Path) -> None:
+    world = await AdminWorld(tmp_path).start()
+    assert await code_of(world, creatable(OFFSETS_TOPIC, 1)) == ErrorCode.INVALID_CONFIG
+    compacted = creatable(OFFSETS_TOPIC, 1, configs={"cleanup.policy": "compact"})
+    assert await code_of(world, compacted) == ErrorCode.NONE

@@ -14,15 +14,15 @@ from kohort.protocol.messages import (
 
 
 def handle(data: Data, message: DescribeProducersRequest, request: Request) -> DescribeProducersResponse:
-    """Return the producers."""
+    """Return the producers of each partition, once, however often it is named."""
+    wanted: dict[str, dict[int, None]] = {}
+    for topic in message.topics:
+        wanted.setdefault(topic.name, {}).update(dict.fromkeys(topic.partition_indexes))
     return DescribeProducersResponse(
         throttle_time_ms=0,
         topics=tuple(
-            TopicResponse(
-                name=topic.name,
-                partitions=tuple(_answer(data, topic.name, index) for index in topic.partition_indexes),
-            )
-            for topic in message.topics
+            TopicResponse(name=name, partitions=tuple(_answer(data, name, index) for index in indexes))
+            for name, indexes in wanted.items()
         ),
     )
 

@@ -40,3 +40,11 @@ def test_producers_are_shown_with_their_last_sequence(world: World) -> None:
 
 def test_unknown_partition_has_an_error(world: World) -> None:
     assert ask(world).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_a_partition_that_is_named_again_and_again_is_answered_once(world: World) -> None:
+    world.create("t", 2)
+    topic = DescribeProducersRequestTopicRequest(name="t", partition_indexes=(0, 1, 0))
+    message = DescribeProducersRequest(topics=(topic,) * 100)
+    answer = describe_producers.handle(world.family, message, world.request("DescribeProducers"))
+    assert [[each.partition_index for each in topic.partitions] for topic in answer.topics] == [[0, 1]]

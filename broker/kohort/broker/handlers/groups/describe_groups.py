@@ -18,8 +18,9 @@ def handle(groups: Groups, message: DescribeGroupsRequest, request: Request) -> 
     def finish(described: tuple[Message, ...]) -> None:
         request.respond(DescribeGroupsResponse(groups=described))  # type: ignore[arg-type]  # DescribedGroup each
 
-    gather = Gather(len(message.groups), finish)
-    for position, group_id in enumerate(message.groups):
+    wanted = tuple(dict.fromkeys(message.groups))  # A large group named a thousand times is answered once.
+    gather = Gather(len(wanted), finish)
+    for position, group_id in enumerate(wanted):
         try:
             shard = groups.coordinators.shard_of(group_id)
         except ApiError as error:

@@ -7,11 +7,15 @@ from kohort.protocol.errors import ApiError
 from kohort.protocol.messages import JoinGroupRequest
 from kohort.protocol.schema import Message
 
+MAX_PREFIX_CHARACTERS = 249  # As long as Kafka's clients let a group.instance.id be.
+
 
 def handle(groups: Groups, message: JoinGroupRequest, request: Request) -> Message | None:
     """Pass the join on; the core answers it, perhaps only when the whole group has joined."""
     client_id = request.client_id or ""
-    fresh_id = f"{message.group_instance_id or client_id}-{groups.fresh_id()}"
+    # Cut, so that every answer has room for it, and the one to the leader for those of all members.
+    prefix = (message.group_instance_id or client_id)[:MAX_PREFIX_CHARACTERS]
+    fresh_id = f"{prefix}-{groups.fresh_id()}"
 
     def command(request_id: int) -> JoinGroup:
         return JoinGroup(request_id, message, request.version, fresh_id, client_id, request.client_host)

@@ -5,6 +5,7 @@ knows the form of version 8; an older request and its answer are translated. Fro
 named by their ids.
 """
 
+from collections.abc import Sequence
 from itertools import repeat
 from typing import cast
 
@@ -32,7 +33,7 @@ TOPIC_IDS_FROM = 10
 def handle(groups: Groups, message: OffsetFetchRequest, request: Request) -> OffsetFetchResponse | None:
     """Ask every group's shard; answered when all have answered, at once unless commits are under way."""
     version = request.version
-    wanted = message.groups if version >= GROUPS_FROM else (one_group(message),)
+    wanted = _each_once(message.groups) if version >= GROUPS_FROM else (one_group(message),)
     if not wanted:
         return OffsetFetchResponse(groups=())
 
@@ -58,6 +59,14 @@ def handle(groups: Groups, message: OffsetFetchRequest, request: Request) -> Off
         request_id = shard.ask(request, gather.place(position))
         shard.submit(OffsetFetch(request_id, asked, message.require_stable))
     return None
+
+
+def _each_once(asked: Sequence[OffsetFetchRequestGroup]) -> tuple[OffsetFetchRequestGroup, ...]:
+    """Return what is asked of each group: the same thing, asked a thousand times, is answered once."""
+    found: dict[object, OffsetFetchRequestGroup] = {}
+    for each in asked:
+        found.setdefault((each.group_id, each.topics), each)
+    return tuple(found.values())
 
 
 def one_group(message: OffsetFetchRequest) -> OffsetFetchRequestGroup:

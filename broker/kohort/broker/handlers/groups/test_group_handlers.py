@@ -9,6 +9,8 @@ from kohort.broker.coordination.test_shard import GROUP, Client, commit, found, 
 from kohort.broker.group import coordinator_partition
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages import (
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
     FindCoordinatorRequest,
     FindCoordinatorResponse,
     HeartbeatRequest,
@@ -95,3 +97,25 @@ async def test_other_shards_serve_while_one_loads(tmp_path: Path) -> None:
         broker.coordinators._loading.discard(shard.index)
         broker.coordinators.load_soon(shard)
         await found(client)
+
+
+@pytest.mark.parametrize("client_id, instance_id", [("c" * 32_767, None), ("short", "i" * 32_767)])
+async def test_a_member_id_is_short_enough_for_every_answer(
+    tmp_path: Path, client_id: str, instance_id: str | None
+) -> None:
+    async with running(tmp_path) as broker:
+        client = await prepared(broker)
+        client.client_id = client_id
+        joined = await join(client, instance_id)
+        assert joined.error_code in (ErrorCode.MEMBER_ID_REQUIRED, ErrorCode.NONE)
+        assert re.fullmatch(f"[ci]{{249}}-{UUID}", joined.member_id)
+
+
+async def test_a_group_that_is_named_again_and_again_is_answered_once(tmp_path: Path) -> None:
+    async with running(tmp_path) as broker:
+        client = await prepared(broker)
+        await commit(client, 7)
+        answers = await fetched(client, GROUP, "nobody", GROUP, GROUP, stable=False)
+        assert [each.group_id for each in answers] == [GROUP, "nobody"]
+        described = await client.ask(DescribeGroupsRequest(groups=(GROUP,) * 50), DescribeGroupsResponse)
+        assert [each.group_id for each in described.groups] == [GROUP]
