@@ -1,19 +1,25 @@
 """Calls into a running event loop from any thread, the loop's own among them."""
 
-import asyncio
 from collections.abc import Callable
+from typing import TYPE_CHECKING, cast
 
 import anyio.lowlevel
-import trio.lowlevel
+
+if TYPE_CHECKING:
+    import asyncio
+
+    import trio.lowlevel
 
 
 def from_any_thread() -> Callable[[Callable[[], None]], None]:
-    """Return what lets the loop that runs now call a function soon, whichever thread asks."""
+    """Return what lets the loop that runs now call a function soon, whichever thread asks.
+
+    Neither loop's library is imported: who uses the one does not pay for the other.
+    """
     native = anyio.lowlevel.current_token().native_token
-    if isinstance(native, trio.lowlevel.TrioToken):
-        return native.run_sync_soon
-    assert isinstance(native, asyncio.AbstractEventLoop)
-    loop = native
+    if hasattr(native, "run_sync_soon"):
+        return cast("trio.lowlevel.TrioToken", native).run_sync_soon
+    loop = cast("asyncio.AbstractEventLoop", native)
 
     def call_soon(function: Callable[[], None]) -> None:
         loop.call_soon_threadsafe(function)

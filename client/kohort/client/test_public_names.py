@@ -28,3 +28,17 @@ def test_warnings_are_printed_without_any_setting_and_one_line_quiets_them() -> 
     quiet = text.replace("logging.getL", f"{line}; logging.getL", 1)
     done = subprocess.run([sys.executable, "-c", quiet], capture_output=True, text=True, check=True)
     assert done.stderr == ""
+
+
+def test_who_uses_asyncio_imports_no_trio() -> None:
+    text = """
+import sys, anyio
+from kohort.client import aio
+async def main():
+    async with aio.Consumer(bootstrap_servers="127.0.0.1:1"), aio.Producer(bootstrap_servers="127.0.0.1:1"):
+        pass
+anyio.run(main, backend="asyncio")
+print("trio" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
