@@ -5,13 +5,16 @@ Times are in milliseconds since 1970, durations in milliseconds.
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from operator import attrgetter
 from typing import TypeVar
 
 import msgspec
 import trio
 
 from kohort.broker.group.advice import advice_of
+from kohort.broker.group.events import Cause
 from kohort.broker.group.group import Group
+from kohort.broker.group.state import GroupState
 from kohort.broker.group.views import view_of
 from kohort.broker.http.view import View
 from kohort.broker.lag import PartitionLag, worst
@@ -27,7 +30,7 @@ Json = Mapping[str, object]
 async def list_groups(view: View) -> Json:
     """Return every group in short, and the shards whose groups are not known yet. Gives way in between."""
     groups = await in_slices(_summary, list(view.groups()))
-    groups.sort(key=lambda each: str(each["group_id"]))
+    groups.sort(key=attrgetter("group_id"))
     return {"groups": groups, "loading": view.loading()}
 
 
@@ -41,18 +44,30 @@ async def in_slices(function: Callable[[T], R], values: Iterable[T]) -> list[R]:
     return made
 
 
-def _summary(group: Group) -> Json:
+class GroupSummary(msgspec.Struct, frozen=True, gc=False):
+    """A group in short. There may be very many: the garbage collector need not look at them."""
+
+    group_id: str
+    state: GroupState
+    protocol_type: str
+    generation_id: int
+    member_count: int
+    rebalance_cause: Cause | None
+    last_rebalance_cause: Cause | None
+
+
+def _summary(group: Group) -> GroupSummary:
     rebalance = group.rebalance
     last = group.history[-1] if group.history else None
-    return {
-        "group_id": group.group_id,
-        "state": group.state,
-        "protocol_type": group.protocol_type or "",
-        "generation_id": group.generation_id,
-        "member_count": len(group.members),
-        "rebalance_cause": None if rebalance is None else rebalance.cause,
-        "last_rebalance_cause": None if last is None else last.cause,
-    }
+    return GroupSummary(
+        group.group_id,
+        group.state,
+        group.protocol_type or "",
+        group.generation_id,
+        len(group.members),
+        None if rebalance is None else rebalance.cause,
+        None if last is None else last.cause,
+    )
 
 
 async def describe_group(view: View, group: Group, now_ms: int) -> Json:

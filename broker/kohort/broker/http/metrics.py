@@ -1,6 +1,6 @@
 """The metrics page: facts gathered in the loop's thread, written as text in another, kept for a second."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib.metadata import version
 
 import trio
@@ -12,7 +12,8 @@ from kohort.broker.http import families
 from kohort.broker.http.facts import Facts, gather
 from kohort.broker.http.metric_rows import histogram, one, rows
 from kohort.broker.http.readiness import not_ready
-from kohort.broker.http.table_metrics import table_metrics
+from kohort.broker.http.table_metrics import tables, totals
+from kohort.broker.http.table_text import add_tables
 from kohort.broker.http.view import View
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.registry import APIS
@@ -140,9 +141,13 @@ class _Gathered:
         self._facts = facts
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the metrics, those of tables made only now."""
+        """Yield the metrics that are no tables."""
         yield from self._metrics
-        yield from table_metrics(self._facts)
+        yield from totals(self._facts)
+
+    def page(self, encode: Callable[["_Gathered"], bytes]) -> bytes:
+        """Return all of it as text. Takes long: for a worker thread."""
+        return add_tables(encode(self), tables(self._facts))
 
 
 class MetricsPage:
@@ -167,7 +172,7 @@ class MetricsPage:
                 now = trio.current_time()
                 facts = await gather(self._view)
                 gathered = _Gathered(list(self.registry.collect()), facts)
-                page = await trio.to_thread.run_sync(encode, gathered)
+                page = await trio.to_thread.run_sync(gathered.page, encode)
                 self._pages = {  # Formats that nobody has asked for lately are let go.
                     kind: kept for kind, kept in self._pages.items() if now - kept[0] < PAGE_SECONDS
                 }

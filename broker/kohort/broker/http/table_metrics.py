@@ -1,4 +1,4 @@
-"""The metrics that have a sample for each partition or group. Pure: any thread may make them."""
+"""The metrics of partitions and groups, each by itself and all together. Pure: any thread may make them."""
 
 from collections.abc import Iterator
 from itertools import islice
@@ -9,18 +9,18 @@ from kohort.broker.group.state import GroupState
 from kohort.broker.http import families
 from kohort.broker.http.facts import Facts, states
 from kohort.broker.http.metric_rows import one, rows
+from kohort.broker.http.table_text import Table
 from kohort.broker.lag import PartitionLag, Verdict
 
 
-def table_metrics(facts: Facts) -> Iterator[Metric]:
-    """Yield every family of logs, topics and consumer groups."""
-    yield from _totals(facts)
+def tables(facts: Facts) -> Iterator[Table]:
+    """Yield every family that has a row for each group, log or partition."""
     yield from _groups(facts)
     yield from _logs(facts)
     yield from _topics(facts)
 
 
-def _totals(facts: Facts) -> Iterator[Metric]:
+def totals(facts: Facts) -> Iterator[Metric]:
     """Yield what is told of all groups together, and how much has no series of its own."""
     groups = facts.groups
     count = sum(groups.by_state.values())
@@ -37,23 +37,26 @@ def _totals(facts: Facts) -> Iterator[Metric]:
         "logs": facts.partitions.left_out,
         "partitions": max(0, partitions - facts.partitions_max),
     }
+    yield one(families.PARTITIONS, facts.partitions.partitions)
+    yield one(families.PARTITIONS_OFFLINE, facts.partitions.offline)
+    yield one(families.BROKERS, facts.brokers)
     yield rows(families.LEFT_OUT, (((kind,), each) for kind, each in left_out.items()))
 
 
-def _groups(facts: Facts) -> Iterator[Metric]:
+def _groups(facts: Facts) -> Iterator[Table]:
     lag = facts.lag
     behind = [(each, each.lag) for each in lag if each.lag is not None]
-    yield rows(families.CONSUMERGROUP_OFFSET, ((_place(each), each.offset) for each in lag))
+    yield (families.CONSUMERGROUP_OFFSET, ((_place(each), each.offset) for each in lag))
     offsets = [(each, each.offset) for each in lag]
-    yield rows(families.CONSUMERGROUP_OFFSET_SUM, _sums(offsets).items())
-    yield rows(families.CONSUMERGROUP_LAG, ((_place(each), value) for each, value in behind))
-    yield rows(families.CONSUMERGROUP_LAG_SUM, _sums(behind).items())
-    yield rows(
+    yield (families.CONSUMERGROUP_OFFSET_SUM, _sums(offsets).items())
+    yield (families.CONSUMERGROUP_LAG, ((_place(each), value) for each, value in behind))
+    yield (families.CONSUMERGROUP_LAG_SUM, _sums(behind).items())
+    yield (
         families.CONSUMERGROUP_LAG_SECONDS,
         ((_place(each), each.lag_seconds) for each in lag if each.lag_seconds is not None),
     )
-    yield rows(families.CONSUMERGROUP_VERDICTS, _verdicts(lag).items())
-    yield rows(families.CONSUMERGROUP_MEMBERS, (((group,), count) for group, count in facts.members))
+    yield (families.CONSUMERGROUP_VERDICTS, _verdicts(lag).items())
+    yield (families.CONSUMERGROUP_MEMBERS, (((group,), count) for group, count in facts.members))
 
 
 def _place(row: PartitionLag) -> tuple[str, ...]:
@@ -80,28 +83,25 @@ def _verdicts(lag: list[PartitionLag]) -> dict[tuple[str, ...], float]:
     return counts
 
 
-def _logs(facts: Facts) -> Iterator[Metric]:
+def _logs(facts: Facts) -> Iterator[Table]:
     logs = [((each.topic, each.partition), each) for each in facts.partitions.logs]
-    yield one(families.PARTITIONS, facts.partitions.partitions)
-    yield one(families.PARTITIONS_OFFLINE, facts.partitions.offline)
-    yield rows(families.LOG_START_OFFSET, ((place, each.log_start_offset) for place, each in logs))
-    yield rows(families.LOG_END_OFFSET, ((place, each.log_end_offset) for place, each in logs))
-    yield rows(families.HIGH_WATERMARK, ((place, each.high_watermark) for place, each in logs))
-    yield rows(families.LOG_SIZE, ((place, each.size_bytes) for place, each in logs))
+    yield (families.LOG_START_OFFSET, ((place, each.log_start_offset) for place, each in logs))
+    yield (families.LOG_END_OFFSET, ((place, each.log_end_offset) for place, each in logs))
+    yield (families.HIGH_WATERMARK, ((place, each.high_watermark) for place, each in logs))
+    yield (families.LOG_SIZE, ((place, each.size_bytes) for place, each in logs))
 
 
-def _topics(facts: Facts) -> Iterator[Metric]:
+def _topics(facts: Facts) -> Iterator[Table]:
     logs = [((each.topic, each.partition), each) for each in facts.partitions.logs]
     topics = islice(facts.topics, facts.partitions_max)
-    yield one(families.BROKERS, facts.brokers)
-    yield rows(families.TOPIC_PARTITIONS, (((each.name,), len(each.partitions)) for each in topics))
-    yield rows(families.TOPIC_CURRENT_OFFSET, ((place, each.high_watermark) for place, each in logs))
-    yield rows(families.TOPIC_OLDEST_OFFSET, ((place, each.log_start_offset) for place, each in logs))
+    yield (families.TOPIC_PARTITIONS, (((each.name,), len(each.partitions)) for each in topics))
+    yield (families.TOPIC_CURRENT_OFFSET, ((place, each.high_watermark) for place, each in logs))
+    yield (families.TOPIC_OLDEST_OFFSET, ((place, each.log_start_offset) for place, each in logs))
     everywhere = list(states(facts))
-    yield rows(families.TOPIC_LEADER, ((place, leader) for place, leader, _, _ in everywhere))
-    yield rows(families.TOPIC_REPLICAS, ((place, replicas) for place, _, replicas, _ in everywhere))
-    yield rows(families.TOPIC_IN_SYNC, ((place, in_sync) for place, _, _, in_sync in everywhere))
-    yield rows(
+    yield (families.TOPIC_LEADER, ((place, leader) for place, leader, _, _ in everywhere))
+    yield (families.TOPIC_REPLICAS, ((place, replicas) for place, _, replicas, _ in everywhere))
+    yield (families.TOPIC_IN_SYNC, ((place, in_sync) for place, _, _, in_sync in everywhere))
+    yield (
         families.TOPIC_UNDER_REPLICATED,
         ((place, int(in_sync < replicas)) for place, _, replicas, in_sync in everywhere),
     )

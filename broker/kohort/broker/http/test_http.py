@@ -135,14 +135,19 @@ class FakeView:
         return 1
 
     async def lag(self, groups: Iterable[Group]) -> list[PartitionLag]:
-        return [
-            PartitionLag(group.group_id, topic, index, value.offset, 9, 9 - value.offset, 2.5, verdict, 1.0)
-            for group in groups
-            for topic, offsets in group.offsets.items()
-            for (index, value), verdict in zip(
-                offsets.items(), cycle((Verdict.WARN, Verdict.OK)), strict=False
-            )
-        ]
+        rows: list[PartitionLag] = []
+        for group in groups:
+            for topic, offsets in group.offsets.items():
+                for (index, value), verdict in zip(
+                    offsets.items(), cycle((Verdict.WARN, Verdict.OK)), strict=False
+                ):
+                    lag = 9 - value.offset
+                    rows.append(
+                        PartitionLag(group.group_id, topic, index, value.offset, 9, lag, 2.5, verdict, 1.0)
+                    )
+                    if not len(rows) % 50:
+                        await trio.lowlevel.checkpoint()
+        return rows
 
 
 @dataclass
@@ -369,6 +374,20 @@ async def test_an_offline_or_unopened_log_has_no_offsets_to_show(site: Site) -> 
     assert "kohort_partitions 2.0" in text
     assert "kohort_partitions_offline 1.0" in text
     assert "kohort_log_end_offset{" not in text
+
+
+@pytest.mark.parametrize("accept", ["", "application/openmetrics-text; version=1.0.0"])
+async def test_names_that_clients_choose_stay_within_their_label(site: Site, accept: str) -> None:
+    group = a_group()
+    group.group_id = 'a"} 1\\\nforged 2'
+    site.view.group_list = [group]
+    text = (await site.get("/metrics", accept=accept)).body.decode()
+    parse = parse_openmetrics if accept else parse_plain
+    found = {metric.name: metric.samples for metric in parse(text)}
+    assert "forged" not in found
+    for name in ("kafka_consumergroup_members", "kafka_consumergroup_lag", "kafka_consumergroup_lag_sum"):
+        assert [each.labels["consumergroup"] for each in found[name]] == [group.group_id]
+    assert text.endswith("# EOF\n") == bool(accept)
 
 
 async def test_metrics_are_written_once_a_second(site: Site) -> None:
