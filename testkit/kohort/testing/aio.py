@@ -41,10 +41,12 @@ class AsyncBroker(Face):
         return name
 
     @overload
-    async def until(self, condition: Callable[[], Awaitable[T]], timeout: float = TIMEOUT_SECONDS) -> T: ...
+    async def until(
+        self, condition: Callable[[], Awaitable[T | None]], timeout: float = TIMEOUT_SECONDS
+    ) -> T: ...
     @overload
-    async def until(self, condition: Callable[[], T], timeout: float = TIMEOUT_SECONDS) -> T: ...
-    async def until(self, condition: Callable[[], T | Awaitable[T]], timeout: float = TIMEOUT_SECONDS) -> T:
+    async def until(self, condition: Callable[[], T | None], timeout: float = TIMEOUT_SECONDS) -> T: ...
+    async def until(self, condition: Callable[[], object], timeout: float = TIMEOUT_SECONDS) -> object:
         """Return what `condition`, a function or a coroutine function, gives as soon as that is true.
 
         It is asked again whenever something happens, also where it fails with KeyError or IndexError, as a

@@ -71,6 +71,7 @@ class Broker(Face):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._explain(error)
         self.close()
 
     async def __aenter__(self) -> AsyncBroker:
@@ -81,6 +82,7 @@ class Broker(Face):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._explain(error)
         await self.aio.close()
 
     def create_topic(self, name: str, partitions: int | None = None, **configs: SettingValue) -> str:
@@ -88,7 +90,7 @@ class Broker(Face):
         create_topics(self._core.run, {name: partitions}, configs)
         return name
 
-    def until(self, condition: Callable[[], T], timeout: float = TIMEOUT_SECONDS) -> T:
+    def until(self, condition: Callable[[], T | None], timeout: float = TIMEOUT_SECONDS) -> T:
         """Return what `condition` gives as soon as that is true; it is asked whenever something happens.
 
         It is asked again also where it fails with KeyError or IndexError, as a group does that is not there

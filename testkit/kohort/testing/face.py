@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from kohort.protocol.errors import ErrorCode
 from kohort.testing.clock import BrokerClock
 from kohort.testing.core import Core
-from kohort.testing.errors import BrokerFailed
+from kohort.testing.errors import BrokerFailed, NotInTime
 from kohort.testing.faults import Fault
 from kohort.testing.groups import Group, Record, groups_of, records_of
 from kohort.testing.passing import advance
@@ -57,6 +57,11 @@ class Face:
     def report(self) -> str:
         """Return what the broker has seen, for a person: requests by client, errors, groups, topics."""
         return report(self._core)
+
+    def _explain(self, error: BaseException | None) -> None:
+        """Have the error that ends a block say what the broker has seen, unless it does so already."""
+        if isinstance(error, Exception) and not isinstance(error, NotInTime):
+            error.add_note(self.report())
 
     # -- faults on order ----------------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Awaitable, Callable
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -117,7 +117,13 @@ class RunningBroker:
             else:
                 answer.set_result(result)
 
-        return self._wait_for(answer, lambda: self._token.run_sync_soon(self._nursery.start_soon, run))
+        def begin() -> None:
+            try:
+                self._nursery.start_soon(run)
+            except RuntimeError:  # The broker is about to end.
+                answer.cancel()
+
+        return self._wait_for(answer, lambda: self._token.run_sync_soon(begin))
 
     def run_due_timers(self) -> None:
         """Return once every timer has run that is due now. Raises: BrokerFailed."""
@@ -134,15 +140,14 @@ class RunningBroker:
             if self._ended:
                 raise BrokerFailed("the broker has ended") from self._error
             self._owed.add(answer)  # type: ignore[arg-type]  # Only to cancel it.
-            begin()
         try:
+            begin()
             return answer.result(CALL_SECONDS_MAX)
         except TimeoutError:
             raise BrokerFailed(f"the broker did not answer within {CALL_SECONDS_MAX:.0f} s") from None
-        except BaseException:
-            if answer.cancelled():
-                raise BrokerFailed("the broker has ended") from self._error
-            raise
+        except (CancelledError, trio.RunFinishedError):
+            self._thread.join()  # So that it is known what it ended with.
+            raise BrokerFailed("the broker has ended") from self._error
         finally:
             with self._lock:
                 self._owed.discard(answer)

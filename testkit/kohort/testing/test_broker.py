@@ -13,11 +13,13 @@ import pytest
 import structlog
 import trio
 
+from kohort.broker.broker import Broker as RealBroker
 from kohort.broker.config import ConfigError
 from kohort.client import Admin, Producer
 from kohort.protocol.errors import ApiError
 from kohort.testing import AsyncBroker, Broker, BrokerFailed, ErrorCode, NotInTime
 from kohort.testing.core import Core
+from kohort.testing.groups import groups_of, records_of
 
 DOZENS = 24
 
@@ -164,6 +166,54 @@ def test_until_says_what_it_waited_for_and_what_the_broker_saw() -> None:
     assert "KeyError: 'readers'" in text
     assert "Produce x1" in text
     assert "topic 'orders': 1 records" in text
+
+
+def test_an_error_that_ends_the_block_says_what_the_broker_saw() -> None:
+    def fail_behind_a_record() -> None:
+        with Broker(topics=["orders"]) as broker:
+            produce(broker, "orders", b"one")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError) as raised:
+        fail_behind_a_record()
+    [note] = raised.value.__notes__
+    assert "Produce x1" in note
+    assert "topic 'orders': 1 records" in note
+
+
+def test_who_asks_a_broker_that_has_ended_is_told_so() -> None:
+    async def no_records(broker: RealBroker) -> object:
+        return await records_of(broker, "orders")
+
+    with Broker(topics=["orders"]) as broker:
+        run = broker._core.run
+        broker.stop()
+        with pytest.raises(BrokerFailed, match="has ended"):
+            run.call(groups_of)
+        with pytest.raises(BrokerFailed, match="has ended"):
+            run.call_async(no_records)
+        with pytest.raises(BrokerFailed, match="has ended"):
+            run.run_due_timers()
+
+
+def test_who_asks_while_it_ends_gets_an_answer_or_is_told_so() -> None:
+    heard: list[object] = []
+
+    def ask(broker: Broker) -> None:
+        try:
+            while True:
+                assert broker.records("orders") == ()
+                assert broker.groups == {}
+        except BrokerFailed as error:
+            heard.append(error)
+
+    for _ in range(20):
+        with Broker(topics=["orders"]) as broker:
+            asking = threading.Thread(target=ask, args=(broker,))
+            asking.start()
+        asking.join(20)
+        assert not asking.is_alive()
+    assert len(heard) == 20
 
 
 def test_the_brokers_log_stays_out_of_the_terminal_and_the_users_does_not(

@@ -11,7 +11,7 @@ TIMEOUT_SECONDS = 10.0
 LOOK_EVERY_SECONDS = 0.01  # A condition may hang on more than the broker.
 
 
-def look(condition: Callable[[], T]) -> tuple[T | None, str]:
+def look(condition: Callable[[], T | None]) -> tuple[T | None, str]:
     """Return what the condition gives, None where what it looks at is not there, and that in words."""
     try:
         found = condition()
