@@ -13,6 +13,7 @@ from kohort.testing import Broker
 SESSION_MS = 45_000
 WEEK_SECONDS = 7 * 24 * 3600
 QUICK_SECONDS = 0.2
+BUSY_SECONDS = 2.0  # Where others have the cores; nothing in it sleeps.
 
 Close = Callable[[], None]
 
@@ -58,14 +59,15 @@ def is_in(broker: Broker, client_id: str) -> bool:
 @pytest.mark.parametrize("join", [confluent_member, kafka_python_member])
 def test_a_session_of_45_seconds_ends_at_once(broker: Broker, join: Callable[[Broker], Close]) -> None:
     close = join(broker)
-    began = time.perf_counter()
+    began, computed = time.perf_counter(), time.process_time()
     broker.clock.advance(seconds=46)
     group = broker.groups["readers"]
-    took = time.perf_counter() - began
+    took, computed = time.perf_counter() - began, time.process_time() - computed
     assert group.members == ()
     assert "missed its session timeout" in group.rebalances[-1].cause
     assert "not heard of for 4" in group.rebalances[-1].cause
-    assert took < QUICK_SECONDS, took
+    assert computed < QUICK_SECONDS, computed
+    assert took < BUSY_SECONDS, took
     close()
 
 
