@@ -96,10 +96,12 @@ class Broker:
         filesystem: FileSystem | None = None,
         *,
         between: Callable[[Dispatch], Dispatch] | None = None,
+        forget_stored_settings: bool = False,
     ) -> None:
         """Open the data folder. Raises: StorageError, among others where another broker has it.
 
         `between` may put somebody between the transport and those who answer, to look on or to interfere.
+        With `forget_stored_settings` what was altered of this broker's configuration does not count any more.
         """
         self._between = between
         self._listen = places.listen
@@ -117,20 +119,24 @@ class Broker:
         self.request_counters = TransportCounters()
         self.partition_counters = PartitionCounters()
         self.group_counters = GroupCounters()
-        self._open(places.data, filesystem or OsFileSystem())
+        self._open(places.data, filesystem or OsFileSystem(), forget_stored_settings)
         self._hold_partitions()
         self._coordinate()
         self._look_after()
         self._answer()
 
-    def _open(self, path: Path, filesystem: FileSystem) -> None:
+    def _open(self, path: Path, filesystem: FileSystem, forget_stored_settings: bool) -> None:
         """Take the data folder, and read what the cluster is. Raises: StorageError, ConfigError."""
         self.data = DataDirectory.open(path, filesystem, segments_max=segments_that_fit())
         self.node_id = self.current.config.node_id
         self.cluster_id = self.data.meta.cluster_id if self.data.meta else new_cluster_id()
         self.data.write_meta(self.cluster_id, self.node_id)
         self.metadata: MetadataStore = EmbeddedMetadataStore.open(
-            filesystem, self.data.path, cluster_id=self.cluster_id, node_id=self.node_id
+            filesystem,
+            self.data.path,
+            cluster_id=self.cluster_id,
+            node_id=self.node_id,
+            forget_broker_settings=forget_stored_settings,
         )
         follow_broker_config(self.metadata, self.current, self.node_id)
         self.journal = Journal(filesystem, self.data.path)
@@ -333,15 +339,24 @@ async def running(
     filesystem: FileSystem | None = None,
     *,
     between: Callable[[Dispatch], Dispatch] | None = None,
+    forget_stored_settings: bool = False,
 ) -> AsyncIterator[Broker]:
     """Serve within the block; closed behind it, once every task and thread of the broker has ended.
 
-    `between`: see `Broker`. Raises: StorageError, OSError where the start fails.
+    `between`, `forget_stored_settings`: see `Broker`. Raises: StorageError, OSError where the start fails.
     """
     broker: Broker | None = None
     try:
         async with trio.open_nursery() as nursery:
-            broker = Broker(config, places, nursery, clock, filesystem, between=between)
+            broker = Broker(
+                config,
+                places,
+                nursery,
+                clock,
+                filesystem,
+                between=between,
+                forget_stored_settings=forget_stored_settings,
+            )
             await broker.start()
             nursery.start_soon(broker.reactor.run)
             try:

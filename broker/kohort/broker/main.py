@@ -39,6 +39,7 @@ class ServeOptions:
     settings: tuple[tuple[str, str], ...]
     log_format: str
     log_level: str
+    forget_stored_settings: bool = False
 
 
 class _Parser(argparse.ArgumentParser):
@@ -87,6 +88,8 @@ def parse(argv: Sequence[str], program: str = "kohort serve") -> ServeOptions:
     )
     add("--log-level", choices=("debug", "info", "warning", "error"), default="info",
         help="the least level that is logged (default info)")  # fmt: skip
+    add("--forget-stored-settings", action="store_true",
+        help="drop what admin clients have altered of the broker's settings; topics keep theirs")  # fmt: skip
     found = parser.parse_args(argv)
     return ServeOptions(
         places=Places(found.listen, found.data, found.advertise),
@@ -95,6 +98,7 @@ def parse(argv: Sequence[str], program: str = "kohort serve") -> ServeOptions:
         settings=tuple(found.settings),
         log_format=found.log_format,
         log_level=found.log_level,
+        forget_stored_settings=found.forget_stored_settings,
     )
 
 
@@ -134,7 +138,11 @@ async def serve(options: ServeOptions, config: BrokerConfig) -> None:
     """Serve until a signal. Raises: StorageError, OSError where the start fails."""
     with trio.open_signal_receiver(*stop_signals()) as signals:
         http = bind(options.http)
-        async with running(config, options.places) as broker, trio.open_nursery() as nursery:
+        forget = options.forget_stored_settings
+        async with (
+            running(config, options.places, forget_stored_settings=forget) as broker,
+            trio.open_nursery() as nursery,
+        ):
             nursery.start_soon(serve_http, broker.view(), http, http_hosts(broker, options, config))
             say_ready(broker, options, http)
             async for number in signals:

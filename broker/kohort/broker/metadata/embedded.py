@@ -3,14 +3,18 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
+import structlog
 import trio
 
 from kohort.broker.metadata.file import MetadataFile
 from kohort.broker.metadata.format import Stored
-from kohort.broker.metadata.snapshot import BrokerState, Mutation, Snapshot, topics_by_id
+from kohort.broker.metadata.snapshot import BrokerState, Mutation, ResourceType, Snapshot, topics_by_id
 from kohort.broker.metadata.store import PRODUCER_ID_BLOCK, MetadataConflict, Watcher
 from kohort.storage import FileSystem, StorageError
 from kohort.storage.layout import METADATA_FOLDER, SEGMENT_FILE
+
+log = structlog.get_logger("kohort.metadata")
 
 
 class EmbeddedMetadataStore:
@@ -37,11 +41,18 @@ class EmbeddedMetadataStore:
 
     @classmethod
     def open(
-        cls, filesystem: FileSystem, folder: Path, *, cluster_id: str, node_id: int
+        cls,
+        filesystem: FileSystem,
+        folder: Path,
+        *,
+        cluster_id: str,
+        node_id: int,
+        forget_broker_settings: bool = False,
     ) -> "EmbeddedMetadataStore":
         """Return the store of the data folder; one without a metadata file begins with no topics.
 
-        In a folder that Apache Kafka wrote it begins with Kafka's.
+        In a folder that Apache Kafka wrote it begins with Kafka's. With `forget_broker_settings` what was
+        altered of the brokers' configuration is taken out of the file; topics keep their own.
         Raises: StorageError if the file is damaged or can't be read.
         """
         file = MetadataFile(filesystem, folder)
@@ -49,7 +60,11 @@ class EmbeddedMetadataStore:
             from kohort.broker.metadata.takeover import take_over  # noqa: PLC0415  # Only Kafka's folders need it.
 
             file.save(take_over(filesystem, folder, node_id))
-        return cls(file, file.load(), cluster_id, node_id)
+        stored = file.load()
+        if forget_broker_settings:
+            stored = _without_broker_settings(stored)
+            file.save(stored)
+        return cls(file, stored, cluster_id, node_id)
 
     def snapshot(self) -> Snapshot:
         """Return the newest metadata."""
@@ -104,6 +119,19 @@ class EmbeddedMetadataStore:
         for watcher in tuple(self._watchers):
             watcher(before, after)
         return after
+
+
+def _without_broker_settings(stored: Stored) -> Stored:
+    """Return what is stored without what was altered of brokers, and log what that was."""
+    dropped = {
+        resource: values
+        for resource, values in stored.configs.items()
+        if resource.type == ResourceType.BROKER
+    }
+    for resource, values in dropped.items():
+        log.warning("stored settings are forgotten", broker=resource.name or "every broker", **values)
+    kept = {resource: values for resource, values in stored.configs.items() if resource not in dropped}
+    return msgspec.structs.replace(stored, version=stored.version + 1, configs=kept)
 
 
 def _has_kraft_metadata(file_system: FileSystem, folder: Path) -> bool:

@@ -17,6 +17,7 @@ from kohort.broker.metadata import (
     TopicState,
     update,
 )
+from kohort.broker.metadata.configs import EVERY_BROKER
 from kohort.broker.metadata.file import FILE_NAME
 from kohort.broker.metadata.topic_plans import partitions_of, random_topic_id
 from kohort.storage import OsFileSystem, StorageError
@@ -239,3 +240,19 @@ async def test_a_caller_who_gives_up_still_leaves_the_store_at_what_the_file_say
             scope.cancel()
     names: Sequence[str] = list(store.snapshot().topics)
     assert names == list(opened(tmp_path).snapshot().topics)
+
+
+async def test_settings_of_brokers_can_be_forgotten_and_those_of_topics_stay(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    await put(store, topic("orders", configs={"retention.ms": "5"}))
+    configs = {
+        ConfigResource(ResourceType.BROKER, name): {"max.connections": "0"} for name in ("1", EVERY_BROKER)
+    }
+    await store.change(store.snapshot().version, Mutation(configs=configs))
+    assert opened(tmp_path).snapshot().configs == configs
+    forgetful = EmbeddedMetadataStore.open(
+        OsFileSystem(), tmp_path, cluster_id="c", node_id=1, forget_broker_settings=True
+    )
+    for snapshot in (forgetful.snapshot(), opened(tmp_path).snapshot()):
+        assert snapshot.configs == {}
+        assert snapshot.topics["orders"].configs == {"retention.ms": "5"}
