@@ -1,13 +1,26 @@
 """What is said of trouble, and how often."""
 
 import logging
+from collections.abc import Callable, Coroutine
 from itertools import pairwise
+from typing import Any
 
+import anyio
 import pytest
 
-from kohort.client import Consumer, Producer
-from kohort.client.errors import KohortError
+from kohort.client import Consumer, OffsetAndMetadata, Producer, TopicPartition, commits
+from kohort.client.cluster import Cluster
+from kohort.client.commits import Commits
+from kohort.client.config import consumer_config
+from kohort.client.consumer_metrics import ConsumerMetrics
+from kohort.client.consumer_session import new_membership
+from kohort.client.errors import BrokerError, KohortError
+from kohort.client.group import GroupTask
+from kohort.client.metrics import Metrics
+from kohort.client.positions import Positions
+from kohort.client.values import Node
 from kohort.client.warnings import GAP_MOST_MS, SUBJECTS_MAX, Warnings
+from kohort.protocol.errors import ErrorCode
 
 NOWHERE = "127.0.0.1:1"
 
@@ -96,3 +109,50 @@ def test_a_producer_says_so_while_send_waits(caplog: pytest.LogCaptureFixture) -
     with Producer(bootstrap_servers=NOWHERE, max_block_ms=700) as producer, pytest.raises(KohortError):
         producer.send("t", b"")
     assert f"no connection to {NOWHERE}: Connection refused" in said(caplog)
+
+
+class NoCoordinator(Cluster):
+    """A cluster whose brokers answer, but of which none coordinates anything."""
+
+    async def coordinator(self, group_id: str) -> Node:
+        raise BrokerError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+
+def run_for(seconds: float, *tasks: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    async def main() -> None:
+        with anyio.move_on_after(seconds):
+            async with anyio.create_task_group() as group:
+                for each in tasks:
+                    group.start_soon(each)
+
+    anyio.run(main)
+
+
+def test_a_coordinator_that_stays_away_is_told_of(caplog: pytest.LogCaptureFixture) -> None:
+    config = consumer_config({"group_id": "g"})
+    cluster = NoCoordinator(config)
+    membership = new_membership(config, "g")
+    membership.subscribe(["t"])
+    sensors = ConsumerMetrics(Metrics("test"), cluster, Positions(), lambda _: None, lambda: 0)
+    task = GroupTask(cluster, membership, lambda: None, sensors, lambda: None)
+    run_for(1.5, task.run)
+    (message,) = said(caplog)
+    assert message.startswith("the coordinator of group 'g' can't serve it: COORDINATOR_NOT_AVAILABLE")
+
+
+def test_automatic_commits_that_fail_for_good_are_told_of(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse(*args: object, **options: object) -> None:
+        raise BrokerError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+
+    monkeypatch.setattr(commits, "commit_offsets", refuse)
+    config = consumer_config({"group_id": "g"})
+    commit = Commits(
+        Cluster(config), config, Positions(), bound_to=lambda: None, why_out=lambda: "", news=lambda: None
+    )
+    for _ in range(2):
+        anyio.run(commit._auto, {TopicPartition("t", 0): OffsetAndMetadata(5)}, 0)
+    (message,) = said(caplog)
+    assert message.startswith("an automatic commit failed")
+    assert "GROUP_AUTHORIZATION_FAILED" in message
