@@ -16,7 +16,7 @@ import trio
 
 from kohort.broker.broker import Address, Broker, Places, bind, reachable_host, running
 from kohort.broker.config import BrokerConfig, ConfigError, load_config
-from kohort.broker.http import serve_http
+from kohort.broker.http import LISTEN_BACKLOG, serve_http
 from kohort.broker.logs import configure_logs
 from kohort.storage import StorageError
 
@@ -143,6 +143,7 @@ async def serve(options: ServeOptions, config: BrokerConfig) -> None:
             running(config, options.places, forget_stored_settings=forget) as broker,
             trio.open_nursery() as nursery,
         ):
+            http.listen(LISTEN_BACKLOG)  # Who reads the line that says where may ask at once.
             nursery.start_soon(serve_http, broker.view(), http, http_hosts(broker, options, config))
             say_ready(broker, options, http)
             async for number in signals:

@@ -3,6 +3,6 @@
 Only `serve_http` stands here; the libraries behind it are imported when the first client comes.
 """
 
-from kohort.broker.http.server import serve_http
+from kohort.broker.http.server import LISTEN_BACKLOG, serve_http
 
-__all__ = ["serve_http"]
+__all__ = ["LISTEN_BACKLOG", "serve_http"]

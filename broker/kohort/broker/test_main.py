@@ -1,0 +1,31 @@
+"""What holds at the moment when the broker says that it is ready."""
+
+import socket
+from pathlib import Path
+
+import pytest
+import trio
+
+from kohort.broker import main
+from kohort.broker.broker import Broker
+from kohort.broker.config import BrokerConfig
+
+
+async def test_who_reads_the_ready_line_can_ask_over_http_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = trio.Event()
+
+    def connect(broker: Broker, options: main.ServeOptions, http: socket.socket) -> None:
+        socket.create_connection(http.getsockname(), timeout=1).close()
+        said.set()
+
+    monkeypatch.setattr(main, "say_ready", connect)
+    options = main.parse(
+        ["--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--data", str(tmp_path / "data")]
+    )
+    with trio.fail_after(20):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(main.serve, options, BrokerConfig())
+            await said.wait()
+            nursery.cancel_scope.cancel()
