@@ -47,6 +47,7 @@ STEPS = (
     Step("mutants", "make mutants", 40),
     Step("fuzz", "make fuzz", 20),
     Step("fuzz-broker", "make fuzz-broker", 20),
+    Step("attacks", f"{PYTEST} tests/attacks", 20, {"KOHORT_TEST_NIGHTLY": "1"}),
     Step("crash", "make crash", 30),
     Step("kills", "make kills", 60),
     Step("large", "make large", 15, {"KOHORT_TEST_LARGE": "1"}),

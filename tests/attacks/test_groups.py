@@ -1,0 +1,174 @@
+"""Groups, members, sessions and producers by the thousand, and offsets that are no offsets."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from kohort.protocol.errors import ErrorCode
+from kohort.protocol.messages import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupResponse,
+    OffsetCommitResponse,
+    PartitionProduceData,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from kohort.protocol.records import build_batch
+from kohort.protocol.schema import Message
+from tests.attacks.answers import codes_in
+from tests.attacks.commits import commit_of
+from tests.attacks.members import Member, joining
+from tests.attacks.pages import page
+from tests.attacks.producing import PRODUCE_VERSION, create, now_ms
+from tests.attacks.trial import StartTrial, Trial
+from tests.attacks.wire import Line
+from tests.interop.waiting import wait_until
+
+MEGABYTE = 1_000_000
+OFFSETS = (-(2**63), 2**63 - 1, -2, -1)
+NIGHTLY = "KOHORT_TEST_NIGHTLY"
+GROUPS = 10_000
+PAGE_BYTES_MAX = 5 * MEGABYTE
+PIPELINED = 200
+IDS = 15_000
+PARTITIONS = 100
+PRODUCERS = 200_000 if NIGHTLY in os.environ else 20_000
+BYTES_PER_PRODUCER_MAX = 1_200
+FIRST_LOOKS_MS = "kohort.lag.interval.ms=100"
+
+
+def test_an_offset_that_is_none_leaves_the_lag_of_others(trial: StartTrial) -> None:
+    with trial(FIRST_LOOKS_MS) as attacked:
+        line = attacked.connect()
+        for offset in OFFSETS:
+            assert (
+                len(codes_in(line.ask(commit_of(f"strange{offset}", offset), OffsetCommitResponse, 8))) == 1
+            )
+        time.sleep(0.5)  # Some looks at everybody's lag.
+        for path in ("/metrics", "/api/v1/groups", "/api/v1/groups/innocent"):
+            assert page(attacked.broker.http, path).status == 200, path
+        for offset in OFFSETS:
+            assert page(attacked.broker.http, f"/api/v1/groups/strange{offset}").status in {200, 404}
+        described = json.loads(page(attacked.broker.http, "/api/v1/groups/innocent").text)
+        assert described["offsets"][0]["lag"] >= 0
+        assert 'group="innocent"' in page(attacked.broker.http, "/metrics").text
+
+
+def in_pipelines(line: Line, requests: Sequence[Message], kind: type[Message], version: int) -> None:
+    """Ask all of these, some hundred at a time."""
+    for start in range(0, len(requests), PIPELINED):
+        part = requests[start : start + PIPELINED]
+        for request in part:
+            line.send(request, version)
+        for _ in part:
+            line.answer(kind)
+
+
+def test_thousands_of_groups_make_no_page_too_large(trial: StartTrial) -> None:
+    with trial() as attacked:
+        in_pipelines(
+            attacked.connect(),
+            [commit_of(f"group-{number}-{'n' * 100}") for number in range(GROUPS)],
+            OffsetCommitResponse,
+            8,
+        )
+        with ThreadPoolExecutor(8) as pool:
+            pages = list(pool.map(lambda _: page(attacked.broker.http, "/metrics"), range(8)))
+        assert {each.status for each in pages} <= {200, 503}
+        assert max(len(each.text) for each in pages) < PAGE_BYTES_MAX
+        pages = [page(attacked.broker.http, "/api/v1/groups") for _ in range(3)]
+        assert max(len(each.text) for each in pages) < PAGE_BYTES_MAX
+
+
+def test_member_ids_that_nobody_uses_cost_little(trial: StartTrial) -> None:
+    """Asked for in one group, and one in each of thousands; who means it gets in."""
+    with trial() as attacked:
+        line = attacked.connect()
+        in_pipelines(line, [joining("crowded")] * PIPELINED, JoinGroupResponse, 5)
+        before_bytes = attacked.broker.resident_bytes()
+        in_pipelines(line, [joining("crowded")] * IDS, JoinGroupResponse, 5)
+        in_pipelines(line, [joining(f"group-{number}") for number in range(IDS)], JoinGroupResponse, 5)
+        grown_bytes = attacked.broker.resident_bytes() - before_bytes
+        assert grown_bytes < 12 * MEGABYTE, f"{grown_bytes / 1e6:.0f} MB"
+        assert Member(attacked.connect(), "crowded").join() == ErrorCode.NONE
+
+
+def test_a_flood_of_fetch_sessions(trial: StartTrial) -> None:
+    """Each remembers a thousand partitions."""
+    with trial() as attacked:
+        line = attacked.connect()
+        create(line, "wide", 1_000)
+        wanted = tuple(
+            FetchPartition(partition=number, fetch_offset=0, partition_max_bytes=1) for number in range(1_000)
+        )
+        request = FetchRequest(
+            max_wait_ms=0,
+            min_bytes=0,
+            session_id=0,
+            session_epoch=0,
+            topics=(FetchTopic(topic="wide", partitions=wanted),),
+            forgotten_topics_data=(),
+        )
+        lines = attacked.connections(4)
+        for _ in range(75):
+            for each in lines:
+                each.send(request, 11)
+            for each in lines:
+                each.answer(FetchResponse)
+
+
+def test_thousands_of_producers_cost_little_each(trial: StartTrial) -> None:
+    with trial() as attacked:
+        line = attacked.connect()
+        create(line, "wide", PARTITIONS)
+        heartbeat(line)
+        before_bytes = attacked.broker.resident_bytes()
+        for first in range(0, PRODUCERS, PARTITIONS):
+            data = tuple(
+                PartitionProduceData(
+                    index=index,
+                    records=build_batch(
+                        [(now_ms(), None, b"v", ())],
+                        producer_id=first + index,
+                        producer_epoch=0,
+                        base_sequence=0,
+                    ),
+                )
+                for index in range(PARTITIONS)
+            )
+            request = ProduceRequest(
+                acks=-1, timeout_ms=9_000, topic_data=(TopicProduceData(name="wide", partition_data=data),)
+            )
+            line.ask(request, ProduceResponse, PRODUCE_VERSION)
+        grown_bytes = attacked.broker.resident_bytes() - before_bytes
+        assert grown_bytes < 20 * MEGABYTE + BYTES_PER_PRODUCER_MAX * PRODUCERS, f"{grown_bytes / 1e6:.0f} MB"
+
+
+def heartbeat(line: Line) -> None:
+    """Ask something that needs next to nothing."""
+    line.ask(HeartbeatRequest(group_id="nobody", generation_id=1, member_id="nobody"), HeartbeatResponse)
+
+
+def test_many_members_with_long_metadata(trial: StartTrial) -> None:
+    """A leader's answer holds everybody's; nobody else's group may notice."""
+    with trial() as attacked:
+        lines = attacked.connections(300)
+        for line in lines:
+            line.send(joining("long", metadata=bytes(500_000)), 3)
+        wait_until(lambda: group_is_formed(attacked), "the group formed, or its members were refused")
+
+
+def group_is_formed(attacked: Trial) -> bool:
+    """Return whether the group's rebalance is over, or there is no such group."""
+    found = json.loads(page(attacked.broker.http, "/api/v1/groups").text)["groups"]
+    return all(each["state"] != "PreparingRebalance" for each in found if each["group_id"] == "long")
