@@ -278,7 +278,8 @@ class Flusher:
     def _failed(self, flush: LogFlush, error: StorageError) -> None:
         partition = flush.partition
         self._counters.flush_failures += 1
-        log.error("a flush failed", topic=partition.topic, partition=partition.index, error=str(error))
+        if not partition.failures:
+            log.error("a flush failed", topic=partition.topic, partition=partition.index, error=str(error))
         if self._journaled.pop(flush.log, None) is not None:
             self._recall(flush)
         partition.failed(error)

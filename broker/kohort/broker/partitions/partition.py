@@ -56,6 +56,7 @@ class Partition:
         "deleted",
         "durable",
         "error_code",
+        "failures",
         "high_watermark",
         "index",
         "leader_epoch",
@@ -90,6 +91,8 @@ class Partition:
         self.sync_due = False  # Whether flush.ms have passed since something was written without a sync.
         self.high_watermark = 0
         self.offline: StorageError | None = None
+        self.failures = 0
+        """How often the log failed since something was last written; the log tells of the first alone."""
         self.error_code: ErrorCode | None = None
         self.deleted = False
         self.opened = False
@@ -145,7 +148,9 @@ class Partition:
         return 0 if serving_log is None else serving_log.size_bytes
 
     def _go_offline(self, error: StorageError) -> None:
-        log.error("a partition is offline", topic=self.topic, partition=self.index, error=str(error))
+        self.failures += 1
+        if self.failures == 1:  # A log on a full disk opens well, and fails again at the next write.
+            log.error("a partition is offline", topic=self.topic, partition=self.index, error=str(error))
         self.offline = error
         self.error_code = ErrorCode.KAFKA_STORAGE_ERROR
 
@@ -219,6 +224,14 @@ class Partition:
         if end_offset != self.high_watermark:
             self.high_watermark = end_offset
             self._wake()
+            if self.failures:
+                self._works_again()
+
+    def _works_again(self) -> None:
+        """Something was written since the last failure. That the log was opened again said little yet."""
+        if self.failures > 1:
+            log.info("a partition takes writes again", topic=self.topic, partition=self.index)
+        self.failures = 0
 
     def failed(self, error: StorageError) -> None:
         """Go offline: what was staged is lost, and what is on the disk must be read anew."""

@@ -333,7 +333,7 @@ class PartitionTable:
         partition.reopened(opened)
         if partition.deleted:
             self._delete_files(partition)
-        else:
+        elif partition.failures == 1:
             log.info("a partition serves again", topic=partition.topic, partition=partition.index)
 
 

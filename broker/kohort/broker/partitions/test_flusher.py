@@ -25,6 +25,7 @@ class Disk:
         self.topic_id = UUID(int=len(said) + 1)
         self.deleted = False
         self.sync_due = False
+        self.failures = 0
         self.end_offset = 0
         self.written_offset = 0
         self.is_durable, self.needs_journal, self.rolls = True, False, False

@@ -5,6 +5,7 @@ from uuid import UUID, uuid4
 
 import pytest
 import trio
+from structlog.testing import capture_logs
 
 from kohort.broker.metadata import Mutation, PartitionState, TopicState
 from kohort.broker.partitions import Partition
@@ -188,6 +189,22 @@ def test_log_that_cannot_be_opened_is_tried_again_ever_more_slowly(world: World)
     world.advance(400)
     world.run_posted()
     assert world.table.serving("t", 0) is partition
+
+
+def test_a_log_that_fails_at_every_write_is_said_once(world: World) -> None:
+    world.create("air")
+    partition = world.partition("air")
+    with capture_logs() as lines:
+        for _ in range(5):
+            partition.failed(StorageError("air-0: no space left on device"))
+            world.reopen_failed()
+            assert partition.offline is None
+        world.fill("air")
+    assert [line["event"] for line in lines] == [
+        "a partition is offline",
+        "a partition serves again",
+        "a partition takes writes again",
+    ]
 
 
 def test_other_partitions_serve_while_one_is_offline(world: World) -> None:
