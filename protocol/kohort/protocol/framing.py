@@ -40,6 +40,7 @@ class FrameReader:
         "_received",
         "_rest",
         "buffer_bytes",
+        "is_frugal",
     )
 
     def __init__(self, max_frame_bytes: int, limit_of: Callable[[int, int], int] | None = None) -> None:
@@ -51,6 +52,8 @@ class FrameReader:
         self._received = 0
         self.buffer_bytes = 0
         """How much memory the buffer of the frame under way has been given; 0 where there is none."""
+        self.is_frugal = False
+        """Whether buffers begin no larger than twice what has arrived: a copy more, and memory less."""
 
     @property
     def in_frame(self) -> bool:
@@ -90,7 +93,7 @@ class FrameReader:
             return None
         if self._received == len(self._large):
             # A new one, because a bytearray cannot grow while the caller still holds the last view.
-            grown = bytearray(_room(self._received, self._large_size))
+            grown = bytearray(_room(self._received, self._large_size, is_frugal=self.is_frugal))
             grown[: self._received] = self._large
             self._large = grown
             self.buffer_bytes = len(grown)
@@ -116,7 +119,7 @@ class FrameReader:
     def _begin(self, data: bytes, length: int) -> None:
         self._large_size = length
         self._received = len(data)
-        self._large = bytearray(_room(len(data), length))
+        self._large = bytearray(_room(len(data), length, is_frugal=self.is_frugal))
         self._large[: len(data)] = data
         self.buffer_bytes = len(self._large)
 
@@ -145,7 +148,7 @@ class FrameReader:
         return frames
 
 
-def _room(received: int, length: int) -> int:
+def _room(received: int, length: int, *, is_frugal: bool) -> int:
     """Return how large the buffer of a frame is to be of which so many bytes have arrived."""
-    fast = min(FIRST_STEPS_FACTOR * received, FIRST_STEPS_END_BYTES)
+    fast = 0 if is_frugal else min(FIRST_STEPS_FACTOR * received, FIRST_STEPS_END_BYTES)
     return min(length, max(LEAST_ALLOCATION_BYTES, fast, 2 * received))

@@ -80,9 +80,9 @@ class BrokerConfig(Settings):
     )
     queued_max_request_bytes: int = setting(
         LONG,
-        100663296,
+        83886080,
         "How many bytes all connections may hold together: requests until they are answered, and answers "
-        "until they are taken. From half of it on the heaviest are not read; -1 sets no limit.",
+        "until they are taken. Each may hold what is still free; -1 sets no limit.",
         kafka_default="-1",
     )
     request_timeout_ms: int = setting(

@@ -162,7 +162,8 @@ class Connection:
         """Take one `recv`; return whether to go on with the next. Raises: WireError, OSError."""
         peer = self.peer
         if not peer.buffer_bytes:
-            data = self._transport.receive(RECEIVE_BYTES)
+            is_scarce = self._driver.in_flight.allowance.is_scarce
+            data = self._transport.receive(SHARE_BYTES_MIN if is_scarce else RECEIVE_BYTES)
             count = len(data)
             more = count == RECEIVE_BYTES
             if count:

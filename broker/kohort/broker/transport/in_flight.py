@@ -1,13 +1,14 @@
 """How much all connections together may hold, and who has to wait when that is much.
 
 `queued.max.request.bytes` counts whatever is kept for clients: requests from their first byte to their
-answer, and answers until they are taken. Up to half of it everybody may hold `HELD_BYTES_MAX`. Beyond
-that things are scarce: the other half is shared out evenly among those that hold something, so the heaviest
-wait first, and who holds less than its share goes on as if nothing were. When all of it is taken, nobody
-asks what may have a large answer; heartbeats, joins, commits and produces go on.
+answer, and answers until they are taken. Each may hold as much as is still free, `HELD_BYTES_MAX` at most:
+so the heaviest wait first, together they never fill it, and who holds little goes on as if nothing were.
+Frames alone cannot take more than all of it; answers can, since each client may ask one thing. When they
+have taken a quarter more, nobody asks what may have a large answer; heartbeats, joins, commits and
+produces go on.
 
-One connection at a time is let through: it may read a frame larger than its share, or ask what others may
-not, so that none waits for room that only waiting ones could make.
+Two of those who wait are let through, so that none waits for room that only waiting ones could make: one to
+finish a large frame, one to ask.
 """
 
 from collections.abc import Sized
@@ -21,21 +22,16 @@ PASSAGE_MS_MAX = 5_000  # Then the next one is let through.
 class Allowance:
     """What one connection may hold at the moment; one for all of them."""
 
-    __slots__ = ("_passing", "held_bytes_max", "is_full", "is_scarce")
+    __slots__ = ("asking", "finishing", "held_bytes_max", "is_full", "is_scarce")
 
     def __init__(self) -> None:
         self.held_bytes_max = HELD_BYTES_MAX
         self.is_scarce = False
         self.is_full = False
-        self._passing: object | None = None
-
-    def lets_through(self, peer: object) -> bool:
-        """Return whether `peer` may do what the others have to wait for."""
-        return self._passing is peer
-
-    def let_through(self, peer: object | None) -> None:
-        """Let `peer` alone do so, instead of who could until now."""
-        self._passing = peer
+        self.finishing: object | None = None
+        """Whose large frame is read although things are scarce."""
+        self.asking: object | None = None
+        """Whose question is asked although all room is taken."""
 
 
 class Holder(Protocol):
@@ -73,33 +69,31 @@ class Waiter(Protocol):
 class InFlight:
     """The sum over all connections. The loop's thread only."""
 
-    __slots__ = ("_bytes_max", "_holders", "_passing", "_since_ms", "allowance", "held_bytes", "waiting")
+    __slots__ = ("_asking", "_bytes_max", "_finishing", "_since_ms", "allowance", "held_bytes", "waiting")
 
     def __init__(self, bytes_max: int) -> None:
         """Let all connections hold `bytes_max` together, or whatever they like where it is negative."""
         self.allowance = Allowance()
         self.held_bytes = 0
         self._bytes_max = bytes_max
-        self._holders = 0
         self.waiting: dict[Waiter, None] = {}
         """Those who wait for room, in the order in which they were paused."""
-        self._passing: Waiter | None = None
-        self._since_ms = 0
+        self._finishing: Waiter | None = None
+        self._asking: Waiter | None = None
+        self._since_ms = [0, 0]  # Since when each of them is let through.
+        self.note(0, 0)
 
     def note(self, before_bytes: int, now_bytes: int) -> None:
         """Hear that one connection holds `now_bytes` instead of `before_bytes`."""
         self.held_bytes += now_bytes - before_bytes
-        self._holders += bool(now_bytes) - bool(before_bytes)
         if self._bytes_max < 0:
             return
-        allowance, spare_bytes = self.allowance, self._bytes_max // 2
-        allowance.is_scarce = self.held_bytes > spare_bytes
-        allowance.is_full = self.held_bytes >= self._bytes_max
-        if allowance.is_scarce:
-            share_bytes = max(spare_bytes // max(self._holders, 1), SHARE_BYTES_MIN)
-            allowance.held_bytes_max = min(share_bytes, HELD_BYTES_MAX)
-        else:
-            allowance.held_bytes_max = HELD_BYTES_MAX
+        allowance = self.allowance
+        finishing_bytes = 0 if self._finishing is None else self._finishing.peer.held_bytes
+        free_bytes = self._bytes_max - self.held_bytes + finishing_bytes
+        allowance.is_scarce = free_bytes < HELD_BYTES_MAX
+        allowance.is_full = free_bytes <= -(self._bytes_max // 4)
+        allowance.held_bytes_max = min(max(free_bytes, SHARE_BYTES_MIN), HELD_BYTES_MAX)
 
     def wait(self, connection: Waiter) -> None:
         """Let a connection that was paused while things are scarce go on when there is room."""
@@ -108,38 +102,57 @@ class InFlight:
     def forget(self, connection: Waiter) -> None:
         """Forget a connection that closes."""
         self.waiting.pop(connection, None)
-        if self._passing is connection:
-            self._let_through(None)
+        if self._finishing is connection:
+            self._let_finish(None)
+        if self._asking is connection:
+            self._let_ask(None)
 
     def end_round(self, now_ms: int) -> None:
         """Let those go on for whom there is room by now. To be called at the end of each round."""
-        if self._passing is not None and not self._needs_passage(self._passing, now_ms):
-            self._let_through(None)
+        self._end_passages(now_ms)
         for connection in list(self.waiting):
-            self._try(connection)
+            connection.resume_if_possible()
+            if not connection.paused:
+                del self.waiting[connection]
         for connection in list(self.waiting):
-            if self._passing is not None:
+            peer = connection.peer
+            if peer.pieces:
+                continue  # What it waits for is its own client.
+            if peer.frames:
+                if self._asking is None and self.allowance.is_full:
+                    self._let_ask(connection, now_ms)
+            elif self._finishing is None and self.allowance.is_scarce:
+                self._let_finish(connection, now_ms)
+            if self._asking is not None and self._finishing is not None:
                 break
-            del self.waiting[connection]
-            self.waiting[connection] = None  # If it waits again, then behind the others.
-            self._let_through(connection)
-            self._since_ms = now_ms
-            self._try(connection)
-            if not self._needs_passage(connection, now_ms):
-                self._let_through(None)
 
-    def _needs_passage(self, connection: Waiter, now_ms: int) -> bool:
-        """Return whether the connection makes use of being let through: it has something under way."""
-        if not self.allowance.is_scarce or now_ms - self._since_ms > PASSAGE_MS_MAX:
-            return False
-        peer = connection.peer
-        return bool(peer.frames or peer.buffer_bytes or (peer.pieces and self.allowance.is_full))
+    def _end_passages(self, now_ms: int) -> None:
+        """Take them from those who have no more use for them, or have had them long enough."""
+        if self._finishing is not None:
+            is_over = now_ms - self._since_ms[0] > PASSAGE_MS_MAX
+            if is_over or not self.allowance.is_scarce or not self._finishing.peer.buffer_bytes:
+                self._let_finish(None)
+        if self._asking is not None:
+            peer = self._asking.peer
+            is_over = now_ms - self._since_ms[1] > PASSAGE_MS_MAX
+            if is_over or not self.allowance.is_full or not (peer.frames or peer.pieces):
+                self._let_ask(None)
 
-    def _try(self, connection: Waiter) -> None:
-        connection.resume_if_possible()
-        if not connection.paused:
+    def _let_finish(self, connection: Waiter | None, now_ms: int = 0) -> None:
+        self._finishing, self._since_ms[0] = connection, now_ms
+        self.allowance.finishing = None if connection is None else connection.peer
+        self.note(0, 0)
+        self._go_on(connection)
+
+    def _let_ask(self, connection: Waiter | None, now_ms: int = 0) -> None:
+        self._asking, self._since_ms[1] = connection, now_ms
+        self.allowance.asking = None if connection is None else connection.peer
+        self._go_on(connection)
+
+    def _go_on(self, connection: Waiter | None) -> None:
+        """Let it go on; if it waits again, then behind the others."""
+        if connection is not None:
             self.waiting.pop(connection, None)
-
-    def _let_through(self, connection: Waiter | None) -> None:
-        self._passing = connection
-        self.allowance.let_through(None if connection is None else connection.peer)
+            connection.resume_if_possible()
+            if connection.paused:
+                self.waiting[connection] = None

@@ -39,7 +39,7 @@ JOINED_BYTES = 16_384  # Pieces up to this are joined into one before they are s
 SHORT_ANSWERS = frozenset((0, 8, 10, 11, 12, 13, 14, 17, 18, 22, 24, 25, 26, 28, 36, 47, 68, 71, 72, 76, 79))
 
 STALLED_MS_MAX = 10_000  # Without a byte in the middle of a frame, or with no answer taken when paused.
-STUCK_MS_MAX = 1_000  # With no answer taken when all room is.
+STUCK_MS_MAX = 400  # With no answer taken when all room is.
 SLOW_GRACE_MS_FULL = 5_000  # When all room is taken, and otherwise:
 SLOW_GRACE_MS = 30_000  # After it, frames must have arrived, and answers been taken, at this rate:
 SLOW_BYTES_PER_SECOND_MIN = 16_384
@@ -102,6 +102,7 @@ class Peer:
 
     def receive(self, data: bytes, now_ms: int) -> None:
         """Take what has arrived. Raises: WireError for a frame of an impossible length."""
+        self._reader.is_frugal = self._allowance.is_scarce
         self.frames.extend(self._reader.receive(data))
         self._took(len(data), now_ms)
 
@@ -130,7 +131,7 @@ class Peer:
         allowance = self._allowance
         if len(self._under_way) >= REQUESTS_UNDER_WAY_MAX:
             return False
-        if allowance.is_full and self._may_be_answered_at_length() and not allowance.lets_through(self):
+        if allowance.is_full and self._may_be_answered_at_length() and allowance.asking is not self:
             return False
         if self.held_bytes < allowance.held_bytes_max:
             return True
@@ -149,7 +150,7 @@ class Peer:
         # All that is held may be part of one large frame: it is small enough, or nobody would take it.
         if self._under_way or self.pieces:
             return False
-        return not self._allowance.is_scarce or self._allowance.lets_through(self)
+        return not self._allowance.is_scarce or self._allowance.finishing is self
 
     def next_request(self) -> tuple[Request, Message | None] | None:
         """Return the next request and its message, or None where there is none or no room for it.

@@ -36,7 +36,7 @@ LINGER_SECONDS = 0.001  # How long a round waits for the next itself: a way thro
 EVENTS_PER_ROUND = 512
 ROUND_MS_MAX = 20  # After it, connections with more to ask go on in the next round.
 POLL_SECONDS_MAX = 0.25  # How long a thread waits where a poller has no descriptor for trio.
-LOOK_INTERVAL_MS_FULL = 250  # How often connections are looked after when all room is taken.
+LOOK_INTERVAL_MS_FULL = 100  # How often connections are looked after when all room is taken.
 COLD_READERS = 4  # Threads that read what is to be sent and is not in memory.
 
 log = structlog.get_logger("kohort.connection")

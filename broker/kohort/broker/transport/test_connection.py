@@ -29,7 +29,6 @@ from kohort.broker.transport.test_support import (
     receive,
 )
 from kohort.protocol.messages import ApiVersionsResponse, FetchResponse, HeartbeatResponse
-from kohort.protocol.schema import Message
 
 Begin = Callable[..., AbstractAsyncContextManager[World]]
 
@@ -213,18 +212,3 @@ async def test_connections_over_the_limit_are_refused(name: str, world: Begin) -
         await fourth.send_all(frame(1))
         await second.send_all(frame(2))
         await here.until(lambda: len(here.asked) == 2)
-
-
-async def test_an_answer_may_be_anything_that_has_its_parts(world: Begin) -> None:
-    """As a large answer that is kept in its encoded form from request to request."""
-
-    class Prepared:
-        def encode_parts(self, version: int) -> list[bytes]:
-            return [HeartbeatResponse(error_code=version).encode(version)]
-
-    async with world() as here:
-        here.handlers[HEARTBEAT] = lambda message, request: cast(Message, Prepared())
-        stream = await here.connect()
-        await stream.send_all(frame(5))
-        [(correlation_id, answer)] = await receive(stream)
-        assert (correlation_id, HeartbeatResponse.decode(answer[1:], 4).error_code) == (5, 4)

@@ -6,7 +6,7 @@ import pytest
 
 from kohort.broker.transport.in_flight import HELD_BYTES_MAX, PASSAGE_MS_MAX, SHARE_BYTES_MIN, InFlight
 
-BYTES_MAX = 1_000_000
+BYTES_MAX = 40_000_000
 NOW_MS = 1_700_000_000_000
 
 
@@ -27,92 +27,96 @@ class FakeConnection:
     peer: FakePeer = field(default_factory=FakePeer)
 
     def hold(self, size_bytes: int) -> None:
-        self.in_flight.note(self.peer.held_bytes, size_bytes)
-        self.peer.held_bytes = size_bytes
+        before_bytes, self.peer.held_bytes = self.peer.held_bytes, size_bytes
+        self.in_flight.note(before_bytes, size_bytes)
 
-    def may_read(self) -> bool:
+    def may_go_on(self) -> bool:
         allowance = self.in_flight.allowance
+        if self.peer.frames and allowance.is_full:
+            return allowance.asking is self.peer
         if self.peer.held_bytes < allowance.held_bytes_max:
             return True
-        if not self.peer.buffer_bytes:
-            return False
-        return not allowance.is_scarce or allowance.lets_through(self.peer)
+        return allowance.finishing is self.peer
 
     def look(self) -> None:
         """As a connection does after each turn."""
-        if not self.may_read() and not self.paused:
+        if not self.may_go_on() and not self.paused:
             self.paused = True
             self.in_flight.wait(self)
 
     def resume_if_possible(self) -> None:
-        if self.may_read():
+        if self.may_go_on():
             self.paused = False
+
+
+def connections(in_flight: InFlight, *held_bytes: int) -> list[FakeConnection]:
+    """Return connections that hold so much, and have looked whether they may go on."""
+    made = [FakeConnection(in_flight) for _ in held_bytes]
+    for connection, size_bytes in zip(made, held_bytes, strict=True):
+        connection.hold(size_bytes)
+    for connection in made:
+        connection.look()
+    return made
 
 
 def test_while_there_is_room_each_may_hold_the_most() -> None:
     in_flight = InFlight(BYTES_MAX)
-    FakeConnection(in_flight).hold(BYTES_MAX // 2)
+    connections(in_flight, BYTES_MAX // 2)
     assert in_flight.allowance.held_bytes_max == HELD_BYTES_MAX
     assert not in_flight.allowance.is_scarce
 
 
-def test_beyond_half_of_it_the_heaviest_wait_and_the_light_go_on() -> None:
+def test_the_heaviest_wait_first_and_the_light_go_on() -> None:
     in_flight = InFlight(BYTES_MAX)
-    heavy, light = FakeConnection(in_flight), FakeConnection(in_flight)
-    heavy.peer.buffer_bytes = 0
-    heavy.hold(500_001)
-    light.hold(1_000)
-    heavy.look()
-    light.look()
-    assert (heavy.paused, light.paused) == (True, False)
-    in_flight.end_round(NOW_MS)
-    assert heavy.paused
-    heavy.hold(200_000)
+    heavy, light, other = connections(in_flight, 15_000_000, 1_000, 14_000_000)
+    for each in (heavy, other):
+        each.peer.pieces = (b"owed",)
+    assert [each.paused for each in (heavy, light, other)] == [True, False, True]
+    heavy.hold(2_000_000)
     in_flight.end_round(NOW_MS)
     assert not heavy.paused
     assert not in_flight.waiting
 
 
 def test_who_holds_little_never_waits_however_many_there_are() -> None:
-    in_flight = InFlight(BYTES_MAX)
-    for _ in range(1_000):
-        FakeConnection(in_flight).hold(2_000)
+    in_flight = InFlight(1_000_000)
+    connections(in_flight, *[2_000] * 1_000)
     assert in_flight.allowance.is_scarce
     assert in_flight.allowance.held_bytes_max == SHARE_BYTES_MIN
 
 
-@pytest.mark.parametrize("count", [2, 10, 40])
-def test_all_together_hold_no_more_than_the_limit_and_what_one_reads_at_once(count: int) -> None:
+@pytest.mark.parametrize("count", [1, 2, 10, 300])
+def test_together_they_never_fill_it(count: int) -> None:
+    """However many come one after the other, and each with more than there is."""
     in_flight = InFlight(BYTES_MAX)
-    connections = [FakeConnection(in_flight) for _ in range(count)]
-    for connection in connections:
-        connection.peer.buffer_bytes = 0
-    for _ in range(200):
-        for connection in connections:
-            connection.look()
-            if not connection.paused:
-                connection.hold(connection.peer.held_bytes + 10_000)
-        in_flight.end_round(NOW_MS)
-    assert in_flight.held_bytes <= BYTES_MAX + count * 10_000
+    made: list[FakeConnection] = []
+    for _ in range(count):
+        made += connections(in_flight, 0)
+        for _ in range(50):
+            for connection in made:
+                connection.peer.pieces = (b"owed",)  # Nobody needs to be let through.
+                connection.look()
+                if not connection.paused:
+                    connection.hold(connection.peer.held_bytes + 20_000)
+            in_flight.end_round(NOW_MS)
+            if all(each.paused for each in made):
+                break
+    assert in_flight.held_bytes <= BYTES_MAX + count * 40_000
 
 
 def test_large_frames_that_fill_everything_are_finished_one_by_one() -> None:
     in_flight = InFlight(BYTES_MAX)
-    connections = [FakeConnection(in_flight) for _ in range(5)]
-    for connection in connections:
-        connection.hold(190_000)
-    for connection in connections:
-        connection.look()
-    assert all(each.paused for each in connections)
+    made = connections(in_flight, *[8_000_000] * 5)
+    assert all(each.paused for each in made)
     done: list[FakeConnection] = []
     for _ in range(40):
         in_flight.end_round(NOW_MS)
-        reading = [each for each in connections if not each.paused and each not in done]
-        if in_flight.allowance.is_scarce:
-            assert len(reading) == 1
+        reading = [each for each in made if not each.paused and each not in done]
+        assert reading or len(done) == 5
+        assert in_flight.held_bytes <= BYTES_MAX + 30_000_000
         for connection in reading:
-            connection.hold(connection.peer.held_bytes + 30_000)
-            if connection.peer.held_bytes >= 400_000:
+            connection.hold(connection.peer.held_bytes + 3_000_000)
+            if connection.peer.held_bytes >= 30_000_000:
                 connection.hold(0)
                 connection.peer.buffer_bytes = 0
                 done.append(connection)
@@ -124,47 +128,26 @@ def test_large_frames_that_fill_everything_are_finished_one_by_one() -> None:
 
 def test_who_closes_while_it_may_finish_makes_way_for_the_next() -> None:
     in_flight = InFlight(BYTES_MAX)
-    first, second = FakeConnection(in_flight), FakeConnection(in_flight)
-    for connection in (first, second):
-        connection.hold(600_000)
-    for connection in (first, second):
-        connection.look()
+    first, second = connections(in_flight, 30_000_000, 30_000_000)
     in_flight.end_round(NOW_MS)
     assert (first.paused, second.paused) == (False, True)
     in_flight.forget(first)
-    second.hold(700_000)
-    first.peer.buffer_bytes = 0
+    second.hold(35_000_000)
     in_flight.end_round(NOW_MS)
     assert not second.paused
 
 
 def test_who_can_use_no_room_does_not_keep_the_others_from_it() -> None:
     in_flight = InFlight(BYTES_MAX)
-    owed, reading = FakeConnection(in_flight), FakeConnection(in_flight)
-    owed.peer.buffer_bytes = 0
-    for connection in (owed, reading):
-        connection.hold(600_000)
-    for connection in (owed, reading):
-        connection.look()
+    owed, reading = connections(in_flight, 30_000_000, 30_000_000)
+    owed.peer.pieces = (b"owed",)
     in_flight.end_round(NOW_MS)
     assert (owed.paused, reading.paused) == (True, False)
 
 
-def test_without_a_limit_nobody_waits() -> None:
-    in_flight = InFlight(-1)
-    connection = FakeConnection(in_flight)
-    connection.hold(10**12)
-    assert not in_flight.allowance.is_scarce
-    assert in_flight.allowance.held_bytes_max == HELD_BYTES_MAX
-
-
 def test_who_is_let_through_makes_way_after_a_while() -> None:
     in_flight = InFlight(BYTES_MAX)
-    first, second = FakeConnection(in_flight), FakeConnection(in_flight)
-    for connection in (first, second):
-        connection.hold(600_000)
-    for connection in (first, second):
-        connection.look()
+    first, second = connections(in_flight, 30_000_000, 30_000_000)
     in_flight.end_round(NOW_MS)
     assert (first.paused, second.paused) == (False, True)
     in_flight.end_round(NOW_MS + PASSAGE_MS_MAX)
@@ -175,12 +158,41 @@ def test_who_is_let_through_makes_way_after_a_while() -> None:
     assert (first.paused, second.paused) == (True, False)
 
 
-def test_room_is_full_when_all_of_it_is_taken() -> None:
+def test_room_is_full_when_all_of_it_and_a_quarter_more_is_taken() -> None:
     in_flight = InFlight(BYTES_MAX)
-    connection = FakeConnection(in_flight)
-    connection.hold(BYTES_MAX - 1)
+    [connection] = connections(in_flight, BYTES_MAX * 5 // 4 - 1)
     assert not in_flight.allowance.is_full
-    connection.hold(BYTES_MAX)
+    connection.hold(BYTES_MAX * 5 // 4)
     assert in_flight.allowance.is_full
     connection.hold(0)
     assert not in_flight.allowance.is_full
+
+
+def test_when_it_is_full_one_asks_after_the_other() -> None:
+    in_flight = InFlight(BYTES_MAX)
+    connections(in_flight, BYTES_MAX * 2)[0].peer.pieces = (b"owed",)
+    asking = [FakeConnection(in_flight) for _ in range(3)]
+    for connection in asking:
+        connection.peer = FakePeer(100, 0, (b"a question",))
+        connection.look()
+    in_flight.end_round(NOW_MS)
+    assert [each.paused for each in asking] == [False, True, True]
+    asking[0].peer = FakePeer(0, 0)  # Asked, answered, taken.
+    in_flight.end_round(NOW_MS)
+    assert [each.paused for each in asking] == [False, False, True]
+
+
+def test_the_one_frame_that_is_let_through_takes_nobody_the_room_to_ask() -> None:
+    in_flight = InFlight(BYTES_MAX)
+    [connection] = connections(in_flight, BYTES_MAX)
+    in_flight.end_round(NOW_MS)
+    assert not connection.paused
+    connection.hold(10 * BYTES_MAX)
+    assert not in_flight.allowance.is_full
+
+
+def test_without_a_limit_nobody_waits() -> None:
+    in_flight = InFlight(-1)
+    connections(in_flight, 10**12)
+    assert not in_flight.allowance.is_scarce
+    assert in_flight.allowance.held_bytes_max == HELD_BYTES_MAX

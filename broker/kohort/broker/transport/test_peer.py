@@ -339,7 +339,7 @@ def test_nobody_begins_a_large_frame_while_memory_is_scarce_but_the_one_that_may
     side.allowance.is_scarce = True
     side.allowance.held_bytes_max = 50_000
     assert not side.peer.may_read()
-    side.allowance.let_through(side.peer)
+    side.allowance.finishing = side.peer
     assert side.peer.may_read()
 
 
@@ -348,7 +348,7 @@ def test_when_all_room_is_taken_nothing_is_asked_that_may_be_answered_at_length(
     side.allowance.is_full = side.allowance.is_scarce = True
     assert side.receive(frame(1) + fetch_frame(2) + frame(3)) == 1
     assert not side.peer.may_ask()
-    side.allowance.let_through(side.peer)
+    side.allowance.asking = side.peer
     assert side.ask() == 2
 
 
