@@ -2,8 +2,8 @@
 
 An element of an array costs a broker 2 to 10 us until it is answered, so that their number is limited,
 too: all arrays of a request together may have `MAX_ITEMS`, those of requests about partitions
-`MAX_PARTITIONS`. Kafka has no such limits, but an OffsetCommit of more than about 12,000 partitions is
-more than its `__consumer_offsets` takes in one batch.
+`MAX_PARTITIONS`, in no more than `MAX_ITEMS` topics and groups. Kafka has no such limits, but an
+OffsetCommit of more than about 12,000 partitions is more than its `__consumer_offsets` takes in one batch.
 
 Only records are large. 8 MiB hold an OffsetCommit of 200,000 partitions, or the assignments of 10,000
 members at 800 bytes each, eight times what Kafka's `__consumer_offsets` takes in one batch by default.

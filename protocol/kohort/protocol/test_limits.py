@@ -14,6 +14,9 @@ from kohort.protocol.messages import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
 )
 from kohort.protocol.registry import APIS, Api
 from kohort.protocol.schema import Field, Message
@@ -48,9 +51,13 @@ def filled(api: Api, field: Field, count: int) -> bytes:
 
 @pytest.mark.parametrize("api, field", WITH_ARRAYS, ids=lambda each: getattr(each, "name", None))
 def test_an_array_with_more_elements_than_a_request_may_have_is_refused(api: Api, field: Field) -> None:
+    version = api.versions.highest
     most = api.request.declaration().max_items
     assert most in (MAX_ITEMS, MAX_PARTITIONS)
-    version = api.versions.highest
+    if field.struct is not None and any(
+        each.wire.name == "array" and version in each.versions for each in field.struct.declaration().fields
+    ):
+        most = MAX_ITEMS
     made = api.request.decode(filled(api, field, most), version)
     assert len(getattr(made, field.name)) == most
     with pytest.raises(
@@ -66,10 +73,20 @@ def test_all_arrays_of_a_request_count_together() -> None:
     def commit(topics: int) -> bytes:
         return message_of(OffsetCommitRequest, topics=(few,) * topics).encode(8)
 
-    most = MAX_PARTITIONS // 10
+    most = MAX_PARTITIONS // 10  # below the limit of topics
     assert len(OffsetCommitRequest.decode(commit(most), 8).topics) == most
     with pytest.raises(WireError, match="more than 100000 elements"):
         OffsetCommitRequest.decode(commit(most + 1), 8)
+
+
+def test_topics_of_several_groups_count_together() -> None:
+    topic = OffsetFetchRequestTopics(name="t", partition_indexes=())
+    half = OffsetFetchRequestGroup(group_id="g", topics=(topic,) * (MAX_ITEMS // 2))
+    with pytest.raises(WireError, match="more than 20000 elements"):
+        OffsetFetchRequest.decode(message_of(OffsetFetchRequest, groups=(half, half)).encode(9), 9)
+    assert OffsetFetchRequest.decode(message_of(OffsetFetchRequest, groups=(half,)).encode(9), 9).groups == (
+        half,
+    )
 
 
 def test_tagged_fields_count_as_well() -> None:

@@ -18,6 +18,7 @@ from kohort.protocol.compiler.decoder_writer import DecoderWriter, TooManyItems
 from kohort.protocol.compiler.encoder_writer import EncoderWriter
 from kohort.protocol.compiler.source import Source, check_version, fields_in, tags_of_other_versions
 from kohort.protocol.errors import EncodeError, WireError
+from kohort.protocol.limits import MAX_ITEMS
 from kohort.protocol.schema import Decoder, Encoder, Message, decoders, encoders
 from kohort.protocol.varint import (
     UVARINTS,
@@ -88,14 +89,15 @@ def _decoder_source(cls: type[Message], version: int, title: str) -> Source:
     writer = DecoderWriter(source, version, check_version(cls, version), is_limited=max_items is not None)
     source.add("size = len(data)")
     if max_items is not None:
-        source.add(f"left = {max_items}")
+        source.add(f"left = MOST_LEFT = {max_items}")
+        source.add(f"left_holders = MOST_LEFT_HOLDERS = {MAX_ITEMS}")
     with source.block("try:"):
         source.add("pos = 0")
         made = writer.struct(cls)
     with source.block("except (StructError, IndexError, UnicodeDecodeError) as error:"):
         source.add(f"raise WireError('{title}: ' + str(error)) from None")
-    with source.block("except TooManyItems:"):
-        source.add(f"raise WireError('{title}: more than {max_items} elements in all') from None")
+    with source.block("except TooManyItems as error:"):
+        source.add(f"raise WireError('{title}: more than ' + str(error) + ' elements in all') from None")
     with source.block("if exact and pos != size:"):
         source.add(f"raise WireError('{title}: ' + str(size - pos) + ' bytes too many')")
     source.add(f"return {made}")

@@ -35,7 +35,8 @@ class TooManyItems(Exception):
 class DecoderWriter:
     """Writes the lines that read one message in one version.
 
-    Where it `is_limited`, `left` is how many elements and tagged fields may still come.
+    Where it `is_limited`, `left` is how many elements and tagged fields may still come, and `left_holders`
+    how many of those that hold arrays of their own, such as topics: they cost more than what they hold.
     """
 
     def __init__(self, source: Source, version: int, flexible: bool, *, is_limited: bool = False) -> None:
@@ -155,6 +156,8 @@ class DecoderWriter:
             too_many = f"{count} * {self._minimum_of_element(field)} > size - pos"
             self._refuse(too_many, "the end of the bytes before a count", count)
             self._take(count)
+            if field.struct is not None and self._holds_arrays(field.struct):
+                self._take(count, "left_holders")
             if field.element is not None and field.element.format:
                 unpack = self.source.bind("unpack_from", struct.unpack_from)
                 letter, width = field.element.format, MINIMUM_BYTES[field.element.name]
@@ -163,12 +166,17 @@ class DecoderWriter:
             else:
                 self._elements(variable, field, count)
 
-    def _take(self, count: str) -> None:
+    def _holds_arrays(self, cls: type[Message]) -> bool:
+        return any(
+            each.wire.name == "array" and self.version in each.versions for each in cls.declaration().fields
+        )
+
+    def _take(self, count: str, left: str = "left") -> None:
         """Write: so many elements fewer may still come."""
         if self.is_limited:
-            self.source.add(f"left -= {count}")
-            with self.source.block("if left < 0:"):
-                self.source.add("raise TooManyItems")
+            self.source.add(f"{left} -= {count}")
+            with self.source.block(f"if {left} < 0:"):
+                self.source.add(f"raise TooManyItems(MOST_{left.upper()})")
 
     def _elements(self, variable: str, field: Field, count: str) -> None:
         items = self.source.fresh("items")
