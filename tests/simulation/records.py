@@ -10,6 +10,8 @@ from random import Random
 from typing import NamedTuple, Protocol
 from uuid import UUID
 
+import msgspec
+
 from kohort.broker.metadata import Mutation, PartitionState, TopicState
 from kohort.broker.partitions import Partition
 from kohort.protocol.records import build_batch, iterate_batches, iterate_records
@@ -255,7 +257,8 @@ class Records:
         if settings["flush.messages"] != topic.settings.get("flush.messages", STRICT):
             topic.settings_version += 1
         topic.settings = settings
-        self._world.metadata.apply(Mutation(put=(topic.state,)))
+        known = self._world.metadata.snapshot().topics[topic.name]
+        self._world.metadata.apply(Mutation(put=(msgspec.structs.replace(known, configs=settings),)))
 
     def _delete_records(self, topic: Topic) -> None:
         partition, server = self._partition(topic), self._world.server

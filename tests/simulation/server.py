@@ -27,7 +27,8 @@ from kohort.broker.handlers.data.family import Data
 from kohort.broker.handlers.groups.family import Groups
 from kohort.broker.handlers.table import HandlerTable
 from kohort.broker.metadata import MetadataStore, Mutation, Snapshot
-from kohort.broker.partitions import PartitionTable
+from kohort.broker.metadata.leader_epochs import raised_topic
+from kohort.broker.partitions import Partition, PartitionTable
 from kohort.broker.partitions.cleaner import LogCleaner
 from kohort.broker.partitions.counters import PartitionCounters
 from kohort.broker.partitions.flusher import Flusher, Job
@@ -269,6 +270,7 @@ class Server:
             loop=self,
             workers=self.workers,
         )
+        self.partitions.raise_leader_epoch = self._raise_leader_epoch
         self.coordinators = WitnessedCoordinators(
             GroupMachine(group_config(current.config)),
             store,
@@ -309,6 +311,18 @@ class Server:
         self.retention = LogRetention(
             self.partitions, current, clock=self.schedule, counters=cleaning, workers=self.workers
         )
+
+    def _raise_leader_epoch(self, partition: Partition) -> None:
+        """Change the metadata, which takes a while, as `Broker` has it done."""
+        place = partition.topic_id, partition.index
+
+        def change() -> None:
+            topic = self.metadata.snapshot().topics_by_id.get(partition.topic_id)
+            raised = None if topic is None else raised_topic(topic, NODE_ID, lambda *each: each == place)
+            if raised is not None:
+                self.metadata.apply(Mutation(put=(raised,)))
+
+        self.when_alive(self.work_ms(), change)
 
     def _unheard(self, event: Event) -> None:
         """Stand for `__group_events`: nothing that a group decides depends on that topic."""

@@ -32,8 +32,9 @@ from kohort.broker.lag import LagWatch
 from kohort.broker.metadata import BrokerState, EmbeddedMetadataStore, MetadataStore, TopicState
 from kohort.broker.metadata.configs import Configs, follow_broker_config
 from kohort.broker.metadata.internal_topics import group_events_topic, offsets_topic
+from kohort.broker.metadata.leader_epochs import raise_leader_epochs
 from kohort.broker.metadata.topics import Topics
-from kohort.broker.partitions import PartitionTable, ProducerIds
+from kohort.broker.partitions import Partition, PartitionTable, ProducerIds
 from kohort.broker.partitions.cleaner import LogCleaner
 from kohort.broker.partitions.counters import PartitionCounters
 from kohort.broker.partitions.flusher import Flusher
@@ -155,6 +156,7 @@ class Broker:
             loop=self.mailbox,
             workers=self.workers,
         )
+        self.partitions.raise_leader_epoch = self._raise_leader_epoch
         self.producer_ids = ProducerIds(self.metadata)
         self.topics = Topics(self.metadata, self.current, self.partitions.ready)
         self._making_offsets_topic = trio.Lock()
@@ -269,6 +271,8 @@ class Broker:
         else:
             self.advertised = (self._advertise.host, self._advertise.port or self.listening.port)
         await self.metadata.register(BrokerState(self.node_id, *self.advertised))
+        if not self.data.is_clean:  # The ends of logs may be gone: as where Kafka elects a leader anew.
+            await raise_leader_epochs(self.metadata, self.node_id, lambda topic_id, index: True)
         await self.partitions.open_all()
         if not self.data.is_clean:
             await self._checkpoint()  # What was scanned now need not be scanned again.
@@ -295,6 +299,21 @@ class Broker:
             await trio.sleep(self.current.config.log_flush_offset_checkpoint_interval_ms / 1000)
             with part.working(CHECKPOINT_MS_MAX):
                 await self._checkpoint()
+
+    def _raise_leader_epoch(self, partition: Partition) -> None:
+        self.workers.spawn(self._raise_leader_epoch_of, partition)
+
+    async def _raise_leader_epoch_of(self, partition: Partition) -> None:
+        """Let the partition go on under a new leader epoch; until that is on the disk it serves nobody."""
+        place = partition.topic_id, partition.index
+        while not partition.deleted:
+            try:
+                await raise_leader_epochs(self.metadata, self.node_id, lambda *each: each == place)
+            except StorageError as error:
+                log.error("a leader epoch cannot be raised", partition=str(partition), error=str(error))
+                await self.workers.sleep(1)
+            else:
+                return
 
     async def _checkpoint(self) -> None:
         try:

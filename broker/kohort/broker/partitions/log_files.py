@@ -65,6 +65,7 @@ class LogFiles:
         )
         self._journal.restore(opened, partition.index)
         if opened.log_end_offset < known_end:
+            partition.lost_tail = True
             log.error(
                 "the disk has lost records that it had confirmed",
                 topic=partition.topic,

@@ -48,6 +48,7 @@ class Partition:
     """
 
     __slots__ = (
+        "_awaits_epoch",
         "_failed",
         "_had_log",
         "_open_log",
@@ -61,7 +62,9 @@ class Partition:
         "index",
         "leader_epoch",
         "log",
+        "lost_tail",
         "offline",
+        "on_lost_tail",
         "opened",
         "sync_due",
         "topic",
@@ -97,6 +100,9 @@ class Partition:
         self.deleted = False
         self.opened = False
         self._had_log = False
+        self.lost_tail = False  # Whether the log that is opened just now lacks what its disk had confirmed.
+        self._awaits_epoch = False  # Whether nothing may be appended under the leader epoch of now.
+        self.on_lost_tail: Callable[[Partition], bool] = lambda partition: False
         self.waits: dict[Wait, None] = {}
         self._open_log = open_log
         self._opening = Lock()
@@ -134,10 +140,13 @@ class Partition:
     def _use(self, opened: PartitionLog) -> None:
         """Serve from `opened`: all that it holds is on disk, and with one replica that is committed."""
         opened.assign_epoch(self.leader_epoch)
+        lost_tail = self.lost_tail or opened.log_end_offset < self.high_watermark
+        self.lost_tail = False
         self.log = opened
         self._had_log = True
         self.high_watermark = opened.log_end_offset
-        self.error_code = None
+        self._awaits_epoch = lost_tail and self.on_lost_tail(self)
+        self.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER if self._awaits_epoch else None
         if self.deleted:  # Looked at last: the loop may have deleted it while a worker was opening it.
             self.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
@@ -258,6 +267,9 @@ class Partition:
             self.leader_epoch = leader_epoch
             if serving_log is not None:
                 serving_log.assign_epoch(leader_epoch)
+            if self._awaits_epoch and self.error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER:
+                self.error_code = None
+            self._awaits_epoch = False
 
     def _wake(self) -> None:
         for wait in tuple(self.waits):

@@ -62,6 +62,8 @@ class PartitionTable:
         self._by_name: dict[str, Partitions] = {}
         self._by_id: dict[UUID, Partitions] = {}
         self._making: dict[str, Future[None]] = {}
+        self.raise_leader_epoch: Callable[[Partition], None] | None = None
+        """Called in the loop where a log has lost its end: its readers have to look again."""
         self._attempts: dict[Partition, int] = {}  # To open a log again, since it served last.
         self._file_work = workers.queue("log-files")  # In order: files go before others take their name.
         files.set_strays_aside(metadata.snapshot())
@@ -259,7 +261,7 @@ class PartitionTable:
         return [partition for partition in made if partition is not None]
 
     def _make(self, topic: TopicState, config: TopicConfig, state: PartitionState) -> Partition:
-        return Partition(
+        made = Partition(
             topic.name,
             topic.topic_id,
             state.index,
@@ -268,6 +270,16 @@ class PartitionTable:
             open_log=self._files.open,
             on_failed=self._failed,
         )
+        made.on_lost_tail = self._lost_tail
+        return made
+
+    def _lost_tail(self, partition: Partition) -> bool:
+        """Return whether somebody raises the leader epoch: until then nothing is served. Any thread."""
+        raise_leader_epoch = self.raise_leader_epoch
+        if raise_leader_epoch is None:
+            return False
+        self._loop.post(partial(raise_leader_epoch, partition))
+        return True
 
     def _remove(self, topic: TopicState) -> None:
         self._by_id.pop(topic.topic_id, None)

@@ -327,3 +327,40 @@ def test_whose_a_folder_is_is_on_the_disk_before_anything_is_acknowledged() -> N
     world.fill("t")
     survivor = World(Path("/data"), disk.after_crash(choose=lambda _: 0), metadata=world.metadata)
     assert survivor.partition("t").log.log_end_offset == 1
+
+
+def test_a_log_that_lost_its_end_serves_under_a_new_leader_epoch(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    topic_id = world.create("t")
+    world.fill("t", batches=3)
+    world.data.checkpoint()
+    world.crash()
+    (tmp_path / "t-0" / f"{0:020d}.log").write_bytes(b"")
+    again = World(tmp_path, metadata=world.metadata)
+    asked: list[Partition] = []
+    again.table.raise_leader_epoch = asked.append
+    partition = again.partition("t")
+    assert partition.error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    again.run_posted()
+    assert asked == [partition]
+    again.create("t", epoch=1, topic_id=topic_id)
+    assert partition.error_code is None
+    again.fill("t")
+    assert partition.log.epoch_at(0) == 1
+
+
+def test_a_log_that_lost_what_readers_were_shown_serves_under_a_new_leader_epoch(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    topic_id = world.create("t", configs={"flush.messages": "1000"})
+    world.fill("t", batches=3)
+    asked: list[Partition] = []
+    world.table.raise_leader_epoch = asked.append
+    partition = world.partition("t")
+    partition.log._has_sync_failed = True  # What was not synced is cut off.
+    partition.failed(partition.log._fail("the disk is gone"))
+    world.reopen_failed()
+    assert partition.error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    world.run_posted()
+    assert asked == [partition]
+    world.create("t", epoch=1, topic_id=topic_id)
+    assert partition.error_code is None

@@ -1,0 +1,54 @@
+"""Leader epochs: raised for those that this node leads, durable, and nothing else changes."""
+
+from pathlib import Path
+from uuid import UUID
+
+from kohort.broker.metadata import EmbeddedMetadataStore, Mutation, PartitionState, TopicState
+from kohort.broker.metadata.leader_epochs import raise_leader_epochs
+from kohort.storage.memory_filesystem import MemoryFileSystem
+
+ROOT = Path("/data")
+HERE, ELSEWHERE = 1, 2
+
+
+def opened(disk: MemoryFileSystem) -> EmbeddedMetadataStore:
+    return EmbeddedMetadataStore.open(disk, ROOT, cluster_id="cluster", node_id=HERE)
+
+
+def topic(name: str, *leaders: int) -> TopicState:
+    places = tuple(
+        PartitionState(index, leader, 4, (leader,), (leader,), 7) for index, leader in enumerate(leaders)
+    )
+    return TopicState(name, UUID(int=len(name)), places)
+
+
+def epochs(store: EmbeddedMetadataStore, name: str) -> list[tuple[int, int]]:
+    return [(each.leader_epoch, each.partition_epoch) for each in store.snapshot().topics[name].partitions]
+
+
+async def test_partitions_that_this_node_leads_get_the_next_epoch_and_keep_it() -> None:
+    disk = MemoryFileSystem()
+    disk.make_directory(ROOT)
+    store = opened(disk)
+    await store.change(0, Mutation(put=(topic("mixed", HERE, ELSEWHERE), topic("other", ELSEWHERE))))
+    await raise_leader_epochs(store, HERE, lambda topic_id, index: True)
+    again = opened(disk.after_crash(choose=lambda _: 0))
+    assert epochs(again, "mixed") == [(5, 8), (4, 7)]
+    assert epochs(again, "other") == [(4, 7)]
+
+
+async def test_one_partition_can_be_meant() -> None:
+    disk = MemoryFileSystem()
+    disk.make_directory(ROOT)
+    store = opened(disk)
+    await store.change(0, Mutation(put=(topic("t", HERE, HERE),)))
+    await raise_leader_epochs(store, HERE, lambda topic_id, index: index == 1)
+    assert epochs(store, "t") == [(4, 7), (5, 8)]
+
+
+async def test_where_nothing_is_led_nothing_changes() -> None:
+    disk = MemoryFileSystem()
+    disk.make_directory(ROOT)
+    store = opened(disk)
+    before = store.snapshot().version
+    assert (await raise_leader_epochs(store, HERE, lambda topic_id, index: True)).version == before
