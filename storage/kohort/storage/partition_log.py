@@ -56,7 +56,7 @@ class PartitionLog(ReadableLog):
         self.synced_offset = loaded.log_end_offset  # What lies before is on the disk in this log's files.
         self.producers = loaded.producers
         self.truncated_bytes = loaded.truncated_bytes
-        self.removed_segments = loaded.removed_segments
+        self.removed_segments, self.gaps = loaded.removed_segments, loaded.gaps
         self.file_system = file_system
         self._path = str(directory)
         self._epochs = loaded.epochs
@@ -170,7 +170,7 @@ class PartitionLog(ReadableLog):
         self.flushed_offset = end_offset
 
     def write(self, sync: bool) -> None:
-        """Write what is staged. Blocking. Raises: StorageError."""
+        """Write what is staged, as `write_staged`."""
         self.write_staged(self.take_staged(), sync=sync)
 
     def sync(self) -> None:

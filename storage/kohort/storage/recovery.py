@@ -39,6 +39,8 @@ class LoadedLog(msgspec.Struct):
     aborted: tuple[AbortedTransaction, ...] = ()
     truncated_bytes: int = 0
     removed_segments: int = 0
+    gaps: tuple[tuple[int, int], ...] = ()
+    """Where sealed segments lack records, from one offset up to another."""
 
 
 class LogLoader:
@@ -56,6 +58,7 @@ class LogLoader:
         self._directory = directory
         self._config = config
         self._truncated_bytes = 0
+        self._gaps: list[tuple[int, int]] = []
         self._removed_segments = 0
         self._recovered_from: int | None = None  # What lies before was not scanned.
         self._scanned: list[BatchHeader] = []  # What recovery saw of idempotent producers.
@@ -92,6 +95,7 @@ class LogLoader:
             find_aborted_transactions(self._file_system, self._directory, names, producers, log_end_offset),
             self._truncated_bytes,
             self._removed_segments,
+            tuple(self._gaps),
         )
 
     def _read(self, name: str) -> bytes | None:
@@ -116,18 +120,29 @@ class LogLoader:
             if name.endswith((DELETED, ".tmp")):
                 self._file_system.remove(f"{self._directory}/{name}")
 
-    def _load_inactive(self, segments: list[Segment], names: list[str]) -> None:
-        """Take sealed segments as they are; one without its indexes is scanned to build them anew."""
-        for segment in segments:
+    def _load_inactive(self, segments: list[Segment], next_bases: list[int], names: list[str]) -> None:
+        """Take sealed segments as they are; one without its indexes is scanned to build them anew.
+
+        One that was cut short keeps its whole batches: readers would wait for the rest of the last one.
+        """
+        for segment, next_base in zip(segments, next_bases, strict=True):
             segment.load()
             wanted = {file_name(segment.base_offset, suffix) for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX)}
-            if segment.size_bytes and not wanted.issubset(names):
-                segment.recover(self._config.index_interval_bytes)
+            has_indexes = not segment.size_bytes or wanted.issubset(names)
+            end_offset = segment.sealed_end() if has_indexes else None
+            is_cut = end_offset is None
+            if end_offset is None:
+                file_bytes = segment.size_bytes
+                end_offset = segment.recover(self._config.index_interval_bytes).next_offset
+                is_cut = segment.size_bytes < file_bytes
+            # What is compacted may end anywhere.
+            if end_offset < next_base and (is_cut or not self._config.is_compacted):
+                self._gaps.append((end_offset, next_base))
 
     def _load_clean(self, segments: list[Segment], names: list[str]) -> int | None:
         """Return the log end offset, None when the files are not as a clean shutdown leaves them."""
         try:
-            self._load_inactive(segments[:-1], names)
+            self._load_inactive(segments[:-1], [each.base_offset for each in segments[1:]], names)
             return segments[-1].load_tail()
         except StorageError:
             return None
@@ -139,7 +154,8 @@ class LogLoader:
         first = max(
             (place for place, each in enumerate(segments) if each.base_offset <= recovery_point), default=0
         )
-        self._load_inactive(segments[:first], names)
+        next_bases = [each.base_offset for each in segments[1 : first + 1]]
+        self._load_inactive(segments[:first], next_bases, names)
         next_offset = segments[first].base_offset
         epochs.truncate_from(next_offset)
         for place in range(first, len(segments)):

@@ -177,6 +177,22 @@ class Segment:
         # Not kept open: a log may have more segments than a process may have files.
         self.size_bytes = self._file_system.open(self._path(LOG_SUFFIX)).size()
 
+    def sealed_end(self) -> int | None:
+        """Return the offset behind the last batch, None where the file does not end with a whole one.
+
+        For a segment that was loaded; read from the last index entry on. Raises: OSError.
+        """
+        next_offset, end = self.base_offset, 0
+        if not self.index.is_sane(self.size_bytes):
+            return None
+        try:
+            start = end = self.index.last_position()
+            for position, header in iterate_headers(self.file, start, self.size_bytes):
+                next_offset, end = header.next_offset, position + header.size_bytes
+        except StorageError:
+            return None
+        return next_offset if end == self.size_bytes else None
+
     def load_tail(self) -> int:
         """Return the offset behind the last batch, read from the last index entry on.
 

@@ -170,13 +170,20 @@ def test_an_index_that_lies_is_not_believed(lie: str, start: str, request: pytes
     assert offsets_by_reads(log) == list(range(110))
 
 
-def test_a_clean_start_reads_the_tail_and_no_more(closed: Path) -> None:
+def test_a_clean_start_reads_the_tails_and_no_more(closed: Path) -> None:
     counts = CountingFileSystem()
     _, log = opened(closed, counts)
     newest = max((closed / "orders-0").glob("*.log"))
     assert log.segment_count > 3
-    assert counts.read_bytes.keys() == {newest.name}
     assert counts.read_bytes[newest.name] <= 2 * newest.stat().st_size
+    check_tails_alone_were_read(counts, log)
+
+
+def check_tails_alone_were_read(counts: CountingFileSystem, log: PartitionLog) -> None:
+    """Of sealed segments what lies behind the last index entry, which says whether they are whole."""
+    for segment in log.segments[:-1]:
+        tail_bytes = segment.size_bytes - segment.index.last_position()
+        assert counts.read_bytes[f"{segment.base_offset:020d}.log"] <= tail_bytes
 
 
 @pytest.mark.parametrize("count", [100, 1_000])
@@ -186,9 +193,8 @@ def test_a_start_after_a_crash_reads_what_is_not_known_to_be_synced(tmp_path: Pa
     directory.checkpoint()
     del directory, log
     counts = CountingFileSystem()
-    opened(tmp_path, counts)
-    newest = max((tmp_path / "orders-0").glob("*.log"))
-    assert counts.read_bytes.keys() == {newest.name}
+    _, log = opened(tmp_path, counts)
+    check_tails_alone_were_read(counts, log)
 
 
 class Image(dict[str, bytes]):
@@ -297,3 +303,41 @@ def test_an_offset_that_no_index_can_say_ends_the_log(start: str, request: pytes
     assert offsets(log) == list(range(99))
     stage(log, 2)
     assert offsets(log) == list(range(101))
+
+
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("left", [0.0, 0.4, 0.99])
+def test_a_sealed_segment_that_was_cut_short_is_noticed_and_readers_go_on(
+    tmp_path: Path, left: float, clean: bool
+) -> None:
+    directory, log = opened(tmp_path)
+    stage(log, 60)
+    sealed, following = log.segments[1], log.segments[2]
+    size_bytes = sealed.size_bytes
+    directory.checkpoint()
+    directory.close()
+    if not clean:
+        (tmp_path / ".kafka_cleanshutdown").unlink()
+    os.truncate(tmp_path / "orders-0" / f"{sealed.base_offset:020d}.log", int(size_bytes * left))
+    _, again = opened(tmp_path)
+    [(begin, end)] = again.gaps
+    assert sealed.base_offset <= begin < end == following.base_offset
+    assert offsets(again) == offsets_by_reads(again) == [*range(begin), *range(end, 60)]
+
+
+def test_a_segment_that_was_cut_between_two_batches_is_noticed(tmp_path: Path) -> None:
+    directory, log = opened(tmp_path)
+    stage(log, 60)
+    sealed = log.segments[1]
+    last = sealed.position_of(log.segments[2].base_offset - 1, sealed.size_bytes)
+    directory.close()
+    os.truncate(tmp_path / "orders-0" / f"{sealed.base_offset:020d}.log", last)
+    _, again = opened(tmp_path)
+    assert again.gaps == ((log.segments[2].base_offset - 1, log.segments[2].base_offset),)
+
+
+def test_sealed_segments_as_they_were_left_have_no_gaps(tmp_path: Path) -> None:
+    directory, log = opened(tmp_path)
+    stage(log, 60)
+    directory.close()
+    assert opened(tmp_path)[1].gaps == ()

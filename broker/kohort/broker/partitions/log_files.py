@@ -64,6 +64,14 @@ class LogFiles:
             self._journal.end_offset(partition.topic_id, partition.index),
         )
         self._journal.restore(opened, partition.index)
+        for begin, end_offset in opened.gaps:
+            log.error(
+                "a sealed segment was cut short, and its records are lost",
+                topic=partition.topic,
+                partition=partition.index,
+                first_offset=begin,
+                next_offset=end_offset,
+            )
         if opened.log_end_offset < known_end:
             partition.lost_tail = True
             log.error(
