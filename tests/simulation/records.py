@@ -200,6 +200,10 @@ class Records:
             return
         begin, end_offset = partition.log.log_start_offset, partition.high_watermark
         self._check_bounds(topic, begin, end_offset)
+        was_strict = topic.was_strict_from(topic.promised_end, end_offset)
+        on_disk = partition.log.flushed_offset if was_strict else partition.log.written_offset
+        rule = "nothing is shown before it is on the disk"
+        self._world.books.expect(rule, end_offset <= on_disk, lambda: f"{end_offset}, {on_disk} is")
         if self._random.random() < 0.95:
             begin = max(begin, min(topic.promised_end, end_offset) - 5)
         try:
@@ -207,7 +211,7 @@ class Records:
         except StorageError:
             return
         self._check_shown(topic, begin, shown)
-        if end_offset > topic.promised_end and topic.was_strict_from(topic.promised_end, end_offset):
+        if end_offset > topic.promised_end and was_strict:
             topic.tokens |= {offset: each for offset, each in shown.items() if offset >= topic.promised_end}
             topic.promised_end = end_offset
 
