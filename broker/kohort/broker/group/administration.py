@@ -17,6 +17,7 @@ from kohort.protocol.messages import (
     ListedGroup,
     ListGroupsResponse,
 )
+from kohort.protocol.text import short_text
 
 VERSION_OF_ERROR_MESSAGES = 6
 CLASSIC = "classic"
@@ -33,7 +34,7 @@ def describe_group(turn: Turn, command: DescribeGroup) -> None:
         command.request_id,
         DescribedGroup(
             error_code=ErrorCode.GROUP_ID_NOT_FOUND if has_errors else ErrorCode.NONE,
-            error_message=f"Group {command.group_id} not found." if has_errors else None,
+            error_message=short_text(f"Group {command.group_id} not found.") if has_errors else None,
             group_id=command.group_id,
             group_state=GroupState.DEAD.value,
             protocol_type="",

@@ -2,7 +2,12 @@ from kohort.broker.group import DeleteGroup, DescribeGroup, ListGroups
 from kohort.broker.group.events import GroupDeleted
 from kohort.broker.group.test_world import Client, World, assignment, stable_group, subscription, sync_all
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import DeletableGroupResult, DescribedGroup, ListGroupsResponse
+from kohort.protocol.messages import (
+    DeletableGroupResult,
+    DescribedGroup,
+    DescribeGroupsResponse,
+    ListGroupsResponse,
+)
 
 
 def described(world: World, group_id: str = "g", version: int = 6) -> DescribedGroup:
@@ -121,3 +126,11 @@ def test_an_id_given_by_a_deleted_group_is_worth_nothing() -> None:
     assert response is not None
     assert response.error_code == ErrorCode.UNKNOWN_MEMBER_ID
     assert world.timers == {}
+
+
+def test_the_longest_group_id_leaves_room_for_the_answer() -> None:
+    world = World()
+    group = described(world, "g" * 32_767)
+    assert DescribeGroupsResponse(groups=(group,)).encode(6)
+    assert group.error_message is not None
+    assert group.error_message.endswith("ggg not found.")

@@ -21,6 +21,7 @@ from kohort.broker.metadata.store import MetadataStore, update
 from kohort.broker.metadata.topic_names import validate_topic_name
 from kohort.broker.metadata.topic_plans import check_keeps_offsets, check_topic_configs
 from kohort.protocol.errors import ApiError, ErrorCode
+from kohort.protocol.varint import MAX_STRING_BYTES
 from kohort.storage import StorageError
 
 EVERY_BROKER = ""
@@ -273,7 +274,10 @@ def _changed_list(present: str | None, step: Step, value: str, lists: Lists) -> 
         items = _split(present)
     given = _split(value)
     if step.operation == Operation.APPEND:
-        return ",".join(dict.fromkeys((*items, *given)))
+        longer = ",".join(dict.fromkeys((*items, *given)))
+        if len(longer.encode()) > MAX_STRING_BYTES:
+            raise invalid_request(f"{step.name} would be longer than an answer has room for")
+        return longer
     return ",".join(item for item in items if item not in given)
 
 

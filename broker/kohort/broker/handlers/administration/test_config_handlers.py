@@ -388,3 +388,15 @@ async def test_many_resources_are_described_in_turns(tmp_path: Path) -> None:
     )
     answer = await world.ask(DescribeConfigsRequest(resources=wanted), DescribeConfigsResponse, 4)
     assert [each.resource_name for each in answer.results] == [f"t{each}" for each in range(100)]
+
+
+async def test_a_list_grows_no_longer_than_an_answer_has_room_for(tmp_path: Path) -> None:
+    world = await AdminWorld(tmp_path).start()
+    await world.create("t")
+    name = "leader.replication.throttled.replicas"
+    codes = []
+    for first in (0, 4_000):
+        replicas = ",".join(f"{each}:1" for each in range(first, first + 4_000))
+        codes.append(await stepped(world, TOPIC, "t", (name, APPEND, replicas)))
+    assert codes == [ErrorCode.NONE, ErrorCode.INVALID_REQUEST]
+    assert (await value(world, TOPIC, "t", name)).value is not None
