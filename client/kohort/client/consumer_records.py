@@ -6,7 +6,10 @@ from typing import Generic
 from kohort.client.values import ConsumerRecord, K_co, OffsetAndMetadata, TopicPartition, V_co
 
 
-class ConsumerRecords(list[ConsumerRecord[K_co, V_co]], Generic[K_co, V_co]):
+class ConsumerRecords(
+    list[ConsumerRecord[K_co, V_co]],  # pyright: ignore[reportInvalidTypeArguments]  # Nobody puts records in.
+    Generic[K_co, V_co],
+):
     """The records of one poll, those of a partition in their order.
 
     `consumer.commit(records)` commits the offsets behind them, and only if their partitions have been

@@ -22,6 +22,7 @@ from kohort.protocol.offsets_topic import OffsetCommitKey, OffsetCommitValue
 
 VERSION_OF_GROUP_ID_NOT_FOUND = 9
 NO_OFFSET = -1
+TIMESTAMP_MAX = 2**63 - 1  # What a record can say: a commit for longer is for ever.
 
 
 def commit_offsets(groups: Groups, command: OffsetCommit, now_ms: int) -> Decision:
@@ -133,7 +134,7 @@ def _offset_record(
             leader_epoch=partition.committed_leader_epoch,
             metadata=partition.committed_metadata or "",
             commit_timestamp=now_ms,
-            expire_timestamp=-1 if retention_ms < 0 else now_ms + retention_ms,
+            expire_timestamp=-1 if retention_ms < 0 else min(now_ms + retention_ms, TIMESTAMP_MAX),
             topic_id=topic.topic_id,
         ),
     )

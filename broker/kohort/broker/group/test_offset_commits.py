@@ -14,7 +14,7 @@ from kohort.protocol.messages import (
     OffsetFetchRequestTopics,
     OffsetFetchResponseGroup,
 )
-from kohort.protocol.offsets_topic import OffsetCommitKey, OffsetCommitValue
+from kohort.protocol.offsets_topic import OffsetCommitKey, OffsetCommitValue, encode_value
 from kohort.protocol.schema import ZERO_UUID
 
 
@@ -175,3 +175,18 @@ def test_commits_count_while_others_join_but_not_while_they_sync() -> None:
     sync_all(world, a, b)
     assert a.commit("t", 0, 3) is ErrorCode.NONE
     assert world.fetch("t", 0) == 3
+
+
+def test_a_commit_that_is_to_be_kept_longer_than_a_record_can_say_is_kept_for_ever() -> None:
+    world = World()
+    partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=5, committed_metadata="")
+    topic = OffsetCommitRequestTopic(name="t", partitions=(partition,))
+    request = OffsetCommitRequest(group_id="g", retention_time_ms=2**63 - 1, topics=(topic,))
+    request_id = next(world.request_ids)
+    world.do(OffsetCommit(request_id, request, 2))
+    answer = world.answer(request_id, OffsetCommitResponse)
+    assert answer.topics[0].partitions[0].error_code == ErrorCode.NONE
+    value = world.log[-1].value
+    assert isinstance(value, OffsetCommitValue)
+    assert value.expire_timestamp == 2**63 - 1
+    encode_value(value)

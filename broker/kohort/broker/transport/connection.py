@@ -201,7 +201,7 @@ class Connection:
                 elif hasattr(answer, "__await__"):
                     driver.spawn(request, cast("Awaitable[Message]", answer))
                 else:
-                    self.complete(request, answer)
+                    self.complete(request, answer)  # pyright: ignore[reportArgumentType]  # No awaitable.
             if self.closed:
                 return False
             count += 1

@@ -30,15 +30,15 @@ class Poller(Protocol):
         """Return who is ready, after so many seconds at most, and no more events at once than asked for."""
         ...
 
-    def register(self, descriptor: int, wanted: int) -> None:
+    def register(self, descriptor: int, wanted: int, /) -> None:
         """Watch `descriptor` for `wanted`, some of READ and WRITE."""
         ...
 
-    def modify(self, descriptor: int, wanted: int) -> None:
+    def modify(self, descriptor: int, wanted: int, /) -> None:
         """Watch for something else from now on; for nothing where `wanted` is 0."""
         ...
 
-    def unregister(self, descriptor: int) -> None:
+    def unregister(self, descriptor: int, /) -> None:
         """Forget `descriptor`, which is still open."""
         ...
 
