@@ -1,5 +1,6 @@
 """Groups in a whole broker with real files: what is acknowledged, what a failure or a restart leaves."""
 
+import os
 import shutil
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
@@ -204,11 +205,15 @@ async def test_an_acknowledged_commit_outlives_a_crash(tmp_path: Path) -> None:
 async def test_a_commit_outlives_a_power_failure_that_takes_what_was_not_synced(tmp_path: Path) -> None:
     async with running(tmp_path / "life") as broker:
         client = await prepared(broker)
+        folder = f"{OFFSETS_TOPIC}-{coordinator_partition(GROUP, 4)}"
+        assert await commit(client, 6) == 0  # The first in a log is synced there.
+        [written] = (tmp_path / "life" / folder).glob("*.log")
+        synced_bytes = written.stat().st_size
         assert await commit(client, 7) == 0
         shutil.copytree(tmp_path / "life", tmp_path / "after")
-    index = coordinator_partition(GROUP, 4)
-    for log in (tmp_path / "after" / f"{OFFSETS_TOPIC}-{index}").glob("*.log"):
-        log.write_bytes(b"")  # Written, but synced only by the journal.
+    log = tmp_path / "after" / folder / written.name
+    assert log.stat().st_size > synced_bytes
+    os.truncate(log, synced_bytes)  # Written, but synced only by the journal.
     async with running(tmp_path / "after") as broker:
         client = await Client.to(broker)
         await found(client)
