@@ -14,15 +14,18 @@ from kohort.broker.transport.file_range import FileRange
 class PlainTransport:
     """Bytes to and from a socket; ranges of files by `sendfile`."""
 
-    __slots__ = ("_socket", "file_descriptor", "receive", "receive_into", "send")
+    __slots__ = ("_socket", "file_descriptor", "receive", "send")
 
     def __init__(self, sock: socket.socket) -> None:
         self._socket = sock
         self.file_descriptor = sock.fileno()
         # The socket's own methods: a call less for each request.
         self.receive = sock.recv
-        self.receive_into = sock.recv_into
         self.send = sock.send
+
+    def receive_into(self, view: memoryview) -> int:
+        """Fill `view` with what has arrived; return how many bytes. Raises: OSError."""
+        return self._socket.recv_into(view)
 
     def send_range(self, piece: FileRange) -> int:
         """Send the next stretch of a file's range; return how many bytes were taken. Raises: OSError."""
