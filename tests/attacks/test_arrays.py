@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from kohort.protocol.registry import APIS, Api
@@ -12,7 +14,8 @@ from tests.attacks.trial import StartTrial
 from tests.attacks.wire import Line
 
 FRAME_BYTES = 7_500_000  # Below what a frame may have, so that its size alone refuses nothing.
-ELEMENTS_MAX = 300_000
+NIGHTLY = "KOHORT_TEST_NIGHTLY"
+ELEMENTS_MAX = 300_000 if NIGHTLY in os.environ else 50_000
 SAMPLE = 200
 TOPIC = "wide"
 TOGETHER = 8

@@ -40,7 +40,7 @@ NIGHTLY = "KOHORT_TEST_NIGHTLY"
 GROUPS = 10_000
 PAGE_BYTES_MAX = 5 * MEGABYTE
 PIPELINED = 200
-IDS = 15_000
+IDS = 8_000
 PARTITIONS = 100
 PRODUCERS = 200_000 if NIGHTLY in os.environ else 20_000
 BYTES_PER_PRODUCER_MAX = 1_200
@@ -120,7 +120,7 @@ def test_a_flood_of_fetch_sessions(trial: StartTrial) -> None:
             forgotten_topics_data=(),
         )
         lines = attacked.connections(4)
-        for _ in range(75):
+        for _ in range(40):
             for each in lines:
                 each.send(request, 11)
             for each in lines:
