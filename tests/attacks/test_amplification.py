@@ -114,6 +114,7 @@ OF_ALL = OffsetFetchRequest(groups=(OffsetFetchRequestGroup(group_id=GROUP, topi
 STABLE = OffsetFetchRequest(
     groups=(OffsetFetchRequestGroup(group_id=GROUP, topics=None),), require_stable=True
 )
+OF_MANY = OffsetFetchRequest(groups=(OffsetFetchRequestGroup(group_id=GROUP, topics=None),) * 50)
 EVERYTHING = FetchRequest(
     max_wait_ms=0,
     min_bytes=1,
@@ -137,6 +138,7 @@ NAMED_OFTEN = MetadataRequest(topics=(MetadataRequestTopic(name=TOPIC),) * 200)
 ATTACKS: dict[str, tuple[Callable[[Trial], None], Message, int | None]] = {
     "offsets": (many_offsets, OF_ALL, 8),
     "stable offsets": (many_offsets, STABLE, 8),
+    "one group, many times": (many_offsets, OF_MANY, 8),
     "metadata": (many_partitions, MetadataRequest(topics=None), None),
     "metadata of one topic, many times": (many_partitions, NAMED_OFTEN, 12),
     "groups with metadata": (a_fat_group, DescribeGroupsRequest(groups=(GROUP,)), None),

@@ -17,6 +17,7 @@ from kohort.protocol.messages import (
     HeartbeatRequest,
     HeartbeatResponse,
     JoinGroupResponse,
+    OffsetCommitRequest,
     OffsetCommitResponse,
     PartitionProduceData,
     ProduceRequest,
@@ -62,6 +63,16 @@ def test_an_offset_that_is_none_leaves_the_lag_of_others(trial: StartTrial) -> N
         described = json.loads(page(attacked.broker.http, "/api/v1/groups/innocent").text)
         assert described["offsets"][0]["lag"] >= 0
         assert 'group="innocent"' in page(attacked.broker.http, "/metrics").text
+
+
+def test_a_commit_to_be_kept_for_ever_leaves_the_shard_alone(trial: StartTrial) -> None:
+    """Old versions say how long; now and that together are more than a time may be."""
+    with trial() as attacked:
+        for version in (2, 3, 4):
+            for retention_ms in (2**63 - 1, 2**62, -(2**63)):
+                topics = commit_of("kept").topics
+                request = OffsetCommitRequest(group_id="kept", retention_time_ms=retention_ms, topics=topics)
+                assert attacked.connect().ask_or_lose(request, OffsetCommitResponse, version)
 
 
 def in_pipelines(line: Line, requests: Sequence[Message], kind: type[Message], version: int) -> None:
