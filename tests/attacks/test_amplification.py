@@ -12,6 +12,7 @@ from kohort.protocol.messages import (
     ApiVersionsRequest,
     DescribeConfigsRequest,
     DescribeGroupsRequest,
+    DescribeLogDirsRequest,
     FetchPartition,
     FetchRequest,
     FetchTopic,
@@ -30,7 +31,7 @@ from kohort.protocol.messages.describe_configs import DescribeConfigsResource
 from kohort.protocol.records import build_batch
 from kohort.protocol.schema import Message
 from tests.attacks.answers import codes_in
-from tests.attacks.members import Member
+from tests.attacks.members import Member, joining
 from tests.attacks.producing import PRODUCE_VERSION, create, now_ms, producing
 from tests.attacks.trial import StartTrial, Trial
 from tests.attacks.wire import Line, api_of, frame
@@ -141,6 +142,7 @@ ATTACKS: dict[str, tuple[Callable[[Trial], None], Message, int | None]] = {
     "one group, many times": (many_offsets, OF_MANY, 8),
     "metadata": (many_partitions, MetadataRequest(topics=None), None),
     "metadata of one topic, many times": (many_partitions, NAMED_OFTEN, 12),
+    "log dirs": (many_partitions, DescribeLogDirsRequest(topics=None), None),
     "groups with metadata": (a_fat_group, DescribeGroupsRequest(groups=(GROUP,)), None),
     "one group with metadata, many times": (a_fat_group, DescribeGroupsRequest(groups=(GROUP,) * 50), None),
     "groups": (many_groups, ListGroupsRequest(states_filter=(), types_filter=()), None),
@@ -183,3 +185,22 @@ def sip(line: Line) -> None:
         line.socket.recv(1_024)
     except (TimeoutError, ConnectionError):
         return
+
+
+def test_many_answers_to_one_frame_of_a_thousand_connections(trial: StartTrial) -> None:
+    """One question each: what bounds a connection does not bound them all."""
+    with trial() as attacked:
+        many_offsets(attacked)
+        for line in [attacked.connect(SMALL_BUFFER_BYTES) for _ in range(300)]:
+            line.send(OF_ALL, 8)
+        time.sleep(HELD_S)
+
+
+def test_a_group_whose_members_bring_megabytes(trial: StartTrial) -> None:
+    """The answer to its leader would be a gigabyte."""
+    with trial() as attacked:
+        request = frame(joining(GROUP, metadata=bytes(7 * MEGABYTE)), 3)
+        lines = attacked.connections(150)
+        for line in lines:
+            line.push(request, PUSHED_WITHIN_S)
+        time.sleep(HELD_S)

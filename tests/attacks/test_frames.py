@@ -10,9 +10,10 @@ import pytest
 
 from kohort.protocol.messages import ApiVersionsRequest, HeartbeatRequest, MetadataRequest, ProduceResponse
 from kohort.protocol.records import build_batch
+from kohort.protocol.registry import BY_NAME
 from tests.attacks.producing import PRODUCE_VERSION, create, now_ms, producing
 from tests.attacks.trial import StartTrial, answers
-from tests.attacks.wire import Line, frame
+from tests.attacks.wire import Line, frame, raw_frame
 
 MEGABYTE = 1_000_000
 PRODUCE, METADATA, API_VERSIONS = 0, 3, 18
@@ -33,6 +34,19 @@ def test_frames_that_are_only_promised(trial: StartTrial) -> None:
     with trial() as attacked:
         for line in attacked.connections(1_000):
             line.socket.sendall(promise(99 * MEGABYTE))
+        time.sleep(HELD_S)
+
+
+@pytest.mark.parametrize("api_key, megabytes, count", [(METADATA, 7, 100), (PRODUCE, 90, 10)])
+def test_large_frames_that_are_never_finished(
+    trial: StartTrial, api_key: int, megabytes: int, count: int
+) -> None:
+    """All but the last byte of what would be 700 MB and more together."""
+    with trial() as attacked:
+        version = BY_NAME["Produce" if api_key == PRODUCE else "Metadata"].versions.lowest
+        data = raw_frame(api_key, version, bytes(megabytes * MEGABYTE))[:-1]
+        for line in attacked.connections(count):
+            line.push(data, within_s=0.3)
         time.sleep(HELD_S)
 
 

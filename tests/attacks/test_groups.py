@@ -138,6 +138,25 @@ def test_a_flood_of_fetch_sessions(trial: StartTrial) -> None:
                 each.answer(FetchResponse)
 
 
+def test_fetches_that_wait_for_what_never_comes(trial: StartTrial) -> None:
+    """Four hundred parked fetches of a thousand partitions each."""
+    with trial() as attacked:
+        lines = attacked.connections(400)
+        create(lines[0], "quiet", 1_000)
+        wanted = tuple(
+            FetchPartition(partition=number, fetch_offset=0, partition_max_bytes=1) for number in range(1_000)
+        )
+        request = FetchRequest(
+            max_wait_ms=60_000,
+            min_bytes=1,
+            topics=(FetchTopic(topic="quiet", partitions=wanted),),
+            forgotten_topics_data=(),
+        )
+        for line in lines:
+            line.send(request, 11)
+        time.sleep(1.0)
+
+
 def test_thousands_of_producers_cost_little_each(trial: StartTrial) -> None:
     with trial() as attacked:
         line = attacked.connect()

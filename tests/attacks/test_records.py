@@ -11,7 +11,7 @@ import zstandard
 
 from kohort.protocol.records import Compression, encode_records
 from kohort.protocol.records.varint import encode_varint
-from tests.attacks.producing import batch_of, create, produce
+from tests.attacks.producing import PRODUCE_VERSION, batch_of, create, produce, producing
 from tests.attacks.trial import StartTrial
 
 TOPIC = "attacked"
@@ -91,3 +91,18 @@ def test_batches_of_empty_frames(trial: StartTrial) -> None:
             attacked.note(f"nothing in {codec.name}")
             for _ in range(5):
                 assert produce(attacked.connect(), TOPIC, batch) != 0
+
+
+def test_many_producers_of_large_batches_at_once(trial: StartTrial) -> None:
+    """Each within every limit of a batch; together they are what the broker has to bound."""
+    batch = batch_of(encode_records([(0, None, bytes(100_000_000), ())]), 1, Compression.ZSTD)
+    with trial() as attacked:
+        lines = attacked.connections(20)
+        create(lines[0], TOPIC)
+        for line in lines:
+            line.send(producing(TOPIC, batch), PRODUCE_VERSION)
+        for line in lines:
+            try:
+                line.take()
+            except ConnectionError:
+                continue

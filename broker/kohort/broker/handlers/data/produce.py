@@ -6,6 +6,7 @@ Transactions have no coordinator yet. A transactional batch is answered INVALID_
 what Kafka says of one outside a transaction: producers give up instead of trying again.
 """
 
+from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
 from typing import NamedTuple
@@ -102,23 +103,27 @@ class Produce:
         self.waiting += 1
         self._data.checks.submit(
             connection,
-            partial(partition.prepare, records, header, self._now_ms, Effort.full(rest)),
+            partial(_prepared, partial(partition.prepare, records, header, self._now_ms, Effort.full(rest))),
             partial(self._looked_into, partition, place),
         )
 
-    def _looked_into(self, partition: Partition, place: "_Place", result: "Future[Produced]") -> None:
+    def _looked_into(
+        self, partition: Partition, place: "_Place", result: "Future[Produced | ApiError]"
+    ) -> None:
         """Append what a thread has looked into."""
         self.waiting -= 1
         failure = result.exception()
-        if failure is not None and not isinstance(failure, ApiError | EffortExceeded):
+        if failure is not None:
             self._request.hang_up()
             raise failure
-        try:
-            self._append(partition, result.result(), place)
-        except EffortExceeded as error:
-            self._fail(place, too_much_work(error))
-        except ApiError as error:
-            self._fail(place, error)
+        produced = result.result()
+        if isinstance(produced, ApiError):
+            self._fail(place, produced)
+        else:
+            try:
+                self._append(partition, produced, place)
+            except ApiError as error:
+                self._fail(place, error)
         self._answer_if_done()
 
     def _append(self, partition: Partition, produced: Produced, place: "_Place") -> None:
@@ -200,6 +205,19 @@ class Produce:
     def _close_if_failed(self) -> None:
         if self.failed:
             self._request.connection.close()
+
+
+def _prepared(prepare: Callable[[], Produced]) -> Produced | ApiError:
+    """Return what came of looking into a batch; a refusal without the frames that it came from.
+
+    Those hold all that was decompressed, and an exception that is kept keeps them.
+    """
+    try:
+        return prepare()
+    except EffortExceeded as error:
+        return too_much_work(error)
+    except ApiError as error:
+        return error.with_traceback(None)
 
 
 class _Place(NamedTuple):
