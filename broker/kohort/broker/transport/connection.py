@@ -13,6 +13,7 @@ from kohort.broker.runtime.throttled_log import ThrottledLog
 from kohort.broker.transport.dispatch import Dispatch
 from kohort.broker.transport.file_range import FileRange
 from kohort.broker.transport.in_flight import SHARE_BYTES_MIN, InFlight
+from kohort.broker.transport.load import Load
 from kohort.broker.transport.peer import Peer
 from kohort.broker.transport.plain import PlainTransport
 from kohort.broker.transport.request import Request
@@ -41,6 +42,10 @@ class Driver(Protocol):
 
     def go_on_later(self, connection: "Connection", /) -> None:
         """Let the connection go on in the next round, though nothing new has arrived."""
+        ...
+
+    def elapsed_ms(self) -> int:
+        """Return the elapsed time now, within a round."""
         ...
 
     def is_round_long(self) -> bool:
@@ -81,6 +86,7 @@ class Connection:
 
     __slots__ = (
         "_driver",
+        "_load",
         "_noted_bytes",
         "_transport",
         "_warming",
@@ -121,6 +127,7 @@ class Connection:
         self.counted_in = 0  # Bytes that the counters have been told of.
         self.counted_out = 0
         self.on_close: list[Callable[[], None]] = []
+        self._load = Load()
 
     # -- what arrives -------------------------------------------------------------------------------------
 
@@ -186,7 +193,10 @@ class Connection:
 
         Raises: WireError.
         """
-        peer, driver = self.peer, self._driver
+        peer, driver, load = self.peer, self._driver, self._load
+        if not load.is_light and peer.frames and driver.is_round_long():
+            return self._may_read()
+        began_ms = driver.elapsed_ms() if load.wants_timing() else None
         count = 0
         while peer.frames and (found := peer.next_request()) is not None:
             request, message = found
@@ -205,8 +215,10 @@ class Connection:
             if self.closed:
                 return False
             count += 1
-            if not count % REQUESTS_PER_LOOK and driver.is_round_long():
+            if (not load.is_light or not count % REQUESTS_PER_LOOK) and driver.is_round_long():
                 break
+        if began_ms is not None:
+            load.note(count, driver.elapsed_ms() - began_ms)
         return (not peer.frames and peer.held_bytes < SHARE_BYTES_MIN) or self._may_read()
 
     def _may_read(self) -> bool:

@@ -79,6 +79,7 @@ class Reactor:
         self._poller.register(mailbox.fileno(), READ)
         self._connections: dict[int, Connection] = {}
         self._touched: list[Connection] = []
+        self._must_go_on = False
         self._unfinished: dict[Connection, None] = {}  # Those with more to hand over.
         self._sweep = Sweep(current, counters, self.log)
         self._acceptor = Acceptor(
@@ -143,9 +144,13 @@ class Reactor:
         self._unfinished[connection] = None
         self._mailbox.wake()
 
+    def elapsed_ms(self) -> int:
+        """Return the elapsed time now, within a round."""
+        return self._clock.now_ms()
+
     def is_round_long(self) -> bool:
         """Return whether the round under way has taken so long that whoever can wait should."""
-        return self._clock.now_ms() - self.now_ms >= ROUND_MS_MAX
+        return not self._must_go_on and self._clock.now_ms() - self.now_ms >= ROUND_MS_MAX
 
     # -- what connections ask of the broker -----------------------------------------------------------
 
@@ -245,8 +250,10 @@ class Reactor:
             else:
                 supervise("accept", partial(self._acceptor.accept, descriptor))
         if unfinished:
+            self._must_go_on = True  # The first one: however long each round is, everybody's turn comes.
             for connection in unfinished:
                 self._serve(connection, 0)
+                self._must_go_on = False
         while (action := self._mailbox.next()) is not None:
             supervise("posted", action)
         supervise("timers", self._run_timers)

@@ -1,0 +1,32 @@
+from kohort.broker.transport.load import LIGHT_REQUESTS_MIN, TURNS_PER_LOOK, Load
+
+
+def test_nobody_is_light_before_it_has_shown_so() -> None:
+    load = Load()
+    assert not load.is_light
+    for _ in range(LIGHT_REQUESTS_MIN):
+        assert load.wants_timing()
+        load.note(1, 0)
+    assert load.is_light
+
+
+def test_who_asks_for_much_is_not_light_any_more() -> None:
+    load = Load()
+    load.note(100, 10)
+    assert load.is_light
+    load.note(1, 500)
+    assert not load.is_light
+
+
+def test_what_was_long_ago_counts_less_and_less() -> None:
+    load = Load()
+    load.note(1, 1_000)
+    for _ in range(20):
+        load.note(100, 0)
+    assert load.is_light
+
+
+def test_a_light_client_is_timed_now_and_then() -> None:
+    load = Load()
+    load.note(10, 0)
+    assert sum(load.wants_timing() for _ in range(10 * TURNS_PER_LOOK)) == 10
