@@ -178,20 +178,12 @@ class WitnessedCoordinators(Coordinators):
 
     witness: Witness
 
+    shard_type = WitnessedShard
+    inline_load_bytes = INLINE_LOAD_BYTES
+
     def _new_shard(self, index: int) -> GroupShard:
-        shard = WitnessedShard(
-            index,
-            self._machine,
-            logs=self._logs,
-            flusher=self._flusher,
-            timers=self._timers,
-            clock=self._clock,
-            workers=self._workers,
-            note=self._note,
-            load_soon=self.load_soon,
-            on_loaded=self._loaded,
-            inline_load_bytes=INLINE_LOAD_BYTES,
-        )
+        shard = super()._new_shard(index)
+        assert isinstance(shard, WitnessedShard)
         shard.witness = self.witness
         return shard
 

@@ -7,7 +7,7 @@ import structlog
 from kohort.broker.config.current import CurrentConfig
 from kohort.broker.coordination.counters import GroupCounters
 from kohort.broker.coordination.group_machine import GroupMachine
-from kohort.broker.coordination.shard import Shard, ShardLogs, ShardState
+from kohort.broker.coordination.shard import INLINE_LOAD_BYTES, Shard, ShardLogs, ShardState
 from kohort.broker.group import (
     Command,
     ExpireOffsets,
@@ -39,6 +39,10 @@ log = structlog.get_logger("kohort.group")
 
 class Coordinators:
     """Every shard by its partition. All methods belong to the loop's thread."""
+
+    shard_type: type[GroupShard] = Shard
+    """What a simulation that looks on makes its own of."""
+    inline_load_bytes = INLINE_LOAD_BYTES
 
     def __init__(
         self,
@@ -99,7 +103,7 @@ class Coordinators:
         return shard
 
     def _new_shard(self, index: int) -> GroupShard:
-        return Shard(
+        return self.shard_type(
             index,
             self._machine,
             logs=self._logs,
@@ -110,6 +114,7 @@ class Coordinators:
             note=self._note,
             load_soon=self.load_soon,
             on_loaded=self._loaded,
+            inline_load_bytes=self.inline_load_bytes,
         )
 
     def shard_of(self, group_id: str) -> GroupShard:
