@@ -156,7 +156,6 @@ class Broker:
             loop=self.mailbox,
             workers=self.workers,
         )
-        self.partitions.raise_leader_epoch = self._raise_leader_epoch
         self.producer_ids = ProducerIds(self.metadata)
         self.topics = Topics(self.metadata, self.current, self.partitions.ready)
         self._making_offsets_topic = trio.Lock()
@@ -272,8 +271,9 @@ class Broker:
             self.advertised = (self._advertise.host, self._advertise.port or self.listening.port)
         await self.metadata.register(BrokerState(self.node_id, *self.advertised))
         if not self.data.is_clean:  # The ends of logs may be gone: as where Kafka elects a leader anew.
-            await raise_leader_epochs(self.metadata, self.node_id, lambda topic_id, index: True)
+            await self._raise_all_leader_epochs()
         await self.partitions.open_all()
+        self.partitions.raise_leader_epoch = self._raise_leader_epoch  # From now on one by one.
         if not self.data.is_clean:
             await self._checkpoint()  # What was scanned now need not be scanned again.
         offline = {(each.topic_id, each.index) for each in self.partitions if each.offline is not None}
@@ -299,6 +299,13 @@ class Broker:
             await trio.sleep(self.current.config.log_flush_offset_checkpoint_interval_ms / 1000)
             with part.working(CHECKPOINT_MS_MAX):
                 await self._checkpoint()
+
+    async def _raise_all_leader_epochs(self) -> None:
+        """Raise the epoch of every partition at once; a disk that is full must not keep the broker down."""
+        try:
+            await raise_leader_epochs(self.metadata, self.node_id, lambda topic_id, index: True)
+        except StorageError as error:
+            log.critical("leader epochs cannot be raised after an unclean stop", error=str(error))
 
     def _raise_leader_epoch(self, partition: Partition) -> None:
         self.workers.spawn(self._raise_leader_epoch_of, partition)

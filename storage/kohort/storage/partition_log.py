@@ -341,6 +341,8 @@ class PartitionLog(ReadableLog):
         self._check_usable()
         if not self.log_start_offset < offset <= self.written_offset:
             return
+        if self.synced_offset < self.written_offset:
+            self.sync()  # Else the start might lie behind what a crash leaves, within a journaled batch.
         self.log_start_offset = offset
         self._epochs.delete_before(offset)
         if count := sum(segment.base_offset <= offset for segment in self._segments[1:]):

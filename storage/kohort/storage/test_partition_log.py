@@ -319,6 +319,17 @@ def test_truncation_before_the_log_leaves_an_empty_one(tmp_path: Path) -> None:
     assert stage(log) == 20
 
 
+def test_the_start_never_lies_behind_what_is_synced_in_the_files(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    fill(log, 1)
+    stage(log)
+    log.write(sync=False)
+    log.became_durable(log.written_offset)  # As the journal would have it.
+    assert log.synced_offset < log.written_offset
+    log.delete_records_before(log.written_offset - 1, now_ms=1_000)
+    assert log.synced_offset == log.written_offset
+
+
 def test_deleted_records_take_whole_segments_with_them(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     fill(log)

@@ -30,7 +30,7 @@ Done = Callable[[StorageError | None], None]
 JOURNALED_BYTES_MAX = 64 * 1024
 INLINE_BYTES_MAX = 128 * 1024
 INLINE_LOGS_MAX = 8  # The loop itself syncs so many logs for the journal to begin again.
-INLINE_SYNC_SECONDS_MAX = 0.0006  # The mean time of a sync up to which the loop waits for it itself.
+INLINE_SYNC_SECONDS_MAX = 0.0012  # The mean time of a sync up to which the loop waits for it itself.
 MEAN_WEIGHT = 0.1
 SAMPLE_SECONDS_MAX = 0.002  # One sync that took long, as the journal's first does, says little of the next.
 WRITERS = 2
@@ -53,7 +53,7 @@ class LogFlush(NamedTuple):
 class Job:
     """What is written together, and how that went for each log."""
 
-    __slots__ = ("errors", "flushes", "journaled", "seconds", "size_bytes", "syncs")
+    __slots__ = ("errors", "flushes", "is_handed_over", "journaled", "seconds", "size_bytes", "syncs")
 
     def __init__(self, flushes: list[LogFlush]) -> None:
         self.flushes = flushes
@@ -61,6 +61,7 @@ class Job:
         self.size_bytes = sum(flush.staged.size_bytes for flush in flushes)
         self.errors: list[StorageError | None] = [None] * len(flushes)
         self.syncs = 0  # How many it took.
+        self.is_handed_over = False  # To a worker.
         self.seconds = 0.0
 
     def run(self, journal: Journal) -> None:
@@ -114,6 +115,7 @@ class Flusher:
         self._counters = counters
         self._waiting: dict[Partition, list[Done]] = {}
         self._under_way: dict[Partition, list[Done]] = {}
+        self._journal_syncs = 0  # How many jobs workers sync in the journal just now.
         self._journaling = 0  # How many jobs under way have, or may have, entries in the journal.
         self._prepare: list[Callable[[], None]] = []
         self._jobs: SimpleQueue[Job | None] = SimpleQueue()
@@ -159,11 +161,21 @@ class Flusher:
             self._run(job)
             self._finish(job)
         else:
+            job.is_handed_over = True
+            self._journal_syncs += job.journaled
             self._hand_over(job)
 
     def _take_ready(self) -> list[Partition]:
-        """Take the partitions that no worker writes just now: one log is never written twice at once."""
-        ready = [partition for partition in self._waiting if partition not in self._under_way]
+        """Take the partitions that no worker writes just now: one log is never written twice at once.
+
+        While a worker syncs the journal, what the journal would take waits for it: then all that has come
+        meanwhile shares the next sync.
+        """
+        ready = [
+            partition
+            for partition in self._waiting
+            if partition not in self._under_way and not (self._journal_syncs and _fits_one_entry(partition))
+        ]
         for partition in ready:
             self._under_way[partition] = self._waiting.pop(partition)
         return ready
@@ -247,6 +259,7 @@ class Flusher:
         self._handed_over.pop(job, None)
         self._note_time(job)
         self._journaling -= job.journaled
+        self._journal_syncs -= job.is_handed_over and job.journaled
         for flush, error in zip(job.flushes, job.errors, strict=True):
             waiting = self._under_way.pop(flush.partition)
             if error is None:
@@ -307,6 +320,11 @@ class Flusher:
         for writer in self._writers:
             writer.join()
         self._writers = []
+
+
+def _fits_one_entry(partition: Partition) -> bool:
+    """Return whether what is staged for the partition is durable by the journal's sync, or may be."""
+    return partition.durable and 0 < partition.log.staged_bytes <= JOURNALED_BYTES_MAX
 
 
 def _flush_of(partition: Partition, *, by_journal: bool) -> LogFlush:

@@ -108,6 +108,9 @@ class LogFiles:
         """Remove the partition's files; what can't be removed is logged, and removed at the next start."""
         key = partition.topic, partition.index
         partition.open()  # It is deleted, so this only waits for whoever may be opening it just now.
+        present = self._data.logs.get(key)
+        if present is not None and present.topic_id != partition.topic_id:
+            return  # Its files have gone already: these are those of a newer topic of its name.
         try:
             if key not in self._data.logs:
                 self._data.open_log(key[0], partition.topic_id, key[1], log_config_of(partition.config))

@@ -145,7 +145,10 @@ class Partition:
         self.log = opened
         self._had_log = True
         self.high_watermark = opened.log_end_offset
+        epoch_before = self.leader_epoch
         self._awaits_epoch = lost_tail and self.on_lost_tail(self)
+        if self.leader_epoch > epoch_before:  # The loop has been quicker than this thread.
+            self._awaits_epoch = False
         self.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER if self._awaits_epoch else None
         if self.deleted:  # Looked at last: the loop may have deleted it while a worker was opening it.
             self.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -216,7 +216,8 @@ class PartitionTable:
         except StorageError as error:
             log.critical("the data folder is gone; nothing is acknowledged any more", error=str(error))
             for partition in self:
-                partition.failed(error)
+                if partition.opened:  # The others fail when they are opened, for the same reason.
+                    partition.failed(error)
 
     # -- what the metadata says -------------------------------------------------------------------------
 

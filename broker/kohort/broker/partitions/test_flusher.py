@@ -293,7 +293,30 @@ def test_the_journal_does_not_begin_again_under_a_round_that_a_worker_writes_to_
     slow.gate.set()
     while world.flusher.busy:
         world.take_posted()
+        world.flusher.start_round()
     world.flusher.close()
+
+
+def test_what_comes_while_a_worker_syncs_the_journal_shares_the_next_sync(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World()
+    world.journal.room = True
+    slow = Disk("slow", world.said)
+    slow.gate = threading.Event()
+    monkeypatch.setattr("kohort.broker.partitions.flusher.INLINE_SYNC_SECONDS_MAX", -1.0)
+    world.stage(slow, 10, "slow")
+    world.flusher.start_round()
+    for number in range(3):
+        world.stage(Disk(f"other{number}", world.said), 10, f"other{number}")
+        world.flusher.start_round()
+    assert world.journal.appended == [], "the worker is still writing, and nobody beside it"
+    slow.gate.set()
+    while world.flusher.busy:
+        world.take_posted()
+        world.flusher.start_round()
+    world.flusher.close()
+    assert world.journal.appended == [1, 3]
 
 
 def test_a_journal_that_syncs_slowly_shows_a_slow_disk_however_many_share_its_sync(

@@ -364,3 +364,37 @@ def test_a_log_that_lost_what_readers_were_shown_serves_under_a_new_leader_epoch
     assert asked == [partition]
     world.create("t", epoch=1, topic_id=topic_id)
     assert partition.error_code is None
+
+
+def test_a_log_reopened_for_a_deleted_topic_takes_no_newer_topics_files(world: World, tmp_path: Path) -> None:
+    world.create("t")
+    world.fill("t")
+    gone = world.partition("t")
+    world.delete("t")
+    world.flusher.flush()
+    world.finish_file_work()
+    world.create("t")
+    world.fill("t", batches=2)
+    world.files.delete(gone)  # Once more, and late: its log had been opened again meanwhile.
+    assert (tmp_path / "t-0").exists()
+    assert not world.partition("t").log.is_closed
+
+
+async def test_logs_that_were_never_opened_do_not_fail_with_the_folder(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.create("t")
+    world.finish_file_work()
+    partition = world.table.peek("t", 0)
+    assert partition is not None
+    partition.opened = False
+
+    def gone() -> None:
+        raise StorageError("the folder is gone")
+
+    monkeypatch.setattr(world.files, "check_present", gone)
+    await world.table.watch_folder()
+    assert partition.offline is None
+    partition.opened = True
+    await world.table.watch_folder()
+    assert partition.offline is not None

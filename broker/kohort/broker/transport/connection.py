@@ -162,6 +162,7 @@ class Connection:
             self.close()
             return
         if may_read:
+            self.peer.resumed(self._driver.now_ms)  # That it was not read meanwhile was our doing.
             self.resume_if_possible()
         self._note()
 
@@ -237,8 +238,8 @@ class Connection:
             self.paused = True
             self._driver.watch(self)
         in_flight = self._driver.in_flight
+        self._note()
         if in_flight.allowance.is_scarce:
-            self._note()
             in_flight.wait(self)
 
     def resume_if_possible(self) -> None:
@@ -252,6 +253,8 @@ class Connection:
             self._driver.watch(self)
         elif peer.frames and peer.may_ask():
             self._driver.go_on_later(self)
+        else:
+            self._pause()  # Room may have become scarce since: then it waits for it with the others.
 
     # -- answers ------------------------------------------------------------------------------------------
 
@@ -345,8 +348,14 @@ class Connection:
     def warmed(self) -> None:
         """Go on sending: what comes next is in memory now."""
         self._warming = False
+        self.peer.resumed(self._driver.now_ms)
         if not self.closed:
             self._touch()
+
+    @property
+    def is_warming(self) -> bool:
+        """Whether a worker reads from the disk what is to be sent next: then it is we who are slow."""
+        return self._warming
 
     @property
     def unsent(self) -> bool:

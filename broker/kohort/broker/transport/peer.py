@@ -300,7 +300,7 @@ class Peer:
         if is_full and self.is_stuck(now_ms):
             return "it takes no answers, and the room for all is taken"
         grace_ms = SLOW_GRACE_MS_FULL if is_full else SLOW_GRACE_MS
-        in_frame = self._reader.in_frame and not is_paused
+        in_frame = self._reader.in_frame and not is_paused and not self.frames
         if now_ms - self.last_active_ms >= STALLED_MS_MAX:
             if in_frame:
                 return "half a frame, then silence"

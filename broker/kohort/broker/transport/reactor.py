@@ -150,7 +150,10 @@ class Reactor:
 
     def is_round_long(self) -> bool:
         """Return whether the round under way has taken so long that whoever can wait should."""
-        return not self._must_go_on and self._clock.now_ms() - self.now_ms >= ROUND_MS_MAX
+        if self._must_go_on:  # For one request.
+            self._must_go_on = False
+            return False
+        return self._clock.now_ms() - self.now_ms >= ROUND_MS_MAX
 
     # -- what connections ask of the broker -----------------------------------------------------------
 
@@ -254,6 +257,7 @@ class Reactor:
             for connection in unfinished:
                 self._serve(connection, 0)
                 self._must_go_on = False
+            self._keep_order(unfinished)
         while (action := self._mailbox.next()) is not None:
             supervise("posted", action)
         supervise("timers", self._run_timers)
@@ -264,6 +268,12 @@ class Reactor:
             if self.in_flight.allowance.is_full and self._next_look_ms - self.now_ms > LOOK_INTERVAL_MS_FULL:
                 self._look_later(LOOK_INTERVAL_MS_FULL)
         self._mailbox.is_in_round = False
+
+    def _keep_order(self, waited: dict[Connection, None]) -> None:
+        """Let those who had no turn in this round stand before those who had one and want another."""
+        first = next(iter(waited))
+        still = [each for each in waited if each is not first and each in self._unfinished]
+        self._unfinished = dict.fromkeys((*still, *self._unfinished))
 
     def _serve(self, connection: Connection, event: int) -> None:
         try:

@@ -23,6 +23,8 @@ class Sweep:
         idle_ms_max = self._current.config.connections_max_idle_ms
         for connection in tuple(connections):
             self.count_bytes(connection)
+            if connection.is_warming:
+                continue
             peer = connection.peer
             reason = peer.look(now_ms, is_paused=connection.paused)
             if reason is not None:

@@ -1,5 +1,6 @@
 """DeleteRecords (21): move the start of logs forward."""
 
+from kohort.protocol.limits import MAX_PARTITIONS
 from kohort.protocol.schema import Array, Int16, Int32, Int64, Message, String, message, struct
 
 
@@ -19,7 +20,7 @@ class DeleteRecordsTopic(Message):
     partitions: Array[DeleteRecordsPartition]
 
 
-@message(api_key=21, versions="0-2", flexible="2+")
+@message(api_key=21, versions="0-2", flexible="2+", max_items=MAX_PARTITIONS)
 class DeleteRecordsRequest(Message):
     """The offset before which each partition's records go.
 

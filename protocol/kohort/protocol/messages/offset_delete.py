@@ -1,5 +1,6 @@
 """OffsetDelete (47): forget committed offsets of unsubscribed topics."""
 
+from kohort.protocol.limits import MAX_PARTITIONS
 from kohort.protocol.schema import Array, Int16, Int32, Message, String, message, struct
 
 
@@ -18,7 +19,7 @@ class OffsetDeleteRequestTopic(Message):
     partitions: Array[OffsetDeleteRequestPartition]
 
 
-@message(api_key=47, versions="0", flexible="none")
+@message(api_key=47, versions="0", flexible="none", max_items=MAX_PARTITIONS)
 class OffsetDeleteRequest(Message):
     """The partitions whose offsets one group shall forget.
 

@@ -1,5 +1,6 @@
 """OffsetForLeaderEpoch (23): where a leader epoch ended."""
 
+from kohort.protocol.limits import MAX_PARTITIONS
 from kohort.protocol.schema import Array, Int16, Int32, Int64, Message, String, field, message, struct
 
 
@@ -20,7 +21,7 @@ class OffsetForLeaderTopic(Message):
     partitions: Array[OffsetForLeaderPartition]
 
 
-@message(api_key=23, versions="2-4", flexible="4+")
+@message(api_key=23, versions="2-4", flexible="4+", max_items=MAX_PARTITIONS)
 class OffsetForLeaderEpochRequest(Message):
     """The epochs that a reader has seen.
 

@@ -42,7 +42,8 @@ def handle(data: Data, message: ProduceRequest, request: Request) -> ProduceResp
     produce = Produce(data, message, request)
     produce.append_all()
     if not message.acks:
-        produce.end_without_answer()
+        if not produce.in_checks:
+            produce.end_without_answer()
         return None
     return None if produce.waiting else produce.answer()
 
@@ -54,7 +55,17 @@ class Produce:
     limited for the request as a whole.
     """
 
-    __slots__ = ("_data", "_effort", "_message", "_now_ms", "_request", "_results", "failed", "waiting")
+    __slots__ = (
+        "_data",
+        "_effort",
+        "_message",
+        "_now_ms",
+        "_request",
+        "_results",
+        "failed",
+        "in_checks",
+        "waiting",
+    )
 
     def __init__(self, data: Data, message: ProduceRequest, request: Request) -> None:
         self._data = data
@@ -64,6 +75,8 @@ class Produce:
         self._effort = Effort.quick()
         self._results: list[list[PartitionProduceResponse]] = []
         self.waiting = 0
+        self.in_checks = 0
+        """How many of its batches a thread looks into: until then it holds its place, acks=0 or not."""
         self.failed = False
 
     def append_all(self) -> None:
@@ -101,6 +114,7 @@ class Produce:
                 self._append(partition, produced, place)
                 return
         self.waiting += 1
+        self.in_checks += 1
         self._data.checks.submit(
             connection,
             partial(_prepared, partial(partition.prepare, records, header, self._now_ms, Effort.full(rest))),
@@ -112,6 +126,7 @@ class Produce:
     ) -> None:
         """Append what a thread has looked into."""
         self.waiting -= 1
+        self.in_checks -= 1
         failure = result.exception()
         if failure is not None:
             self._request.hang_up()
@@ -124,6 +139,8 @@ class Produce:
                 self._append(partition, produced, place)
             except ApiError as error:
                 self._fail(place, error)
+        if not self._message.acks and not self.in_checks:
+            self._request.abandon()
         self._answer_if_done()
 
     def _append(self, partition: Partition, produced: Produced, place: "_Place") -> None:

@@ -300,3 +300,11 @@ def test_what_is_compressed_anew_is_left_to_a_thread_unless_it_is_small(world: W
         0,
         1,
     ]
+
+
+def test_a_batch_that_a_thread_looks_into_holds_its_place_with_acks_0_as_well(world: World) -> None:
+    world.create("t")
+    ask(world, message(heavy(), acks=0))
+    assert world.connection.answers == [], "its bytes are still held: they are to count against the sender"
+    world.finish_checks()
+    assert world.connection.answers == [None]
