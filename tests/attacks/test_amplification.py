@@ -31,7 +31,7 @@ from kohort.protocol.messages.describe_configs import DescribeConfigsResource
 from kohort.protocol.records import build_batch
 from kohort.protocol.schema import Message
 from tests.attacks.answers import codes_in
-from tests.attacks.members import Member, joining
+from tests.attacks.members import Member
 from tests.attacks.producing import PRODUCE_VERSION, create, now_ms, producing
 from tests.attacks.trial import StartTrial, Trial
 from tests.attacks.wire import Line, api_of, frame
@@ -193,14 +193,4 @@ def test_many_answers_to_one_frame_of_a_thousand_connections(trial: StartTrial) 
         many_offsets(attacked)
         for line in [attacked.connect(SMALL_BUFFER_BYTES) for _ in range(300)]:
             line.send(OF_ALL, 8)
-        time.sleep(HELD_S)
-
-
-def test_a_group_whose_members_bring_megabytes(trial: StartTrial) -> None:
-    """The answer to its leader would be a gigabyte."""
-    with trial() as attacked:
-        request = frame(joining(GROUP, metadata=bytes(7 * MEGABYTE)), 3)
-        lines = attacked.connections(150)
-        for line in lines:
-            line.push(request, PUSHED_WITHIN_S)
         time.sleep(HELD_S)

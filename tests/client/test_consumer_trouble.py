@@ -226,7 +226,11 @@ def test_a_group_moves_live_from_range_to_cooperative(
                     members[index] = Neighbour(name, {**plan, "auto_commit_interval_ms": 100})
                     produce(bootstrap, name, 10, first=written)
                     written += 10
-                    wait_until(everything_is_read, f"the group with {plan['partition_assignment_strategy']}")
+                    wait_until(
+                        everything_is_read,
+                        f"the group with {plan['partition_assignment_strategy']}",
+                        within_s=40,
+                    )
             assert admin.describe_groups(group)[group].assignor == "cooperative-sticky"
         finally:
             for each in members:

@@ -215,8 +215,8 @@ class Reactor:
                 events = poll(0, EVENTS_PER_ROUND)
             for _ in range(ROUNDS_PER_TURN):
                 self._round(events)
-                if self._spawned:
-                    break
+                if self._spawned or self._clock.now_ms() - self.now_ms >= ROUND_MS_MAX:
+                    break  # A long round is a turn of its own: trio's other tasks wait as well.
                 events = poll(0 if self._unfinished else LINGER_SECONDS, EVENTS_PER_ROUND)
                 if not events and not self._unfinished:
                     break
