@@ -4,7 +4,6 @@ Groups are one; transactions and share state are others. The core decides and is
 does what was decided.
 """
 
-from collections.abc import Mapping
 from typing import Any, Protocol, TypeVar
 
 from kohort.broker.group import Decision, Record
@@ -61,7 +60,3 @@ class Machine(Protocol[CoreT_co]):
     def refusal(self, command: Any, code: ErrorCode, /) -> tuple[int, Message] | None:
         """Return whom to answer what where a command can't be carried out; None where nobody waits."""
         ...
-
-
-Newest = Mapping[bytes, bytes | None]
-"""The newest value of each key of a log, in the order in which these lie in it."""
