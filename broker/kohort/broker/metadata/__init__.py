@@ -2,13 +2,13 @@
 
 from kohort.broker.group.events import GROUP_EVENTS_TOPIC
 from kohort.broker.metadata.embedded import EmbeddedMetadataStore
+from kohort.broker.metadata.partition_state import NO_LEADER, PartitionState
 from kohort.broker.metadata.snapshot import (
     INTERNAL_TOPICS,
     OFFSETS_TOPIC,
     BrokerState,
     ConfigResource,
     Mutation,
-    PartitionState,
     ResourceType,
     Snapshot,
     TopicState,
@@ -18,6 +18,7 @@ from kohort.broker.metadata.store import PRODUCER_ID_BLOCK, MetadataConflict, Me
 __all__ = [
     "GROUP_EVENTS_TOPIC",
     "INTERNAL_TOPICS",
+    "NO_LEADER",
     "OFFSETS_TOPIC",
     "PRODUCER_ID_BLOCK",
     "BrokerState",

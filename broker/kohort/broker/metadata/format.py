@@ -6,13 +6,16 @@
 """
 
 from collections.abc import Iterable, Mapping
+from uuid import UUID
 
 import crc32c
 import msgspec
 
+from kohort.broker.metadata.partition_state import PartitionState
 from kohort.broker.metadata.snapshot import ConfigResource, ResourceType, TopicState
 
 FORMAT_VERSION = 1
+ALONE = PartitionState.__struct_fields__.index("adding")  # As many values has a partition of one broker.
 
 
 class MetadataFormatError(ValueError):
@@ -35,6 +38,15 @@ class _Head(msgspec.Struct, forbid_unknown_fields=True):
     version: int
     next_producer_id: int
     configs: list[_Configs]
+
+
+class _TopicLine(msgspec.Struct):
+    """A topic as it is written: a `TopicState` whose partitions end with the last value that they need."""
+
+    name: str
+    topic_id: UUID
+    partitions: list[tuple[object, ...]]
+    configs: Mapping[str, str]
 
 
 class Stored(msgspec.Struct, frozen=True):
@@ -65,9 +77,20 @@ class Encoder:
         for topic in topics:
             line = kept.get(topic.name)
             if line is None or line[0] is not topic:
-                line = topic, msgspec.json.encode(topic)
+                line = topic, msgspec.json.encode(_topic_line(topic))
             self._lines[topic.name] = line
         return [line for _, line in self._lines.values()]
+
+
+def _topic_line(topic: TopicState) -> _TopicLine:
+    partitions = [_values(partition) for partition in topic.partitions]
+    return _TopicLine(topic.name, topic.topic_id, partitions, topic.configs)
+
+
+def _values(partition: PartitionState) -> tuple[object, ...]:
+    """Return the values, those that a broker alone never sets only where one of them is set."""
+    values: tuple[object, ...] = msgspec.structs.astuple(partition)
+    return values if any(values[ALONE:]) else values[:ALONE]
 
 
 def decode(data: bytes) -> Stored:

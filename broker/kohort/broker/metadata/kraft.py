@@ -14,7 +14,7 @@ from uuid import UUID
 
 import msgspec
 
-from kohort.broker.metadata.snapshot import PartitionState
+from kohort.broker.metadata.partition_state import PartitionState
 from kohort.protocol.errors import WireError
 from kohort.protocol.metadata_topic import (
     NO_CHANGE,

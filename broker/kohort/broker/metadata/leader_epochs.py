@@ -9,7 +9,8 @@ from uuid import UUID
 
 import msgspec
 
-from kohort.broker.metadata.snapshot import Mutation, PartitionState, Snapshot, TopicState
+from kohort.broker.metadata.partition_state import PartitionState
+from kohort.broker.metadata.snapshot import Mutation, Snapshot, TopicState
 from kohort.broker.metadata.store import MetadataStore, update
 
 Chosen = Callable[[UUID, int], bool]

@@ -9,21 +9,11 @@ from uuid import UUID
 import msgspec
 
 from kohort.broker.group.events import GROUP_EVENTS_TOPIC
+from kohort.broker.metadata.partition_state import PartitionState
 
 OFFSETS_TOPIC = "__consumer_offsets"
 INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, "__transaction_state", "__share_group_state", GROUP_EVENTS_TOPIC})
 """Topics that the broker writes itself; consumers that subscribe by a pattern pass them over."""
-
-
-class PartitionState(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """One partition: who leads it and who holds it. Stored as an array, so that many stay small."""
-
-    index: int
-    leader: int
-    leader_epoch: int
-    replicas: tuple[int, ...]
-    isr: tuple[int, ...]
-    partition_epoch: int = 0
 
 
 class TopicState(msgspec.Struct, frozen=True):

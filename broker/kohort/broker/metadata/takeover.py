@@ -12,7 +12,8 @@ import structlog
 from kohort.broker.config import BrokerConfig, ConfigError, TopicConfig
 from kohort.broker.metadata.format import Stored
 from kohort.broker.metadata.kraft import KraftMetadata, KraftTopic, read_kraft_metadata
-from kohort.broker.metadata.snapshot import ConfigResource, PartitionState, ResourceType, TopicState
+from kohort.broker.metadata.partition_state import PartitionState
+from kohort.broker.metadata.snapshot import ConfigResource, ResourceType, TopicState
 from kohort.storage import FileSystem, StorageError
 
 LEFT_BEHIND = {

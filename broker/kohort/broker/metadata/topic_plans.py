@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from uuid import UUID, uuid4
 
 from kohort.broker.config import BrokerConfig, ConfigError, topic_config
-from kohort.broker.metadata.snapshot import OFFSETS_TOPIC, PartitionState, Snapshot, TopicState
+from kohort.broker.metadata.partition_state import PartitionState
+from kohort.broker.metadata.snapshot import OFFSETS_TOPIC, Snapshot, TopicState
 from kohort.broker.metadata.topic_names import MetricNames, invalid, validate_topic_name
 from kohort.protocol.errors import ApiError, ErrorCode
 
