@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -31,7 +32,7 @@ from kohort.protocol.messages.describe_configs import DescribeConfigsResource
 from kohort.protocol.records import build_batch
 from kohort.protocol.schema import Message
 from tests.attacks.answers import codes_in
-from tests.attacks.members import Member
+from tests.attacks.members import Member, joining
 from tests.attacks.producing import PRODUCE_VERSION, create, now_ms, producing
 from tests.attacks.trial import StartTrial, Trial
 from tests.attacks.wire import Line, api_of, frame
@@ -41,6 +42,8 @@ CONNECTIONS = 4
 GROUPS = 2_000
 HELD_S = 2.0  # So long the answers stay unread.
 PUSHED_WITHIN_S = 0.5
+BROUGHT_WITHIN_S = 5.0
+MEMBERS = 150
 SMALL_BUFFER_BYTES = 4_096
 TOPIC, GROUP = "wide", "wide"
 PARTITIONS = 1_000
@@ -193,4 +196,17 @@ def test_many_answers_to_one_frame_of_a_thousand_connections(trial: StartTrial) 
         many_offsets(attacked)
         for line in [attacked.connect(SMALL_BUFFER_BYTES) for _ in range(300)]:
             line.send(OF_ALL, 8)
+        time.sleep(HELD_S)
+
+
+@pytest.mark.parametrize("groups", [1, MEMBERS], ids=["one group", "a group each"])
+def test_a_group_whose_members_bring_megabytes(trial: StartTrial, groups: int) -> None:
+    """What members bring is kept for as long as they are members, and a leader gets all of it."""
+    with trial() as attacked, ThreadPoolExecutor(MEMBERS) as pool:
+        joins = [
+            frame(joining(f"fat{number % groups}", metadata=bytes(7 * MEGABYTE)), 3)
+            for number in range(MEMBERS)
+        ]
+        lines = attacked.connections(MEMBERS)
+        list(pool.map(lambda line, data: line.push(data, BROUGHT_WITHIN_S), lines, joins))
         time.sleep(HELD_S)

@@ -29,6 +29,7 @@ _WHO_DID = {
     CauseKind.OWNERSHIP_CHANGED: "{who} gave up partitions that are another's now (cooperative)",
     CauseKind.PROTOCOLS_CHANGED: "{who} changed its assignors",
     CauseKind.STATIC_MEMBER_REPLACED: "{who} came back under its group.instance.id in the middle of it",
+    CauseKind.ASSIGNMENT_TOO_LARGE: "{who}, the leader, handed out more than there is room for",
     CauseKind.OVER_CAPACITY: "the group was loaded with more members than group.max.size",
 }
 

@@ -8,6 +8,7 @@ from kohort.broker.group import (
     GroupConfig,
     GroupCoordinator,
     Record,
+    Room,
     TimerFired,
     TimerKey,
     refusal,
@@ -24,14 +25,15 @@ class GroupMachine:
     topic = OFFSETS_TOPIC
 
     def __init__(
-        self, config: GroupConfig, core: Callable[[GroupConfig], GroupCoordinator] = GroupCoordinator
+        self, config: GroupConfig, core: Callable[[GroupConfig, Room], GroupCoordinator] = GroupCoordinator
     ) -> None:
         self.config = config
         self._core = core
+        self._room = Room()
 
     def new_core(self) -> GroupCoordinator:
         """Return a coordinator without groups."""
-        return self._core(self.config)
+        return self._core(self.config, self._room)
 
     def encode(self, record: Record) -> tuple[bytes, bytes | None]:
         """Return the record's key and value as `__consumer_offsets` holds them. Raises: WireError."""

@@ -9,7 +9,9 @@ class GroupConfig(msgspec.Struct, frozen=True, kw_only=True):
     Kafka: GroupCoordinatorConfig. `group_new_member_join_timeout_ms` is a constant in Kafka: how long a
     member that joined for the first time may wait for a rebalance that does not end. `member_ids_given_max`
     is ours: of how many ids that were given in advance (KIP-394) a shard remembers whether they are used;
-    Kafka remembers all of them for a session timeout.
+    Kafka remembers all of them for a session timeout. So are `group_member_bytes_max` and `member_bytes_max`:
+    what is kept of members' metadata and assignments, of one group and of all groups of a broker. Kafka
+    bounds a group's by the largest record that its log takes, 1 MiB.
     """
 
     group_initial_rebalance_delay_ms: int = 3_000
@@ -17,6 +19,8 @@ class GroupConfig(msgspec.Struct, frozen=True, kw_only=True):
     group_max_session_timeout_ms: int = 1_800_000
     group_max_size: int = 2_147_483_647
     group_new_member_join_timeout_ms: int = 300_000
+    group_member_bytes_max: int = 16 * 1024 * 1024
+    member_bytes_max: int = 32 * 1024 * 1024
     member_ids_given_max: int = 2_000
     offset_metadata_max_bytes: int = 4_096
     offsets_retention_minutes: int = 10_080

@@ -26,6 +26,7 @@ from kohort.broker.group.config import GroupConfig
 from kohort.broker.group.decision import Decision, JoinTimer, Record, SessionTimer
 from kohort.broker.group.events import Cause, CauseKind, GroupLoaded
 from kohort.broker.group.group import Group
+from kohort.broker.group.member_bytes import Room
 from kohort.broker.group.offset_commits import commit_offsets, fetch_offsets
 from kohort.broker.group.parking import lose, parked_join_error, sync_error
 from kohort.broker.group.replaying import replay_group, replay_offset
@@ -46,9 +47,10 @@ class GroupCoordinator:
     a new one from the log. Time comes with each command; nothing here waits.
     """
 
-    def __init__(self, config: GroupConfig) -> None:
+    def __init__(self, config: GroupConfig, room: Room | None = None) -> None:
+        """`room` is that of all cores of this broker; one alone has its own."""
         self.config = config
-        self._groups = Groups(config)
+        self._groups = Groups(config, Room() if room is None else room)
         self._handlers = _handlers(self._groups)
 
     @property
@@ -78,6 +80,7 @@ class GroupCoordinator:
         turn = Turn(self._groups, now_ms)
         for group in self._groups.by_id.values():
             _resume(turn, group)
+        self._groups.room.add(self._groups.member_bytes)
         return turn.decision()
 
     def give_up(self, code: ErrorCode) -> Decision:
@@ -92,6 +95,7 @@ class GroupCoordinator:
         self._groups.parked.clear()
         self._groups.by_id.clear()
         self._groups.given_member_ids.clear()
+        self._groups.room.remove(self._groups.member_bytes)
         return turn.decision()
 
     def describe(self, group_id: str, now_ms: int) -> GroupView | None:

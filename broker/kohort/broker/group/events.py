@@ -23,6 +23,7 @@ class CauseKind(Enum):
     OWNERSHIP_CHANGED = "a member gave up partitions (cooperative)"
     PROTOCOLS_CHANGED = "a member changed its assignors"
     STATIC_MEMBER_REPLACED = "a static member came back under a new id"
+    ASSIGNMENT_TOO_LARGE = "the leader handed out more than there is room for"
     OVER_CAPACITY = "the loaded group has more members than group.max.size"
 
 

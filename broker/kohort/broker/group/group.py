@@ -4,6 +4,7 @@ from collections import deque
 
 from kohort.broker.group.events import RebalanceReport
 from kohort.broker.group.member import Member
+from kohort.broker.group.member_bytes import MemberBytes
 from kohort.broker.group.partition import hash_table_place
 from kohort.broker.group.rebalance import Rebalance
 from kohort.broker.group.state import TRANSITIONS, GroupState
@@ -34,6 +35,7 @@ class Group:
         "history",
         "join_deadline_ms",
         "leader",
+        "member_bytes",
         "members",
         "metadata",
         "offsets",
@@ -43,6 +45,7 @@ class Group:
         "protocol_name",
         "protocol_type",
         "rebalance",
+        "shard_bytes",
         "state",
         "state_since_ms",
         "static_members",
@@ -50,8 +53,10 @@ class Group:
         "sync_deadline_ms",
     )
 
-    def __init__(self, group_id: str) -> None:
+    def __init__(self, group_id: str, shard_bytes: MemberBytes | None = None) -> None:
         self.group_id = group_id
+        self.member_bytes = 0  # What its members have brought; the shard counts that of all its groups.
+        self.shard_bytes = MemberBytes() if shard_bytes is None else shard_bytes
         self.metadata: GroupMetadataValue | None = None
         self.offsets: Offsets = {}
         self.state = GroupState.EMPTY
@@ -189,7 +194,17 @@ class Group:
         member.protocols = protocols
         self._count(member, 1)
 
+    def assign(self, member: Member, assignment: bytes) -> None:
+        """Let the member have this assignment."""
+        self._hold(len(assignment) - len(member.assignment))
+        member.assignment = assignment
+
+    def _hold(self, difference_bytes: int) -> None:
+        self.member_bytes += difference_bytes
+        self.shard_bytes.held_bytes += difference_bytes
+
     def _count(self, member: Member, difference: int) -> None:
+        self._hold(difference * member.brought_bytes)
         for protocol in member.protocols:
             count = self.protocol_counts.get(protocol.name, 0) + difference
             if count:

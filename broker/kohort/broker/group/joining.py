@@ -1,5 +1,6 @@
 """JoinGroup: new members, members that come back, and ids given in advance (KIP-394)."""
 
+from kohort.broker.group.brought import fits_join
 from kohort.broker.group.causes import client_reason, member_cause, rejoin_cause
 from kohort.broker.group.commands import JoinGroup
 from kohort.broker.group.decision import SessionTimer
@@ -53,8 +54,10 @@ def _join(turn: Turn, command: JoinGroup) -> None:
             raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
         if not (message.protocol_type and message.protocols):
             raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+        _check_room(turn, None, message)
         group = turn.groups.get_or_create(message.group_id)
     _check_capacity(turn, group, message.member_id)
+    _check_room(turn, group, message)
     if not group.supports(message.protocol_type, message.protocols):
         raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     if message.member_id:
@@ -75,6 +78,18 @@ def _check_capacity(turn: Turn, group: Group, member_id: str) -> None:
     elif member is not None or len(group.members) < limit:
         return
     _drop_for_capacity(turn, group, member_id)
+    raise ApiError(ErrorCode.GROUP_MAX_SIZE_REACHED)
+
+
+def _check_room(turn: Turn, group: Group | None, message: JoinGroupRequest) -> None:
+    """Raise GROUP_MAX_SIZE_REACHED where the member brings more metadata than there is room for.
+
+    Who is a member already stays one, with what it brought before, until its session ends.
+    """
+    if fits_join(turn, group, message):
+        return
+    if group is not None and message.member_id in group.pending_members:
+        _drop_for_capacity(turn, group, message.member_id)
     raise ApiError(ErrorCode.GROUP_MAX_SIZE_REACHED)
 
 

@@ -3,6 +3,7 @@
 from kohort.protocol.messages import JoinGroupRequestProtocol
 from kohort.protocol.offsets_topic import MemberMetadata
 
+PROTOCOL_BYTES = 128  # What an entry of `protocols` takes besides its name and its metadata.
 LOST = -1  # Stands for a parked request whose client went away: it counts, but nobody hears the answer.
 
 
@@ -67,6 +68,11 @@ class Member:
         """Whether a request of the member is parked, which keeps its session alive."""
         return self.awaiting_join is not None or self.awaiting_sync is not None
 
+    @property
+    def brought_bytes(self) -> int:
+        """How much is kept of what was brought for the member: its protocols, and its assignment."""
+        return bytes_of(self.protocols) + len(self.assignment)
+
     def metadata(self, protocol_name: str | None) -> bytes | None:
         """Return what the member said under that protocol, or None where it does not speak it."""
         return next((each.metadata for each in self.protocols if each.name == protocol_name), None)
@@ -74,6 +80,11 @@ class Member:
     def matches(self, protocols: tuple[JoinGroupRequestProtocol, ...]) -> bool:
         """Return whether a join brings just the protocols that the member joined with."""
         return self.protocols == unique_by_name(protocols)
+
+
+def bytes_of(protocols: tuple[JoinGroupRequestProtocol, ...]) -> int:
+    """Return about how many bytes the protocols take."""
+    return sum(PROTOCOL_BYTES + len(each.name) + len(each.metadata) for each in protocols)
 
 
 def unique_by_name(

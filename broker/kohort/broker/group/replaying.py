@@ -38,6 +38,8 @@ def replay_group(groups: Groups, key: GroupMetadataKey, value: GroupMetadataValu
         return
     assert not group.awaiting_joins, group
     group.become(GroupState.DEAD, group.state_since_ms)
+    for member_id in list(group.members):
+        group.remove(member_id)
     if group.offsets:  # They have records of their own, which go on as those of a simple group.
         groups.get_or_create(key.group).offsets = group.offsets
 
@@ -85,4 +87,4 @@ def _adopt_member(group: Group, protocol_name: str | None, metadata: MemberMetad
             group.remove(metadata.member_id)
         member = loaded_member(metadata, protocol_name)
         group.add(member)
-    member.assignment = metadata.assignment
+    group.assign(member, metadata.assignment)

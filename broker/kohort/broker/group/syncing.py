@@ -1,5 +1,6 @@
 """SyncGroup: the leader brings the assignment, everyone gets their part."""
 
+from kohort.broker.group.brought import fits_assignments
 from kohort.broker.group.causes import member_cause
 from kohort.broker.group.commands import SyncGroup
 from kohort.broker.group.decision import SyncTimer
@@ -88,11 +89,25 @@ def _complete_rebalance(turn: Turn, group: Group, message: SyncGroupRequest) -> 
     """Log the assignment and answer who waits for it; `replay` makes the group Stable."""
     brought = {each.member_id: each.assignment for each in message.assignments}
     assignments = {member_id: brought.get(member_id, b"") for member_id in group.members}
+    if not fits_assignments(turn, group, assignments):
+        _refuse_assignments(turn, group)
+        return
     turn.log(group_record(group, assignments, turn.now_ms))
     for member in group.members.values():
         if answer_sync(turn, member, _assigned(group, assignments[member.member_id])):
             turn.extend_session(group, member)
     close_rebalance(turn, group, Outcome.STABLE, assignments)
+
+
+def _refuse_assignments(turn: Turn, group: Group) -> None:
+    """Tell everybody who waits that it failed, and start over, as Kafka does where the log takes no more."""
+    for member in group.members.values():
+        if answer_sync(turn, member, sync_error(ErrorCode.UNKNOWN_SERVER_ERROR)):
+            turn.extend_session(group, member)
+    assert group.leader is not None
+    prepare_rebalance(
+        turn, group, member_cause(turn, CauseKind.ASSIGNMENT_TOO_LARGE, group.members[group.leader])
+    )
 
 
 def _assigned(group: Group, assignment: bytes) -> SyncGroupResponse:

@@ -213,6 +213,8 @@ class Walk:
             group = self.world.core.groups[key.group_id]
             if isinstance(key, SessionTimer):
                 assert key.member_id in group.members or key.member_id in group.pending_members
+        for group in self.world.core.groups.values():
+            assert group.member_bytes == sum(each.brought_bytes for each in group.members.values())
 
     def settle(self) -> None:
         """With everybody quiet every group comes to rest, and everything has been answered."""
