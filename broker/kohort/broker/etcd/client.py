@@ -1,0 +1,370 @@
+"""Etcd over its JSON gateway: keys, transactions and leases, at whichever of the endpoints answers.
+
+    client = EtcdClient(address.endpoints, Credentials(user="kohort", password="..."))
+    done = await client.txn([not_there(b"a")], [Put(b"a", b"1")])
+
+A call goes to the endpoint that answered last, and in turn to the others until one does or its time is
+over. What may have been done is not asked for twice, unless twice is as good as once. One task or many.
+"""
+
+import socket
+import ssl
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from types import TracebackType
+from typing import Self
+
+import httpx
+import msgspec
+import trio
+
+from kohort.broker.etcd.address import Credentials
+from kohort.broker.etcd.errors import (
+    EtcdCompacted,
+    EtcdError,
+    EtcdLeaseLost,
+    EtcdRejected,
+    EtcdSilent,
+    EtcdUnauthorized,
+    EtcdUnavailable,
+)
+from kohort.broker.etcd.messages import (
+    Compare,
+    Delete,
+    Found,
+    Json,
+    Lease,
+    Operation,
+    Put,
+    Range,
+    Transacted,
+    delete_json,
+    found_of,
+    put_json,
+    range_json,
+    revision_of,
+    transacted_of,
+    txn_json,
+)
+
+CALL_SECONDS = 5.0
+TURN_SECONDS = 0.1  # Between two turns around endpoints that all refuse.
+PAGE_KEYS = 1_000
+KEEPALIVE_IDLE_SECONDS = 5
+
+NOT_FOUND, PERMISSION_DENIED, OUT_OF_RANGE, UNAVAILABLE, UNAUTHENTICATED = 5, 7, 11, 14, 16  # gRPC's numbers.
+DEADLINE_EXCEEDED = 4
+NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
+
+
+class EtcdClient:
+    """The endpoints of one etcd, and who one is to it. Close it, or use it as a block."""
+
+    def __init__(
+        self,
+        endpoints: Sequence[str],
+        credentials: Credentials | None = None,
+        *,
+        call_seconds: float = CALL_SECONDS,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        """`transport` stands for the network in tests. Raises: EtcdError for files that TLS can't use."""
+        assert endpoints
+        self._endpoints = list(endpoints)
+        self._at = 0
+        self._credentials = credentials or Credentials()
+        self._call_seconds = call_seconds
+        self._token: str | None = None
+        self._http = httpx.AsyncClient(
+            transport=transport or _transport(self._credentials),
+            headers={"Grpc-Metadata-hasleader": "true"},  # A member without a quorum ends its watches.
+            trust_env=False,
+        )
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close every connection."""
+        await self._http.aclose()
+
+    # -- keys -------------------------------------------------------------------------------------------
+
+    async def range(self, asked: Range, *, seconds: float | None = None) -> Found:
+        """Return what there is, linearizable. Raises: EtcdError."""
+        return found_of(await self._call("kv/range", range_json(asked), seconds=seconds, again=True))
+
+    async def range_all(self, key: bytes, end: bytes) -> Found:
+        """Return all keys from `key` on and below `end` as of one revision. Raises: EtcdError."""
+        found = await self.range(Range(key, end, PAGE_KEYS))
+        items = list(found.items)
+        revision, more = found.revision, found.more
+        while more:
+            page = await self.range(Range(items[-1].key + b"\0", end, PAGE_KEYS, revision))
+            items += page.items
+            more = page.more
+        return Found(revision, tuple(items))
+
+    async def put(self, asked: Put, *, seconds: float | None = None) -> int:
+        """Return the revision at which the key has the value. Raises: EtcdError."""
+        return revision_of(await self._call("kv/put", put_json(asked), seconds=seconds, again=True))
+
+    async def delete(self, asked: Delete, *, seconds: float | None = None) -> int:
+        """Return the revision at which the keys are gone. Raises: EtcdError."""
+        return revision_of(
+            await self._call("kv/deleterange", delete_json(asked), seconds=seconds, again=True)
+        )
+
+    async def txn(
+        self,
+        compares: Sequence[Compare],
+        success: Sequence[Operation],
+        failure: Sequence[Operation] = (),
+        *,
+        seconds: float | None = None,
+    ) -> Transacted:
+        """Return how it ended: `success` was done if all comparisons held, otherwise `failure`.
+
+        Raises: EtcdError; after an `EtcdUnavailable` with `maybe_done` look whether it was done.
+        """
+        form = txn_json(compares, success, failure)
+        return transacted_of(await self._call("kv/txn", form, seconds=seconds))
+
+    # -- leases -----------------------------------------------------------------------------------------
+
+    async def grant(self, ttl_seconds: int, *, seconds: float | None = None) -> Lease:
+        """Return a new lease. Raises: EtcdError."""
+        answer = await self._call("lease/grant", {"TTL": str(ttl_seconds)}, seconds=seconds, again=True)
+        return Lease(int(answer["ID"]), int(answer["TTL"]))
+
+    async def keep_alive(self, lease_id: int, *, seconds: float | None = None) -> int:
+        """Return how many seconds the lease is good for from now on.
+
+        Raises: EtcdLeaseLost where there is no such lease any more; EtcdError.
+        """
+        answer = await self._call("lease/keepalive", {"ID": str(lease_id)}, seconds=seconds, again=True)
+        ttl_seconds = int(answer["result"].get("TTL", 0))
+        if ttl_seconds <= 0:
+            raise EtcdLeaseLost(NOT_FOUND, "the lease has expired")
+        return ttl_seconds
+
+    async def revoke(self, lease_id: int, *, seconds: float | None = None) -> None:
+        """Return once the lease and all keys under it are gone. Raises: EtcdError."""
+        try:
+            await self._call("lease/revoke", {"ID": str(lease_id)}, seconds=seconds, again=True)
+        except EtcdLeaseLost:
+            return
+
+    # -- asking -----------------------------------------------------------------------------------------
+
+    async def _call(
+        self, path: str, form: object, *, seconds: float | None = None, again: bool = False
+    ) -> Json:
+        """Return the answer; `again` says that the call may be made twice. Raises: EtcdError."""
+        content = msgspec.json.encode(form)
+        deadline = trio.current_time() + (self._call_seconds if seconds is None else seconds)
+        failures: dict[str, str] = {}
+        maybe_done = False
+        while True:
+            for _ in self._endpoints:
+                left = deadline - trio.current_time()
+                if left <= 0:
+                    raise EtcdUnavailable("; ".join(failures.values()), maybe_done=maybe_done)
+                at, endpoint = self._at, self._endpoints[self._at]
+                try:
+                    return await self._authorized(endpoint, path, content, left)
+                except EtcdUnavailable as error:
+                    failures[endpoint] = str(error)
+                    maybe_done |= error.maybe_done
+                    if maybe_done and not again:
+                        raise
+                    self.avoid(at)
+            with trio.move_on_at(deadline):
+                await trio.sleep(TURN_SECONDS)
+
+    def avoid(self, at: int) -> None:
+        """Ask the next endpoint from now on, unless somebody has gone on from this one already."""
+        if at == self._at:
+            self._at = (at + 1) % len(self._endpoints)
+
+    @property
+    def at(self) -> int:
+        """Which endpoint is asked."""
+        return self._at
+
+    async def _authorized(self, endpoint: str, path: str, content: bytes, seconds: float) -> Json:
+        """Return the answer, asked for again under a new token where the old one has expired."""
+        token = await self._token_for(endpoint, seconds)
+        try:
+            return await self._post(endpoint, path, content, seconds, token)
+        except EtcdUnauthorized as error:
+            if token is None or error.code == PERMISSION_DENIED:
+                raise
+            self._forget(token)
+            return await self._post(
+                endpoint, path, content, seconds, await self._token_for(endpoint, seconds)
+            )
+
+    async def _token_for(self, endpoint: str, seconds: float) -> str | None:
+        """Return the token of our user, None where we have no user. Raises: EtcdError."""
+        if self._credentials.user is None:
+            return None
+        if self._token is None:
+            form = {"name": self._credentials.user, "password": self._credentials.password}
+            try:
+                answer = await self._post(
+                    endpoint, "auth/authenticate", msgspec.json.encode(form), seconds, None
+                )
+            except EtcdRejected as error:
+                raise EtcdUnauthorized(error.code, f"user {self._credentials.user}: {error}") from error
+            self._token = str(answer["token"])
+        return self._token
+
+    def _forget(self, token: str | None) -> None:
+        if token == self._token:
+            self._token = None
+
+    async def _post(
+        self, endpoint: str, path: str, content: bytes, seconds: float, token: str | None
+    ) -> Json:
+        """Return the answer of one endpoint. Raises: EtcdError."""
+        # With others to try, one that hangs may not have all the time.
+        attempt_seconds = seconds if len(self._endpoints) == 1 else max(seconds / 2, min(seconds, 0.5))
+        try:
+            with trio.fail_after(attempt_seconds):
+                response = await self._http.post(
+                    f"{endpoint}/v3/{path}",
+                    content=content,
+                    headers=_authorization(token),
+                    timeout=attempt_seconds,
+                )
+        except NOT_SENT as error:
+            raise EtcdUnavailable(f"{endpoint}: {_words(error)}", maybe_done=False) from error
+        except (httpx.HTTPError, trio.TooSlowError) as error:
+            raise EtcdUnavailable(f"{endpoint}: {_words(error)}", maybe_done=True) from error
+        return _decoded(endpoint, response.status_code, response.content)
+
+    @asynccontextmanager
+    async def stream(
+        self, path: str, form: object, *, idle_seconds: float
+    ) -> AsyncIterator[AsyncIterator[Json]]:
+        """Give the messages of a stream from the endpoint of now; one attempt. Raises: EtcdError.
+
+        A stream that is silent for so long counts as broken.
+        """
+        endpoint = self._endpoints[self._at]
+        token = await self._token_for(endpoint, self._call_seconds)
+        timeout = httpx.Timeout(self._call_seconds, read=idle_seconds)
+        try:
+            async with self._http.stream(
+                "POST",
+                f"{endpoint}/v3/{path}",
+                content=msgspec.json.encode(form),
+                headers=_authorization(token),
+                timeout=timeout,
+            ) as response:
+                if response.status_code != httpx.codes.OK:
+                    _decoded(endpoint, response.status_code, await response.aread())
+                yield _lines(endpoint, response)
+        except httpx.ReadTimeout as error:
+            raise EtcdSilent(f"{endpoint}: nothing for {idle_seconds} s", maybe_done=False) from error
+        except httpx.HTTPError as error:
+            raise EtcdUnavailable(f"{endpoint}: {_words(error)}", maybe_done=False) from error
+        except EtcdUnauthorized:
+            self._forget(token)
+            raise
+
+
+def _transport(credentials: Credentials) -> httpx.AsyncHTTPTransport:
+    """Return the network, which notices within a quarter of a minute that the other side is gone."""
+    options = [(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1), (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)]
+    if hasattr(socket, "TCP_KEEPIDLE"):
+        options.append((socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, KEEPALIVE_IDLE_SECONDS))
+        options.append((socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, KEEPALIVE_IDLE_SECONDS))
+        options.append((socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 2))
+    return httpx.AsyncHTTPTransport(verify=_tls(credentials), socket_options=options, trust_env=False)
+
+
+def _tls(credentials: Credentials) -> ssl.SSLContext:
+    """Return what certificates are checked and shown with. Raises: EtcdError that names the file."""
+    file = credentials.ca_file
+    try:
+        context = ssl.create_default_context(cafile=file)
+        if credentials.certificate_file is not None:
+            file = credentials.certificate_file
+            context.load_cert_chain(file, credentials.key_file)
+    except (OSError, ssl.SSLError) as error:
+        raise EtcdError(f"{file} can't be used for TLS to etcd: {error}") from error
+    return context
+
+
+def _authorization(token: str | None) -> dict[str, str]:
+    return {} if token is None else {"Authorization": token}
+
+
+async def _lines(endpoint: str, response: httpx.Response) -> AsyncIterator[Json]:
+    """Yield the messages, a line each. Raises: EtcdError."""
+    rest = b""
+    async for chunk in response.aiter_bytes():
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            if line:
+                message = _json(endpoint, line)
+                if "error" in message:
+                    raise _rejection(endpoint, message["error"])
+                yield message["result"]
+
+
+def _decoded(endpoint: str, status: int, content: bytes) -> Json:
+    """Return what a whole answer holds. Raises: EtcdError."""
+    answer = _json(endpoint, content)
+    if status != httpx.codes.OK:
+        raise _rejection(endpoint, answer)
+    if "error" in answer:  # The one message of a stream, such as keepalive's.
+        raise _rejection(endpoint, answer["error"])
+    return answer
+
+
+def _json(endpoint: str, content: bytes) -> Json:
+    try:
+        answer = msgspec.json.decode(content)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise EtcdUnavailable(f"{endpoint} answers what is not JSON: is it etcd?", maybe_done=True) from error
+    if not isinstance(answer, dict):
+        raise EtcdUnavailable(f"{endpoint} answers what etcd would not: is it etcd?", maybe_done=True)
+    return answer
+
+
+def _rejection(endpoint: str, error: Json | str) -> EtcdError:
+    """Return what an error in an answer means."""
+    if isinstance(error, str):
+        error = {"message": error}
+    code = int(error.get("code", error.get("grpc_code", 0)))
+    message = str(error.get("message") or error.get("error") or "refused without a word")
+    told = f"{endpoint}: {message}"
+    if code in (UNAVAILABLE, DEADLINE_EXCEEDED) or "no leader" in message:
+        return EtcdUnavailable(told, maybe_done="no leader" not in message)
+    if code in (PERMISSION_DENIED, UNAUTHENTICATED) or "auth store is old" in message:
+        return EtcdUnauthorized(code, told)
+    if "user name is empty" in message:
+        return EtcdUnauthorized(code, f"{told}: etcd asks for a user (kohort.etcd.user)")
+    if "lease not found" in message:
+        return EtcdLeaseLost(code, told)
+    if "has been compacted" in message:
+        return EtcdCompacted(code, told)
+    return EtcdRejected(code, told)
+
+
+def _words(error: Exception) -> str:
+    """Return what happened to a request in words: where an error has none, those of its cause."""
+    if isinstance(error, (httpx.TimeoutException, trio.TooSlowError)):
+        return "no answer in time"
+    cause: BaseException | None = error
+    while cause is not None and not str(cause):
+        cause = cause.__cause__ or cause.__context__
+    return type(error).__name__ if cause is None else str(cause)

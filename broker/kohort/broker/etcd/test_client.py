@@ -1,0 +1,117 @@
+"""The client and endpoints that a test plays: what is asked for again, and what must not be."""
+
+from collections.abc import Callable
+
+import httpx
+import msgspec
+import pytest
+
+from kohort.broker.etcd.client import EtcdClient
+from kohort.broker.etcd.errors import EtcdError, EtcdLeaseLost, EtcdRejected, EtcdUnavailable
+from kohort.broker.etcd.messages import Put, Range, prefix_end
+
+FIRST, SECOND = "http://first:1", "http://second:1"
+Answer = Callable[[httpx.Request], httpx.Response]
+
+
+def ok(**form: object) -> Answer:
+    return lambda _: httpx.Response(200, content=msgspec.json.encode({"header": {"revision": "7"}, **form}))
+
+
+def refusal(status: int, code: int, message: str) -> Answer:
+    return lambda _: httpx.Response(status, json={"code": code, "message": message})
+
+
+def breaks_off(_: httpx.Request) -> httpx.Response:
+    raise httpx.ReadError("connection reset by peer")
+
+
+def refuses(_: httpx.Request) -> httpx.Response:
+    raise httpx.ConnectError("connection refused")
+
+
+class Endpoints:
+    """Each gives its answers in turn, the last one again and again."""
+
+    def __init__(self, **answers: list[Answer]) -> None:
+        self.answers = answers
+        self.asked: list[str] = []
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        host = request.url.host
+        self.asked.append(host)
+        answers = self.answers[host]
+        return (answers.pop(0) if len(answers) > 1 else answers[0])(request)
+
+    def client(self) -> EtcdClient:
+        return EtcdClient([FIRST, SECOND], transport=httpx.MockTransport(self), call_seconds=0.3)
+
+
+async def test_a_transaction_that_may_have_been_done_is_not_asked_for_again() -> None:
+    endpoints = Endpoints(first=[breaks_off], second=[ok(succeeded=True)])
+    with pytest.raises(EtcdUnavailable, match="connection reset") as caught:
+        await endpoints.client().txn([], [])
+    assert caught.value.maybe_done
+    assert endpoints.asked == ["first"]
+
+
+async def test_a_transaction_that_never_left_is_tried_elsewhere() -> None:
+    endpoints = Endpoints(first=[refuses], second=[ok(succeeded=True)])
+    client = endpoints.client()
+    assert (await client.txn([], [])).revision == 7
+    assert (await client.txn([], [])).succeeded
+    assert endpoints.asked == ["first", "second", "second"]  # Who answered last is asked first.
+
+
+async def test_a_member_without_a_leader_has_done_nothing() -> None:
+    no_leader = refusal(503, 14, "etcdserver: no leader")
+    endpoints = Endpoints(first=[no_leader], second=[ok(succeeded=True)])
+    assert (await endpoints.client().txn([], [])).succeeded
+
+
+async def test_a_request_that_timed_out_within_etcd_may_have_been_done() -> None:
+    endpoints = Endpoints(first=[refusal(503, 14, "etcdserver: request timed out")], second=[ok()])
+    with pytest.raises(EtcdUnavailable) as caught:
+        await endpoints.client().txn([], [])
+    assert caught.value.maybe_done
+
+
+@pytest.mark.parametrize("broken", [breaks_off, refuses, refusal(503, 14, "etcdserver: leader changed")])
+async def test_what_is_as_good_done_twice_is_asked_elsewhere(broken: Answer) -> None:
+    endpoints = Endpoints(first=[broken], second=[ok()])
+    client = endpoints.client()
+    assert await client.put(Put(b"a", b"")) == 7
+    assert endpoints.asked == ["first", "second"]
+
+
+async def test_a_refusal_is_final() -> None:
+    endpoints = Endpoints(first=[refusal(400, 8, "etcdserver: mvcc: database space exceeded")], second=[ok()])
+    with pytest.raises(EtcdRejected, match="space exceeded"):
+        await endpoints.client().put(Put(b"a", b""))
+    assert endpoints.asked == ["first"]
+
+
+async def test_an_expired_lease_is_told_from_one_without_time_left() -> None:
+    endpoints = Endpoints(first=[ok(result={"ID": "5"})], second=[ok()])
+    with pytest.raises(EtcdLeaseLost):
+        await endpoints.client().keep_alive(5)
+
+
+@pytest.mark.parametrize("content", [b"", b"<html>", b"[1]", b"\xff"])
+async def test_an_answer_that_is_no_json_object_is_an_error(content: bytes) -> None:
+    endpoints = Endpoints(first=[lambda _: httpx.Response(200, content=content)], second=[refuses])
+    with pytest.raises(EtcdError, match="is it etcd"):
+        await endpoints.client().txn([], [])
+
+
+async def test_errors_of_older_gateways_are_read_as_well() -> None:
+    old = {"error": {"grpc_code": 11, "message": "etcdserver: mvcc: required revision has been compacted"}}
+    endpoints = Endpoints(first=[lambda _: httpx.Response(200, json=old)], second=[refuses])
+    with pytest.raises(EtcdRejected, match="compacted"):
+        await endpoints.client().range(Range(b"a"))
+
+
+def test_the_end_of_a_prefix_is_behind_all_that_begin_with_it() -> None:
+    assert prefix_end(b"a/") == b"a0"
+    assert prefix_end(b"a\xff\xff") == b"b"
+    assert prefix_end(b"a/") > b"a/\xff\xff"
