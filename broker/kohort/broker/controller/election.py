@@ -1,0 +1,125 @@
+"""One partition settled: what its state has to be, as brokers live, drain and come back empty.
+
+Source: PartitionChangeBuilder.electLeader, KIP-966 (eligible leaders), KIP-455 (reassignment), KIP-858
+(directory ids).
+"""
+
+from collections.abc import Callable, Collection
+
+from msgspec.structs import replace
+
+from kohort.broker.controller.facts import UNASSIGNED, LiveBrokers, TopicRules
+from kohort.broker.controller.in_sync import with_isr
+from kohort.broker.controller.reassignment import completed
+from kohort.broker.metadata.partition_state import NO_LEADER, PartitionState
+
+
+def settled(state: PartitionState, brokers: LiveBrokers, rules: TopicRules) -> PartitionState:
+    """Return what the partition's state has to be; the very same object where it is that already.
+
+    Whoever is dead, or came back empty, leaves the ISR; who drains leaves it where others stay. A
+    reassignment whose new replicas are in sync is over. Then the leader is kept, or elected anew. Settling
+    twice changes no more than once.
+    """
+    lost = _lost(state, brokers)
+    if not lost and _is_calm(state, brokers):
+        return state
+    draft = _with_directories(state, lost, brokers) if lost else state
+    draft = with_isr(draft, _in_sync(draft, brokers, lost), rules.min_insync_replicas, lost=lost)
+    draft = completed(draft)
+    draft = _with_leader(draft, brokers, rules)
+    return with_epochs(state, draft)
+
+
+def with_epochs(before: PartitionState, after: PartitionState) -> PartitionState:
+    """Return `after` under the epochs that follow from what is different; `before` where nothing is.
+
+    A new leader epoch also fences the fetches of replicas that were taken away.
+    """
+    if after == before:
+        return before
+    leads_anew = after.leader != before.leader or not set(before.replicas) <= set(after.replicas)
+    return replace(
+        after,
+        leader_epoch=before.leader_epoch + leads_anew,
+        partition_epoch=before.partition_epoch + 1,
+    )
+
+
+def led_anew(state: PartitionState) -> PartitionState:
+    """Return the state with the same leader under a new leader epoch: it has begun a new life."""
+    return replace(state, leader_epoch=state.leader_epoch + 1, partition_epoch=state.partition_epoch + 1)
+
+
+def _is_calm(state: PartitionState, brokers: LiveBrokers) -> bool:
+    """Return whether nothing can be to decide: all live, and nothing is under way."""
+    if state.adding or state.removing or state.elr or state.leader not in state.isr:
+        return False
+    for node_id in state.isr:
+        broker = brokers.get(node_id)
+        if broker is None or broker.is_draining:
+            return False
+    return True
+
+
+def _lost(state: PartitionState, brokers: LiveBrokers) -> tuple[int, ...]:
+    """Return the replicas whose folder is another than the one that the state knows."""
+    lost: tuple[int, ...] = ()
+    for node_id, directory in zip(state.replicas, state.directories, strict=False):
+        broker = brokers.get(node_id)
+        if broker is not None and directory not in {broker.directory_id, UNASSIGNED}:
+            lost += (node_id,)
+    return lost
+
+
+def _with_directories(state: PartitionState, lost: Collection[int], brokers: LiveBrokers) -> PartitionState:
+    directories = tuple(
+        brokers[node_id].directory_id if node_id in lost else directory
+        for node_id, directory in zip(state.replicas, state.directories, strict=True)
+    )
+    return replace(state, directories=directories)
+
+
+def _in_sync(state: PartitionState, brokers: LiveBrokers, lost: Collection[int]) -> tuple[int, ...]:
+    alive = tuple(each for each in state.isr if each in brokers and each not in lost)
+    return tuple(each for each in alive if not brokers[each].is_draining) or alive
+
+
+def _with_leader(state: PartitionState, brokers: LiveBrokers, rules: TopicRules) -> PartitionState:
+    """Return the state with the leader that it can have, elected in the order of its replicas."""
+    leader = _elected(state, brokers)
+    if leader is None and rules.unclean_leader_election:
+        leader = _unclean(state, brokers)
+        if leader is not None:  # Its log is the truth from now on, whatever others had.
+            return replace(state, leader=leader, isr=(leader,), elr=(), last_known_elr=())
+    if leader is None:
+        return replace(state, leader=NO_LEADER)
+    if leader not in state.isr:
+        state = with_isr(state, (*state.isr, leader), rules.min_insync_replicas)
+    return replace(state, leader=leader)
+
+
+def _elected(state: PartitionState, brokers: LiveBrokers) -> int | None:
+    """Return who leads without loss: the leader of now, else one in sync, else one that is eligible."""
+    in_sync = [each for each in state.replicas if each in state.isr]
+    if state.leader in in_sync:
+        in_sync.insert(0, state.leader)
+    eligible = [each for each in state.replicas if each in state.elr]
+    stays = [each for each in in_sync if not _is_draining(each, brokers)]
+    return _first((*stays, *in_sync, *eligible), lambda each: each in brokers)
+
+
+def _unclean(state: PartitionState, brokers: LiveBrokers) -> int | None:
+    """Return who leads with what it has; who came back empty has least of all, so it comes last."""
+    with_a_log = [each for each in state.replicas if each not in state.last_known_elr]
+    stays = [each for each in with_a_log if not _is_draining(each, brokers)]
+    return _first((*stays, *with_a_log, *state.replicas), lambda each: each in brokers)
+
+
+def _is_draining(node_id: int, brokers: LiveBrokers) -> bool:
+    broker = brokers.get(node_id)
+    return broker is not None and broker.is_draining
+
+
+def _first(nodes: Collection[int], holds: Callable[[int], bool]) -> int | None:
+    return next((each for each in nodes if holds(each)), None)

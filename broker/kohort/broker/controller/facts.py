@@ -1,0 +1,30 @@
+"""What a decision looks at beside the partitions: who lives, and what each topic asks for."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+from uuid import UUID
+
+UNASSIGNED = UUID(int=0)
+"""The directory of a replica that was never told. Source: org.apache.kafka.common.DirectoryId.UNASSIGNED."""
+
+
+class LiveBroker(NamedTuple):
+    """A broker whose lease holds. One of the same node id with another `broker_epoch` is another process."""
+
+    node_id: int
+    broker_epoch: int = 0
+    directory_id: UUID = UNASSIGNED
+    rack: str | None = None
+    is_draining: bool = False
+    """Whether it asks to be let go: it leads only what nobody else can."""
+
+
+LiveBrokers = Mapping[int, LiveBroker]
+"""The live brokers by node id."""
+
+
+class TopicRules(NamedTuple):
+    """The settings of a topic that elections ask for."""
+
+    min_insync_replicas: int = 1
+    unclean_leader_election: bool = False

@@ -1,0 +1,34 @@
+"""A partition on several brokers: what its leader knows of the others, and how the others follow it.
+
+Pure: no loop, clock, socket or log. Whoever runs it hands in times, offsets and states, and does what
+comes back. The order that all of it rests on: a follower syncs what it got, and only then says so by where
+its next fetch begins; the leader counts nothing else.
+Source: kafka.cluster.Partition, kafka.server.AbstractFetcherThread, KIP-101, KIP-595, KIP-903, KIP-966.
+"""
+
+from kohort.broker.replication.authority import Authority
+from kohort.broker.replication.following import Append, Following, Restart, Retry, Truncate
+from kohort.broker.replication.leadership import Acknowledgement, Leadership, Proposal
+from kohort.broker.replication.logs import ReplicatedLog
+from kohort.broker.replication.read_replica import check_follower_read, select_read_replica
+from kohort.broker.replication.replica_fetch import Diverging, FetchFrom, ReplicaFetch, Served, answer_to
+
+__all__ = [
+    "Acknowledgement",
+    "Append",
+    "Authority",
+    "Diverging",
+    "FetchFrom",
+    "Following",
+    "Leadership",
+    "Proposal",
+    "ReplicaFetch",
+    "ReplicatedLog",
+    "Restart",
+    "Retry",
+    "Served",
+    "Truncate",
+    "answer_to",
+    "check_follower_read",
+    "select_read_replica",
+]

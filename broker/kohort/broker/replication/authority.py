@@ -1,0 +1,54 @@
+"""Whether a broker may act, by its lease and by the leader epochs that it was given in this life.
+
+The lease is asked of no server here: each renewal counts from when it was sent, on a clock that a paused
+process cannot fool (CLOCK_BOOTTIME), and the broker stops by itself before the lease can have run out.
+"""
+
+from collections.abc import Hashable, Iterable
+
+from kohort.broker.metadata.partition_state import PartitionState
+
+ACTING_SHARE = 0.9
+"""Of the lease's time to live a broker acts for so much after it asked for the last renewal it got."""
+
+
+class Authority:
+    """One life of a broker: its epoch, its lease, and what an earlier life of the same node id led."""
+
+    def __init__(self, node_id: int, ttl_ms: int) -> None:
+        self.node_id = node_id
+        self.broker_epoch = -1
+        self._acts_for_ms = int(ttl_ms * ACTING_SHARE)
+        self._acts_until_ms = -1
+        self._inherited: dict[Hashable, int] = {}
+
+    def registered(
+        self, broker_epoch: int, asked_ms: int, states: Iterable[tuple[Hashable, PartitionState]]
+    ) -> None:
+        """Begin a life: `states` are how the registration's own revision, or a later one, has them.
+
+        What they call led by this node id was given to a process that is gone.
+        """
+        self.broker_epoch = broker_epoch
+        self._inherited = {key: state.leader_epoch for key, state in states if state.leader == self.node_id}
+        self.renewed(asked_ms)
+
+    def renewed(self, asked_ms: int) -> None:
+        """Hear that the renewal asked for at that time was granted."""
+        self._acts_until_ms = max(self._acts_until_ms, asked_ms + self._acts_for_ms)
+
+    def lost(self) -> None:
+        """Hear that the lease is no more, or that somebody else has registered under this node id."""
+        self._acts_until_ms = -1
+
+    def may_act(self, now_ms: int) -> bool:
+        """Return whether anything may be answered at all."""
+        return now_ms < self._acts_until_ms
+
+    def is_inherited(self, key: Hashable, state: PartitionState) -> bool:
+        """Return whether the state's leader epoch was given to an earlier life: it has to be led anew."""
+        return state.leader == self.node_id and state.leader_epoch <= self._inherited.get(key, -1)
+
+    def may_lead(self, key: Hashable, state: PartitionState, now_ms: int) -> bool:
+        """Return whether this life may act as the partition's leader under the state's leader epoch."""
+        return state.leader == self.node_id and self.may_act(now_ms) and not self.is_inherited(key, state)

@@ -1,0 +1,46 @@
+"""What a leader knows of one follower: how far its disk is, and when it last had everything.
+
+Source: org.apache.kafka.server.partition.Replica and ReplicaState.
+"""
+
+UNKNOWN_OFFSET = -1
+NEVER_MS = -(2**62)
+
+
+class FollowerState:
+    """One follower as its fetches show it. Times are in milliseconds of a clock that only goes forward."""
+
+    __slots__ = (
+        "_last_fetch_end_offset",
+        "_last_fetch_ms",
+        "broker_epoch",
+        "caught_up_ms",
+        "synced_end_offset",
+    )
+
+    def __init__(self, caught_up_ms: int) -> None:
+        """`caught_up_ms`: a follower that is in sync when the leader begins is given time to show itself."""
+        self.broker_epoch = -1
+        self.synced_end_offset = UNKNOWN_OFFSET
+        self.caught_up_ms = caught_up_ms
+        self._last_fetch_ms = NEVER_MS
+        self._last_fetch_end_offset = 0
+
+    def fetched(self, broker_epoch: int, offset: int, leader_end_offset: int, now_ms: int) -> None:
+        """Take a fetch in: all before `offset` is on the follower's disk.
+
+        It has caught up when it has what the leader had at its previous fetch: under load it never has
+        what the leader has now.
+        """
+        self.broker_epoch = broker_epoch
+        if offset >= leader_end_offset:
+            self.caught_up_ms = max(self.caught_up_ms, now_ms)
+        elif offset >= self._last_fetch_end_offset:
+            self.caught_up_ms = max(self.caught_up_ms, self._last_fetch_ms)
+        self.synced_end_offset = offset
+        self._last_fetch_ms = now_ms
+        self._last_fetch_end_offset = leader_end_offset
+
+    def lags(self, leader_end_offset: int, now_ms: int, lag_ms_max: int) -> bool:
+        """Return whether it has lacked something for longer than `replica.lag.time.max.ms`."""
+        return self.synced_end_offset != leader_end_offset and now_ms - self.caught_up_ms > lag_ms_max
