@@ -27,6 +27,7 @@ from kohort.storage.layout import (
     decode_partition_metadata,
     encode_offset_checkpoint,
     encode_partition_metadata,
+    mark_deleted,
     parse_partition_folder,
     partition_folder,
     remove_folder,
@@ -261,6 +262,31 @@ class DataDirectory:
             log = self.logs.pop(key)
             self._forget(key)
         log.delete()
+
+    def delete_at_next_start(self, topic: str, topic_id: UUID, index: int) -> None:
+        """Take the folder of a deleted partition, open or not, from its name; the next start removes it.
+
+        One that is not there, or is another topic's by now, stays as it is. Raises: StorageError.
+        """
+        key = topic, index
+        path = self.path / partition_folder(topic, index)
+        with self._state:
+            log = self.logs.get(key)
+            if log is not None and log.topic_id != topic_id:
+                return
+            self.logs.pop(key, None)
+            self._forget(key)
+        if log is not None:
+            log.delete(at_next_start=True)
+            return
+        try:
+            if self.file_system.list_directory(path) is None:
+                return
+            found = decode_partition_metadata(self.file_system.read(path / PARTITION_METADATA))
+            if found in {None, topic_id}:
+                mark_deleted(self.file_system, str(path), topic_id)
+        except OSError as error:
+            raise StorageError(f"{path} cannot be deleted: {error}") from error
 
     def holds_records(self, folder: PartitionFolder) -> bool:
         """Return whether anything was ever written there that is still there. Raises: StorageError."""

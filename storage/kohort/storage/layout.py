@@ -3,6 +3,7 @@
 import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Mapping
+from pathlib import Path
 from uuid import UUID
 
 import msgspec
@@ -151,6 +152,14 @@ def keep_newest(file_system: FileSystem, path: str, suffix: str, count: int) -> 
     names = sorted(name for name in file_system.list_directory(path) or [] if name.endswith(suffix))
     for name in names[:-count]:
         file_system.remove(f"{path}/{name}")
+
+
+def mark_deleted(file_system: FileSystem, path: str, topic_id: UUID) -> str:
+    """Return the new name of a partition's folder, under which the next start removes it. Raises: OSError."""
+    deleted = f"{path}.{topic_id.hex}{DELETED_SUFFIX}"
+    file_system.rename(path, deleted)
+    file_system.sync_directory(Path(path).parent)
+    return deleted
 
 
 def remove_folder(file_system: FileSystem, path: str) -> None:

@@ -17,10 +17,10 @@ from kohort.storage.config import LogConfig
 from kohort.storage.errors import StorageError
 from kohort.storage.filesystem import Buffer, FileSystem
 from kohort.storage.layout import (
-    DELETED_SUFFIX,
     LEADER_EPOCH_CHECKPOINT,
     claim_folder,
     keep_newest,
+    mark_deleted,
     name_folder,
     partition_folder,
     remove_folder,
@@ -485,18 +485,17 @@ class PartitionLog(ReadableLog):
         size_bytes = self._synced_bytes if self._has_sync_failed else written_bytes
         segment.file.truncate(size_bytes)
 
-    def delete(self) -> None:
+    def delete(self, *, at_next_start: bool = False) -> None:
         """Remove the log from the disk: a crash in between leaves a folder that the next start removes.
 
-        Raises: StorageError.
+        `at_next_start` leaves that to it. Raises: StorageError.
         """
         self._is_closed = True
         for segment in self._segments:
             segment.close()
-        deleted = f"{self._path}.{self.topic_id.hex}{DELETED_SUFFIX}"
         try:
-            self.file_system.rename(self._path, deleted)
-            self.file_system.sync_directory(self.directory.parent)
-            remove_folder(self.file_system, deleted)
+            deleted = mark_deleted(self.file_system, self._path, self.topic_id)
+            if not at_next_start:
+                remove_folder(self.file_system, deleted)
         except OSError as error:
             raise StorageError(f"{self.directory} cannot be deleted: {error}") from error

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from threading import Lock
 from typing import TYPE_CHECKING
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import structlog
 
@@ -31,7 +31,7 @@ class LogFiles:
     def __init__(self, data: DataDirectory, journal: Journal) -> None:
         self._data = data
         self._journal = journal
-        self._pending_deletion: set[tuple[str, int]] = set()
+        self._pending_deletion: dict[tuple[str, int], UUID] = {}
         self._checkpointing = Lock()
         self._creating = Lock()
         self._pending_creation: set[tuple[str, int]] = set()
@@ -93,7 +93,7 @@ class LogFiles:
         Raises: StorageError.
         """
         with self._creating:
-            keys = self._pending_creation.difference(self._pending_deletion)
+            keys = self._pending_creation - self._pending_deletion.keys()
             coming = [each for each in partitions if (each.topic, each.index) in keys]
             try:
                 self._data.create_partitions([(each.topic, each.topic_id, each.index) for each in coming])
@@ -102,7 +102,7 @@ class LogFiles:
 
     def announce_deletion(self, partition: "Partition") -> None:
         """Keep the partition's name from being used again until `delete` has removed the files."""
-        self._pending_deletion.add((partition.topic, partition.index))
+        self._pending_deletion[partition.topic, partition.index] = partition.topic_id
 
     def delete(self, partition: "Partition") -> None:
         """Remove the partition's files; what can't be removed is logged, and removed at the next start."""
@@ -118,7 +118,16 @@ class LogFiles:
         except StorageError as error:
             log.error("files can't be removed", topic=key[0], partition=key[1], error=str(error))
         finally:
-            self._pending_deletion.discard(key)
+            self._pending_deletion.pop(key, None)
+
+    def put_off_deletions(self) -> None:
+        """Leave to the next start what `delete` was announced for and has not come to; for the stop."""
+        for (topic, index), topic_id in self._pending_deletion.items():
+            try:
+                self._data.delete_at_next_start(topic, topic_id, index)
+            except StorageError as error:
+                log.error("files can't be removed", topic=topic, partition=index, error=str(error))
+        self._pending_deletion.clear()
 
     def check_present(self) -> None:
         """Raise StorageError where the data folder is gone."""

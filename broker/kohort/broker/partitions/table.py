@@ -171,9 +171,13 @@ class PartitionTable:
             done.set()
 
     def close(self) -> None:
-        """End the work on files that is under way; the data folder closes the logs. Blocks."""
+        """End the work on files that is in progress; the data folder closes the logs. Blocks.
+
+        Files of deleted topics that are still there get a name under which the next start removes them.
+        """
         self._unwatch()
         self._file_work.shutdown(cancel_futures=True)
+        self._files.put_off_deletions()
 
     async def between_writes(self, partition: Partition, action: Callable[[], None]) -> None:
         """Run `action` in the loop while nothing writes the partition's log: it may change its segments.

@@ -1,6 +1,7 @@
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
+from threading import Event, Timer
 from uuid import UUID, uuid4
 
 import pytest
@@ -86,6 +87,49 @@ def test_deleted_topic_leaves_no_files(world: World) -> None:
     world.flusher.flush()
     world.finish_file_work()
     assert [each for each in world.data.path.iterdir() if each.name.startswith("t-")] == []
+
+
+@pytest.mark.parametrize("was_opened", [True, False])
+@pytest.mark.parametrize("flushed", [True, False])
+def test_a_deletion_that_a_stop_comes_before_is_finished_by_the_next_start(
+    tmp_path: Path, was_opened: bool, flushed: bool
+) -> None:
+    world = World(tmp_path)
+    world.create("t", 2)
+    world.create("stays")
+    world.fill("t")
+    world.fill("stays")
+    if not was_opened:
+        world.close()
+        world = World(tmp_path, metadata=world.metadata)
+    held = Event()
+    world.table._file_work.submit(held.wait)  # The worker is busy until the stop.
+    world.delete("t")
+    if flushed:
+        world.flusher.flush()
+    Timer(0.05, held.set).start()
+    world.close()
+    again = World(tmp_path, metadata=world.metadata)
+    assert folders_of(tmp_path) == ["stays-0"]
+    assert again.data.is_clean
+    assert again.partition("stays").high_watermark == 1
+
+
+def test_a_topic_that_came_again_before_the_stop_begins_anew_at_the_start(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.create("t")
+    world.fill("t", batches=3)
+    world.delete("t")
+    world.create("t")
+    world.close()
+    again = World(tmp_path, metadata=world.metadata)
+    assert again.partition("t").log.log_end_offset == 0
+    assert folders_of(tmp_path) == ["t-0"]
+
+
+def folders_of(data: Path) -> list[str]:
+    """Return the names of all folders, whatever they are called."""
+    return sorted(each.name for each in data.iterdir() if each.is_dir())
 
 
 def test_topic_that_comes_again_is_empty(world: World) -> None:
