@@ -229,7 +229,7 @@ def test_a_group_moves_live_from_range_to_cooperative(
                     wait_until(
                         everything_is_read,
                         f"the group with {plan['partition_assignment_strategy']}",
-                        within_s=40,
+                        within_s=20,
                     )
             assert admin.describe_groups(group)[group].assignor == "cooperative-sticky"
         finally:

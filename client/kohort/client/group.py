@@ -7,7 +7,7 @@ from kohort.client.cluster import GROUP, PATIENCE_MS, Cluster
 from kohort.client.consumer_metrics import ConsumerMetrics
 from kohort.client.errors import BrokerError, KohortError, NetworkError
 from kohort.client.membership import Departure, FindCoordinator, HandOut, Membership, Send, State, Wait
-from kohort.client.retry import monotonic_ms
+from kohort.client.retry import Deadline, monotonic_ms
 from kohort.client.signal import Signal
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages import (
@@ -19,6 +19,8 @@ from kohort.protocol.messages import (
     LeaveGroupResponse,
     SyncGroupResponse,
 )
+
+MEMBER_ID_PATIENCE_MS = 1_000  # Brokers before JoinGroup version 4 give ids when the group has formed.
 
 logger = logging.getLogger(__name__)
 
@@ -53,6 +55,7 @@ class GroupTask:
         self._news = news
         self._metrics = metrics
         self._changed = Signal()
+        self._performed = Signal()
 
     def changed(self) -> None:
         """Ask the state machine again: the user has subscribed, polled or given partitions up."""
@@ -78,6 +81,7 @@ class GroupTask:
                 if not isinstance(error, NetworkError):  # Of which there is a word already.
                     self._warn(error)
                 membership.failed(error, monotonic_ms())
+            self._performed.set()
             self._news()
 
     def _tell_of(self, departure: Departure | None) -> None:
@@ -88,7 +92,14 @@ class GroupTask:
                 self._departed()
 
     async def leave(self, reason: str, timeout_ms: float, *, leave_group: bool | None = None) -> None:
-        """Leave the group; a coordinator that can't be told will find out by itself."""
+        """Leave the group; a coordinator that can't be told will find out by itself.
+
+        Whoever has asked to be let in hears first under which id, for a moment: an id that nobody uses or
+        gives back holds the group up until its session ends.
+        """
+        deadline = Deadline(min(timeout_ms, MEMBER_ID_PATIENCE_MS))
+        while leave_group is not False and self._membership.awaits_member_id and deadline.remaining_ms > 0:
+            await self._performed.wait(deadline.remaining_ms)
         request = self._membership.leave(reason, leave_group=leave_group)
         if request is not None:
             await self._send_leave(request, timeout_ms)

@@ -175,6 +175,11 @@ class Membership:
             elif counts != self._shared_out:
                 self.rejoin("the topics' partitions have changed")
 
+    @property
+    def awaits_member_id(self) -> bool:
+        """Whether the coordinator is about to give it an id (KIP-394), for which the group then waits."""
+        return self.state is State.JOINING and not self.member_id and self.settings.group_instance_id is None
+
     def leave(self, reason: str, *, leave_group: bool | None = None) -> LeaveGroupRequest | None:
         """Return the request to send, None for who is no member, or static and to be missed in vain.
 

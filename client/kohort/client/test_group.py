@@ -1,0 +1,120 @@
+"""The network's side of a membership, against a coordinator that answers when the test says so."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import anyio
+
+from kohort.client.cluster import Cluster
+from kohort.client.config import consumer_config
+from kohort.client.consumer_metrics import ConsumerMetrics
+from kohort.client.consumer_session import new_membership
+from kohort.client.group import MEMBER_ID_PATIENCE_MS, GroupTask
+from kohort.client.membership import Membership
+from kohort.client.metrics import Metrics
+from kohort.client.positions import Positions
+from kohort.client.retry import monotonic_ms
+from kohort.client.values import Node
+from kohort.protocol.errors import ErrorCode
+from kohort.protocol.messages import (
+    JoinGroupRequest,
+    JoinGroupResponse,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+)
+from kohort.protocol.schema import Message
+
+M = TypeVar("M", bound=Message)
+GIVEN_ID = "c-1"
+
+
+class SlowCoordinator(Cluster):
+    """Gives an id to who joins without one, once it may; leaves whoever joins with one waiting."""
+
+    def __init__(self, config: Any) -> None:
+        super().__init__(config)
+        self.may_answer = anyio.Event()
+        self.asked: list[Message] = []
+
+    async def coordinator(self, group_id: str) -> Node:
+        return Node(1, "localhost", 1, None)
+
+    async def request_coordinator(
+        self,
+        group_id: str,
+        request: Message,
+        answer: type[M],
+        *,
+        channel: str = "",
+        timeout_ms: float | None = None,
+        highest: int | None = None,
+    ) -> M:
+        self.asked.append(request)
+        if isinstance(request, JoinGroupRequest):
+            await self.may_answer.wait()
+            if request.member_id:
+                await anyio.sleep_forever()
+            response: Message = JoinGroupResponse(
+                error_code=ErrorCode.MEMBER_ID_REQUIRED,
+                protocol_name=None,
+                leader="",
+                member_id=GIVEN_ID,
+                members=(),
+            )
+        else:
+            response = LeaveGroupResponse(error_code=ErrorCode.NONE, members=())
+        assert isinstance(response, answer)
+        return response
+
+    def left(self) -> list[str]:
+        """Return the ids under which somebody has left."""
+        return [each.members[0].member_id for each in self.asked if isinstance(each, LeaveGroupRequest)]
+
+
+def closing(
+    answers_after_s: float, *, leave_group: bool | None = None, **options: Any
+) -> tuple[list[str], int]:
+    """Close a member that has just asked to be let in; return whose ids it gave back, and in how many ms."""
+
+    async def main() -> tuple[list[str], int]:
+        config = consumer_config({"group_id": "g", **options})
+        cluster = SlowCoordinator(config)
+        membership: Membership = new_membership(config, "g")
+        membership.subscribe(["t"])
+        sensors = ConsumerMetrics(Metrics("test"), cluster, Positions(), lambda _: None, lambda: 0)
+        task = GroupTask(cluster, membership, lambda: None, sensors, lambda: None)
+
+        async def answer() -> None:
+            await anyio.sleep(answers_after_s)
+            cluster.may_answer.set()
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(task.run)
+            while not cluster.asked:
+                await anyio.sleep(0)
+            tasks.start_soon(answer)
+            began_ms = monotonic_ms()
+            await task.leave("closes", 5_000, leave_group=leave_group)
+            took_ms = monotonic_ms() - began_ms
+            tasks.cancel_scope.cancel()
+        return cluster.left(), took_ms
+
+    return anyio.run(main)
+
+
+def test_who_is_closed_while_it_joins_gives_its_id_back() -> None:
+    left, _ = closing(0.05)
+    assert left == [GIVEN_ID]
+
+
+def test_it_does_not_wait_for_ever_for_its_id() -> None:
+    left, took_ms = closing(4.0)
+    assert left == []
+    assert MEMBER_ID_PATIENCE_MS <= took_ms < 3_000
+
+
+def test_who_is_static_or_stays_needs_no_id_to_give_back() -> None:
+    for left, took_ms in (closing(2.0, group_instance_id="one"), closing(2.0, leave_group=False)):
+        assert left == []
+        assert took_ms < MEMBER_ID_PATIENCE_MS
