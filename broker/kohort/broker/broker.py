@@ -34,11 +34,12 @@ from kohort.broker.metadata.configs import Configs, follow_broker_config
 from kohort.broker.metadata.internal_topics import group_events_topic, offsets_topic
 from kohort.broker.metadata.leader_epochs import raise_leader_epochs
 from kohort.broker.metadata.topics import Topics
-from kohort.broker.partitions import Partition, PartitionTable, ProducerIds
+from kohort.broker.partitions import PartitionTable, ProducerIds
 from kohort.broker.partitions.cleaner import LogCleaner
 from kohort.broker.partitions.counters import PartitionCounters
 from kohort.broker.partitions.flusher import Flusher
 from kohort.broker.partitions.log_files import LogFiles
+from kohort.broker.partitions.lost_tails import LostTails
 from kohort.broker.partitions.retention import LogRetention
 from kohort.broker.partitions.sync_timers import SyncTimers
 from kohort.broker.runtime.clock import Clock, SystemClock
@@ -156,6 +157,7 @@ class Broker:
             loop=self.mailbox,
             workers=self.workers,
         )
+        self.lost_tails = LostTails(self.metadata, self.node_id, self.workers)
         self.producer_ids = ProducerIds(self.metadata)
         self.topics = Topics(self.metadata, self.current, self.partitions.ready)
         self._making_offsets_topic = trio.Lock()
@@ -273,7 +275,7 @@ class Broker:
         if not self.data.is_clean:  # The ends of logs may be gone: as where Kafka elects a leader anew.
             await self._raise_all_leader_epochs()
         await self.partitions.open_all()
-        self.partitions.raise_leader_epoch = self._raise_leader_epoch  # From now on one by one.
+        self.partitions.raise_leader_epoch = self.lost_tails.raise_leader_epoch  # As they are found.
         if not self.data.is_clean:
             await self._checkpoint()  # What was scanned now need not be scanned again.
         offline = {(each.topic_id, each.index) for each in self.partitions if each.offline is not None}
@@ -306,21 +308,6 @@ class Broker:
             await raise_leader_epochs(self.metadata, self.node_id, lambda topic_id, index: True)
         except StorageError as error:
             log.critical("leader epochs cannot be raised after an unclean stop", error=str(error))
-
-    def _raise_leader_epoch(self, partition: Partition) -> None:
-        self.workers.spawn(self._raise_leader_epoch_of, partition)
-
-    async def _raise_leader_epoch_of(self, partition: Partition) -> None:
-        """Let the partition go on under a new leader epoch; until that is on the disk it serves nobody."""
-        place = partition.topic_id, partition.index
-        while not partition.deleted:
-            try:
-                await raise_leader_epochs(self.metadata, self.node_id, lambda *each: each == place)
-            except StorageError as error:
-                log.error("a leader epoch cannot be raised", partition=str(partition), error=str(error))
-                await self.workers.sleep(1)
-            else:
-                return
 
     async def _checkpoint(self) -> None:
         try:

@@ -146,7 +146,8 @@ class Partition:
         self._had_log = True
         self.high_watermark = opened.log_end_offset
         epoch_before = self.leader_epoch
-        self._awaits_epoch = lost_tail and self.on_lost_tail(self)
+        # One that was asked for and has not come yet is still waited for: the tail is lost all the same.
+        self._awaits_epoch |= lost_tail and self.on_lost_tail(self)
         if self.leader_epoch > epoch_before:  # The loop has been quicker than this thread.
             self._awaits_epoch = False
         self.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER if self._awaits_epoch else None

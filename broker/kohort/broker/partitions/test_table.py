@@ -410,6 +410,24 @@ def test_a_log_that_lost_what_readers_were_shown_serves_under_a_new_leader_epoch
     assert partition.error_code is None
 
 
+def test_a_log_that_fails_while_it_awaits_its_leader_epoch_goes_on_awaiting_it(world: World) -> None:
+    topic_id = world.create("t", configs={"flush.messages": "1000"})
+    world.fill("t", batches=3)
+    asked: list[Partition] = []
+    world.table.raise_leader_epoch = asked.append
+    partition = world.partition("t")
+    partition.log._has_sync_failed = True  # What was not synced is cut off.
+    for _ in range(2):  # The second time nothing more is lost, and the epoch has not come yet.
+        partition.failed(partition.log._fail("the disk is gone"))
+        world.reopen_failed()
+        assert partition.error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    world.create("t", epoch=1, topic_id=topic_id)
+    assert partition.error_code is None
+    partition.failed(partition.log._fail("the disk is gone"))
+    world.reopen_failed()
+    assert partition.error_code is None, "it has come, and is not awaited again"
+
+
 def test_a_log_reopened_for_a_deleted_topic_takes_no_newer_topics_files(world: World, tmp_path: Path) -> None:
     world.create("t")
     world.fill("t")

@@ -1,0 +1,91 @@
+"""Leader epochs of partitions that lost their ends: raised together, and in the end all of them."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+from uuid import UUID
+
+import pytest
+import trio
+
+from kohort.broker.metadata import Mutation, PartitionState, Snapshot, TopicState
+from kohort.broker.partitions import Partition
+from kohort.broker.partitions.lost_tails import LostTails
+from kohort.broker.partitions.test_support import NODE_ID, FakeMetadata
+from kohort.broker.runtime.workers import TrioWorkers
+from kohort.storage import StorageError
+
+PARTITIONS = 500
+TOPIC_ID = UUID(int=7)
+
+
+class SlowMetadata(FakeMetadata):
+    """Takes a moment for each change; the first `failing` ones do not come about."""
+
+    def __init__(self, failing: int = 0) -> None:
+        super().__init__()
+        self.changes = 0
+        self._failing = failing
+        places = tuple(
+            PartitionState(index, NODE_ID, 0, (NODE_ID,), (NODE_ID,)) for index in range(PARTITIONS)
+        )
+        self.apply(Mutation(put=(TopicState("t", TOPIC_ID, places),)))
+
+    async def change(self, expected_version: int, mutation: Mutation) -> Snapshot:
+        await trio.sleep(0.01)
+        self.changes += 1
+        if self.changes <= self._failing:
+            raise StorageError("the disk is full")
+        self.apply(mutation)
+        return self.snapshot()
+
+    def epochs(self) -> list[int]:
+        return [each.leader_epoch for each in self.snapshot().topics["t"].partitions]
+
+
+class LostPartition:
+    """What of a partition matters here."""
+
+    def __init__(self, index: int, *, deleted: bool = False) -> None:
+        self.topic_id = TOPIC_ID
+        self.index = index
+        self.deleted = deleted
+
+
+async def raised(metadata: SlowMetadata, partitions: list[LostPartition], gap_seconds: float = 0) -> None:
+    """Ask for each one's epoch, and wait until nobody waits any more."""
+    async with trio.open_nursery() as nursery:
+        tails = LostTails(cast(Any, metadata), NODE_ID, TrioWorkers(nursery))
+        for each in partitions:
+            tails.raise_leader_epoch(cast(Partition, each))
+            await trio.sleep(gap_seconds)
+
+
+async def test_all_that_wait_are_raised_by_one_change(autojump_clock: trio.testing.MockClock) -> None:
+    metadata = SlowMetadata()
+    await raised(metadata, [LostPartition(index) for index in range(PARTITIONS)])
+    assert metadata.epochs() == [1] * PARTITIONS
+    assert metadata.changes <= 2
+
+
+async def test_those_that_come_meanwhile_are_raised_by_the_next(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    metadata = SlowMetadata()
+    await raised(metadata, [LostPartition(index) for index in range(100)], gap_seconds=0.001)
+    assert metadata.epochs() == [1] * 100 + [0] * (PARTITIONS - 100)
+    assert metadata.changes <= 12
+
+
+async def test_a_change_that_fails_is_tried_again(autojump_clock: trio.testing.MockClock) -> None:
+    metadata = SlowMetadata(failing=3)
+    await raised(metadata, [LostPartition(0), LostPartition(1, deleted=True)])
+    assert metadata.epochs()[:2] == [1, 0]
+    assert metadata.changes == 4
+
+
+@pytest.mark.parametrize("failing", [0, 1])
+async def test_deleted_ones_need_no_epoch(autojump_clock: trio.testing.MockClock, failing: int) -> None:
+    metadata = SlowMetadata(failing)
+    await raised(metadata, [LostPartition(0, deleted=True)])
+    assert metadata.changes == 0
