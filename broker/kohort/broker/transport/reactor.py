@@ -308,7 +308,8 @@ class Reactor:
         """Look after the connections, and again later."""
         self._beat()
         self._look_later(SWEEP_INTERVAL_MS)
-        self._sweep.look(self._connections.values(), self.now_ms)
+        is_full = self.in_flight.allowance.is_full
+        self._sweep.look(self._connections.values(), self.now_ms, is_full=is_full)
 
     def _look_later(self, in_ms: int) -> None:
         self._next_look_ms = self._clock.now_ms() + in_ms

@@ -10,6 +10,10 @@ from kohort.broker.transport.counters import TransportCounters
 SWEEP_INTERVAL_MS = 2_000
 
 
+def _held_bytes(connection: Connection) -> int:
+    return connection.peer.held_bytes
+
+
 class Sweep:
     """One look at every connection. The loop's thread only."""
 
@@ -18,10 +22,14 @@ class Sweep:
         self._counters = counters
         self._log = log
 
-    def look(self, connections: Iterable[Connection], now_ms: int) -> None:
-        """Close whoever is to be closed; `connections` may change meanwhile."""
+    def look(self, connections: Iterable[Connection], now_ms: int, *, is_full: bool = False) -> None:
+        """Close whoever is to be closed; `connections` may change meanwhile.
+
+        Where the room for all is taken, who holds most has to make way first: then others need not.
+        """
         idle_ms_max = self._current.config.connections_max_idle_ms
-        for connection in tuple(connections):
+        in_order = sorted(connections, key=_held_bytes, reverse=True) if is_full else tuple(connections)
+        for connection in in_order:
             self.count_bytes(connection)
             if connection.is_warming:
                 continue

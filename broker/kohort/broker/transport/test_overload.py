@@ -99,6 +99,25 @@ async def test_many_who_take_nothing_take_one_limit_together_and_small_ones_go_o
         assert here.reactor.in_flight.held_bytes < SHARE_BYTES_MIN
 
 
+async def test_a_slow_reader_keeps_its_connection_while_those_who_took_more_make_way() -> None:
+    """Its garbage is collected, or its disk is slow: for a second it takes nothing of one usual answer."""
+    small_buffers = ("socket.send.buffer.bytes", "65536")
+    async with world(("queued.max.request.bytes", "8000000"), small_buffers) as here:
+        asked: list[Request] = []
+        here.handlers[FETCH] = answering(asked, ANSWER_BYTES // 2)
+        slow = await here.connect()
+        await slow.send_all(fetch(7))
+        await here.until(lambda: len(asked) == 1)
+        here.handlers[FETCH] = answering(asked)
+        greedy = [await here.connect() for _ in range(25)]
+        for stream in greedy:
+            await stream.send_all(b"".join(map(fetch, range(30))))
+        await here.until(lambda: here.reactor.in_flight.allowance.is_full)
+        here.advance(1_000)
+        await here.until(lambda: here.counters.stalled_connections > 0)
+        assert [each for each, _ in await receive(slow)] == [7]
+
+
 async def test_everybody_who_had_to_wait_is_served_in_the_end() -> None:
     async with world(("queued.max.request.bytes", "3000000")) as here:
         here.handlers[FETCH] = answering([], 700_000)

@@ -1,7 +1,9 @@
 """One pass over what a fetch asks for: what there is to send, and the answer made of it.
 
 Record batches are not copied: an answer names a range of a segment file. A small range is read
-nevertheless: fifty of 1 KB take 52 us read and sent as one, and 574 us as fifty sendfiles (loopback).
+nevertheless: fifty of 1 KB take 52 us read and sent as one, and 574 us as fifty sendfiles (loopback). Of an
+answer with thousands of partitions no more than `COPIED_BYTES_PER_ANSWER_MAX` are copied so, and beyond it
+only ranges that take no more than what a range takes by itself: what clients do not take is kept for them.
 """
 
 import errno
@@ -13,6 +15,7 @@ from kohort.broker.handlers.data.fetch_sessions import FetchContext, FetchSessio
 from kohort.broker.handlers.data.fetch_target import FetchTarget
 from kohort.broker.partitions.partition import Partition
 from kohort.broker.transport.file_range import FileRange
+from kohort.broker.transport.peer import FILE_RANGE_BYTES
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages import (
     AbortedTransaction,
@@ -30,11 +33,28 @@ NO_EPOCH = -1
 UNKNOWN_OFFSET = -1
 READ_COMMITTED = 1
 COPIED_BYTES_MAX = 16_384
+COPIED_BYTES_PER_ANSWER_MAX = 1024 * 1024
 BATCH_LENGTH_END = 12
 NO_DIVERGENCE = FetchResponseEpochEndOffset()
 
 Outcome = Slice | ErrorCode | FetchResponseEpochEndOffset | None
 """What a pass found in a partition; None is nothing new."""
+
+
+class Copying:
+    """How much of an answer's records may still be copied from their files."""
+
+    __slots__ = ("_left_bytes",)
+
+    def __init__(self) -> None:
+        self._left_bytes = COPIED_BYTES_PER_ANSWER_MAX
+
+    def takes(self, size_bytes: int) -> bool:
+        """Return whether a range of this size is to be copied; then it counts."""
+        if size_bytes > (COPIED_BYTES_MAX if self._left_bytes >= size_bytes else FILE_RANGE_BYTES):
+            return False
+        self._left_bytes -= size_bytes
+        return True
 
 
 class Reading(NamedTuple):
@@ -134,8 +154,10 @@ def measure(target: FetchTarget, partition: Partition) -> int | None:
 
 def answer_all(reading: Reading, isolation_level: int, session_id: int) -> FetchResponse:
     """Return the answer that names every partition of the request."""
+    copying = Copying()
     parts = [
-        (target, _partition_data(target, outcome, isolation_level)) for target, outcome in reading.outcomes
+        (target, _partition_data(target, outcome, isolation_level, copying))
+        for target, outcome in reading.outcomes
     ]
     return FetchResponse(session_id=session_id, responses=_by_topic(parts))
 
@@ -152,10 +174,11 @@ def answer_changes(session: FetchSession, reading: Reading, isolation_level: int
     Partitions that send records are served last from now on, so that none starves.
     """
     parts = []
+    copying = Copying()
     for target, outcome in reading.outcomes:
         changed = _note_sent(target, outcome)
         if changed or outcome is not None:
-            parts.append((target, _partition_data(target, outcome, isolation_level)))
+            parts.append((target, _partition_data(target, outcome, isolation_level, copying)))
             if type(outcome) is Slice:
                 session.move_to_end(target)
     return FetchResponse(session_id=session.session_id, responses=_by_topic(parts))
@@ -174,7 +197,9 @@ def _note_sent(target: FetchTarget, outcome: Outcome) -> bool:
     return True
 
 
-def _partition_data(target: FetchTarget, outcome: Outcome, isolation_level: int) -> PartitionData:
+def _partition_data(
+    target: FetchTarget, outcome: Outcome, isolation_level: int, copying: Copying
+) -> PartitionData:
     partition = target.partition
     if partition is None:
         return failed_partition(target.index, target.missing)
@@ -187,7 +212,7 @@ def _partition_data(target: FetchTarget, outcome: Outcome, isolation_level: int)
         diverging_epoch = outcome
     elif outcome is not None:
         try:
-            records = _records(outcome)
+            records = _records(outcome, copying)
             if isolation_level == READ_COMMITTED and partition.log.aborted_transactions:
                 aborted = _aborted(partition, target.fetch_offset)
         except (OSError, StorageError) as error:
@@ -213,9 +238,9 @@ def _aborted(partition: Partition, offset: int) -> tuple[AbortedTransaction, ...
     )
 
 
-def _records(found: Slice) -> bytes | FileRange:
+def _records(found: Slice, copying: Copying) -> bytes | FileRange:
     """Return the records themselves where they are few, else where they are. Raises: OSError."""
-    if found.size_bytes > COPIED_BYTES_MAX:
+    if not copying.takes(found.size_bytes):
         return FileRange(found.file_descriptor, found.position, found.size_bytes, found.keep)
     data = os.pread(found.file_descriptor, found.size_bytes, found.position)
     if len(data) != found.size_bytes:

@@ -5,6 +5,7 @@ from uuid import UUID
 import pytest
 
 from kohort.broker.handlers.data import fetch
+from kohort.broker.handlers.data.fetch_reading import Copying
 from kohort.broker.partitions import Partition
 from kohort.broker.partitions.test_support import World
 from kohort.broker.transport.file_range import FileRange
@@ -129,6 +130,28 @@ def test_large_range_is_not_copied(world: World) -> None:
     (data,) = partitions(answered(world, message({0: 0})))
     assert isinstance(data.records, FileRange)
     assert offsets(data) == [0]
+
+
+@pytest.mark.parametrize("in_session", [False, True])
+def test_an_answer_with_many_partitions_copies_little(world: World, in_session: bool) -> None:
+    count, value = 150, b"x" * 10_000
+    world.create("t", count)
+    for index in range(count):
+        world.fill("t", index, value=value)
+    asked = dict.fromkeys(range(count), 0)
+    answer = answered(world, message(asked, session=(0, 0 if in_session else -1)))
+    if in_session:  # What is new since the first answer goes another way.
+        answer = answered(world, message({}, session=(answer.session_id, 1)))
+    data = partitions(answer)
+    assert [offsets(each) for each in data] == [[0]] * count
+    copied = [each.records for each in data if isinstance(each.records, bytes)]
+    assert MIB // 2 < sum(map(len, copied)) <= MIB
+
+
+def test_ranges_that_take_less_than_being_a_range_are_always_copied() -> None:
+    copying = Copying()
+    assert sum(copying.takes(16_384) for _ in range(100)) == 64
+    assert [copying.takes(size) for size in (1_024, 1_025, 10)] == [True, False, True]
 
 
 @pytest.mark.requirement("R19")
