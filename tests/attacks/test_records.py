@@ -7,9 +7,8 @@ import zlib
 
 import lz4.frame
 import pytest
-import zstandard
 
-from kohort.protocol.records import Compression, encode_records
+from kohort.protocol.records import Compression, compress, encode_records
 from kohort.protocol.records.varint import encode_varint
 from tests.attacks.producing import PRODUCE_VERSION, batch_of, create, produce, producing
 from tests.attacks.trial import StartTrial
@@ -75,7 +74,7 @@ def empty_gzip() -> bytes:
 
 NOTHINGS = {
     Compression.GZIP: (b"", empty_gzip()),
-    Compression.ZSTD: (b"", zstandard.ZstdCompressor().compress(b"")),
+    Compression.ZSTD: (b"", compress(Compression.ZSTD, b"")),
     Compression.LZ4: (b"", lz4.frame.compress(b"")),
     Compression.SNAPPY: (XERIAL_HEADER, struct.pack(">i", 1) + b"\0"),
 }

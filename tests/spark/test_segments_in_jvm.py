@@ -10,7 +10,6 @@ from types import SimpleNamespace
 
 import cramjam
 import pytest
-import zstandard
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
@@ -28,6 +27,7 @@ from kohort.protocol.records import (
     encode_records,
     seal_batch,
 )
+from kohort.protocol.records.compression import zstd
 from kohort.protocol.records.header import CRC_COVERS_FROM, CRC_POSITION, LOG_APPEND_TIME_FLAG
 from tests.spark.batches import T0, marker
 from tests.spark.ingest_world import only_large
@@ -190,8 +190,8 @@ def test_what_other_clients_compress_in_their_own_way(spark: SparkSession, tmp_p
     records = [(T0 + n, b"key", b"value" * n, ()) for n in range(200)]
     plain = encode_records(records)
     cut = len(plain) // 2
-    without_size = zstandard.ZstdCompressor(write_content_size=False)
-    frames = without_size.compress(plain[:cut]) + without_size.compress(plain[cut:])
+    without_size = zstd.ZstdCompressor()
+    frames = b"".join(without_size.compress(part) + without_size.flush() for part in (plain[:cut], plain[cut:]))
     snappy = bytes(cramjam.snappy.compress_raw(plain))
     batches = [
         seal_batch(

@@ -4,20 +4,24 @@ Decompression stops at a cap: a few bytes on the wire must not become gigabytes 
 hold nothing, such as empty gzip members, are counted, for each costs time and none takes the cap away.
 """
 
-import threading
+import sys
 import zlib
 from collections.abc import Callable
 
 import cramjam
 import lz4.frame
-import zstandard
 
 from kohort.protocol.errors import WireError
 from kohort.protocol.records.header import Buffer, Compression
 
+if sys.version_info >= (3, 14):  # PEP 784, and the same module for those before.
+    from compression import zstd as zstd
+else:
+    from backports import zstd as zstd
+
 MAX_DECOMPRESSED_BYTES = 128 * 1024 * 1024
 
-MAX_MEMBERS = 64  # gzip members in one batch; whoever writes one batch writes one.
+MAX_MEMBERS = 64  # gzip members or zstd frames in one batch; whoever writes one batch writes one.
 
 _GZIP_WINDOW_BITS = 31
 _ZSTD_PIECE_BYTES = 128 * 1024
@@ -45,7 +49,7 @@ def decompress(compression: Compression, data: Buffer, max_bytes: int = MAX_DECO
     """
     try:
         plain = _DECOMPRESSORS[compression](data, max_bytes)
-    except (zlib.error, RuntimeError, zstandard.ZstdError, cramjam.DecompressionError, EOFError) as error:
+    except (zlib.error, RuntimeError, zstd.ZstdError, cramjam.DecompressionError, EOFError) as error:
         raise WireError(f"damaged {compression.name} data: {error}") from error
     if len(plain) > max_bytes:
         raise _too_large(compression)
@@ -149,29 +153,32 @@ def _read_lz4(data: Buffer, max_bytes: int) -> bytes:
 
 
 def _zstd(data: bytes, level: int | None) -> bytes:
-    return zstandard.ZstdCompressor(_ZSTD_LEVEL if level is None else level).compress(data)
+    return zstd.compress(data, _ZSTD_LEVEL if level is None else level)
 
 
 def _read_zstd(data: Buffer, max_bytes: int) -> bytes:
-    # Frames that were streamed carry no content size, so the output is read piece by piece up to the cap.
-    # What is cut short shows when the records are read: there are fewer bytes than they say.
+    # Frames that were streamed carry no content size. Pieces of one size also take half the time of one
+    # buffer that grows with what comes.
     pieces: list[bytes] = []
-    size = 0
-    with _own.zstd.stream_reader(bytes(data), read_across_frames=True) as reader:
-        while size <= max_bytes and (piece := reader.read(_ZSTD_PIECE_BYTES)):
+    room = max_bytes + 1
+    for _ in range(MAX_MEMBERS):  # They may follow one another, as Java's ZstdInputStream has it.
+        codec = zstd.ZstdDecompressor()
+        rest = data
+        while True:
+            piece = codec.decompress(rest, min(_ZSTD_PIECE_BYTES, room))
             pieces.append(piece)
-            size += len(piece)
-    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
-
-
-class _ThreadsOwn(threading.local):
-    """A decompressor takes longer to make than most batches to read, and serves one thread at a time."""
-
-    def __init__(self) -> None:
-        self.zstd = zstandard.ZstdDecompressor()
-
-
-_own = _ThreadsOwn()
+            room -= len(piece)
+            if not room:
+                raise _too_large(Compression.ZSTD)
+            if codec.eof:
+                break
+            if codec.needs_input:
+                raise EOFError("it ends early")
+            rest = b""
+        data = codec.unused_data
+        if not data:
+            return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+    raise _too_many_pieces(Compression.ZSTD, "frames")
 
 
 _COMPRESSORS: dict[Compression, Callable[[bytes, int | None], bytes]] = {

@@ -1,10 +1,10 @@
 """Batches built and read again, in every codec, and what damage does to them."""
 
 import gzip
+from collections.abc import Callable
 from contextlib import suppress
 
 import pytest
-import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -30,6 +30,7 @@ from kohort.protocol.records import (
     validate_produced,
     verify_crc,
 )
+from kohort.protocol.records.compression import MAX_MEMBERS, PlainSizeExceeded, zstd
 
 CODECS = tuple(Compression)
 headers = st.lists(st.tuples(st.text(max_size=8), st.none() | st.binary(max_size=20)), max_size=3).map(tuple)
@@ -124,10 +125,37 @@ def test_raw_snappy_and_zstd_without_content_size_are_read() -> None:
     import cramjam
 
     assert decompress(Compression.SNAPPY, bytes(cramjam.snappy.compress_raw(b"plain" * 9))) == b"plain" * 9
-    streamed = zstandard.ZstdCompressor().compressobj()
-    data = streamed.compress(b"plain" * 9) + streamed.flush()
-    assert zstandard.frame_content_size(data) == -1
+    data = streamed_zstd(b"plain" * 9)
+    assert zstd.get_frame_info(data).decompressed_size is None
     assert decompress(Compression.ZSTD, data) == b"plain" * 9
+
+
+def streamed_zstd(plain: bytes) -> bytes:
+    codec = zstd.ZstdCompressor()
+    return codec.compress(plain) + codec.flush()
+
+
+@pytest.mark.parametrize("compress_frame", [streamed_zstd, zstd.compress])
+def test_zstd_frames_that_follow_one_another_are_one_text(compress_frame: Callable[[bytes], bytes]) -> None:
+    texts = [b"one " * 100_000, b"", b"two"]
+    data = b"".join(map(compress_frame, texts))
+    plain = b"".join(texts)
+    assert decompress(Compression.ZSTD, data) == decompress(Compression.ZSTD, memoryview(data)) == plain
+    assert decompress(Compression.ZSTD, data, len(plain)) == plain
+    with pytest.raises(PlainSizeExceeded, match="more than the cap"):
+        decompress(Compression.ZSTD, data, len(plain) - 1)
+    with pytest.raises(PlainSizeExceeded, match="more than the cap"):
+        decompress(Compression.ZSTD, data, len(texts[0]) - 1)
+    for cut in (1, 5, len(data) // 2, len(data)):
+        with pytest.raises(WireError, match="damaged ZSTD"):
+            decompress(Compression.ZSTD, data[:-cut])
+
+
+def test_zstd_frames_of_nothing_are_counted() -> None:
+    nothing = zstd.compress(b"")
+    assert decompress(Compression.ZSTD, nothing * MAX_MEMBERS) == b""
+    with pytest.raises(PlainSizeExceeded, match="too many frames"):
+        decompress(Compression.ZSTD, nothing * (MAX_MEMBERS + 1))
 
 
 def test_gzip_members_that_follow_one_another_are_one_text() -> None:
