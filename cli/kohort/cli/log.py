@@ -9,11 +9,10 @@ from contextlib import nullcontext
 from pathlib import Path
 
 import click
-from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
 
 from kohort.broker.metadata.file import FILE_NAME, MetadataFile
 from kohort.cli.output import print_encoded, print_line
+from kohort.cli.progress import ByteProgress
 from kohort.storage import OsFileSystem, StorageError
 from kohort.storage.dump import DumpOptions, Line, dump
 from kohort.storage.verify import VerifyOptions, log_bytes, verify_data
@@ -105,8 +104,7 @@ def verify(*, folder: Path, deep: bool, compacted: tuple[str, ...]) -> None:
         options = VerifyOptions(deep=deep, compacted={*compacted, *_compacted_topics(folder)})
         total = log_bytes(file_system, folder)
         with _progress(total) as bar:
-            advance = (lambda size: bar.advance(bar.task_ids[0], size)) if bar else (lambda size: None)
-            report = verify_data(file_system, folder, options, advance)
+            report = verify_data(file_system, folder, options, bar.advance if bar else lambda size: None)
     except StorageError as error:
         raise click.ClickException(str(error)) from None
     seconds = max(time.monotonic() - began, 1e-9)
@@ -144,11 +142,6 @@ def _compacted_topics(folder: Path) -> set[str]:
     return set()
 
 
-def _progress(total_bytes: int) -> "Progress | nullcontext[None]":
+def _progress(total_bytes: int) -> "ByteProgress | nullcontext[None]":
     """Return a bar where somebody looks, and nothing where the output goes to a file or a pipe."""
-    if not sys.stderr.isatty():
-        return nullcontext()
-    columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
-    bar = Progress(*columns, console=Console(stderr=True), transient=True)
-    bar.add_task("", total=total_bytes)
-    return bar
+    return ByteProgress(sys.stderr, total_bytes) if sys.stderr.isatty() else nullcontext()

@@ -128,4 +128,4 @@ def _progress(source: BinaryIO) -> AbstractContextManager[Progress]:
         return nullcontext(_Silent())
     from kohort.cli.progress import LineProgress
 
-    return LineProgress(source)
+    return LineProgress(source, sys.stderr)

@@ -11,12 +11,10 @@ from threading import Event
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 import click
-from rich.console import Console
-from rich.markup import escape
-from rich.status import Status
 
 from kohort.cli.options import bootstrap_option, json_option, require_broker
 from kohort.cli.output import print_json, print_line
+from kohort.cli.progress import StatusLine
 from kohort.pipeline.errors import PipelineError
 from kohort.protocol.printable import printable
 
@@ -131,13 +129,15 @@ def follow(
 
     On a terminal `progress` is shown meanwhile. `until_s` is a time of `time.monotonic`.
     """
-    bar = Status(begins, console=Console(stderr=True)) if sys.stderr.isatty() else nullcontext()
-    with asked_to_stop() as asked, job, bar as shown:
+    line = StatusLine(sys.stderr) if sys.stderr.isatty() else nullcontext()
+    with asked_to_stop() as asked, job, line as shown:
+        if shown is not None:
+            shown.show(begins)
         while not (asked.is_set() or (until_s is not None and time.monotonic() > until_s)):
             if job.wait(LOOK_EVERY_S):
                 break
-            if isinstance(shown, Status):
-                shown.update(escape(printable(progress())))
+            if shown is not None:
+                shown.show(printable(progress()))
         return job.stop()
 
 
