@@ -191,7 +191,9 @@ def test_what_other_clients_compress_in_their_own_way(spark: SparkSession, tmp_p
     plain = encode_records(records)
     cut = len(plain) // 2
     without_size = zstd.ZstdCompressor()
-    frames = b"".join(without_size.compress(part) + without_size.flush() for part in (plain[:cut], plain[cut:]))
+    frames = b"".join(
+        without_size.compress(part) + without_size.flush() for part in (plain[:cut], plain[cut:])
+    )
     snappy = bytes(cramjam.snappy.compress_raw(plain))
     batches = [
         seal_batch(

@@ -1,33 +1,18 @@
-"""The connections of the HTTP side: how many there may be, and how long each may take over what it does.
+"""The connections of the HTTP side: how many there may be.
 
-hypercorn serves each of them; what it leaves open is done here. Descriptors are what the Kafka side lives
-on, so beyond a number of connections one more is refused at once; and who stands still is let go, be it
-before its request, within its headers, or in the middle of an answer that it does not read.
+Descriptors are what the Kafka side lives on, so beyond a number of connections one more is refused at once.
 """
 
 import socket
 
-import h11
 import structlog
 import trio
-from hypercorn.app_wrappers import ASGIWrapper
-from hypercorn.config import Config
-from hypercorn.events import Closed, Event, RawData, Updated
-from hypercorn.protocol.h11 import H11Protocol
-from hypercorn.trio.task_group import TaskGroup
-from hypercorn.trio.worker_context import WorkerContext
-from hypercorn.typing import AppWrapper, ConnectionState
-from hypercorn.utils import parse_socket_addr
 from starlette.types import ASGIApp
+
+from kohort.broker.http.conversation import Conversation
 
 CONNECTIONS_MAX = 32
 """Open at once; they share the descriptors that the broker keeps aside for what is no log and no client."""
-HEADER_SECONDS = 10.0
-"""So long a client may be silent or take over its headers, also between two requests of one connection."""
-REQUEST_SECONDS = 60.0
-"""So long a request may take, from its headers until its answer has been read."""
-HEADER_BYTES_MAX = 16 * 1024
-RECEIVE_BYTES = 16 * 1024
 REFUSAL_SECONDS_BETWEEN_WARNINGS = 60.0
 ACCEPT_PAUSE_SECONDS = 0.1
 
@@ -42,12 +27,10 @@ log = structlog.get_logger("kohort.http")
 
 
 class Connections:
-    """Accepts connections, and serves each with hypercorn in a task of its own."""
+    """Accepts connections, and serves each in a task of its own."""
 
-    def __init__(self, app: ASGIApp, config: Config) -> None:
-        self._app = ASGIWrapper(app)  # type: ignore[arg-type]  # starlette's and hypercorn's scopes differ
-        self._config = config
-        self._context = WorkerContext(None)
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
         self._open: set[trio.SocketStream] = set()
         self._warned_at = float("-inf")
 
@@ -82,9 +65,9 @@ class Connections:
         nursery.start_soon(self._converse, stream)
 
     async def _converse(self, stream: trio.SocketStream) -> None:
-        """Serve one connection to its end. A bug in it, ours or hypercorn's, costs nobody else."""
+        """Serve one connection to its end. A bug in it costs nobody else."""
         try:
-            await _Conversation(self._app, self._config, self._context, stream).run()
+            await Conversation(self._app, stream).run()
         except Exception:  # The supervisor of one connection.
             log.exception("an HTTP connection failed")
         finally:
@@ -99,70 +82,6 @@ class Connections:
             log.warning(event, **facts)
 
 
-class _Http1(H11Protocol):
-    """HTTP/1.1 and nothing else: with HTTP/2 one connection would be many, without a deadline."""
-
-    async def _check_protocol(self, event: h11.Request) -> None:
-        """Leave an upgrade that is asked for unanswered, as a server may."""
-
-
-class _Conversation:
-    """One connection: bytes to hypercorn and back, under a deadline that moves with each request."""
-
-    def __init__(
-        self, app: AppWrapper, config: Config, context: WorkerContext, stream: trio.SocketStream
-    ) -> None:
-        self._app = app
-        self._config = config
-        self._context = context
-        self._stream = stream
-        self._sending = trio.Lock()
-        self._patience = trio.CancelScope()
-
-    async def run(self) -> None:
-        """Return once the client has closed, or has taken too long."""
-        sock = self._stream.socket
-        async with TaskGroup() as tasks:
-            self._protocol = _Http1(
-                self._app,
-                self._config,
-                self._context,
-                tasks,
-                ConnectionState({}),
-                False,
-                parse_socket_addr(sock.family, sock.getpeername()),
-                parse_socket_addr(sock.family, sock.getsockname()),
-                self._send,
-            )
-            self._patience.deadline = trio.current_time() + HEADER_SECONDS
-            with self._patience:
-                await self._read()
-            sock.close()  # An answer that is under way ends with it.
-            await self._protocol.handle(Closed())
-
-    async def _read(self) -> None:
-        try:
-            while data := await self._stream.receive_some(RECEIVE_BYTES):
-                await self._protocol.handle(RawData(bytes(data)))
-        except (trio.BrokenResourceError, trio.ClosedResourceError):
-            return
-
-    async def _send(self, event: Event) -> None:
-        """Do what hypercorn wants: send, close, or note that a request has begun or ended."""
-        if isinstance(event, RawData):
-            try:
-                async with self._sending:
-                    await self._stream.send_all(event.data)
-            except (trio.BrokenResourceError, trio.ClosedResourceError):
-                await self._protocol.handle(Closed())
-        elif isinstance(event, Closed):
-            self._stream.socket.close()
-            await self._protocol.handle(Closed())
-        elif isinstance(event, Updated):
-            seconds = HEADER_SECONDS if event.idle else REQUEST_SECONDS
-            self._patience.deadline = trio.current_time() + seconds
-
-
 def refuse(accepted: trio.socket.SocketType) -> None:
     """Say that there is no room, as far as that can be said without waiting, and close."""
     plain = socket.socket(fileno=accepted.detach())
@@ -173,11 +92,3 @@ def refuse(accepted: trio.socket.SocketType) -> None:
             plain.shutdown(socket.SHUT_WR)
         except OSError:
             return  # It is gone, or takes nothing.
-
-
-def connection_config() -> Config:
-    """Return what hypercorn is told of each connection."""
-    config = Config()
-    config.h11_max_incomplete_size = HEADER_BYTES_MAX
-    config.include_server_header = False
-    return config

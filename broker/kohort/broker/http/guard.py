@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 BODY_BYTES_MAX = 4 * 1024
 """The largest body of a request; no page reads any."""
 REQUESTS_MAX = 64
-"""Under way at once in all connections: HTTP/2 has many in one."""
+"""Under way at once in all connections."""
 ANY_HOST = "*"
 
 NOTHING_ELSE = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -73,9 +73,7 @@ class Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        if scope["type"] != "http":
-            await send({"type": "websocket.close", "code": 1008})
-            return
+        assert scope["type"] == "http"
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -99,6 +97,8 @@ class Guard:
             return error_response(
                 421, f"this broker does not go by the name {host}: list it in kohort.http.allowed.hosts"
             )
+        if headers.get("upgrade", "").lower() == "websocket":
+            return error_response(403, "there is no websocket here")
         if not _has_small_body(headers):
             return error_response(413, f"a body may have at most {BODY_BYTES_MAX} bytes")
         if self._under_way >= REQUESTS_MAX:

@@ -1,6 +1,5 @@
 """The routes and their pages. Errors are JSON as well."""
 
-import logging
 import socket
 import time
 from collections.abc import Iterable
@@ -14,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from kohort.broker.http.connections import Connections, connection_config
+from kohort.broker.http.connections import Connections
 from kohort.broker.http.groups import describe_group, list_groups
 from kohort.broker.http.guard import AllowedHosts, Guard, error_response
 from kohort.broker.http.metrics import MetricsPage
@@ -33,10 +32,7 @@ PATHS = {
 
 async def serve(view: View, sock: socket.socket, hosts: Iterable[str] = ()) -> None:
     """Serve the pages on a listening socket until cancelled; the socket stays the caller's."""
-    config = connection_config()
-    config.errorlog = logging.getLogger("kohort.http")
-    config.loglevel = "WARNING"
-    await Connections(Guard(application(view), AllowedHosts(hosts)), config).serve(sock.dup())
+    await Connections(Guard(application(view), AllowedHosts(hosts))).serve(sock.dup())
 
 
 def application(view: View) -> Starlette:

@@ -1,7 +1,7 @@
 """Serves the HTTP pages on a socket that listens already.
 
-hypercorn and starlette take about as long to import as the whole rest of the broker, and 7 MB: a broker
-that nobody asks over HTTP never loads them.
+starlette and what it needs take about as long to import as half the rest of the broker: a broker that nobody
+asks over HTTP never loads them.
 """
 
 import gc

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 import trio
 
-from kohort.broker.http import connections, guard, pages
+from kohort.broker.http import connections, conversation, guard, pages
 from kohort.broker.http.guard import AllowedHosts
 from kohort.broker.http.test_http import FakeView, Site
 
@@ -101,7 +101,7 @@ async def test_who_reads_nothing_cannot_hold_up_the_end() -> None:
 
 
 async def test_who_reads_nothing_is_let_go(monkeypatch: pytest.MonkeyPatch, site: Site) -> None:
-    monkeypatch.setattr(connections, "REQUEST_SECONDS", 0.2)
+    monkeypatch.setattr(conversation, "REQUEST_SECONDS", 0.2)
     site.view.cluster_id = "x" * 16_000_000
     stream = await trio.open_tcp_stream("127.0.0.1", site.port)
     async with stream:
@@ -194,4 +194,4 @@ def descriptors() -> int:
 @pytest.fixture(autouse=True)
 def in_a_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the deadline of headers be short."""
-    monkeypatch.setattr(connections, "HEADER_SECONDS", 0.3, raising=False)
+    monkeypatch.setattr(conversation, "HEADER_SECONDS", 0.3)

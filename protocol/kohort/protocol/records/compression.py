@@ -15,9 +15,9 @@ from kohort.protocol.errors import WireError
 from kohort.protocol.records.header import Buffer, Compression
 
 if sys.version_info >= (3, 14):  # PEP 784, and the same module for those before.
-    from compression import zstd as zstd
+    from compression import zstd as zstd  # noqa: PLC0414  # Tests get it from here.
 else:
-    from backports import zstd as zstd
+    from backports import zstd as zstd  # noqa: PLC0414
 
 MAX_DECOMPRESSED_BYTES = 128 * 1024 * 1024
 
