@@ -21,12 +21,12 @@ MOST_UNCHECKED = 100_000
 class Progress(Protocol):
     """What shows how far a long input has come."""
 
-    def advance(self, line_bytes: int) -> None:
+    def advance(self, size_bytes: int) -> None:
         """Count one more line."""
 
 
 class _Silent:
-    def advance(self, line_bytes: int) -> None:
+    def advance(self, size_bytes: int) -> None:
         pass
 
 
