@@ -6,6 +6,17 @@ import os
 
 import pytest
 
+from kohort.protocol.limits import MAX_ITEMS, MAX_NAMED
+from kohort.protocol.messages import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreateTopicsRequest,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsRequestAlterableConfig,
+    IncrementalAlterConfigsRequestAlterConfigsResource,
+    MetadataRequest,
+    MetadataRequestTopic,
+)
 from kohort.protocol.registry import APIS, Api
 from kohort.protocol.schema import Message
 from tests.attacks.grown import Path, array_paths, grown
@@ -18,6 +29,7 @@ NIGHTLY = "KOHORT_TEST_NIGHTLY"
 ELEMENTS_MAX = 300_000 if NIGHTLY in os.environ else 50_000
 SAMPLE = 200
 TOPIC = "wide"
+TOPIC_RESOURCE = 2
 TOGETHER = 8
 PORTIONS = [list(APIS.values())[first : first + TOGETHER] for first in range(0, len(APIS), TOGETHER)]
 
@@ -61,6 +73,50 @@ def test_the_same_name_hundreds_of_thousands_of_times(trial: StartTrial) -> None
             one = grown(api.request, version, path, 1)
             element = renamed(getattr(one, path[0])[0])
             send(attacked.connect(), with_field(one, path[0], (element,) * 100_000), version)
+
+
+def named_most() -> dict[str, Message]:
+    """Return requests that name as much as they may, by what they name."""
+    settings = tuple(
+        IncrementalAlterConfigsRequestAlterableConfig(name=name, config_operation=0, value="1")
+        for name in ("retention.ms", "flush.ms")
+    )
+    assigned = tuple(
+        CreatableReplicaAssignment(partition_index=each, broker_ids=(1,)) for each in range(MAX_ITEMS - 1)
+    )
+    wide = CreatableTopic(
+        name="new", num_partitions=-1, replication_factor=-1, assignments=assigned, configs=()
+    )
+
+    def altering(name: str, count: int, each: int) -> Message:
+        resources = tuple(
+            IncrementalAlterConfigsRequestAlterConfigsResource(
+                resource_type=TOPIC_RESOURCE, resource_name=f"{name}{number}", configs=settings * each
+            )
+            for number in range(count)
+        )
+        return IncrementalAlterConfigsRequest(resources=resources, validate_only=False)
+
+    return {
+        "topics that are not there": MetadataRequest(
+            topics=tuple(MetadataRequestTopic(name=f"topic-{each}") for each in range(MAX_NAMED)),
+            allow_auto_topic_creation=False,
+        ),
+        "partitions with a place": CreateTopicsRequest(topics=(wide,), timeout_ms=1_000, validate_only=False),
+        "settings of many topics": altering("topic-", MAX_NAMED // 3 - 100, 1),
+        "settings of one topic": altering("wide", 1, MAX_NAMED // 2 - 100),
+    }
+
+
+def test_as_much_as_one_request_may_name(trial: StartTrial) -> None:
+    with trial() as attacked:
+        create(attacked.connect(), "wide0")
+        for what, request in named_most().items():
+            attacked.note(what)
+            line = attacked.connect()
+            version = APIS[type(request).declaration().api_key].versions.highest
+            line.send(request, version)
+            assert line.take(), "an answer, and not the end of the connection"
 
 
 def renamed(element: object) -> object:

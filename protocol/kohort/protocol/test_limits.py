@@ -4,11 +4,18 @@ import pytest
 
 from kohort.protocol.consumer import ConsumerProtocolSubscription
 from kohort.protocol.errors import WireError
-from kohort.protocol.limits import MAX_ITEMS, MAX_PARTITIONS, MAX_REQUEST_BYTES
+from kohort.protocol.limits import MAX_ITEMS, MAX_NAMED, MAX_PARTITIONS, MAX_REQUEST_BYTES
 from kohort.protocol.messages import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreateTopicsRequest,
     DeleteTopicsRequest,
     HeartbeatRequest,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsRequestAlterableConfig,
+    IncrementalAlterConfigsRequestAlterConfigsResource,
     MetadataRequest,
+    MetadataRequestTopic,
     MetadataResponse,
     MetadataResponseBroker,
     OffsetCommitRequest,
@@ -53,7 +60,7 @@ def filled(api: Api, field: Field, count: int) -> bytes:
 def test_an_array_with_more_elements_than_a_request_may_have_is_refused(api: Api, field: Field) -> None:
     version = api.versions.highest
     most = api.request.declaration().max_items
-    assert most in (MAX_ITEMS, MAX_PARTITIONS)
+    assert most in (MAX_ITEMS, MAX_NAMED, MAX_PARTITIONS)
     if field.struct is not None and any(
         each.wire.name == "array" and version in each.versions for each in field.struct.declaration().fields
     ):
@@ -110,6 +117,33 @@ def test_what_large_installations_ask_for_is_well_within() -> None:
     encoded = commit.encode(8)
     assert len(encoded) < MAX_REQUEST_BYTES
     assert OffsetCommitRequest.decode(encoded, 8) == commit
+
+
+def test_as_many_partitions_can_be_created_as_kafka_creates_at_once() -> None:
+    assignments = tuple(
+        CreatableReplicaAssignment(partition_index=index, broker_ids=(1, 2, 3, 4, 5))
+        for index in range(10_000)
+    )
+    request = message_of(CreateTopicsRequest, topics=(message_of(CreatableTopic, assignments=assignments),))
+    for version in range(2, 8):
+        assert CreateTopicsRequest.decode(request.encode(version), version) == request
+
+
+def test_as_many_settings_can_be_altered_and_topics_asked_for() -> None:
+    config = IncrementalAlterConfigsRequestAlterableConfig(name="retention.ms", config_operation=0, value="1")
+    resources = tuple(
+        IncrementalAlterConfigsRequestAlterConfigsResource(
+            resource_type=2, resource_name=f"topic-{number}", configs=(config,)
+        )
+        for number in range(10_000)
+    )
+    altering = message_of(IncrementalAlterConfigsRequest, resources=resources)
+    assert IncrementalAlterConfigsRequest.decode(altering.encode(1), 1) == altering
+    asked = message_of(
+        MetadataRequest,
+        topics=tuple(MetadataRequestTopic(name=f"topic-{number}") for number in range(50_000)),
+    )
+    assert MetadataRequest.decode(asked.encode(12), 12) == asked
 
 
 def test_answers_have_no_limit() -> None:

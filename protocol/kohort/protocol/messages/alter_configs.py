@@ -1,5 +1,6 @@
 """AlterConfigs (33): replace the whole configuration of a resource."""
 
+from kohort.protocol.limits import MAX_NAMED
 from kohort.protocol.schema import (
     Array,
     Bool,
@@ -31,7 +32,7 @@ class AlterConfigsRequestAlterConfigsResource(Message):
     configs: Array[AlterConfigsRequestAlterableConfig]
 
 
-@message(api_key=33, versions="0-2", flexible="2+")
+@message(api_key=33, versions="0-2", flexible="2+", max_items=MAX_NAMED)
 class AlterConfigsRequest(Message):
     """The new configuration of each resource.
 

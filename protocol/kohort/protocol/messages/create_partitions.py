@@ -1,5 +1,6 @@
 """CreatePartitions (37): add partitions to topics."""
 
+from kohort.protocol.limits import MAX_NAMED
 from kohort.protocol.schema import (
     Array,
     Bool,
@@ -31,7 +32,7 @@ class CreatePartitionsTopic(Message):
     assignments: NullableArray[CreatePartitionsAssignment]
 
 
-@message(api_key=37, versions="0-3", flexible="2+")
+@message(api_key=37, versions="0-3", flexible="2+", max_items=MAX_NAMED)
 class CreatePartitionsRequest(Message):
     """The new number of partitions of each topic.
 

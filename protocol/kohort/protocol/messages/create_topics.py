@@ -1,5 +1,6 @@
 """CreateTopics (19): make topics, or check that they could be made."""
 
+from kohort.protocol.limits import MAX_NAMED
 from kohort.protocol.schema import (
     Array,
     Bool,
@@ -44,7 +45,7 @@ class CreatableTopic(Message):
     configs: Array[CreatableTopicConfig]
 
 
-@message(api_key=19, versions="2-7", flexible="5+")
+@message(api_key=19, versions="2-7", flexible="5+", max_items=MAX_NAMED)
 class CreateTopicsRequest(Message):
     """Topics to create with partitions, replicas and configuration.
 

@@ -1,5 +1,6 @@
 """IncrementalAlterConfigs (44): set, delete, append to or subtract from single values."""
 
+from kohort.protocol.limits import MAX_NAMED
 from kohort.protocol.schema import (
     Array,
     Bool,
@@ -32,7 +33,7 @@ class IncrementalAlterConfigsRequestAlterConfigsResource(Message):
     configs: Array[IncrementalAlterConfigsRequestAlterableConfig]
 
 
-@message(api_key=44, versions="0-1", flexible="1+")
+@message(api_key=44, versions="0-1", flexible="1+", max_items=MAX_NAMED)
 class IncrementalAlterConfigsRequest(Message):
     """The operations on each resource.
 

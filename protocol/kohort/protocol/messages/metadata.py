@@ -1,5 +1,6 @@
 """Metadata (3): brokers, topics, partitions and their leaders."""
 
+from kohort.protocol.limits import MAX_NAMED
 from kohort.protocol.schema import (
     Array,
     Bool,
@@ -24,7 +25,7 @@ class MetadataRequestTopic(Message):
     name: NullableString = field(nullable="10+")
 
 
-@message(api_key=3, versions="0-13", flexible="9+")
+@message(api_key=3, versions="0-13", flexible="9+", max_items=MAX_NAMED)
 class MetadataRequest(Message):
     """Topics to be told of: null for all of them, none for the brokers alone.
 

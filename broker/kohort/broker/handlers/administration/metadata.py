@@ -1,6 +1,7 @@
 """Metadata: the brokers, and the topics that were asked about, created on the way where that is wanted."""
 
 from collections.abc import Coroutine, Iterable, Sequence
+from itertools import islice
 from typing import cast
 
 from kohort.broker.handlers.administration.authorized_operations import (
@@ -14,6 +15,7 @@ from kohort.broker.metadata import Snapshot, TopicState
 from kohort.broker.metadata.topic_names import is_valid_topic_name
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ApiError, ErrorCode
+from kohort.protocol.limits import MAX_ITEMS
 from kohort.protocol.messages import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -23,6 +25,8 @@ from kohort.protocol.messages import (
     MetadataResponseTopic,
 )
 from kohort.protocol.schema import ZERO_UUID
+
+AUTO_CREATED_MAX = MAX_ITEMS
 
 Errors = dict[str, ErrorCode]
 
@@ -155,17 +159,21 @@ def _to_create(
     message: MetadataRequest,
     wanted: Iterable[MetadataRequestTopic],
 ) -> list[str]:
-    """Return the names that are not there and may be created because a client asks about them."""
+    """Return the names that are not there and may be created because a client asks about them.
+
+    Of very many the first: whoever asks again, as for a topic that is not there, gets the others.
+    """
     if not (message.allow_auto_topic_creation and admin.current.config.auto_create_topics_enable):
         return []
-    return [
+    missing = (
         each.name
         for each in dict.fromkeys(wanted)
         if each.name is not None
         and each.name not in snapshot.topics
         and each.topic_id == ZERO_UUID
         and is_valid_topic_name(each.name)
-    ]
+    )
+    return list(islice(missing, AUTO_CREATED_MAX))
 
 
 async def _after_creation(
