@@ -5,8 +5,9 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NoReturn
 
@@ -14,11 +15,15 @@ import kohort.broker.lean_imports  # noqa: F401  # isort: skip  # Before structl
 import structlog
 import trio
 
+from kohort.broker import ephemeral
 from kohort.broker.broker import Address, Broker, Places, bind, reachable_host, running
-from kohort.broker.config import BrokerConfig, ConfigError, load_config
+from kohort.broker.config import BrokerConfig, ConfigError, ConfigSource
+from kohort.broker.config.serve import FLAGS, changed_settings, load_serve_config
 from kohort.broker.http import LISTEN_BACKLOG, serve_http
 from kohort.broker.logs import configure_logs
-from kohort.storage import StorageError
+from kohort.storage import FileSystem, StorageError
+from kohort.storage.data_directory import META_PROPERTIES
+from kohort.storage.layout import MetaProperties
 
 DEFAULT_LISTEN = "127.0.0.1:9092"
 DEFAULT_HTTP = "127.0.0.1:9644"
@@ -40,6 +45,14 @@ class ServeOptions:
     log_format: str
     log_level: str
     forget_stored_settings: bool = False
+    check_config: bool = False
+    ephemeral: bool = False
+    given: frozenset[str] = frozenset()
+    """Which of listen, advertise, data and http the command line says: the file has no say in these."""
+
+
+EPHEMERAL_SETTINGS = (("group.initial.rebalance.delay.ms", "0"), ("group.min.session.timeout.ms", "1"))
+"""What a test does not want to wait for. Settings that are given win."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -69,15 +82,19 @@ def parse(argv: Sequence[str], program: str = "kohort serve") -> ServeOptions:
     """Return the options. Raises: SystemExit with status 2 and one line on standard error."""
     parser = _Parser(prog=program, description="Run a broker until SIGTERM, SIGINT or SIGHUP.")
     add = parser.add_argument
-    add("--listen", metavar="HOST:PORT", type=address, default=address(DEFAULT_LISTEN),
+    add("--listen", metavar="HOST:PORT", type=address, default=None,
         help=f"where Kafka clients connect (default {DEFAULT_LISTEN}; port 0 picks a free one)")  # fmt: skip
     add("--advertise", metavar="HOST:PORT", type=address, default=None,
         help="what clients are told to connect to (default: the listen address)")  # fmt: skip
-    add("--data", metavar="DIR", type=Path, default=Path(DEFAULT_DATA),
+    add("--data", metavar="DIR", type=Path, default=None,
         help=f"the data folder (default ./{DEFAULT_DATA})")  # fmt: skip
-    add("--http", metavar="HOST:PORT", type=address, default=address(DEFAULT_HTTP),
+    add("--http", metavar="HOST:PORT", type=address, default=None,
         help=f"where /metrics, /health and /api are served (default {DEFAULT_HTTP})")  # fmt: skip
-    add("--config", metavar="FILE.toml", type=Path, default=None, help="a TOML file of Kafka's dotted names")
+    add("--config", metavar="FILE", type=Path, default=None,
+        help="TOML with Kafka's names, and listen, advertise, data, http; or .properties")  # fmt: skip
+    add("--check-config", action="store_true", help="say what is wrong with file and settings, and end")
+    add("--ephemeral", action="store_true",
+        help="for tests: free ports, data that goes with the broker, no initial delay of groups")  # fmt: skip
     add("--set", metavar="NAME=VALUE", type=setting, action="append", default=[], dest="settings",
         help="one setting under Kafka's dotted name; more than one --set is fine")  # fmt: skip
     add(
@@ -91,14 +108,22 @@ def parse(argv: Sequence[str], program: str = "kohort serve") -> ServeOptions:
     add("--forget-stored-settings", action="store_true",
         help="drop what admin clients have altered of the broker's settings; topics keep theirs")  # fmt: skip
     found = parser.parse_args(argv)
+    if found.ephemeral and found.data is not None:
+        parser.error("--ephemeral keeps no data: leave --data out")
+    free = Address("127.0.0.1", 0) if found.ephemeral else None
     return ServeOptions(
-        places=Places(found.listen, found.data, found.advertise),
-        http=found.http,
+        places=Places(
+            found.listen or free or address(DEFAULT_LISTEN), found.data or Path(DEFAULT_DATA), found.advertise
+        ),
+        http=found.http or free or address(DEFAULT_HTTP),
         config_file=found.config,
         settings=tuple(found.settings),
         log_format=found.log_format,
         log_level=found.log_level,
         forget_stored_settings=found.forget_stored_settings,
+        check_config=found.check_config,
+        ephemeral=found.ephemeral,
+        given=frozenset(name for name in FLAGS if getattr(found, name) is not None),
     )
 
 
@@ -107,8 +132,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parse(sys.argv[1:] if argv is None else argv)
     configure_logs(options.log_format, options.log_level)
     try:
-        config = load_config(options.config_file, options.settings)
-        trio.run(serve, options, config)
+        settings = (*EPHEMERAL_SETTINGS, *options.settings) if options.ephemeral else options.settings
+        loaded = load_serve_config(options.config_file, settings)
+        options = with_file(options, loaded.flags)
+        if options.check_config:
+            return say_checked(loaded.config, loaded.flags)
+        if loaded.passed_over:
+            log.info("settings of Apache Kafka without a use here", names=" ".join(loaded.passed_over))
+        config = with_node_id_of(options.places.data, loaded.config)
+        with throw_away_data(options) as (options, filesystem):
+            trio.run(serve, options, config, filesystem)
     except (ConfigError, StorageError, OSError) as problem:
         return complain(problem)
     except BaseExceptionGroup as group:
@@ -117,6 +150,65 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         return complain(*leaves(expected))
     return 0
+
+
+def with_file(options: ServeOptions, flags: Mapping[str, str]) -> ServeOptions:
+    """Return the options with what the file says of those that the command line leaves open.
+
+    Raises: ConfigError.
+    """
+    places, http = options.places, options.http
+    kept = {*options.given, *(("data",) if options.ephemeral else ())}
+    for name, text in flags.items():
+        if name in kept:
+            continue
+        if name == "data":
+            places = replace(places, data=Path(text))
+            continue
+        try:
+            found = address(text)
+        except argparse.ArgumentTypeError as error:
+            raise ConfigError(f"{options.config_file}: {name}: {error}") from None
+        if name == "http":
+            http = found
+        elif name == "listen":
+            places = replace(places, listen=found)
+        else:
+            places = replace(places, advertise=found)
+    return replace(options, places=places, http=http)
+
+
+def say_checked(config: BrokerConfig, flags: Mapping[str, str]) -> int:
+    """Print what would hold at a start, and return 0."""
+    for name, value in {**flags, **changed_settings(config)}.items():
+        sys.stdout.write(f"{name}={value}\n")
+    return 0
+
+
+def with_node_id_of(folder: Path, config: BrokerConfig) -> BrokerConfig:
+    """Return the settings with the node id of the broker whose data it is, unless they say one themselves.
+
+    Raises: StorageError where the folder's meta.properties is damaged.
+    """
+    texts = config.layer(ConfigSource.STATIC_BROKER)
+    if "node.id" in texts or "broker.id" in texts:
+        return config
+    try:
+        content = (folder / META_PROPERTIES).read_bytes()
+    except OSError:
+        return config  # It is new, or will be complained of when it is opened.
+    return BrokerConfig.parsed({**texts, "node.id": str(MetaProperties.decode(content).node_id)})
+
+
+@contextmanager
+def throw_away_data(options: ServeOptions) -> Iterator[tuple[ServeOptions, FileSystem | None]]:
+    """Yield the options with a folder that goes behind the block, if asked, and how its files are written."""
+    if not options.ephemeral:
+        yield options, None
+        return
+    with ephemeral.throw_away_folder() as folder:
+        places = replace(options.places, data=folder / "data")
+        yield replace(options, places=places), ephemeral.file_system()
 
 
 def complain(*problems: BaseException) -> int:
@@ -134,13 +226,13 @@ def leaves(group: BaseExceptionGroup[BaseException]) -> list[BaseException]:
     return found
 
 
-async def serve(options: ServeOptions, config: BrokerConfig) -> None:
+async def serve(options: ServeOptions, config: BrokerConfig, filesystem: FileSystem | None = None) -> None:
     """Serve until a signal. Raises: StorageError, OSError where the start fails."""
     with trio.open_signal_receiver(*stop_signals()) as signals:
         http = bind(options.http)
         forget = options.forget_stored_settings
         async with (
-            running(config, options.places, forget_stored_settings=forget) as broker,
+            running(config, options.places, filesystem=filesystem, forget_stored_settings=forget) as broker,
             trio.open_nursery() as nursery,
         ):
             http.listen(LISTEN_BACKLOG)  # Who reads the line that says where may ask at once.

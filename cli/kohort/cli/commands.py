@@ -1,58 +1,46 @@
 """The command tree, and how errors become one line and an exit code.
 
-A subcommand's module is imported when it is called, not before.
+0: it is done. 1: it failed, or something that was looked at is wrong. 2: a wrong use. 130: interrupted.
 """
 
 import sys
 from collections.abc import Sequence
-from importlib import import_module
 
 import click
 
-from kohort.cli.output import print_error
+from kohort.cli.lazy import Later, LazyGroup
+from kohort.cli.output import print_error, print_line
 from kohort.client.errors import KohortError
 
 PROBLEM = 1
 INTERRUPTED = 130
 
 _COMMANDS = {
-    "serve": ("kohort.cli.serve", "serve", "Run a broker."),
-    "topics": ("kohort.cli.topics", "topics", "List, create, describe, alter and delete topics."),
-    "produce": ("kohort.cli.produce", "produce", "Write lines to a topic, from standard input or a file."),
-    "consume": ("kohort.cli.consume", "consume", "Read topics, alone or as a member of a group."),
-    "groups": (
+    "serve": Later("kohort.cli.serve", "serve", "Run a broker."),
+    "topics": Later("kohort.cli.topics", "topics", "List, create, describe, alter and delete topics."),
+    "produce": Later(
+        "kohort.cli.produce", "produce", "Write lines to a topic, from standard input or a file."
+    ),
+    "consume": Later("kohort.cli.consume", "consume", "Read topics, alone or as a member of a group."),
+    "groups": Later(
         "kohort.cli.groups",
         "groups",
-        "List consumer groups, and describe their offsets and members.",
+        "List, describe, watch, explain and reset consumer groups.",
     ),
-    "log": ("kohort.cli.log", "log", "Dump and verify the files of a data folder."),
-    "spark": ("kohort.cli.spark", "spark", "Ingest topics into tables with Spark, and tell groups of it."),
+    "cluster": Later("kohort.cli.cluster", "cluster", "Tell of the cluster and its brokers."),
+    "config": Later("kohort.cli.config", "config", "Show, alter and check settings."),
+    "doctor": Later(
+        "kohort.cli.doctor", "doctor", "Find out what keeps clients from a broker, or soon will."
+    ),
+    "log": Later("kohort.cli.log", "log", "Dump and verify the files of a data folder."),
+    "spark": Later(
+        "kohort.cli.spark", "spark", "Ingest topics into tables with Spark, and tell groups of it."
+    ),
+    "completion": Later("kohort.cli.completion", "completion", "Print what completes commands in a shell."),
 }
 
 
-class LazyGroup(click.Group):
-    """A group that knows its commands' names and one line about each without importing them."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names in the order in which a newcomer needs them."""
-        return list(_COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return the command, imported now."""
-        if cmd_name not in _COMMANDS:
-            return None
-        module, attribute, _ = _COMMANDS[cmd_name]
-        command = getattr(import_module(module), attribute)
-        assert isinstance(command, click.Command)
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the list of commands without importing one."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, _, text) in _COMMANDS.items()])
-
-
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=LazyGroup, later=_COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="kohort", prog_name="kohort", message="%(prog)s %(version)s")
 def kohort() -> None:
     """kohort: a Kafka-compatible broker, and a command line for it and for Apache Kafka.
@@ -73,6 +61,15 @@ def run(argv: Sequence[str]) -> int:
     except (click.ClickException, KohortError) as error:
         print_error(error)
         return PROBLEM
+    except OSError as error:
+        print_line(f"kohort: {_os_words(error)}", err=True)
+        return PROBLEM
     except (KeyboardInterrupt, click.Abort):
         return INTERRUPTED
     return code if isinstance(code, int) else 0
+
+
+def _os_words(error: OSError) -> str:
+    """Return the system's words without its number: `data: No space left on device`."""
+    words = error.strerror or str(error)
+    return words if error.filename is None else f"{error.filename}: {words}"

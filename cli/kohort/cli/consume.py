@@ -3,14 +3,16 @@
 import os
 import signal
 import sys
+from collections.abc import Sequence
 from types import FrameType
 
 import click
 
+from kohort.cli.completion import complete_groups, complete_topics
 from kohort.cli.formats import Format, make_format
 from kohort.cli.options import API_TIMEOUT_MS, bootstrap_option, require_broker
 from kohort.cli.output import print_line
-from kohort.client import BrokerError, Consumer, TopicPartition
+from kohort.client import BrokerError, Consumer, ConsumerRecord, TopicPartition
 from kohort.client.config import ConsumerOptions
 from kohort.protocol.errors import ErrorCode
 
@@ -32,8 +34,10 @@ class _OffsetType(click.ParamType[int | str]):
 
 
 @click.command()
-@click.argument("topics", metavar="TOPIC...", nargs=-1, required=True)
-@click.option("--group", "-g", help="Read as a member of this group, and commit.")
+@click.argument("topics", metavar="TOPIC...", nargs=-1, required=True, shell_complete=complete_topics)
+@click.option(
+    "--group", "-g", shell_complete=complete_groups, help="Read as a member of this group, and commit."
+)
 @click.option(
     "--from-beginning", is_flag=True, help="Begin with the first record, where no offset is committed."
 )
@@ -54,6 +58,9 @@ class _OffsetType(click.ParamType[int | str]):
     help="Read only this partition; may be repeated.",
 )
 @click.option("--offset", type=_OffsetType(), help="Begin at earliest, latest or this offset.")
+@click.option(
+    "--exit-at-end", "-e", is_flag=True, help="Stop at what was the end of every partition at the start."
+)
 @click.option("--timeout-ms", type=click.IntRange(1), help="Stop when nothing has come for so long.")
 @click.option("--quiet", "-q", is_flag=True, help="Don't say how many records were read.")
 @bootstrap_option
@@ -66,6 +73,7 @@ def consume(
     form: str,
     partitions: tuple[int, ...],
     offset: int | str | None,
+    exit_at_end: bool,
     timeout_ms: int | None,
     quiet: bool,
     servers: str,
@@ -82,6 +90,10 @@ def consume(
         raise click.UsageError("--partition and --offset are for reading without --group")
     if from_beginning and offset is not None:
         raise click.UsageError("give --from-beginning or --offset, not both")
+    if group is not None and exit_at_end:
+        raise click.UsageError(
+            "--exit-at-end is for reading without --group: other members may read the rest"
+        )
     show = make_format(form)
     options: ConsumerOptions = {
         "bootstrap_servers": require_broker(servers),
@@ -97,7 +109,10 @@ def consume(
     try:
         with Consumer(**options) as consumer:
             _begin(consumer, topics, group, partitions, offset)
-            _print_records(consumer, show, counter, timeout_ms)
+            if exit_at_end:
+                _print_to_the_end(consumer, show, counter)
+            else:
+                _print_records(consumer, show, counter, timeout_ms)
     except KeyboardInterrupt:
         pass  # That is how one ends it; the consumer has committed and left its group.
     except BrokenPipeError:
@@ -142,23 +157,42 @@ def _begin(
             consumer.seek(each, offset)
 
 
+def _print_to_the_end(consumer: Consumer, show: Format, counter: _Counter) -> None:
+    """Print what lies before the ends as they are now; who writes meanwhile does not hold this up."""
+    assigned = consumer.assignment()
+    ends = consumer.end_offsets(*assigned) if assigned else {}
+    while counter.left != 0:
+        left = [each for each in consumer.assignment() if consumer.position(each) < ends[each]]
+        if not left:
+            return
+        records = consumer.poll(timeout_ms=POLL_MS, max_records=_at_most(counter.left))
+        before_the_end = [
+            each for each in records if each.offset < ends[TopicPartition(each.topic, each.partition)]
+        ]
+        _print(consumer, show, counter, before_the_end)
+
+
 def _print_records(consumer: Consumer, show: Format, counter: _Counter, timeout_ms: int | None) -> None:
     """Print until the count is reached or nothing comes any more; what is printed counts as consumed."""
-    out = sys.stdout.buffer
     while counter.left != 0:
         records = consumer.poll(timeout_ms=timeout_ms or POLL_MS, max_records=_at_most(counter.left))
         if not records and timeout_ms is not None:
             return
-        printed = 0
-        try:
-            for record in records:
-                out.write(show(record) + b"\n")
-                printed += 1
-            out.flush()
-        finally:
-            counter.count += printed
-            for record in reversed(records[printed:]):  # Interrupted: the rest is for whoever reads next.
-                consumer.seek(TopicPartition(record.topic, record.partition), record.offset)
+        _print(consumer, show, counter, records)
+
+
+def _print(consumer: Consumer, show: Format, counter: _Counter, records: Sequence[ConsumerRecord]) -> None:
+    out = sys.stdout.buffer
+    printed = 0
+    try:
+        for record in records:
+            out.write(show(record) + b"\n")
+            printed += 1
+        out.flush()
+    finally:
+        counter.count += printed
+        for record in reversed(records[printed:]):  # Interrupted: the rest is for whoever reads next.
+            consumer.seek(TopicPartition(record.topic, record.partition), record.offset)
 
 
 def _at_most(left: int | None) -> int | None:

@@ -12,12 +12,12 @@ import msgspec
 from kohort.broker.group.advice import Advice, advice_of, advise, same_instance
 from kohort.broker.group.events import RebalanceReport, RebalanceStarted
 from kohort.broker.group.timeline import OngoingRebalance, Timeline
+from kohort.cli.completion import complete_groups
 from kohort.cli.explain_source import EventReader, timeline_over_http
 from kohort.cli.explain_story import began, still_missing, story
 from kohort.cli.http_source import http_option
-from kohort.cli.options import API_TIMEOUT_MS, bootstrap_option, json_option, require_broker
+from kohort.cli.options import API_TIMEOUT_MS, bootstrap_option, json_option, open_admin, require_broker
 from kohort.cli.output import print_encoded, print_line
-from kohort.cli.topics import open_admin
 from kohort.client import BrokerError, Consumer
 from kohort.client.config import ConsumerOptions
 from kohort.protocol.errors import ErrorCode
@@ -28,7 +28,7 @@ HTTP_LOOK_SECONDS = 1.0
 
 
 @click.command()
-@click.argument("group_id", metavar="GROUP")
+@click.argument("group_id", metavar="GROUP", shell_complete=complete_groups)
 @click.option(
     "--last", "-n", type=click.IntRange(1), default=3, show_default=True, help="How many rebalances."
 )

@@ -1,19 +1,18 @@
-"""`kohort groups reset-offsets`, `delete-offsets` and `delete`.
+"""`kohort groups reset-offsets`.
 
-What they print is what Kafka's own tool prints; a failure is an exit status of 1, too.
+What it prints is what Kafka's own tool prints; a failure is an exit status of 1, too.
 """
 
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
-from kohort.cli.options import bootstrap_option
-from kohort.cli.output import confirm, print_file, print_line
+from kohort.cli.completion import complete_groups
+from kohort.cli.options import bootstrap_option, json_option, open_admin
+from kohort.cli.output import print_file, print_json, print_line
 from kohort.cli.reset_plan import ByGroup, Planner, Spec, from_csv, to_csv
-from kohort.cli.topics import open_admin
-from kohort.client import Admin, BrokerError, ItemsError, OffsetAndMetadata, TopicPartition
+from kohort.client import Admin, BrokerError, OffsetAndMetadata, TopicPartition
 from kohort.protocol.errors import ErrorCode
 
 INACTIVE = frozenset({"Empty", "Dead"})
@@ -22,7 +21,7 @@ NAME_WIDTH = 15
 
 
 @click.command("reset-offsets")
-@click.argument("group_ids", metavar="GROUP...", nargs=-1)
+@click.argument("group_ids", metavar="GROUP...", nargs=-1, shell_complete=complete_groups)
 @click.option("--all-groups", is_flag=True, help="Reset every group.")
 @click.option(
     "--topic", "-t", "topics", multiple=True, metavar="NAME[:0,1]", help="These partitions; may be repeated."
@@ -45,6 +44,7 @@ NAME_WIDTH = 15
 @click.option("--execute", is_flag=True, help="Set the offsets.  [default: only show them]")
 @click.option("--dry-run", is_flag=True, help="Only show them, and say nothing of --execute.")
 @click.option("--export", is_flag=True, help="Print CSV for --from-file, of another cluster for example.")
+@json_option
 @bootstrap_option
 def reset_offsets(
     *,
@@ -56,6 +56,7 @@ def reset_offsets(
     execute: bool,
     dry_run: bool,
     export: bool,
+    as_json: bool,
     servers: str,
     **ways: object,
 ) -> None:
@@ -71,6 +72,8 @@ def reset_offsets(
     _check_usage(spec, from_file, topics, all_topics)
     if execute and dry_run:
         raise click.UsageError("--execute and --dry-run exclude each other")
+    if export and as_json:
+        raise click.UsageError("--export prints CSV: give it or --json, not both")
     with open_admin(servers) as admin:
         wanted = group_ids or tuple(each.group_id for each in admin.list_groups())
         planner = Planner(
@@ -91,10 +94,12 @@ def reset_offsets(
                 )
     if export:
         print_file(to_csv(plans))
+    elif as_json:
+        print_json(_plans_json(plans))
     else:
         for line in _plan_table(plans):
             print_line(line)
-    if not execute and not dry_run:
+    if plans and not execute and not dry_run:
         print_line(DRY_RUN, err=True)
     if len(ready) < len(wanted):
         raise click.exceptions.Exit(1)
@@ -135,6 +140,14 @@ def _plan(
     return planner.plan(spec, partitions, committed)
 
 
+def _plans_json(plans: ByGroup) -> list[dict[str, object]]:
+    return [
+        {"group": group_id, "topic": each.topic, "partition": each.partition, "new_offset": offset}
+        for group_id, offsets in plans.items()
+        for each, offset in sorted(offsets.items())
+    ]
+
+
 def _plan_table(plans: ByGroup) -> list[str]:
     rows = [
         (group_id, each.topic, str(each.partition), str(offset))
@@ -145,72 +158,3 @@ def _plan_table(plans: ByGroup) -> list[str]:
     names = max([NAME_WIDTH, *(len(row[1]) for row in rows)])
     titles = ("GROUP", "TOPIC", "PARTITION", "NEW-OFFSET")
     return ["", *(f"{row[0]:<{groups}} {row[1]:<{names}} {row[2]:<10} {row[3]}" for row in (titles, *rows))]
-
-
-@click.command("delete-offsets")
-@click.argument("group_id", metavar="GROUP")
-@click.option(
-    "--topic", "-t", "topics", multiple=True, required=True, metavar="NAME[:0,1]", help="May be repeated."
-)
-@bootstrap_option
-def delete_offsets(group_id: str, topics: tuple[str, ...], servers: str) -> None:
-    """Let GROUP forget its offsets of topics to which it does not subscribe."""
-    with open_admin(servers) as admin:
-        partitions = Planner(admin, 0, print_line).partitions(topics)
-        failed: dict[object, str] = {}
-        try:
-            admin.delete_group_offsets(group_id, *partitions)
-        except ItemsError as error:
-            failed = {item: str(each) for item, each in error.errors.items()}
-    if failed:
-        print_line("Error: Encountered some partition-level error, see the follow-up details.", err=True)
-    else:
-        print_line(f"Request succeeded for deleting offsets from group {group_id}.")
-    width = max([NAME_WIDTH, *(len(each.topic) for each in partitions)])
-    print_line()
-    print_line(f"{'TOPIC':<{width}} {'PARTITION':<10} {'STATUS':<15}")
-    for each in partitions:
-        status = f"Error: {failed[each]}" if each in failed else "Successful"
-        print_line(f"{each.topic:<{width}} {each.partition:<10} {status:<15}")
-    if failed:
-        raise click.exceptions.Exit(1)
-
-
-@click.command("delete")
-@click.argument("group_ids", metavar="GROUP...", nargs=-1)
-@click.option("--all-groups", is_flag=True, help="Delete every group, once you have said yes.")
-@click.option("--yes", "-y", is_flag=True, help="Don't ask.")
-@bootstrap_option
-def delete_groups(group_ids: tuple[str, ...], all_groups: bool, yes: bool, servers: str) -> None:
-    """Delete groups with their offsets; they must have no members."""
-    if bool(group_ids) == all_groups:
-        raise click.UsageError("give the names of groups, or --all-groups")
-    with open_admin(servers) as admin:
-        wanted = group_ids or tuple(each.group_id for each in admin.list_groups())
-        if not wanted:
-            print_line("There are no groups.")
-            return
-        if all_groups and not yes:
-            _ask(wanted)
-        try:
-            admin.delete_groups(*wanted)
-        except ItemsError as error:
-            print_line("Error: Deletion of some consumer groups failed:", err=True)
-            for item, each in error.errors.items():
-                print_line(f"* Group '{item}' could not be deleted due to: {each}", err=True)
-            if error.results:
-                deleted = ", ".join(f"'{each}'" for each in error.results)
-                print_line()
-                print_line(f"These consumer groups were deleted successfully: {deleted}")
-            raise click.exceptions.Exit(1) from None
-    names = ", ".join(f"'{each}'" for each in wanted)
-    print_line(f"Deletion of requested consumer groups ({names}) was successful.")
-
-
-def _ask(group_ids: Sequence[str]) -> None:
-    """Return if they are to be deleted. Raises: click.ClickException if not."""
-    for each in group_ids:
-        print_line(each, err=True)
-    count = len(group_ids)
-    if not confirm(f"Delete {'this group' if count == 1 else f'these {count:,} groups'} with all offsets?"):
-        raise click.ClickException("nothing was deleted; --yes deletes without asking")

@@ -1,11 +1,14 @@
-"""Options that several commands share."""
+"""Options that several commands share, and the first word with a broker."""
 
+import re
 import socket
+import struct
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
 import click
 
+from kohort.client import Admin
 from kohort.client.config import parse_address
 from kohort.client.errors import ConfigurationError, NetworkError
 
@@ -15,6 +18,10 @@ Result = TypeVar("Result")
 DEFAULT_SERVERS = "127.0.0.1:9092"
 PROBE_SECONDS = 3.0
 API_TIMEOUT_MS = 15_000
+CLIENT_ID = b"kohort-cli"
+# ApiVersions 0, which every broker answers: length, key, version, correlation id and client id.
+_HELLO = struct.pack(">ihhih", 10 + len(CLIENT_ID), 18, 0, 0, len(CLIENT_ID)) + CLIENT_ID
+_TLS_ALERT = b"\x15\x03"
 
 
 def bootstrap_option(command: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
@@ -38,27 +45,72 @@ def json_option(command: Callable[Parameters, Result]) -> Callable[Parameters, R
     return click.option("--json", "as_json", is_flag=True, help="Print JSON, for scripts.")(command)
 
 
-def require_broker(servers: str) -> list[str]:
-    """Return the addresses, one of which is listened to.
+def yes_option(command: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+    """Add --yes, which the command takes as `yes`."""
+    return click.option("--yes", "-y", is_flag=True, help="Don't ask.")(command)
 
-    Raises: click.UsageError for what is no address, NetworkError at once where nothing listens.
+
+class SpeaksOtherwise(NetworkError):
+    """Whoever listens there does not speak Kafka's protocol."""
+
+
+def answers_kafka(host: str, port: int, *, timeout_seconds: float = PROBE_SECONDS) -> bool:
+    """Return whether somebody listens there, who answers a first request in time.
+
+    Raises: OSError where nobody listens, SpeaksOtherwise where what answers is no broker's.
+    """
+    with socket.create_connection((host, port), timeout_seconds) as connection:
+        connection.sendall(_HELLO)
+        try:
+            begin = connection.recv(4)
+        except TimeoutError:
+            return False  # It may be busy: who goes on has more patience.
+    where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    if begin == b"HTTP":
+        raise SpeaksOtherwise(
+            f"{where} is an HTTP address; give the one that `kohort ready` calls kafka=, by default port 9092"
+        )
+    if begin[:2] == _TLS_ALERT:
+        raise SpeaksOtherwise(f"{where} speaks TLS, and this client PLAINTEXT alone")
+    return True
+
+
+def require_broker(servers: str) -> list[str]:
+    """Return the addresses, one of which is a broker's.
+
+    Raises: click.UsageError for what is no address, NetworkError at once where no broker listens.
     """
     entries = [each.strip() for each in servers.split(",") if each.strip()]
     try:
         addresses = [parse_address(each) for each in entries]
     except ConfigurationError as error:
         raise click.UsageError(f"--bootstrap-server: {error}") from None
-    reasons = []
+    reasons: list[str] = []
+    others: list[SpeaksOtherwise] = []
     for host, port in addresses:
         try:
-            socket.create_connection((host, port), PROBE_SECONDS).close()
+            answers_kafka(host, port)
+        except SpeaksOtherwise as error:
+            others.append(error)
         except OSError as error:
             reasons.append(f"{host}:{port} ({error.strerror or error})")
         else:
             return entries
+    if others:
+        raise others[0]
     if not reasons:
         raise click.UsageError("--bootstrap-server is empty")
     raise NetworkError(f"no broker at {', '.join(reasons)}. Start one with: kohort serve")
+
+
+def open_admin(servers: str) -> Admin:
+    """Return an Admin for the addresses that an option gave. Raises: as `require_broker` does."""
+    return Admin(
+        bootstrap_servers=require_broker(servers),
+        client_id=CLIENT_ID.decode(),
+        default_api_timeout_ms=API_TIMEOUT_MS,
+        request_timeout_ms=API_TIMEOUT_MS,
+    )
 
 
 def key_values(pairs: tuple[str, ...], option: str) -> dict[str, str]:
@@ -70,3 +122,11 @@ def key_values(pairs: tuple[str, ...], option: str) -> dict[str, str]:
             raise click.UsageError(f"{option} {pair!r} is not NAME=VALUE")
         found[name] = value
     return found
+
+
+_ESCAPES = {"\\t": "\t", "\\n": "\n", "\\r": "\r", "\\0": "\0", "\\\\": "\\"}
+
+
+def unescaped(text: str) -> str:
+    """Return the text with tab, line ends and a null byte where they are written as \\t, \\n, \\r and \\0."""
+    return re.sub(r"\\[tnr0\\]", lambda found: _ESCAPES[found[0]], text)

@@ -1,7 +1,9 @@
 """How commands print: what came from the wire is shown and never obeyed."""
 
 import json
+import os
 import sys
+from typing import NamedTuple
 
 import click
 
@@ -48,3 +50,45 @@ def print_file(text: str) -> None:
         return
     for line in text.splitlines():
         print_line(line)
+
+
+def ask_before(question: str, *, yes: bool, unnamed: bool = False) -> None:
+    """Return if it may be done. Raises: click.ClickException if not.
+
+    At a terminal it is asked, unless `yes` was said. A script that names what it deletes has said it;
+    what is `unnamed`, as with --all-groups, takes --yes there.
+    """
+    if yes or (not unnamed and not sys.stdin.isatty()):
+        return
+    if not confirm(question):
+        raise click.ClickException("nothing was deleted; --yes deletes without asking")
+
+
+class Coloured(NamedTuple):
+    """Text in a colour, where there is a terminal."""
+
+    text: str
+    colour: str
+
+
+def print_parts(*parts: str | Coloured) -> None:
+    """Print one line of several parts, coloured where standard output is a terminal without NO_COLOR."""
+    has_colours = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    shown = ""
+    for part in parts:
+        if isinstance(part, Coloured):
+            text = printable(part.text)
+            shown += click.style(text, fg=part.colour) if has_colours else text
+        else:
+            shown += printable(part)
+    click.echo(shown)
+
+
+def clear_terminal() -> None:
+    """Have the next line stand at the top of the terminal."""
+    click.echo("\x1b[H\x1b[J", nl=False)
+
+
+def print_script(text: str) -> None:
+    """Print a script of ours, of several lines, as it is."""
+    click.echo(text)

@@ -8,14 +8,26 @@ from typing import BinaryIO, Protocol
 
 import click
 
-from kohort.cli.options import API_TIMEOUT_MS, bootstrap_option, key_values, require_broker
-from kohort.cli.output import print_line
+from kohort.cli.completion import complete_topics
+from kohort.cli.input_lines import FORMATS, json_record, line_record
+from kohort.cli.options import (
+    API_TIMEOUT_MS,
+    bootstrap_option,
+    json_option,
+    key_values,
+    open_admin,
+    require_broker,
+    unescaped,
+)
+from kohort.cli.output import print_json, print_line
 from kohort.client import Delivery, Producer
 from kohort.client.config import COMPRESSION_TYPES
 
 BATCH_BYTES = 262_144
 LINGER_MS = 20
 MOST_UNCHECKED = 100_000
+DELIVERY_TIMEOUT_MS = 30_000
+"""Somebody waits for it: a full disk, or a partition without a leader, is told within this time."""
 
 
 class Progress(Protocol):
@@ -31,7 +43,7 @@ class _Silent:
 
 
 @click.command()
-@click.argument("topic")
+@click.argument("topic", shell_complete=complete_topics)
 @click.option(
     "--file",
     "-f",
@@ -40,7 +52,23 @@ class _Silent:
     default="-",
     help="Read lines from this file.  [default: standard input]",
 )
-@click.option("--key-separator", "-k", metavar="TEXT", help="What stands before it in a line is the key.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(FORMATS),
+    default="value",
+    show_default=True,
+    help="json: lines as `consume --format json` prints them, with value, key, headers, partition.",
+)
+@click.option(
+    "--key-separator",
+    "-k",
+    metavar="TEXT",
+    help=r"What stands before it in a line is the key; \t is a tab.",
+)
+@click.option(
+    "--null-marker", metavar="TEXT", help="A value of this text is written as a tombstone, a key as none."
+)
 @click.option(
     "--header", "-H", "headers", multiple=True, metavar="NAME=VALUE", help="A header for every record."
 )
@@ -56,17 +84,21 @@ class _Silent:
     help="Who must have a record.",
 )
 @click.option("--quiet", "-q", is_flag=True, help="Don't say how many records were written.")
+@json_option
 @bootstrap_option
 def produce(
     *,
     topic: str,
     source: BinaryIO,
+    form: str,
     key_separator: str | None,
+    null_marker: str | None,
     headers: tuple[str, ...],
     partition: int | None,
     compression: str,
     acks: str,
     quiet: bool,
+    as_json: bool,
     servers: str,
 ) -> None:
     """Write each line of standard input, or of a file, to TOPIC as one record.
@@ -74,9 +106,12 @@ def produce(
     \b
     seq 10 | kohort produce numbers
     kohort produce flights --file flights.csv --key-separator ,
+    kohort consume a --from-beginning --exit-at-end --format json | kohort produce b --format json
     """
     if key_separator == "":
         raise click.UsageError("--key-separator is empty")
+    if form == "json" and (key_separator is not None or null_marker is not None):
+        raise click.UsageError("--key-separator and --null-marker are for plain lines, not for --format json")
     record_headers = [(name, value.encode()) for name, value in key_values(headers, "--header").items()]
     producer = Producer(
         bootstrap_servers=require_broker(servers),
@@ -86,14 +121,23 @@ def produce(
         batch_size=BATCH_BYTES,
         linger_ms=LINGER_MS,
         max_block_ms=API_TIMEOUT_MS,
+        delivery_timeout_ms=DELIVERY_TIMEOUT_MS,
+        request_timeout_ms=DELIVERY_TIMEOUT_MS // 2,
     )
+    read = json_record if form == "json" else line_record(_encoded(key_separator), _encoded(null_marker))
     written = 0
     unchecked: deque[Delivery] = deque()
     with producer, _progress(source) as progress:
         for number, line in enumerate(_lines(source), 1):
-            key, value = _split(line, key_separator, number)
+            record = read(line, number)
             unchecked.append(
-                producer.send(topic, value=value, key=key, partition=partition, headers=record_headers)
+                producer.send(
+                    topic,
+                    value=record.value,
+                    key=record.key,
+                    partition=record.partition if partition is None else partition,
+                    headers=[*record.headers, *record_headers],
+                )
             )
             while unchecked and (unchecked[0].is_done or len(unchecked) > MOST_UNCHECKED):
                 unchecked.popleft().result()
@@ -103,7 +147,14 @@ def produce(
         for delivery in unchecked:
             delivery.result()
             written += 1
-    if not quiet:
+    if not written:
+        with open_admin(servers) as admin:
+            admin.describe_topics(
+                topic
+            )  # Where nothing was written, too, a topic that is not there is an error.
+    if as_json:
+        print_json({"topic": topic, "records": written})
+    elif not quiet:
         print_line(f"{written:,} record{'' if written == 1 else 's'} written to {topic}", err=True)
 
 
@@ -112,14 +163,8 @@ def _lines(source: BinaryIO) -> Iterator[bytes]:
         yield line.removesuffix(b"\n").removesuffix(b"\r")
 
 
-def _split(line: bytes, separator: str | None, number: int) -> tuple[bytes | None, bytes]:
-    if separator is None:
-        return None, line
-    key, found, value = line.partition(separator.encode())
-    if not found:
-        shown = line[:60].decode(errors="backslashreplace")
-        raise click.ClickException(f"line {number} has no key separator {separator!r}: {shown!r}")
-    return key, value
+def _encoded(text: str | None) -> bytes | None:
+    return None if text is None else unescaped(text).encode()
 
 
 def _progress(source: BinaryIO) -> AbstractContextManager[Progress]:

@@ -2,22 +2,18 @@
 
 import click
 
-from kohort.cli.options import (
-    API_TIMEOUT_MS,
-    bootstrap_option,
-    json_option,
-    key_values,
-    require_broker,
-)
-from kohort.cli.output import print_json, print_line
+from kohort.cli.completion import complete_topics
+from kohort.cli.config_changes import check_names, own_configs
+from kohort.cli.options import bootstrap_option, json_option, key_values, open_admin, yes_option
+from kohort.cli.output import ask_before, print_json, print_line
 from kohort.client import (
+    LATEST,
     Admin,
     BrokerError,
-    ConfigEntry,
-    ConfigSource,
     NewTopic,
     ResourceType,
     TopicDescription,
+    TopicPartition,
 )
 from kohort.protocol.errors import ErrorCode
 
@@ -25,16 +21,6 @@ from kohort.protocol.errors import ErrorCode
 @click.group()
 def topics() -> None:
     """List, create, describe, alter and delete topics."""
-
-
-def open_admin(servers: str) -> Admin:
-    """Return an Admin for the addresses that an option gave."""
-    return Admin(
-        bootstrap_servers=require_broker(servers),
-        client_id="kohort-cli",
-        default_api_timeout_ms=API_TIMEOUT_MS,
-        request_timeout_ms=API_TIMEOUT_MS,
-    )
 
 
 @topics.command("list")
@@ -62,6 +48,7 @@ def list_topics(internal: bool, as_json: bool, servers: str) -> None:
     "--config", "-c", "configs", multiple=True, metavar="NAME=VALUE", help="A setting of the topic."
 )
 @click.option("--if-not-exists", is_flag=True, help="Leave a topic alone that exists already.")
+@json_option
 @bootstrap_option
 def create(
     *,
@@ -70,30 +57,33 @@ def create(
     replication_factor: int | None,
     configs: tuple[str, ...],
     if_not_exists: bool,
+    as_json: bool,
     servers: str,
 ) -> None:
     """Create topics."""
     settings = key_values(configs, "--config")
-    with open_admin(servers) as admin:
+    done = _Done(as_json)
+    with open_admin(servers) as admin, done:
         for name in names:
             try:
                 admin.create_topics(NewTopic(name, partitions or -1, replication_factor or -1, settings))
             except BrokerError as error:
                 if not (if_not_exists and error.code is ErrorCode.TOPIC_ALREADY_EXISTS):
                     raise
+                done.unchanged(name)
             else:
-                print_line(f"Created topic {name}.")
+                done.say("Created", name)
 
 
 @topics.command()
-@click.argument("names", metavar="[NAME]...", nargs=-1)
+@click.argument("names", metavar="[NAME]...", nargs=-1, shell_complete=complete_topics)
 @json_option
 @bootstrap_option
 def describe(names: tuple[str, ...], as_json: bool, servers: str) -> None:
     """Print the partitions and the settings of topics: of these, or of all."""
     with open_admin(servers) as admin:
         described = admin.describe_topics(*(names or admin.list_topics()))
-        configs = {name: _own_configs(admin.describe_configs(ResourceType.TOPIC, name)) for name in described}
+        configs = {name: own_configs(admin.describe_configs(ResourceType.TOPIC, name)) for name in described}
     if as_json:
         print_json([_as_json(each, configs[each.name]) for each in described.values()])
         return
@@ -102,12 +92,16 @@ def describe(names: tuple[str, ...], as_json: bool, servers: str) -> None:
 
 
 @topics.command()
-@click.argument("names", metavar="NAME...", nargs=-1, required=True)
+@click.argument("names", metavar="NAME...", nargs=-1, required=True, shell_complete=complete_topics)
 @click.option("--if-exists", is_flag=True, help="A topic that does not exist is no error.")
+@yes_option
+@json_option
 @bootstrap_option
-def delete(names: tuple[str, ...], if_exists: bool, servers: str) -> None:
-    """Delete topics with all their records."""
-    with open_admin(servers) as admin:
+def delete(names: tuple[str, ...], if_exists: bool, yes: bool, as_json: bool, servers: str) -> None:
+    """Delete topics with all their records. At a terminal it asks first."""
+    done = _Done(as_json)
+    with open_admin(servers) as admin, done:
+        ask_before(f"Delete {', '.join(names)} with all records?", yes=yes)
         for name in names:
             try:
                 admin.delete_topics(name)
@@ -116,39 +110,117 @@ def delete(names: tuple[str, ...], if_exists: bool, servers: str) -> None:
                     raise
                 if not if_exists:
                     raise BrokerError(error.code, f"topic {name!r} does not exist") from None
+                done.unchanged(name)
             else:
-                print_line(f"Deleted topic {name}.")
+                done.say("Deleted", name)
+
+
+@topics.command("delete-records")
+@click.argument("name", shell_complete=complete_topics)
+@click.option(
+    "--before", type=click.IntRange(0), metavar="OFFSET", help="What lies before it.  [default: everything]"
+)
+@click.option(
+    "--partition",
+    "-p",
+    "partitions",
+    multiple=True,
+    type=click.IntRange(0),
+    help="Only of this partition; may be repeated.",
+)
+@yes_option
+@json_option
+@bootstrap_option
+def delete_records(
+    *,
+    name: str,
+    before: int | None,
+    partitions: tuple[int, ...],
+    yes: bool,
+    as_json: bool,
+    servers: str,
+) -> None:
+    """Delete the oldest records of a topic, which itself stays. At a terminal it asks first.
+
+    \b
+    kohort topics delete-records orders --partition 0 --before 1000
+    """
+    if before is not None and not partitions:
+        raise click.UsageError("--before is an offset in one partition: give --partition")
+    with open_admin(servers) as admin:
+        chosen = [TopicPartition(name, each) for each in partitions or _partitions_of(admin, name)]
+        latest = admin.list_offsets(dict.fromkeys(chosen, LATEST)) if before is None else {}
+        ends = {each: latest[each].offset if before is None else before for each in chosen}
+        count = f"{len(ends)} partition{'' if len(ends) == 1 else 's'}"
+        what = "all records" if before is None else f"the records before offset {before}"
+        ask_before(f"Delete {what} in {count} of {name}?", yes=yes)
+        starts = admin.delete_records(ends)
+    if as_json:
+        print_json([{"partition": each.partition, "log_start_offset": starts[each]} for each in chosen])
+        return
+    for each in chosen:
+        print_line(f"{each} begins at offset {starts[each]}.")
+
+
+def _partitions_of(admin: Admin, name: str) -> list[int]:
+    return [each.partition for each in admin.describe_topics(name)[name].partitions]
 
 
 @topics.command()
-@click.argument("name")
+@click.argument("name", shell_complete=complete_topics)
 @click.option("--partitions", "-p", type=click.IntRange(1), help="The new number of partitions: only more.")
 @click.option("--config", "-c", "configs", multiple=True, metavar="NAME=VALUE", help="A setting to change.")
 @click.option("--delete-config", "-d", multiple=True, metavar="NAME", help="A setting to take back.")
+@json_option
 @bootstrap_option
 def alter(
-    name: str, partitions: int | None, configs: tuple[str, ...], delete_config: tuple[str, ...], servers: str
+    *,
+    name: str,
+    partitions: int | None,
+    configs: tuple[str, ...],
+    delete_config: tuple[str, ...],
+    as_json: bool,
+    servers: str,
 ) -> None:
     """Give a topic more partitions, or other settings."""
     values = key_values(configs, "--config")
     if partitions is None and not values and not delete_config:
         raise click.UsageError("nothing to alter: give --partitions, --config or --delete-config")
-    with open_admin(servers) as admin:
+    done = _Done(as_json)
+    with open_admin(servers) as admin, done:
         admin.describe_topics(name)
+        if delete_config:
+            check_names(delete_config, admin.describe_configs(ResourceType.TOPIC, name), "a topic")
         if partitions is not None:
             admin.create_partitions({name: partitions})
         if values or delete_config:
             admin.alter_configs(ResourceType.TOPIC, name, values=values, delete=delete_config)
-    print_line(f"Altered topic {name}.")
+        done.say("Altered", name)
 
 
-def _own_configs(configs: dict[str, ConfigEntry]) -> dict[str, str | None]:
-    """Return what was set for the topic itself."""
-    return {
-        name: entry.value
-        for name, entry in sorted(configs.items())
-        if entry.source is ConfigSource.DYNAMIC_TOPIC_CONFIG
-    }
+class _Done:
+    """What was done to which topic: a line for each, or one JSON list behind them all."""
+
+    def __init__(self, as_json: bool) -> None:
+        self._as_json = as_json
+        self._results: list[dict[str, str]] = []
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, *raised: object) -> None:
+        if self._as_json:
+            print_json(self._results)
+
+    def say(self, verb: str, name: str) -> None:
+        """Tell that this was done."""
+        self._results.append({"topic": name, "result": verb.lower()})
+        if not self._as_json:
+            print_line(f"{verb} topic {name}.")
+
+    def unchanged(self, name: str) -> None:
+        """Note that nothing was to be done."""
+        self._results.append({"topic": name, "result": "unchanged"})
 
 
 def _as_json(topic: TopicDescription, configs: dict[str, str | None]) -> dict[str, object]:

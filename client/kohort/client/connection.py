@@ -32,6 +32,7 @@ from kohort.protocol.schema import Message
 SOFTWARE_NAME = "kohort"
 RECEIVE_BYTES = 256 << 10
 _TLS_ALERT = b"\x15\x03"  # The first bytes of what a TLS server says to who begins without a handshake.
+_HTTP_ANSWER = b"HTTP/"
 
 Answer = TypeVar("Answer", bound=Message)
 
@@ -317,6 +318,8 @@ class Connection:
         data = await self._stream.receive(RECEIVE_BYTES)
         if data[:2] == _TLS_ALERT:
             raise WireError("it speaks TLS, and this client PLAINTEXT alone")
+        if data[:5] == _HTTP_ANSWER:
+            raise WireError("it speaks HTTP")
         while True:
             for frame in reader.receive(data):
                 self._receive(frame)

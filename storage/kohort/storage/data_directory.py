@@ -149,7 +149,10 @@ class DataDirectory:
         """Return whose folder it is from now on. Raises: StorageError when it is another's already."""
         meta = MetaProperties(cluster_id, node_id)
         if self.meta is not None and self.meta != meta:
-            raise StorageError(f"{self.path} belongs to {self.meta}, not to {meta}")
+            raise StorageError(
+                f"{self.path} belongs to broker {self.meta.node_id} of cluster {self.meta.cluster_id}, "
+                f"not to broker {node_id} of cluster {cluster_id}"
+            )
         if self.meta is None:
             self._replace(META_PROPERTIES, meta.encode())
             self.meta = meta

@@ -1,4 +1,4 @@
-"""From a file and the command line to a `BrokerConfig`, or to one line that says what is wrong."""
+"""From a TOML file and NAME=VALUE to a `BrokerConfig`, or to one line that says what is wrong."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -17,14 +17,15 @@ def load_config(file: "Path | None", settings: Sequence[tuple[str, str]]) -> Bro
     `log.retention.ms = 5` and `[log.retention]` `ms = 5` are the same.
     Raises: ConfigError with one line that names the wrong name or value and what would be right.
     """
-    texts: dict[str, str | None] = _read_file(file) if file is not None else {}
+    texts = checked_texts(read_toml(file), f"{file}: ") if file is not None else {}
     for name, text in settings:
-        _require_known(name, "")
+        require_known(name, "")
         texts[name] = text
     return BrokerConfig.parsed(texts)
 
 
-def _read_file(file: "Path") -> dict[str, str | None]:
+def read_toml(file: "Path") -> dict[str, object]:
+    """Return the names and values of a TOML file, flat. Raises: ConfigError."""
     import tomllib  # noqa: PLC0415  # A start without a file does not pay for it.
 
     try:
@@ -35,14 +36,19 @@ def _read_file(file: "Path") -> dict[str, str | None]:
         raise ConfigError(f"{file}: it must be UTF-8 text") from None
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{file}: {str(error).splitlines()[0]}{_toml_hint(str(error))}") from None
+    return dict(_flattened(document, ""))
+
+
+def checked_texts(found: Mapping[str, object], place: str) -> dict[str, str | None]:
+    """Return the settings as text, each known and of a right value. Raises: ConfigError with the place."""
     texts: dict[str, str | None] = {}
-    for name, value in _flattened(document, ""):
-        _require_known(name, f"{file}: ")
+    for name, value in found.items():
+        require_known(name, place)
         try:
             definition = BrokerConfig.definition(name)
             texts[name] = render(definition.parse(_as_text(name, value)))
         except ConfigError as error:
-            raise ConfigError(f"{file}: {error}") from None
+            raise ConfigError(f"{place}{error}") from None
     return texts
 
 
@@ -68,10 +74,24 @@ def _as_text(name: str, value: object) -> str | None:
     raise ConfigError(f"Invalid value {value} for configuration {name}: it must be text, a number or a list")
 
 
-def _require_known(name: str, place: str) -> None:
+_OPTION_OF = {
+    "log.dirs": "--data DIR",
+    "log.dir": "--data DIR",
+    "listeners": "--listen HOST:PORT",
+    "advertised.listeners": "--advertise HOST:PORT",
+}
+
+
+def require_known(name: str, place: str) -> None:
     """Raise the ConfigError that tells a slip of the pen from a name that is only Apache Kafka's."""
     if name in BrokerConfig.DEFINITIONS:
         return
+    if name in _OPTION_OF:
+        option = _OPTION_OF[name]
+        in_a_file = option.removeprefix("--").split()[0]
+        raise ConfigError(
+            f"{place}{name} is an option of kohort serve: {option}; in a file, {in_a_file} = ..."
+        )
     from kohort.broker.config.unused import unused_names  # noqa: PLC0415  # Mistakes only pay for it.
 
     if name in unused_names():

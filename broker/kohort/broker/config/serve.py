@@ -1,0 +1,125 @@
+"""What `kohort serve` may read from a file: settings, and where to listen and to keep data.
+
+A file that ends in .properties is one of Kafka's: `log.dirs`, `listeners` and `advertised.listeners` stand
+for our options there, and what means nothing here is passed over. Everywhere else those names are refused
+with a word on the option that does it.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from kohort.broker.config.broker_config import BrokerConfig
+from kohort.broker.config.load import checked_texts, read_toml, require_known
+from kohort.broker.config.values import ConfigError, ConfigSource, render
+
+FLAGS = ("listen", "advertise", "data", "http")
+PROPERTIES = ".properties"
+LISTENER_PORT = "9092"
+
+
+class ServeConfig(NamedTuple):
+    """The broker's settings, what the file says for options, and Kafka's names that it names in vain."""
+
+    config: BrokerConfig
+    flags: Mapping[str, str]
+    passed_over: tuple[str, ...] = ()
+
+
+def load_serve_config(file: Path | None, settings: Sequence[tuple[str, str]]) -> ServeConfig:
+    """Return the broker's settings: `settings` (name and text, a later one wins) over those of the file.
+
+    Raises: ConfigError with one line that names the wrong name or value and what would be right.
+    """
+    texts: dict[str, str | None] = {}
+    flags: dict[str, str] = {}
+    passed_over: tuple[str, ...] = ()
+    if file is not None and file.suffix == PROPERTIES:
+        found, flags, passed_over = _from_kafka(file)
+        texts = checked_texts(found, f"{file}: ")
+    elif file is not None:
+        document = read_toml(file)
+        flags = {name: _flag(document.pop(name), name, file) for name in FLAGS if name in document}
+        texts = checked_texts(document, f"{file}: ")
+    for name, text in settings:
+        if name in FLAGS:
+            raise ConfigError(f"{name} is an option: give --{name} {text}")
+        require_known(name, "")
+        texts[name] = text
+    return ServeConfig(BrokerConfig.parsed(texts), flags, passed_over)
+
+
+def changed_settings(config: BrokerConfig) -> dict[str, str | None]:
+    """Return the settings that differ from their defaults since somebody says so, as text."""
+    return {
+        name: render(config.value(name))
+        for name in sorted(config.layer(ConfigSource.STATIC_BROKER))
+        if config.value(name) != BrokerConfig.DEFINITIONS[name].default
+    }
+
+
+def _flag(value: object, name: str, file: Path) -> str:
+    if not isinstance(value, str):
+        raise ConfigError(f"{file}: {name} is {value!r}: give text in quotes")
+    return value
+
+
+def _from_kafka(file: Path) -> tuple[dict[str, object], dict[str, str], tuple[str, ...]]:
+    """Return the settings of a file of Java's properties, what it says for options, and the rest."""
+    from kohort.broker.config.unused import unused_names  # noqa: PLC0415  # Such a file only pays for it.
+
+    settings: dict[str, object] = {}
+    flags: dict[str, str] = {}
+    passed_over = []
+    for name, value in _properties(file):
+        if name in ("log.dirs", "log.dir"):
+            if name == "log.dirs" or "data" not in flags:  # Kafka: log.dirs goes before log.dir.
+                flags["data"] = _one_folder(value, file)
+        elif name == "listeners":
+            flags["listen"] = _plaintext(value, name, file)
+        elif name == "advertised.listeners":
+            flags["advertise"] = _plaintext(value, name, file)
+        elif name in FLAGS:
+            flags[name] = value
+        elif name in unused_names():
+            passed_over.append(name)
+        else:
+            settings[name] = value
+    return settings, flags, tuple(passed_over)
+
+
+def _one_folder(value: str, file: Path) -> str:
+    folders = [each.strip() for each in value.split(",") if each.strip()]
+    if len(folders) != 1:
+        raise ConfigError(f"{file}: log.dirs names {len(folders)} folders; kohort keeps its data in one")
+    return folders[0]
+
+
+def _plaintext(value: str, name: str, file: Path) -> str:
+    """Return HOST:PORT of the listener that clients use. Raises: ConfigError where it is none of ours."""
+    listeners = [each.strip().partition("://") for each in value.split(",") if each.strip()]
+    usable = [place for kind, _, place in listeners if kind.upper() != "CONTROLLER"]
+    if len(usable) != 1:
+        raise ConfigError(f"{file}: {name} names {len(usable)} listeners for clients; kohort has one")
+    host, _, port = usable[0].rpartition(":")
+    return f"{host or '0.0.0.0'}:{port or LISTENER_PORT}"  # Kafka: no host is every interface.
+
+
+def _properties(file: Path) -> list[tuple[str, str]]:
+    """Return the lines of a Java properties file. Source: java.util.Properties.load, without escapes."""
+    try:
+        text = file.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"{file}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"{file}: it must be UTF-8 text") from None
+    found = []
+    for number, line in enumerate(text.replace("\\\n", "").splitlines(), 1):
+        stripped = line.strip()
+        if not stripped or stripped[0] in "#!":
+            continue
+        name, equals, value = stripped.partition("=")
+        if not equals:
+            raise ConfigError(f"{file}: line {number} is not NAME=VALUE: {stripped!r}")
+        found.append((name.strip(), value.strip()))
+    return found

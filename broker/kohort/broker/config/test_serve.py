@@ -1,0 +1,82 @@
+"""What `kohort serve` reads from its file: settings, options, and Kafka's own server.properties."""
+
+from pathlib import Path
+
+import pytest
+
+from kohort.broker.config import ConfigError
+from kohort.broker.config.serve import changed_settings, load_serve_config
+
+SERVER_PROPERTIES = """\
+# A comment, and ! another
+process.roles=broker,controller
+node.id=3
+listeners=PLAINTEXT://:9092,CONTROLLER://:9093
+advertised.listeners = PLAINTEXT://kafka.example.org:9092
+num.network.threads=3
+log.dirs=/var/lib/kafka
+num.partitions=\\
+6
+"""
+
+
+def test_a_toml_file_says_where_to_listen_and_to_keep_data(tmp_path: Path) -> None:
+    file = tmp_path / "kohort.toml"
+    file.write_text('listen = "0.0.0.0:9092"\ndata = "/data"\nnum.partitions = 6\n')
+    loaded = load_serve_config(file, [("num.partitions", "7")])
+    assert loaded.flags == {"listen": "0.0.0.0:9092", "data": "/data"}
+    assert changed_settings(loaded.config) == {"num.partitions": "7"}
+
+
+def test_kafkas_own_file_is_read_as_it_is(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text(SERVER_PROPERTIES)
+    loaded = load_serve_config(file, ())
+    assert loaded.flags == {
+        "listen": "0.0.0.0:9092",
+        "advertise": "kafka.example.org:9092",
+        "data": "/var/lib/kafka",
+    }
+    assert (loaded.config.node_id, loaded.config.num_partitions) == (3, 6)
+    assert loaded.passed_over == ("process.roles", "num.network.threads")
+
+
+@pytest.mark.parametrize(
+    "name, text, right",
+    [
+        ("a.toml", "listen = 9092", "listen is 9092: give text in quotes"),
+        (
+            "a.toml",
+            '"log.dirs" = "/data"',
+            "log.dirs is an option of kohort serve: --data DIR; in a file, data",
+        ),
+        ("a.properties", "num.partitons=6", "did you mean num.partitions?"),
+        ("a.properties", "num.partitions=0", "at least 1"),
+        ("a.properties", "what is this", "line 1 is not NAME=VALUE: 'what is this'"),
+        ("a.properties", "log.dirs=/a,/b", "log.dirs names 2 folders"),
+        ("a.properties", "listeners=A://:1,B://:2", "listeners names 2 listeners for clients"),
+    ],
+)
+def test_a_mistake_is_one_line_that_names_the_file(tmp_path: Path, name: str, text: str, right: str) -> None:
+    file = tmp_path / name
+    file.write_text(text)
+    with pytest.raises(ConfigError) as refused:
+        load_serve_config(file, ())
+    assert right in str(refused.value)
+    assert str(refused.value).startswith(f"{file}: ")
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "name, option",
+    [
+        ("log.dirs", "--data DIR"),
+        ("listeners", "--listen HOST:PORT"),
+        ("advertised.listeners", "--advertise HOST:PORT"),
+        ("listen", "--listen x"),
+    ],
+)
+def test_a_setting_that_is_an_option_is_told_which(name: str, option: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        load_serve_config(None, [(name, "x")])
+    assert option in str(refused.value)

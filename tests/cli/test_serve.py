@@ -1,0 +1,102 @@
+"""`kohort serve` as a process: what its file says, whose folder it takes, and a broker for a moment."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.cli import here
+from tests.cli.conftest import COMMAND
+
+READY = re.compile(r"kohort ready kafka=(?P<kafka>\S+) http=(?P<http>\S+) data=(?P<data>\S+)")
+
+
+@contextmanager
+def served(*arguments: str) -> Iterator[re.Match[str]]:
+    """Yield what a broker says when it is ready; ended cleanly behind the block."""
+    command = [*COMMAND, "serve", *arguments]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        ready = READY.match(process.stdout.readline())
+        try:
+            assert ready is not None, process.communicate(timeout=20)[1]
+            yield ready
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.communicate(timeout=20)
+        assert process.returncode == 0
+
+
+def refused(*arguments: str, code: int = 1) -> str:
+    done = subprocess.run(
+        [*COMMAND, "serve", *arguments], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == code, done
+    assert done.stderr.count("\n") == 1
+    return done.stderr
+
+
+def test_an_ephemeral_broker_leaves_nothing_and_makes_nobody_wait() -> None:
+    with served("--ephemeral") as ready:
+        folder = Path(ready["data"])
+        assert folder.exists()
+        here.kohort("produce", "t", "-q", "-b", ready["kafka"], stdin="a\n")
+        began = time.monotonic()
+        read = here.kohort(*("consume", "t", "-g", "g", "--from-beginning", "-n", "1", "-b", ready["kafka"]))
+        assert (read.returncode, read.stdout) == (0, "a\n")
+        assert time.monotonic() - began < 2.5, "a new group waits 3 s elsewhere"
+    assert not folder.parent.exists()
+
+
+def test_an_ephemeral_broker_has_no_data_folder() -> None:
+    assert "leave --data out" in refused("--ephemeral", "--data", "x", code=2)
+
+
+def test_the_file_says_where_and_the_command_line_has_the_last_word(tmp_path: Path) -> None:
+    file = tmp_path / "kohort.toml"
+    file.write_text(f'listen = "127.0.0.1:0"\nhttp = "127.0.0.1:1"\ndata = "{tmp_path}/from-file"\n')
+    with served("--config", str(file), "--http", "127.0.0.1:0") as ready:
+        assert ready["data"] == f"{tmp_path}/from-file"
+        assert not ready["http"].endswith(":1")
+    file.write_text('listen = "nowhere"\n')
+    assert "listen: 'nowhere' is not HOST:PORT" in refused("--config", str(file))
+
+
+def test_a_folder_keeps_its_node_id(tmp_path: Path) -> None:
+    where = ("--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--data", str(tmp_path / "data"))
+    with served(*where, "--set", "node.id=7"):
+        pass
+    with served(*where) as ready:
+        described = here.kohort("cluster", "describe", "-b", ready["kafka"])
+        assert described.stdout.splitlines()[2].startswith("7 ")
+    words = refused(*where, "--set", "node.id=8")
+    assert "belongs to broker 7 of cluster" in words
+    assert "not to broker 8 of cluster" in words
+    assert "MetaProperties" not in words
+
+
+def test_settings_are_checked_without_a_start(tmp_path: Path) -> None:
+    file = tmp_path / "kohort.toml"
+    file.write_text(f'data = "{tmp_path}/data"\nnum.partitions = 6\n')
+    done = subprocess.run(
+        [*COMMAND, "serve", "--config", str(file), "--check-config"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert (done.returncode, done.stdout) == (0, f"data={tmp_path}/data\nnum.partitions=6\n")
+    assert not (tmp_path / "data").exists()
+    assert "did you mean num.partitions" in refused("--set", "num.partition=1", "--check-config")
+
+
+@pytest.mark.parametrize("name", ["log.dirs", "listeners"])
+def test_kafkas_names_of_options_name_ours(name: str) -> None:
+    assert "is an option of kohort serve: --" in refused("--set", f"{name}=x")
