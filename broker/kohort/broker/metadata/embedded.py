@@ -7,10 +7,11 @@ import msgspec
 import structlog
 import trio
 
+from kohort.broker.metadata.changes import changes_of, rebased
 from kohort.broker.metadata.file import MetadataFile
 from kohort.broker.metadata.format import Stored
 from kohort.broker.metadata.snapshot import BrokerState, Mutation, ResourceType, Snapshot, topics_by_id
-from kohort.broker.metadata.store import PRODUCER_ID_BLOCK, MetadataConflict, Watcher
+from kohort.broker.metadata.store import PRODUCER_ID_BLOCK, Watcher
 from kohort.storage import FileSystem, StorageError
 from kohort.storage.layout import METADATA_FOLDER, SEGMENT_FILE
 
@@ -70,14 +71,14 @@ class EmbeddedMetadataStore:
         """Return the newest metadata."""
         return self._snapshot
 
-    async def change(self, expected_version: int, mutation: Mutation) -> Snapshot:
+    async def change(self, basis: Snapshot, mutation: Mutation, *, controller_epoch: int = 0) -> Snapshot:
         """Return the snapshot after `mutation`: in the file, and the watchers have been told.
 
         Raises: MetadataConflict, StorageError.
         """
         async with self._writing:
-            if self._snapshot.version != expected_version:
-                raise MetadataConflict(expected_version, self._snapshot.version)
+            if self._snapshot is not basis:
+                mutation = rebased(changes_of(basis, mutation), basis, self._snapshot)
             after = self._snapshot.after(mutation)
             await self._save(after, self._stored.next_producer_id)
             return self._become(after)

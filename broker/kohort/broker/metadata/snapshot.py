@@ -31,12 +31,20 @@ class TopicState(msgspec.Struct, frozen=True):
 
 
 class BrokerState(msgspec.Struct, frozen=True):
-    """One broker and the address that clients reach it at."""
+    """One live broker and the address that clients reach it at."""
 
     node_id: int
     host: str
     port: int
     rack: str | None = None
+    epoch: int = -1
+    """Given anew at each registration; -1 for a broker alone."""
+    incarnation_id: UUID | None = None
+    """Made anew by each process."""
+    directories: tuple[UUID, ...] = ()
+    """The ids of its data folders: who comes with another has lost what it held (KIP-858)."""
+    is_draining: bool = False
+    """Whether it asks to be let go: others shall lead what it leads."""
 
 
 class ResourceType(IntEnum):
@@ -57,19 +65,25 @@ class ConfigResource(NamedTuple):
     name: str
 
 
+PartitionKey = tuple[UUID, int]
+"""A partition by its topic's id and its index."""
+
+
 @dataclass(frozen=True, slots=True)
 class Mutation:
-    """What the next snapshot has otherwise: topics put in or taken out, configurations replaced.
+    """What the next snapshot has otherwise: topics put in or taken out, single partitions, configurations.
 
-    An empty mapping in `configs` removes the resource's configuration.
+    An empty mapping in `configs` removes the resource's configuration. `partitions` are some that exist, of
+    topics that the mutation does not name otherwise.
     """
 
     put: tuple[TopicState, ...] = ()
     delete: tuple[str, ...] = ()
     configs: Mapping[ConfigResource, Mapping[str, str]] = field(default_factory=dict)
+    partitions: Mapping[PartitionKey, PartitionState] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
-        return bool(self.put or self.delete or self.configs)
+        return bool(self.put or self.delete or self.configs or self.partitions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,21 +98,36 @@ class Snapshot:
     cluster_id: str
     controller_id: int
     brokers: tuple[BrokerState, ...] = ()
+    """Those that live, by node id."""
     topics: Mapping[str, TopicState] = field(default_factory=dict)
     topics_by_id: Mapping[UUID, TopicState] = field(default_factory=dict)
     configs: Mapping[ConfigResource, Mapping[str, str]] = field(default_factory=dict)
     memo: dict[object, object] = field(default_factory=dict, compare=False, repr=False)
+    controller_epoch: int = 0
+    """Given anew to each controller; 0 for a broker alone."""
+
+    def broker(self, node_id: int) -> BrokerState | None:
+        """Return the live broker of this node id."""
+        return next((each for each in self.brokers if each.node_id == node_id), None)
+
+    def partition(self, key: PartitionKey) -> PartitionState | None:
+        """Return the partition, or None where there is none."""
+        topic = self.topics_by_id.get(key[0])
+        return None if topic is None or key[1] >= len(topic.partitions) else topic.partitions[key[1]]
 
     def after(self, mutation: Mutation) -> "Snapshot":
         """Return the next snapshot; topics that are deleted and put again get the new state."""
         topics, by_id = dict(self.topics), dict(self.topics_by_id)
-        for name in (*mutation.delete, *(topic.name for topic in mutation.put)):
+        put = mutation.put
+        if mutation.partitions:
+            put = (*put, *with_partitions(by_id, mutation.partitions))
+        for name in (*mutation.delete, *(topic.name for topic in put)):
             old = topics.get(name)
             if old is not None:
-                del by_id[old.topic_id]
+                by_id.pop(old.topic_id, None)  # It may stand in both.
         for name in mutation.delete:
             topics.pop(name, None)
-        for topic in mutation.put:
+        for topic in put:
             topics[topic.name] = by_id[topic.topic_id] = topic
         configs = {**self.configs, **mutation.configs}
         return replace(
@@ -115,6 +144,22 @@ class Snapshot:
         others = [each for each in self.brokers if each.node_id != broker.node_id]
         brokers = sorted([*others, broker], key=lambda each: each.node_id)
         return replace(self, version=self.version + 1, brokers=tuple(brokers), memo={})
+
+
+def with_partitions(
+    topics: Mapping[UUID, TopicState], partitions: Mapping[PartitionKey, PartitionState]
+) -> list[TopicState]:
+    """Return the topics that these partitions are of, with them in the place of the old ones."""
+    states: dict[UUID, list[PartitionState]] = {}
+    for (topic_id, index), state in partitions.items():
+        found = states.get(topic_id)
+        if found is None:
+            found = states[topic_id] = list(topics[topic_id].partitions)
+        found[index] = state
+    return [
+        msgspec.structs.replace(topics[topic_id], partitions=tuple(found))
+        for topic_id, found in states.items()
+    ]
 
 
 def topics_by_id(topics: Iterable[TopicState]) -> dict[UUID, TopicState]:

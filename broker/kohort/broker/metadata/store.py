@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from kohort.broker.metadata.snapshot import BrokerState, Mutation, Snapshot
+from kohort.storage import StorageError
 
 PRODUCER_ID_BLOCK = 1_000
 """How many producer ids a broker takes at once, as Kafka's ProducerIdsBlock.PRODUCER_ID_BLOCK_SIZE."""
@@ -13,14 +14,15 @@ Watcher = Callable[[Snapshot, Snapshot], None]
 
 
 class MetadataConflict(Exception):
-    """The metadata has moved on since the snapshot that a mutation was made for."""
+    """Something that a mutation touches is not any more as the snapshot has it that it was decided on."""
 
-    def __init__(self, expected_version: int, actual_version: int) -> None:
-        super().__init__(
-            f"metadata is at version {actual_version}, not at {expected_version} as the change has it"
-        )
-        self.expected_version = expected_version
-        self.actual_version = actual_version
+
+class MetadataUnavailable(StorageError):
+    """Nobody who keeps the metadata has answered in time; a change may have been made."""
+
+
+class BrokerFenced(StorageError):
+    """This broker's registration is gone, or another process has it: it may change nothing."""
 
 
 class MetadataStore(Protocol):
@@ -30,16 +32,18 @@ class MetadataStore(Protocol):
         """Return the newest metadata; cheap enough for every request."""
         ...
 
-    async def change(self, expected_version: int, mutation: Mutation) -> Snapshot:
-        """Return the snapshot in which `mutation` is durable and every watcher has been told of it.
+    async def change(self, basis: Snapshot, mutation: Mutation, *, controller_epoch: int = 0) -> Snapshot:
+        """Return a snapshot in which `mutation` is durable and every watcher has been told of it.
 
-        Raises: MetadataConflict if the newest version is another than the expected one; StorageError
-        if it could not be made durable: then nothing has changed.
+        It was decided on `basis`, and holds where all that it touches is still as it is there: each
+        partition, each topic's name, id, number of partitions and settings, each configuration. What else
+        has changed does not matter. Who decides as the controller says under which epoch. Raises:
+        MetadataConflict, and nothing has changed; StorageError if it could not be made durable.
         """
         ...
 
     async def register(self, broker: BrokerState) -> Snapshot:
-        """Return the snapshot in which `broker` is known under its address."""
+        """Return a snapshot in which `broker` lives at its address. Raises: StorageError."""
         ...
 
     def watch(self, watcher: Watcher) -> Callable[[], None]:
@@ -54,7 +58,9 @@ class MetadataStore(Protocol):
         ...
 
 
-async def update(store: MetadataStore, decide: Callable[[Snapshot], Mutation]) -> Snapshot:
+async def update(
+    store: MetadataStore, decide: Callable[[Snapshot], Mutation], *, controller_epoch: int = 0
+) -> Snapshot:
     """Return the snapshot after what `decide` made of the newest one; decided anew at a conflict.
 
     An empty mutation changes nothing. What `decide` raises goes to the caller.
@@ -65,6 +71,6 @@ async def update(store: MetadataStore, decide: Callable[[Snapshot], Mutation]) -
         if not mutation:
             return before
         try:
-            return await store.change(before.version, mutation)
+            return await store.change(before, mutation, controller_epoch=controller_epoch)
         except MetadataConflict:
             continue  # Another change came between: its result is in the next snapshot.

@@ -39,7 +39,7 @@ class History:
         store = opened(self.filesystem)
         producer_ids = 0
         for number in range(CHANGES):
-            snapshot = await store.change(number, mutation(store.snapshot(), number))
+            snapshot = await store.change(store.snapshot(), mutation(store.snapshot(), number))
             self._note(snapshot, producer_ids)
             producer_ids = (await store.allocate_producer_ids(100)).stop
             self._note(snapshot, producer_ids)
@@ -78,14 +78,14 @@ async def test_a_sync_that_fails_is_an_error_and_never_half_a_file(seed: int) ->
     filesystem.make_directory(FOLDER)
     filesystem.sync_directory(FOLDER)
     store = opened(filesystem)
-    before = await store.change(0, mutation(store.snapshot(), 0))
+    before = await store.change(store.snapshot(), mutation(store.snapshot(), 0))
     filesystem.syncs_until_failure = 0
     with pytest.raises(StorageError):
-        await store.change(before.version, mutation(before, 1))
+        await store.change(before, mutation(before, 1))
     assert store.snapshot() is before
     survivor = filesystem.after_crash(choose=random.Random(seed).randrange)
     assert dict(opened(survivor).snapshot().topics) == before.topics
-    after = await store.change(before.version, mutation(before, 2))
+    after = await store.change(before, mutation(before, 2))
     survivor = filesystem.after_crash(choose=random.Random(seed).randrange)
     assert dict(opened(survivor).snapshot().topics) == after.topics
 
@@ -96,8 +96,8 @@ async def test_a_full_disk_is_an_error_until_there_is_room_again() -> None:
     store = opened(filesystem)
     filesystem.room_bytes = 50
     with pytest.raises(StorageError, match="No space left"):
-        await store.change(0, mutation(store.snapshot(), 0))
+        await store.change(store.snapshot(), mutation(store.snapshot(), 0))
     assert not opened(filesystem.after_crash()).snapshot().topics
     filesystem.room_bytes = None
-    await store.change(0, mutation(store.snapshot(), 0))
+    await store.change(store.snapshot(), mutation(store.snapshot(), 0))
     assert list(opened(filesystem.after_crash()).snapshot().topics) == ["t0"]

@@ -10,7 +10,6 @@ from kohort.broker.metadata import (
     BrokerState,
     ConfigResource,
     EmbeddedMetadataStore,
-    MetadataConflict,
     Mutation,
     ResourceType,
     Snapshot,
@@ -33,7 +32,7 @@ def topic(name: str, partitions: int = 1, configs: dict[str, str] | None = None)
 
 
 async def put(store: EmbeddedMetadataStore, *topics: TopicState) -> Snapshot:
-    return await store.change(store.snapshot().version, Mutation(put=topics))
+    return await store.change(store.snapshot(), Mutation(put=topics))
 
 
 async def test_a_new_folder_has_no_topics(tmp_path: Path) -> None:
@@ -48,16 +47,6 @@ async def test_a_change_outlives_the_process(tmp_path: Path) -> None:
     assert again == after
     assert again.topics["orders"] == orders
     assert again.topics_by_id[orders.topic_id].partitions[2].index == 2
-
-
-async def test_a_change_made_for_another_version_is_a_conflict(tmp_path: Path) -> None:
-    store = opened(tmp_path)
-    before = store.snapshot()
-    await put(store, topic("a"))
-    with pytest.raises(MetadataConflict) as caught:
-        await store.change(before.version, Mutation(put=(topic("b"),)))
-    assert (caught.value.expected_version, caught.value.actual_version) == (0, 1)
-    assert list(store.snapshot().topics) == ["a"]
 
 
 async def test_a_deleted_topic_is_gone_under_its_name_and_its_id(tmp_path: Path) -> None:
@@ -248,7 +237,7 @@ async def test_settings_of_brokers_can_be_forgotten_and_those_of_topics_stay(tmp
     configs = {
         ConfigResource(ResourceType.BROKER, name): {"max.connections": "0"} for name in ("1", EVERY_BROKER)
     }
-    await store.change(store.snapshot().version, Mutation(configs=configs))
+    await store.change(store.snapshot(), Mutation(configs=configs))
     assert opened(tmp_path).snapshot().configs == configs
     forgetful = EmbeddedMetadataStore.open(
         OsFileSystem(), tmp_path, cluster_id="c", node_id=1, forget_broker_settings=True

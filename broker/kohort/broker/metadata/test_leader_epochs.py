@@ -30,7 +30,9 @@ async def test_partitions_that_this_node_leads_get_the_next_epoch_and_keep_it() 
     disk = MemoryFileSystem()
     disk.make_directory(ROOT)
     store = opened(disk)
-    await store.change(0, Mutation(put=(topic("mixed", HERE, ELSEWHERE), topic("other", ELSEWHERE))))
+    await store.change(
+        store.snapshot(), Mutation(put=(topic("mixed", HERE, ELSEWHERE), topic("other", ELSEWHERE)))
+    )
     await raise_leader_epochs(store, HERE, lambda topic_id, index: True)
     again = opened(disk.after_crash(choose=lambda _: 0))
     assert epochs(again, "mixed") == [(5, 8), (4, 7)]
@@ -41,7 +43,7 @@ async def test_one_partition_can_be_meant() -> None:
     disk = MemoryFileSystem()
     disk.make_directory(ROOT)
     store = opened(disk)
-    await store.change(0, Mutation(put=(topic("t", HERE, HERE),)))
+    await store.change(store.snapshot(), Mutation(put=(topic("t", HERE, HERE),)))
     await raise_leader_epochs(store, HERE, lambda topic_id, index: index == 1)
     assert epochs(store, "t") == [(4, 7), (5, 8)]
 

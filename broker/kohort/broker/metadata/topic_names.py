@@ -26,6 +26,11 @@ def is_valid_topic_name(name: str) -> bool:
     return name not in ("", ".", "..") and len(name) <= MAX_NAME_LENGTH and bool(_LEGAL.fullmatch(name))
 
 
+def metric_name(topic: str) -> str:
+    """Return the topic's name as metrics have it: two topics never share one."""
+    return topic.replace(".", "_")
+
+
 class MetricNames:
     """The names that are taken for metrics, by topic: they have '_' where a topic's name has '.'.
 
@@ -39,12 +44,12 @@ class MetricNames:
 
     def colliding(self, name: str) -> str | None:
         """Return the topic that would give the same metric names as this one, or None."""
-        other = self._topics.get(name.replace(".", "_"))
+        other = self._topics.get(metric_name(name))
         return None if other == name else other
 
     def take(self, name: str) -> None:
         """Note that there is, or will be, a topic of this name."""
-        self._topics.setdefault(name.replace(".", "_"), name)
+        self._topics.setdefault(metric_name(name), name)
 
 
 def invalid(message: str) -> ApiError:
