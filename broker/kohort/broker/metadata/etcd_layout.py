@@ -1,0 +1,192 @@
+"""Which keys a cluster has in etcd, and what is in them: JSON that a person can read with etcdctl.
+
+/kohort/NAME/format                          1: who knows another number only, stays away
+/kohort/NAME/cluster_id                      the id that clients see
+/kohort/NAME/brokers/0000000003              a live broker, under its lease
+/kohort/NAME/controller                      the controller, under its lease
+/kohort/NAME/topics/METRIC_NAME              its name, id, number of partitions and settings: there it is
+/kohort/NAME/partitions/TOPIC_ID/0000000007  one partition; without a topic of that id it means nothing
+/kohort/NAME/configs/4/NODE_ID               the altered settings of a resource, by the number of its type
+/kohort/NAME/producer_ids                    the next one to give out
+
+The epochs of brokers and of the controller are the revisions that have created their keys. A value may
+have fields that are not known here; they go when the key is written again.
+"""
+
+from collections.abc import Mapping
+from typing import TypeVar
+from uuid import UUID
+
+import msgspec
+
+from kohort.broker.etcd.messages import prefix_end
+from kohort.broker.metadata.partition_state import PartitionState
+from kohort.broker.metadata.snapshot import (
+    BrokerState,
+    ConfigResource,
+    PartitionKey,
+    ResourceType,
+    TopicState,
+)
+from kohort.broker.metadata.topic_names import metric_name
+from kohort.storage import StorageError
+
+FORMAT = b"1"
+
+Value = TypeVar("Value")
+
+
+class TopicValue(msgspec.Struct, frozen=True):
+    """A topic but for its partitions."""
+
+    name: str
+    topic_id: UUID
+    partitions: int
+    configs: Mapping[str, str] = {}
+
+
+class PartitionValue(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A `PartitionState` but for its index, under the names of its fields."""
+
+    leader: int
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    partition_epoch: int
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
+    elr: tuple[int, ...] = ()
+    last_known_elr: tuple[int, ...] = ()
+    directories: tuple[UUID, ...] = ()
+
+
+class Listener(msgspec.Struct, frozen=True):
+    """Where one kind of clients connects."""
+
+    name: str
+    host: str
+    port: int
+
+
+class BrokerValue(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a broker tells of itself."""
+
+    listeners: tuple[Listener, ...]
+    incarnation_id: UUID | None
+    directories: tuple[UUID, ...]
+    rack: str | None = None
+    is_draining: bool = False
+
+
+class ControllerValue(msgspec.Struct, frozen=True):
+    """Who the controller is."""
+
+    node_id: int
+
+
+class Keys:
+    """The keys of one cluster."""
+
+    def __init__(self, name: str) -> None:
+        self.prefix = f"/kohort/{name}/".encode()
+        self.end = prefix_end(self.prefix)
+        self.format = self.prefix + b"format"
+        self.cluster_id = self.prefix + b"cluster_id"
+        self.controller = self.prefix + b"controller"
+        self.producer_ids = self.prefix + b"producer_ids"
+        self._brokers = self.prefix + b"brokers/"
+        self._topics = self.prefix + b"topics/"
+        self._partitions = self.prefix + b"partitions/"
+        self._configs = self.prefix + b"configs/"
+
+    def broker(self, node_id: int) -> bytes:
+        """Return the key of a broker's registration."""
+        return b"%s%010d" % (self._brokers, node_id)
+
+    def topic(self, name: str) -> bytes:
+        """Return the key of a topic: the same for names that collide."""
+        return self._topics + metric_name(name).encode()
+
+    def partitions_of(self, topic_id: UUID) -> bytes:
+        """Return what the keys of a topic's partitions begin with."""
+        return b"%s%s/" % (self._partitions, str(topic_id).encode())
+
+    def partition(self, key: PartitionKey) -> bytes:
+        """Return the key of a partition."""
+        return b"%s%010d" % (self.partitions_of(key[0]), key[1])
+
+    def config(self, resource: ConfigResource) -> bytes:
+        """Return the key of a resource's settings."""
+        return self._configs + f"{int(resource.type)}/{resource.name}".encode()
+
+    def parsed(self, key: bytes) -> object:
+        """Return what the key stands for: a `PartitionKey`, a `ConfigResource`, a broker's node id, or text.
+
+        Text is `topic` for any topic's key, and what follows the prefix for all others.
+        """
+        kind, _, rest = key[len(self.prefix) :].decode().partition("/")
+        try:
+            if kind == "partitions":
+                topic_id, _, index = rest.partition("/")
+                return UUID(topic_id), int(index)
+            if kind == "brokers":
+                return int(rest)
+            if kind == "configs":
+                number, _, name = rest.partition("/")
+                return ConfigResource(ResourceType(int(number)), name)
+        except ValueError as error:
+            raise StorageError(f"there is a key in etcd that kohort did not make: {key!r}") from error
+        return "topic" if kind == "topics" else kind
+
+
+def encoded(value: msgspec.Struct | Mapping[str, str]) -> bytes:
+    """Return the JSON of a value."""
+    return msgspec.json.encode(value)
+
+
+def decoded(key: bytes, value: bytes, kind: type[Value]) -> Value:
+    """Return the value of a key. Raises: StorageError that names the key."""
+    try:
+        return msgspec.json.decode(value, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise StorageError(f"what etcd has under {key.decode()} can't be read: {error}") from error
+
+
+def topic_value(topic: TopicState) -> bytes:
+    """Return what stands under the topic's key."""
+    return encoded(TopicValue(topic.name, topic.topic_id, len(topic.partitions), topic.configs))
+
+
+def partition_value(state: PartitionState) -> bytes:
+    """Return what stands under the partition's key."""
+    return encoded(PartitionValue(*msgspec.structs.astuple(state)[1:]))
+
+
+def partition_state(key: bytes, index: int, value: bytes) -> PartitionState:
+    """Return the partition. Raises: StorageError."""
+    found = decoded(key, value, PartitionValue)
+    return PartitionState(index, *msgspec.structs.astuple(found))
+
+
+def broker_value(broker: BrokerState) -> bytes:
+    """Return what stands under the broker's key."""
+    listener = Listener("PLAINTEXT", broker.host, broker.port)
+    return encoded(
+        BrokerValue((listener,), broker.incarnation_id, broker.directories, broker.rack, broker.is_draining)
+    )
+
+
+def broker_state(key: bytes, node_id: int, epoch: int, value: bytes) -> BrokerState:
+    """Return the broker. Raises: StorageError."""
+    found = decoded(key, value, BrokerValue)
+    listener = found.listeners[0]
+    return BrokerState(
+        node_id,
+        listener.host,
+        listener.port,
+        found.rack,
+        epoch,
+        found.incarnation_id,
+        found.directories,
+        found.is_draining,
+    )

@@ -1,0 +1,324 @@
+"""The metadata of a cluster in etcd: one watch keeps the snapshot, one transaction makes each change.
+
+A change returns once the watch has told of it: whoever asked finds its partitions there, and what is told
+never comes out of order.
+"""
+
+from collections.abc import Callable, Sequence
+
+import structlog
+import trio
+
+from kohort.broker.etcd.client import EtcdClient
+from kohort.broker.etcd.errors import EtcdCompacted, EtcdError, EtcdRejected, EtcdUnavailable
+from kohort.broker.etcd.messages import (
+    Compare,
+    Delete,
+    KeyValue,
+    Operation,
+    Put,
+    Range,
+    Transacted,
+    Watched,
+    created_at,
+    not_there,
+    unchanged_since,
+)
+from kohort.broker.etcd.watching import Watch
+from kohort.broker.metadata.changes import changes_of, rebased
+from kohort.broker.metadata.etcd_image import EtcdImage
+from kohort.broker.metadata.etcd_layout import FORMAT, ControllerValue, Keys, encoded
+from kohort.broker.metadata.etcd_plan import Planner, TooManyChanges, Transaction
+from kohort.broker.metadata.membership import Membership, Tenure, Unheeded
+from kohort.broker.metadata.snapshot import BrokerState, Mutation, Snapshot
+from kohort.broker.metadata.store import (
+    PRODUCER_ID_BLOCK,
+    BrokerFenced,
+    MetadataConflict,
+    MetadataUnavailable,
+    Watcher,
+)
+from kohort.storage import StorageError
+
+TOLD_SECONDS_MAX = 10.0
+"""How long a change that is made may take to be told of by the watch."""
+RELOAD_SECONDS = 1.0
+SESSION_TIMEOUT_MS = 9_000
+HEARTBEAT_MS = 2_000
+
+log = structlog.get_logger("kohort.metadata")
+
+
+class EtcdMetadataStore:
+    """A `MetadataStore` that several brokers share. Opened by `connect`; `follow` must run from then on."""
+
+    def __init__(
+        self,
+        client: EtcdClient,
+        keys: Keys,
+        image: EtcdImage,
+        *,
+        session_timeout_ms: int = SESSION_TIMEOUT_MS,
+        heartbeat_ms: int = HEARTBEAT_MS,
+        tenure: Tenure | None = None,
+    ) -> None:
+        self._client = client
+        self._keys = keys
+        self._image = image
+        self._snapshot = image.snapshot
+        self._watchers: list[Watcher] = []
+        self._more = trio.Event()
+        self.membership = Membership(
+            client, keys, ttl_ms=session_timeout_ms, heartbeat_ms=heartbeat_ms, tenure=tenure or Unheeded()
+        )
+
+    @classmethod
+    async def connect(
+        cls,
+        client: EtcdClient,
+        name: str,
+        cluster_id: str,
+        *,
+        session_timeout_ms: int = SESSION_TIMEOUT_MS,
+        heartbeat_ms: int = HEARTBEAT_MS,
+        tenure: Tenure | None = None,
+    ) -> "EtcdMetadataStore":
+        """Return the store of the cluster of this name; who comes first gives it the cluster id.
+
+        Raises: StorageError where etcd can't be reached, or has what kohort can't read.
+        """
+        keys = Keys(name)
+        try:
+            await client.txn(
+                [not_there(keys.cluster_id)],
+                [Put(keys.cluster_id, cluster_id.encode()), Put(keys.format, FORMAT)],
+            )
+        except EtcdUnavailable as error:
+            if not error.maybe_done:
+                raise MetadataUnavailable(f"etcd can't be reached: {error}") from error
+        except EtcdError as error:
+            raise StorageError(f"etcd refuses: {error}") from error
+        image = await _read(client, keys)
+        if not image.snapshot.cluster_id:
+            raise MetadataUnavailable("etcd can't be reached: nobody knows whether it has the cluster's id")
+        return cls(
+            client,
+            keys,
+            image,
+            session_timeout_ms=session_timeout_ms,
+            heartbeat_ms=heartbeat_ms,
+            tenure=tenure,
+        )
+
+    # -- looking ----------------------------------------------------------------------------------------
+
+    def snapshot(self) -> Snapshot:
+        """Return the newest metadata that the watch has told of."""
+        return self._snapshot
+
+    def watch(self, watcher: Watcher) -> Callable[[], None]:
+        """Call `watcher` at each change from now on; return the function that ends it."""
+        self._watchers.append(watcher)
+        return lambda: self._watchers.remove(watcher)
+
+    async def follow(self) -> None:
+        """Keep the snapshot as etcd has it, until cancelled; what can't be read is tried again and again."""
+        while True:
+            watch = Watch(self._client, self._keys.prefix, self._keys.end, self._snapshot.version + 1)
+            try:
+                await watch.run(self._told)
+            except EtcdCompacted:
+                log.warning("the watch is behind a compaction; the metadata are read anew")
+            except (EtcdRejected, StorageError) as error:
+                log.error("the metadata in etcd can't be followed", error=str(error))
+                await trio.sleep(RELOAD_SECONDS)
+            await self._reload()
+
+    async def _reload(self) -> None:
+        while True:
+            try:
+                image = await _read(self._client, self._keys)
+            except StorageError as error:
+                log.error("the metadata can't be read from etcd", error=str(error))
+                await trio.sleep(RELOAD_SECONDS)
+            else:
+                self._image = image
+                self._become(image.succeed(self._snapshot))
+                return
+
+    def _told(self, watched: Watched) -> None:
+        self._become(self._image.apply(watched.changes, watched.revision))
+
+    def _become(self, after: Snapshot) -> None:
+        before, self._snapshot = self._snapshot, after
+        self.membership.seen(after)
+        for watcher in tuple(self._watchers):
+            watcher(before, after)
+        self._more.set()
+        self._more = trio.Event()
+
+    async def until(self, holds: Callable[[Snapshot], bool]) -> Snapshot:
+        """Return the first snapshot, from this one on, for which that holds. Raises: MetadataUnavailable."""
+        with trio.move_on_after(TOLD_SECONDS_MAX):
+            while not holds(self._snapshot):
+                await self._more.wait()
+            return self._snapshot
+        raise MetadataUnavailable("etcd's watch does not tell of what has changed")
+
+    # -- changing ---------------------------------------------------------------------------------------
+
+    async def change(self, basis: Snapshot, mutation: Mutation, *, controller_epoch: int = 0) -> Snapshot:
+        """Return a snapshot in which `mutation` is made and every watcher has been told of it.
+
+        More than a hundred partitions that exist are changed in several transactions: at a conflict the
+        first of them may have been made. Raises: MetadataConflict, BrokerFenced, MetadataUnavailable,
+        StorageError.
+        """
+        changes = changes_of(basis, mutation)
+        rebased(changes, basis, self._snapshot)  # A conflict that is known already needs no question.
+        guards = self.membership.compare()
+        if controller_epoch:
+            guards.append(created_at(self._keys.controller, controller_epoch))
+        try:
+            planned = Planner(self._keys, self._image).transactions(changes)
+        except TooManyChanges as error:
+            raise StorageError(str(error)) from error
+        revision = 0
+        for transaction in planned:
+            revision = await self._make(transaction, guards)
+        return await self.until(lambda snapshot: snapshot.version >= revision)
+
+    async def _make(self, transaction: Transaction, guards: Sequence[Compare]) -> int:
+        """Return the revision at which the transaction was made. Raises: as `change` does."""
+        compares = [*guards, *transaction.compares]
+        looks = [Range(each.key) for each in compares]
+        done = await self._txn(compares, transaction.operations, looks)
+        if done is None:
+            return await self._look_whether_made(transaction)
+        if done.succeeded:
+            return done.revision
+        found = [found.items[0] if found.items else None for found in done.found]
+        for guard, item in zip(guards, found, strict=False):
+            if item is None or item.create_revision != guard.revision:
+                self._guard_fell(guard)
+        await self._catch_up([each.key for each in compares], found, done.revision)
+        raise MetadataConflict("another broker has changed the same")
+
+    async def _txn(
+        self, compares: Sequence[Compare], success: Sequence[Operation], failure: Sequence[Operation] = ()
+    ) -> Transacted | None:
+        """Return how it ended, None where nobody knows. Raises: MetadataUnavailable, StorageError."""
+        try:
+            return await self._client.txn(compares, success, failure)
+        except EtcdUnavailable as error:
+            if error.maybe_done:
+                return None
+            raise MetadataUnavailable(f"etcd can't be reached: {error}") from error
+        except EtcdError as error:
+            raise StorageError(f"etcd refuses the change: {error}") from error
+
+    def _guard_fell(self, guard: Compare) -> None:
+        if guard.key == self._keys.controller:
+            raise BrokerFenced("another broker is the controller by now")
+        self.membership.lost()
+        raise BrokerFenced("this broker's registration is gone")
+
+    async def _catch_up(self, keys: Sequence[bytes], found: Sequence[KeyValue | None], asked_at: int) -> None:
+        """Return once the snapshot is as new as what etcd had of the keys when it was at that revision."""
+        seen = {key: 0 if item is None else item.mod_revision for key, item in zip(keys, found, strict=True)}
+
+        def is_known(key: bytes, revision: int, version: int) -> bool:
+            known = self._image.revision_of(key)
+            return known == revision or (version >= revision if revision else known > asked_at)
+
+        await self.until(lambda now: all(is_known(*each, now.version) for each in seen.items()))
+
+    async def _look_whether_made(self, transaction: Transaction) -> int:
+        """Return the revision of the transaction whose answer was lost, if it was made.
+
+        Raises: MetadataConflict where it was not; MetadataUnavailable.
+        """
+        written = {each.key: each.value for each in transaction.operations if isinstance(each, Put)}
+        removed = [each.key for each in transaction.operations if isinstance(each, Delete) and not each.end]
+        keys = [*written, *removed]
+        done = await self._txn([], [Range(key) for key in keys])
+        if done is None:
+            raise MetadataUnavailable("etcd does not answer; the change may have been made")
+        found = [each.items[0] if each.items else None for each in done.found]
+        await self._catch_up(keys, found, done.revision)
+        values = {item.key: item.value for item in found if item is not None}
+        if values != written:
+            raise MetadataConflict("the change was not made, or was changed again")
+        return max((item.mod_revision for item in found if item is not None), default=0)
+
+    # -- brokers and the controller ---------------------------------------------------------------------
+
+    async def register(self, broker: BrokerState) -> Snapshot:
+        """Return a snapshot in which `broker` lives under its lease, with the epoch that it was given.
+
+        `membership.keep` has to run from then on. Raises: StorageError.
+        """
+        try:
+            await self.membership.join(broker)
+        except EtcdUnavailable as error:
+            raise MetadataUnavailable(f"etcd can't be reached: {error}") from error
+        except EtcdError as error:
+            raise StorageError(f"etcd refuses the registration: {error}") from error
+        epoch = self.membership.epoch
+        return await self.until(lambda snapshot: _has(snapshot, broker.node_id, epoch))
+
+    async def become_controller(self, node_id: int) -> int | None:
+        """Return the epoch under which this broker is the controller, None where another one is.
+
+        Raises: StorageError.
+        """
+        guards = self.membership.compare()
+        put = Put(self._keys.controller, encoded(ControllerValue(node_id)), self.membership.lease_id)
+        done = await self._txn([*guards, not_there(self._keys.controller)], [put])
+        if done is None:
+            return None  # If it was made, the watch tells.
+        if not done.succeeded:
+            return None
+        await self.until(lambda snapshot: snapshot.version >= done.revision)
+        return done.revision
+
+    # -- producer ids -----------------------------------------------------------------------------------
+
+    async def allocate_producer_ids(self, count: int = PRODUCER_ID_BLOCK) -> range:
+        """Return ids that no broker was ever given. Raises: StorageError."""
+        assert count > 0
+        key = self._keys.producer_ids
+        while True:
+            found = await self._find(key)
+            first = 0 if found is None else int(found.value)
+            revision = 0 if found is None else found.mod_revision
+            taken = Put(key, str(first + count).encode())
+            done = await self._txn([unchanged_since(key, revision)], [taken])
+            if done is not None and done.succeeded:
+                return range(first, first + count)
+            # Somebody was quicker, or nobody knows: then these ids are left out.
+
+    async def _find(self, key: bytes) -> KeyValue | None:
+        try:
+            items = (await self._client.range(Range(key))).items
+        except EtcdUnavailable as error:
+            raise MetadataUnavailable(f"etcd can't be reached: {error}") from error
+        except EtcdError as error:
+            raise StorageError(f"etcd refuses: {error}") from error
+        return items[0] if items else None
+
+
+def _has(snapshot: Snapshot, node_id: int, epoch: int) -> bool:
+    broker = snapshot.broker(node_id)
+    return broker is not None and broker.epoch >= epoch
+
+
+async def _read(client: EtcdClient, keys: Keys) -> EtcdImage:
+    """Return all that etcd has of the cluster. Raises: StorageError."""
+    try:
+        found = await client.range_all(keys.prefix, keys.end)
+    except EtcdUnavailable as error:
+        raise MetadataUnavailable(f"etcd can't be reached: {error}") from error
+    except EtcdError as error:
+        raise StorageError(f"etcd refuses: {error}") from error
+    return EtcdImage(keys, found.items, found.revision)

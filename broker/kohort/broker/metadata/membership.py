@@ -1,0 +1,185 @@
+"""A broker's place among the others: a key under a lease, kept while it lives, and its doubt whether it is.
+
+The broker epoch is the revision that created the key. A lease says who is likely alive, never who is right:
+every change compares the epoch, and whoever has not heard of a renewal for most of the lease's time stops
+by itself. Source: Kafka's BrokerLifecycleManager; KIP-631.
+"""
+
+import time
+from typing import Protocol
+
+import structlog
+import trio
+
+from kohort.broker.etcd.client import EtcdClient
+from kohort.broker.etcd.errors import EtcdError, EtcdLeaseLost
+from kohort.broker.etcd.messages import Compare, Delete, KeyValue, Put, Range, created_at, not_there
+from kohort.broker.metadata.etcd_layout import Keys, broker_state, broker_value
+from kohort.broker.metadata.snapshot import BrokerState, Snapshot
+from kohort.broker.metadata.store import BrokerFenced
+
+NO_EPOCH = -1
+TAKEN_POLL_SECONDS = 0.5
+
+log = structlog.get_logger("kohort.cluster")
+
+
+def boot_time_ms() -> int:
+    """Return the time since the machine's start, also that in which process or machine slept."""
+    return time.clock_gettime_ns(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)) // 1_000_000
+
+
+class Tenure(Protocol):
+    """Who decides, by what it hears here, whether this broker may act."""
+
+    def registered(self, broker_epoch: int, asked_ms: int) -> None:
+        """Hear of a new registration; the lease counts from `asked_ms` of `boot_time_ms`."""
+        ...
+
+    def renewed(self, asked_ms: int) -> None:
+        """Hear that the renewal asked for at that time was granted."""
+        ...
+
+    def lost(self) -> None:
+        """Hear that the registration is gone."""
+        ...
+
+
+class Unheeded:
+    """Nobody listens: for a store that is only looked at, or written by a test."""
+
+    def registered(self, broker_epoch: int, asked_ms: int) -> None:
+        """Do nothing."""
+
+    def renewed(self, asked_ms: int) -> None:
+        """Do nothing."""
+
+    def lost(self) -> None:
+        """Do nothing."""
+
+
+class Membership:
+    """This broker's registration."""
+
+    def __init__(
+        self, client: EtcdClient, keys: Keys, *, ttl_ms: int, heartbeat_ms: int, tenure: Tenure
+    ) -> None:
+        self._client = client
+        self._keys = keys
+        self._ttl_ms = ttl_ms
+        self._heartbeat_seconds = heartbeat_ms / 1000
+        self._tenure = tenure
+        self._broker: BrokerState | None = None
+        self.epoch = NO_EPOCH
+        self.lease_id = 0
+
+    def compare(self) -> list[Compare]:
+        """Return what every change by this broker compares. Raises: BrokerFenced without a registration."""
+        if self._broker is None:
+            return []  # It only looks on, or has not begun.
+        if self.epoch == NO_EPOCH:
+            raise BrokerFenced("this broker is not registered any more: its lease is gone")
+        return [created_at(self._keys.broker(self._broker.node_id), self.epoch)]
+
+    async def join(self, broker: BrokerState) -> None:
+        """Register, and return once that is so; a second call changes what the registration says.
+
+        A process that has the same data folder was this one's predecessor, and is dead: the folder is
+        locked. Anybody else under this node id is waited for as long as a lease lives.
+        Raises: BrokerFenced where the node id stays another's; EtcdError.
+        """
+        self._broker = broker
+        if self.epoch != NO_EPOCH:
+            await self._restate(broker)
+            return
+        asked_ms = boot_time_ms()
+        lease = await self._client.grant(-(-self._ttl_ms // 1000))
+        self.lease_id = lease.id
+        key = self._keys.broker(broker.node_id)
+        deadline = trio.current_time() + lease.ttl_seconds * 2
+        while True:
+            done = await self._client.txn(
+                [not_there(key)], [Put(key, broker_value(broker), lease.id)], [Range(key)]
+            )
+            if done.succeeded:
+                break
+            await self._make_room(broker, done.found[0].items, deadline)
+            await self._client.keep_alive(lease.id)
+        self.epoch = done.revision
+        self._tenure.registered(self.epoch, asked_ms)
+        log.info("registered", node_id=broker.node_id, broker_epoch=self.epoch, ttl_seconds=lease.ttl_seconds)
+
+    async def _make_room(self, broker: BrokerState, found: tuple[KeyValue, ...], deadline: float) -> None:
+        """Remove the registration of this folder's last process, or wait for another's end."""
+        if not found:
+            return
+        other = broker_state(found[0].key, broker.node_id, found[0].create_revision, found[0].value)
+        if set(other.directories) & set(broker.directories):
+            await self._client.txn([created_at(found[0].key, other.epoch)], [Delete(found[0].key)])
+        elif trio.current_time() > deadline:
+            raise BrokerFenced(
+                f"node id {broker.node_id} is in use by another broker at {other.host}:{other.port}: "
+                "give each its own with --node-id"
+            )
+        else:
+            await trio.sleep(TAKEN_POLL_SECONDS)
+
+    async def _restate(self, broker: BrokerState) -> None:
+        put = Put(self._keys.broker(broker.node_id), broker_value(broker), self.lease_id)
+        if not (await self._client.txn(self.compare(), [put])).succeeded:
+            self.lost()
+            raise BrokerFenced("another process has registered under this broker's node id")
+
+    # -- staying ----------------------------------------------------------------------------------------
+
+    async def keep(self) -> None:
+        """Renew the lease until cancelled; register anew where it was lost."""
+        while True:
+            await trio.sleep(self._heartbeat_seconds)
+            try:
+                await self.renew()
+            except EtcdLeaseLost:
+                log.warning("the lease is gone", broker_epoch=self.epoch)
+                self.lost()
+            except EtcdError as error:
+                log.warning("the lease could not be renewed", error=str(error))
+            if self.epoch == NO_EPOCH:
+                await self._join_again()
+
+    async def renew(self) -> None:
+        """Renew the lease once. Raises: EtcdError."""
+        asked_ms = boot_time_ms()
+        await self._client.keep_alive(self.lease_id, seconds=max(self._heartbeat_seconds, 0.5))
+        self._tenure.renewed(asked_ms)
+
+    def seen(self, snapshot: Snapshot) -> None:
+        """Look whether the registration is still there, as the watch tells."""
+        if self.epoch != NO_EPOCH and self._broker is not None and snapshot.version >= self.epoch:
+            here = snapshot.broker(self._broker.node_id)
+            if here is None or here.epoch != self.epoch:
+                log.error("the registration of this broker is gone", broker_epoch=self.epoch)
+                self.lost()
+
+    def lost(self) -> None:
+        """Note that the registration is gone."""
+        if self.epoch != NO_EPOCH:
+            self.epoch = NO_EPOCH
+            self._tenure.lost()
+
+    async def _join_again(self) -> None:
+        assert self._broker is not None
+        while self.epoch == NO_EPOCH:
+            try:
+                await self.join(self._broker)
+            except (EtcdError, BrokerFenced) as error:
+                log.error("cannot register anew", error=str(error))
+                await trio.sleep(self._heartbeat_seconds)
+
+    async def leave(self) -> None:
+        """End the registration; where etcd can't be reached, the lease ends it later."""
+        if self.lease_id:
+            self.lost()
+            try:
+                await self._client.revoke(self.lease_id, seconds=1)
+            except EtcdError as error:
+                log.warning("the lease could not be given back", error=str(error))
