@@ -9,11 +9,11 @@ The lengths have to be followed one by one; every other field is read for all ba
 import struct
 from dataclasses import dataclass
 
-import crc32c
 import numpy as np
 import numpy.typing as npt
 
 from kohort.client.batches import Aborted, hidden_batches
+from kohort.protocol.checksum import crc32c
 from kohort.protocol.errors import WireError
 from kohort.protocol.records import HEADER_BYTES, BatchHeader, read_header
 from kohort.protocol.records.header import (
@@ -86,7 +86,7 @@ class BatchTable:
 
     def sound_count(self) -> int:
         """Return how many come before the first whose CRC is not that of its bytes."""
-        records, crc_of = self.records, crc32c.crc32c
+        records, crc_of = self.records, crc32c
         covered = (self.positions + CRC_COVERS_FROM).tolist()
         for nth, (begin, stop, crc) in enumerate(
             zip(covered, self.stops.tolist(), self.crcs.tolist(), strict=True)

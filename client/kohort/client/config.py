@@ -1,6 +1,5 @@
 """The clients' settings, under Kafka's names with underscores, checked when a client is made."""
 
-import difflib
 import re
 from collections.abc import Callable, Mapping
 from typing import Annotated, TypedDict, TypeVar
@@ -379,8 +378,10 @@ def _unknown(name: str, kind: type[ClientConfig]) -> str:
             if plain in other.__struct_fields__:
                 owner = other.__name__.removesuffix("Config")
                 return f"unknown setting {name!r}: a {owner} has it, but not {_AN.get(client, 'a')} {client}"
+    from difflib import get_close_matches  # noqa: PLC0415  Only a mistake needs it.
+
     near = _OTHER_NAMES.get(plain, plain)
-    nearest = difflib.get_close_matches(near, known, n=1, cutoff=0.5)
+    nearest = get_close_matches(near, known, n=1, cutoff=0.5)
     return f"unknown setting {name!r}" + (f"; did you mean {nearest[0]!r}?" if nearest else "")
 
 

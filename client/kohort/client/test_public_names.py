@@ -20,6 +20,14 @@ def test_the_admin_is_imported_without_the_consumer() -> None:
     assert "kohort.client.consumer_session" not in done.stdout.split()
 
 
+def test_the_consumer_is_imported_with_little_else() -> None:
+    text = "import sys; from kohort.client import Consumer; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.split())
+    heavy = {"argparse", "difflib", "email", "trio", "zipfile", "kohort.protocol.messages.create_topics"}
+    assert not loaded & heavy, loaded & heavy
+
+
 def test_warnings_are_printed_without_any_setting_and_one_line_quiets_them() -> None:
     text = "import logging, kohort.client; logging.getLogger('kohort.client.sender').warning('gone')"
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)

@@ -1,7 +1,11 @@
 """The registry against the facts of Apache Kafka 4.4."""
 
+import ast
+from pathlib import Path
+
 import pytest
 
+from kohort.protocol import messages
 from kohort.protocol.registry import APIS, BY_NAME, Api
 
 # Key, name, stable versions, and the first flexible one. InitProducerId 6 is unstable in Kafka 4.4.
@@ -72,3 +76,17 @@ def test_request_and_response_belong_together(api: Api) -> None:
 def test_an_api_says_which_versions_are_flexible() -> None:
     assert [APIS[12].is_flexible(version) for version in (3, 4)] == [False, True]
     assert not APIS[47].is_flexible(0)
+
+
+def test_messages_are_where_type_checkers_are_told() -> None:
+    told = {
+        alias.name: node.module
+        for node in ast.walk(ast.parse(Path(messages.__file__).read_text()))
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith(messages.__name__)
+        for alias in node.names
+    }
+    assert sorted(told) == sorted(messages.__all__)
+    for name, module in told.items():
+        assert getattr(messages, name).__module__ == module
+    with pytest.raises(AttributeError, match="no attribute 'ProduceReqest'"):
+        getattr(messages, "Produce" + "Reqest")

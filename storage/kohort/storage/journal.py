@@ -25,8 +25,7 @@ from threading import Lock
 from typing import NamedTuple
 from uuid import UUID
 
-import crc32c
-
+from kohort.protocol.checksum import crc32c
 from kohort.protocol.records import iterate_batches, read_header
 from kohort.storage.errors import StorageError
 from kohort.storage.filesystem import Buffer, File, FileSystem
@@ -278,9 +277,9 @@ def _encode(sequence: int, topic_id: UUID, partition: int, batches: Sequence[Buf
     """Return an entry in parts."""
     head = bytearray(_HEAD.size)
     _HEAD.pack_into(head, 0, 0, sum(map(len, batches)), sequence, topic_id.bytes, partition)
-    crc = crc32c.crc32c(memoryview(head)[_CHECKED_FROM:])
+    crc = crc32c(memoryview(head)[_CHECKED_FROM:])
     for batch in batches:
-        crc = crc32c.crc32c(batch, crc)
+        crc = crc32c(batch, crc)
     head[:_CHECKED_FROM] = crc.to_bytes(4, "big")
     return [head, *batches]
 
@@ -295,7 +294,7 @@ def journal_entries(content: bytes) -> Iterator[tuple[int, Entry]]:
         end = position + _HEAD.size + size
         if not size or end > len(content) or (expected is not None and sequence != expected):
             return
-        if crc32c.crc32c(view[position + _CHECKED_FROM : end]) != crc:
+        if crc32c(view[position + _CHECKED_FROM : end]) != crc:
             return
         batches = list(iterate_batches(view[position + _HEAD.size : end]))
         yield sequence, Entry(UUID(bytes=topic_id), partition, batches)

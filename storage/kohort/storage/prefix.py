@@ -7,9 +7,9 @@ Source: org.apache.kafka.storage.internals.log.LogSegment.recover.
 
 from collections import deque
 
-import crc32c
 import msgspec
 
+from kohort.protocol.checksum import crc32c
 from kohort.protocol.records import HEADER_BYTES, NO_PRODUCER_ID, NO_TIMESTAMP, BatchHeader
 from kohort.protocol.records.header import (
     CONTROL_FLAG,
@@ -94,7 +94,7 @@ def _batch_bytes(chunk: bytes) -> int:
 
 def _scan_chunk(chunk: bytes, found: Prefix, offset_limit: int, index_interval_bytes: int) -> None:
     """Let `found` reach as far into the chunk that begins where it ends as the batches are valid."""
-    unpack, checksum, view = HEADER.unpack_from, crc32c.crc32c, memoryview(chunk)
+    unpack, checksum, view = HEADER.unpack_from, crc32c, memoryview(chunk)
     place, size, start = 0, len(chunk), found.size_bytes
     expected, unindexed = found.next_offset, found.unindexed_bytes
     newest, newest_offset = found.max_timestamp, found.max_timestamp_offset

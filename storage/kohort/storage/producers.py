@@ -9,9 +9,9 @@ int64, coordinator epoch int32, first offset of its open transaction int64.
 import struct
 from collections.abc import Iterator
 
-import crc32c
 import msgspec
 
+from kohort.protocol.checksum import crc32c
 from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.protocol.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, NO_TIMESTAMP, BatchHeader
 
@@ -165,7 +165,7 @@ class ProducerStateTable:
                 )
             )
         body = b"".join(parts)
-        return _PREFIX.pack(_SNAPSHOT_VERSION, crc32c.crc32c(body)) + body
+        return _PREFIX.pack(_SNAPSHOT_VERSION, crc32c(body)) + body
 
     @classmethod
     def decode_snapshot(cls, content: bytes | None) -> "ProducerStateTable | None":
@@ -175,7 +175,7 @@ class ProducerStateTable:
         version, crc = _PREFIX.unpack_from(content)
         body = content[_PREFIX.size :]
         (count,) = _COUNT.unpack_from(body)
-        if version != _SNAPSHOT_VERSION or crc32c.crc32c(body) != crc:
+        if version != _SNAPSHOT_VERSION or crc32c(body) != crc:
             return None
         if len(body) != _COUNT.size + count * _ENTRY.size:
             return None

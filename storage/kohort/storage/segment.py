@@ -9,9 +9,9 @@ import os
 from bisect import bisect_left
 from collections.abc import Sequence
 
-import crc32c
 import msgspec
 
+from kohort.protocol.checksum import crc32c
 from kohort.protocol.records import NO_TIMESTAMP, BatchHeader
 from kohort.storage.config import LogConfig
 from kohort.storage.errors import StorageError
@@ -283,7 +283,7 @@ class Segment:
         jitter_ms = min(config.segment_jitter_ms, config.segment_ms)
         if jitter_ms <= 0:
             return config.roll_ms
-        return config.roll_ms - crc32c.crc32c(self._path(LOG_SUFFIX).encode()) % jitter_ms
+        return config.roll_ms - crc32c(self._path(LOG_SUFFIX).encode()) % jitter_ms
 
     def append(self, run: Sequence[StagedBatch], index_interval_bytes: int) -> None:
         """Write the batches at the end, in one go, and note where they are. Raises: OSError."""

@@ -8,11 +8,11 @@
 from collections.abc import Iterable, Mapping
 from uuid import UUID
 
-import crc32c
 import msgspec
 
 from kohort.broker.metadata.partition_state import PartitionState
 from kohort.broker.metadata.snapshot import ConfigResource, ResourceType, TopicState
+from kohort.protocol.checksum import crc32c
 
 FORMAT_VERSION = 1
 ALONE = PartitionState.__struct_fields__.index("adding")  # As many values has a partition of one broker.
@@ -69,7 +69,7 @@ class Encoder:
         configs = [_Configs(type_, name, dict(each)) for (type_, name), each in stored.configs.items()]
         head = msgspec.json.encode(_Head(stored.version, stored.next_producer_id, configs))
         body = b"\n".join([head, *self._topic_lines(stored.topics), b""])
-        seal = msgspec.json.encode(_Seal(FORMAT_VERSION, crc32c.crc32c(body), len(body)))
+        seal = msgspec.json.encode(_Seal(FORMAT_VERSION, crc32c(body), len(body)))
         return seal + b"\n" + body
 
     def _topic_lines(self, topics: Iterable[TopicState]) -> list[bytes]:
@@ -106,7 +106,7 @@ def decode(data: bytes) -> Stored:
         raise MetadataFormatError(f"its format is {seal.kohort_metadata}, this kohort reads {FORMAT_VERSION}")
     if len(body) != seal.size_bytes:
         raise MetadataFormatError(f"{len(body)} bytes follow the first line, not {seal.size_bytes}")
-    if crc32c.crc32c(body) != seal.crc32c:
+    if crc32c(body) != seal.crc32c:
         raise MetadataFormatError("its checksum does not match")
     try:
         return _decode_body(body)

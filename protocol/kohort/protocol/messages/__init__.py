@@ -1,264 +1,389 @@
-"""Every message of the APIs that kohort speaks; one module per API."""
+"""Every message of the APIs that kohort speaks; one module per API.
 
-from kohort.protocol.messages.alter_client_quotas import (
-    AlterClientQuotasEntity,
-    AlterClientQuotasEntry,
-    AlterClientQuotasOperation,
-    AlterClientQuotasRequest,
-    AlterClientQuotasResponse,
-    AlterClientQuotasResult,
-    AlterClientQuotasResultEntity,
-)
-from kohort.protocol.messages.alter_configs import (
-    AlterConfigsRequest,
-    AlterConfigsRequestAlterableConfig,
-    AlterConfigsRequestAlterConfigsResource,
-    AlterConfigsResponse,
-    AlterConfigsResponseAlterConfigsResourceResponse,
-)
-from kohort.protocol.messages.alter_partition_reassignments import (
-    AlterPartitionReassignmentsRequest,
-    AlterPartitionReassignmentsResponse,
-    ReassignablePartition,
-    ReassignablePartitionResponse,
-    ReassignableTopic,
-    ReassignableTopicResponse,
-)
-from kohort.protocol.messages.api_versions import (
-    ApiVersion,
-    ApiVersionsRequest,
-    ApiVersionsResponse,
-    FinalizedFeatureKey,
-    SupportedFeatureKey,
-)
-from kohort.protocol.messages.create_acls import (
-    AclCreation,
-    AclCreationResult,
-    CreateAclsRequest,
-    CreateAclsResponse,
-)
-from kohort.protocol.messages.create_partitions import (
-    CreatePartitionsAssignment,
-    CreatePartitionsRequest,
-    CreatePartitionsResponse,
-    CreatePartitionsTopic,
-    CreatePartitionsTopicResult,
-)
-from kohort.protocol.messages.create_topics import (
-    CreatableReplicaAssignment,
-    CreatableTopic,
-    CreatableTopicConfig,
-    CreatableTopicConfigs,
-    CreatableTopicResult,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-)
-from kohort.protocol.messages.delete_acls import (
-    DeleteAclsFilter,
-    DeleteAclsFilterResult,
-    DeleteAclsMatchingAcl,
-    DeleteAclsRequest,
-    DeleteAclsResponse,
-)
-from kohort.protocol.messages.delete_groups import (
-    DeletableGroupResult,
-    DeleteGroupsRequest,
-    DeleteGroupsResponse,
-)
-from kohort.protocol.messages.delete_records import (
-    DeleteRecordsPartition,
-    DeleteRecordsPartitionResult,
-    DeleteRecordsRequest,
-    DeleteRecordsResponse,
-    DeleteRecordsTopic,
-    DeleteRecordsTopicResult,
-)
-from kohort.protocol.messages.delete_topics import (
-    DeletableTopicResult,
-    DeleteTopicsRequest,
-    DeleteTopicsResponse,
-    DeleteTopicState,
-)
-from kohort.protocol.messages.describe_acls import (
-    AclDescription,
-    DescribeAclsRequest,
-    DescribeAclsResource,
-    DescribeAclsResponse,
-)
-from kohort.protocol.messages.describe_client_quotas import (
-    DescribeClientQuotasComponent,
-    DescribeClientQuotasEntity,
-    DescribeClientQuotasEntry,
-    DescribeClientQuotasRequest,
-    DescribeClientQuotasResponse,
-    DescribeClientQuotasValue,
-)
-from kohort.protocol.messages.describe_cluster import (
-    DescribeClusterBroker,
-    DescribeClusterRequest,
-    DescribeClusterResponse,
-)
-from kohort.protocol.messages.describe_configs import (
-    DescribeConfigsRequest,
-    DescribeConfigsResource,
-    DescribeConfigsResourceResult,
-    DescribeConfigsResponse,
-    DescribeConfigsResult,
-    DescribeConfigsSynonym,
-)
-from kohort.protocol.messages.describe_groups import (
-    DescribedGroup,
-    DescribedGroupMember,
-    DescribeGroupsRequest,
-    DescribeGroupsResponse,
-)
-from kohort.protocol.messages.describe_log_dirs import (
-    DescribableLogDirTopic,
-    DescribeLogDirsPartition,
-    DescribeLogDirsRequest,
-    DescribeLogDirsResponse,
-    DescribeLogDirsResult,
-    DescribeLogDirsTopic,
-)
-from kohort.protocol.messages.describe_producers import (
-    DescribeProducersRequest,
-    DescribeProducersRequestTopicRequest,
-    DescribeProducersResponse,
-    PartitionResponse,
-    ProducerState,
-    TopicResponse,
-)
-from kohort.protocol.messages.describe_topic_partitions import (
-    DescribeTopicPartitionsRequest,
-    DescribeTopicPartitionsRequestCursor,
-    DescribeTopicPartitionsRequestTopicRequest,
-    DescribeTopicPartitionsResponse,
-    DescribeTopicPartitionsResponseCursor,
-    DescribeTopicPartitionsResponsePartition,
-    DescribeTopicPartitionsResponseTopic,
-)
-from kohort.protocol.messages.fetch import (
-    AbortedTransaction,
-    FetchableTopicResponse,
-    FetchPartition,
-    FetchRequest,
-    FetchResponse,
-    FetchResponseEpochEndOffset,
-    FetchResponseLeaderIdAndEpoch,
-    FetchResponseNodeEndpoint,
-    FetchTopic,
-    ForgottenTopic,
-    PartitionData,
-    ReplicaState,
-    SnapshotId,
-)
-from kohort.protocol.messages.find_coordinator import (
-    Coordinator,
-    FindCoordinatorRequest,
-    FindCoordinatorResponse,
-)
-from kohort.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from kohort.protocol.messages.incremental_alter_configs import (
-    IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsRequestAlterableConfig,
-    IncrementalAlterConfigsRequestAlterConfigsResource,
-    IncrementalAlterConfigsResponse,
-    IncrementalAlterConfigsResponseAlterConfigsResourceResponse,
-)
-from kohort.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from kohort.protocol.messages.join_group import (
-    JoinGroupRequest,
-    JoinGroupRequestProtocol,
-    JoinGroupResponse,
-    JoinGroupResponseMember,
-)
-from kohort.protocol.messages.leave_group import (
-    LeaveGroupRequest,
-    LeaveGroupResponse,
-    MemberIdentity,
-    MemberResponse,
-)
-from kohort.protocol.messages.list_config_resources import (
-    ConfigResource,
-    ListConfigResourcesRequest,
-    ListConfigResourcesResponse,
-)
-from kohort.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
-from kohort.protocol.messages.list_offsets import (
-    ListOffsetsPartition,
-    ListOffsetsPartitionResponse,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    ListOffsetsTopic,
-    ListOffsetsTopicResponse,
-)
-from kohort.protocol.messages.list_partition_reassignments import (
-    ListPartitionReassignmentsRequest,
-    ListPartitionReassignmentsResponse,
-    ListPartitionReassignmentsTopic,
-    OngoingPartitionReassignment,
-    OngoingTopicReassignment,
-)
-from kohort.protocol.messages.metadata import (
-    MetadataRequest,
-    MetadataRequestTopic,
-    MetadataResponse,
-    MetadataResponseBroker,
-    MetadataResponsePartition,
-    MetadataResponseTopic,
-)
-from kohort.protocol.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-    OffsetCommitResponse,
-    OffsetCommitResponsePartition,
-    OffsetCommitResponseTopic,
-)
-from kohort.protocol.messages.offset_delete import (
-    OffsetDeleteRequest,
-    OffsetDeleteRequestPartition,
-    OffsetDeleteRequestTopic,
-    OffsetDeleteResponse,
-    OffsetDeleteResponsePartition,
-    OffsetDeleteResponseTopic,
-)
-from kohort.protocol.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopic,
-    OffsetFetchRequestTopics,
-    OffsetFetchResponse,
-    OffsetFetchResponseGroup,
-    OffsetFetchResponsePartition,
-    OffsetFetchResponsePartitions,
-    OffsetFetchResponseTopic,
-    OffsetFetchResponseTopics,
-)
-from kohort.protocol.messages.offset_for_leader_epoch import (
-    OffsetForLeaderEpochRequest,
-    OffsetForLeaderEpochResponse,
-    OffsetForLeaderEpochResponseEpochEndOffset,
-    OffsetForLeaderPartition,
-    OffsetForLeaderTopic,
-    OffsetForLeaderTopicResult,
-)
-from kohort.protocol.messages.produce import (
-    BatchIndexAndErrorMessage,
-    PartitionProduceData,
-    PartitionProduceResponse,
-    ProduceRequest,
-    ProduceResponse,
-    ProduceResponseLeaderIdAndEpoch,
-    ProduceResponseNodeEndpoint,
-    TopicProduceData,
-    TopicProduceResponse,
-)
-from kohort.protocol.messages.sync_group import (
-    SyncGroupRequest,
-    SyncGroupRequestAssignment,
-    SyncGroupResponse,
-)
+A module is imported when one of its names is asked for: a client speaks a third of them.
+"""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kohort.protocol.messages.alter_client_quotas import (
+        AlterClientQuotasEntity,
+        AlterClientQuotasEntry,
+        AlterClientQuotasOperation,
+        AlterClientQuotasRequest,
+        AlterClientQuotasResponse,
+        AlterClientQuotasResult,
+        AlterClientQuotasResultEntity,
+    )
+    from kohort.protocol.messages.alter_configs import (
+        AlterConfigsRequest,
+        AlterConfigsRequestAlterableConfig,
+        AlterConfigsRequestAlterConfigsResource,
+        AlterConfigsResponse,
+        AlterConfigsResponseAlterConfigsResourceResponse,
+    )
+    from kohort.protocol.messages.alter_partition_reassignments import (
+        AlterPartitionReassignmentsRequest,
+        AlterPartitionReassignmentsResponse,
+        ReassignablePartition,
+        ReassignablePartitionResponse,
+        ReassignableTopic,
+        ReassignableTopicResponse,
+    )
+    from kohort.protocol.messages.api_versions import (
+        ApiVersion,
+        ApiVersionsRequest,
+        ApiVersionsResponse,
+        FinalizedFeatureKey,
+        SupportedFeatureKey,
+    )
+    from kohort.protocol.messages.create_acls import (
+        AclCreation,
+        AclCreationResult,
+        CreateAclsRequest,
+        CreateAclsResponse,
+    )
+    from kohort.protocol.messages.create_partitions import (
+        CreatePartitionsAssignment,
+        CreatePartitionsRequest,
+        CreatePartitionsResponse,
+        CreatePartitionsTopic,
+        CreatePartitionsTopicResult,
+    )
+    from kohort.protocol.messages.create_topics import (
+        CreatableReplicaAssignment,
+        CreatableTopic,
+        CreatableTopicConfig,
+        CreatableTopicConfigs,
+        CreatableTopicResult,
+        CreateTopicsRequest,
+        CreateTopicsResponse,
+    )
+    from kohort.protocol.messages.delete_acls import (
+        DeleteAclsFilter,
+        DeleteAclsFilterResult,
+        DeleteAclsMatchingAcl,
+        DeleteAclsRequest,
+        DeleteAclsResponse,
+    )
+    from kohort.protocol.messages.delete_groups import (
+        DeletableGroupResult,
+        DeleteGroupsRequest,
+        DeleteGroupsResponse,
+    )
+    from kohort.protocol.messages.delete_records import (
+        DeleteRecordsPartition,
+        DeleteRecordsPartitionResult,
+        DeleteRecordsRequest,
+        DeleteRecordsResponse,
+        DeleteRecordsTopic,
+        DeleteRecordsTopicResult,
+    )
+    from kohort.protocol.messages.delete_topics import (
+        DeletableTopicResult,
+        DeleteTopicsRequest,
+        DeleteTopicsResponse,
+        DeleteTopicState,
+    )
+    from kohort.protocol.messages.describe_acls import (
+        AclDescription,
+        DescribeAclsRequest,
+        DescribeAclsResource,
+        DescribeAclsResponse,
+    )
+    from kohort.protocol.messages.describe_client_quotas import (
+        DescribeClientQuotasComponent,
+        DescribeClientQuotasEntity,
+        DescribeClientQuotasEntry,
+        DescribeClientQuotasRequest,
+        DescribeClientQuotasResponse,
+        DescribeClientQuotasValue,
+    )
+    from kohort.protocol.messages.describe_cluster import (
+        DescribeClusterBroker,
+        DescribeClusterRequest,
+        DescribeClusterResponse,
+    )
+    from kohort.protocol.messages.describe_configs import (
+        DescribeConfigsRequest,
+        DescribeConfigsResource,
+        DescribeConfigsResourceResult,
+        DescribeConfigsResponse,
+        DescribeConfigsResult,
+        DescribeConfigsSynonym,
+    )
+    from kohort.protocol.messages.describe_groups import (
+        DescribedGroup,
+        DescribedGroupMember,
+        DescribeGroupsRequest,
+        DescribeGroupsResponse,
+    )
+    from kohort.protocol.messages.describe_log_dirs import (
+        DescribableLogDirTopic,
+        DescribeLogDirsPartition,
+        DescribeLogDirsRequest,
+        DescribeLogDirsResponse,
+        DescribeLogDirsResult,
+        DescribeLogDirsTopic,
+    )
+    from kohort.protocol.messages.describe_producers import (
+        DescribeProducersRequest,
+        DescribeProducersRequestTopicRequest,
+        DescribeProducersResponse,
+        PartitionResponse,
+        ProducerState,
+        TopicResponse,
+    )
+    from kohort.protocol.messages.describe_topic_partitions import (
+        DescribeTopicPartitionsRequest,
+        DescribeTopicPartitionsRequestCursor,
+        DescribeTopicPartitionsRequestTopicRequest,
+        DescribeTopicPartitionsResponse,
+        DescribeTopicPartitionsResponseCursor,
+        DescribeTopicPartitionsResponsePartition,
+        DescribeTopicPartitionsResponseTopic,
+    )
+    from kohort.protocol.messages.fetch import (
+        AbortedTransaction,
+        FetchableTopicResponse,
+        FetchPartition,
+        FetchRequest,
+        FetchResponse,
+        FetchResponseEpochEndOffset,
+        FetchResponseLeaderIdAndEpoch,
+        FetchResponseNodeEndpoint,
+        FetchTopic,
+        ForgottenTopic,
+        PartitionData,
+        ReplicaState,
+        SnapshotId,
+    )
+    from kohort.protocol.messages.find_coordinator import (
+        Coordinator,
+        FindCoordinatorRequest,
+        FindCoordinatorResponse,
+    )
+    from kohort.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+    from kohort.protocol.messages.incremental_alter_configs import (
+        IncrementalAlterConfigsRequest,
+        IncrementalAlterConfigsRequestAlterableConfig,
+        IncrementalAlterConfigsRequestAlterConfigsResource,
+        IncrementalAlterConfigsResponse,
+        IncrementalAlterConfigsResponseAlterConfigsResourceResponse,
+    )
+    from kohort.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+    from kohort.protocol.messages.join_group import (
+        JoinGroupRequest,
+        JoinGroupRequestProtocol,
+        JoinGroupResponse,
+        JoinGroupResponseMember,
+    )
+    from kohort.protocol.messages.leave_group import (
+        LeaveGroupRequest,
+        LeaveGroupResponse,
+        MemberIdentity,
+        MemberResponse,
+    )
+    from kohort.protocol.messages.list_config_resources import (
+        ConfigResource,
+        ListConfigResourcesRequest,
+        ListConfigResourcesResponse,
+    )
+    from kohort.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+    from kohort.protocol.messages.list_offsets import (
+        ListOffsetsPartition,
+        ListOffsetsPartitionResponse,
+        ListOffsetsRequest,
+        ListOffsetsResponse,
+        ListOffsetsTopic,
+        ListOffsetsTopicResponse,
+    )
+    from kohort.protocol.messages.list_partition_reassignments import (
+        ListPartitionReassignmentsRequest,
+        ListPartitionReassignmentsResponse,
+        ListPartitionReassignmentsTopic,
+        OngoingPartitionReassignment,
+        OngoingTopicReassignment,
+    )
+    from kohort.protocol.messages.metadata import (
+        MetadataRequest,
+        MetadataRequestTopic,
+        MetadataResponse,
+        MetadataResponseBroker,
+        MetadataResponsePartition,
+        MetadataResponseTopic,
+    )
+    from kohort.protocol.messages.offset_commit import (
+        OffsetCommitRequest,
+        OffsetCommitRequestPartition,
+        OffsetCommitRequestTopic,
+        OffsetCommitResponse,
+        OffsetCommitResponsePartition,
+        OffsetCommitResponseTopic,
+    )
+    from kohort.protocol.messages.offset_delete import (
+        OffsetDeleteRequest,
+        OffsetDeleteRequestPartition,
+        OffsetDeleteRequestTopic,
+        OffsetDeleteResponse,
+        OffsetDeleteResponsePartition,
+        OffsetDeleteResponseTopic,
+    )
+    from kohort.protocol.messages.offset_fetch import (
+        OffsetFetchRequest,
+        OffsetFetchRequestGroup,
+        OffsetFetchRequestTopic,
+        OffsetFetchRequestTopics,
+        OffsetFetchResponse,
+        OffsetFetchResponseGroup,
+        OffsetFetchResponsePartition,
+        OffsetFetchResponsePartitions,
+        OffsetFetchResponseTopic,
+        OffsetFetchResponseTopics,
+    )
+    from kohort.protocol.messages.offset_for_leader_epoch import (
+        OffsetForLeaderEpochRequest,
+        OffsetForLeaderEpochResponse,
+        OffsetForLeaderEpochResponseEpochEndOffset,
+        OffsetForLeaderPartition,
+        OffsetForLeaderTopic,
+        OffsetForLeaderTopicResult,
+    )
+    from kohort.protocol.messages.produce import (
+        BatchIndexAndErrorMessage,
+        PartitionProduceData,
+        PartitionProduceResponse,
+        ProduceRequest,
+        ProduceResponse,
+        ProduceResponseLeaderIdAndEpoch,
+        ProduceResponseNodeEndpoint,
+        TopicProduceData,
+        TopicProduceResponse,
+    )
+    from kohort.protocol.messages.sync_group import (
+        SyncGroupRequest,
+        SyncGroupRequestAssignment,
+        SyncGroupResponse,
+    )
+
+_HOME = {
+    "alter_client_quotas": (
+        "AlterClientQuotasEntity AlterClientQuotasEntry AlterClientQuotasOperation"
+        " AlterClientQuotasRequest AlterClientQuotasResponse AlterClientQuotasResult"
+        " AlterClientQuotasResultEntity"
+    ),
+    "alter_configs": (
+        "AlterConfigsRequest AlterConfigsRequestAlterableConfig"
+        " AlterConfigsRequestAlterConfigsResource AlterConfigsResponse"
+        " AlterConfigsResponseAlterConfigsResourceResponse"
+    ),
+    "alter_partition_reassignments": (
+        "AlterPartitionReassignmentsRequest AlterPartitionReassignmentsResponse"
+        " ReassignablePartition ReassignablePartitionResponse ReassignableTopic"
+        " ReassignableTopicResponse"
+    ),
+    "api_versions": (
+        "ApiVersion ApiVersionsRequest ApiVersionsResponse FinalizedFeatureKey SupportedFeatureKey"
+    ),
+    "create_acls": "AclCreation AclCreationResult CreateAclsRequest CreateAclsResponse",
+    "create_partitions": (
+        "CreatePartitionsAssignment CreatePartitionsRequest CreatePartitionsResponse"
+        " CreatePartitionsTopic CreatePartitionsTopicResult"
+    ),
+    "create_topics": (
+        "CreatableReplicaAssignment CreatableTopic CreatableTopicConfig CreatableTopicConfigs"
+        " CreatableTopicResult CreateTopicsRequest CreateTopicsResponse"
+    ),
+    "delete_acls": (
+        "DeleteAclsFilter DeleteAclsFilterResult DeleteAclsMatchingAcl DeleteAclsRequest DeleteAclsResponse"
+    ),
+    "delete_groups": "DeletableGroupResult DeleteGroupsRequest DeleteGroupsResponse",
+    "delete_records": (
+        "DeleteRecordsPartition DeleteRecordsPartitionResult DeleteRecordsRequest"
+        " DeleteRecordsResponse DeleteRecordsTopic DeleteRecordsTopicResult"
+    ),
+    "delete_topics": "DeletableTopicResult DeleteTopicsRequest DeleteTopicsResponse DeleteTopicState",
+    "describe_acls": "AclDescription DescribeAclsRequest DescribeAclsResource DescribeAclsResponse",
+    "describe_client_quotas": (
+        "DescribeClientQuotasComponent DescribeClientQuotasEntity DescribeClientQuotasEntry"
+        " DescribeClientQuotasRequest DescribeClientQuotasResponse DescribeClientQuotasValue"
+    ),
+    "describe_cluster": "DescribeClusterBroker DescribeClusterRequest DescribeClusterResponse",
+    "describe_configs": (
+        "DescribeConfigsRequest DescribeConfigsResource DescribeConfigsResourceResult"
+        " DescribeConfigsResponse DescribeConfigsResult DescribeConfigsSynonym"
+    ),
+    "describe_groups": "DescribedGroup DescribedGroupMember DescribeGroupsRequest DescribeGroupsResponse",
+    "describe_log_dirs": (
+        "DescribableLogDirTopic DescribeLogDirsPartition DescribeLogDirsRequest"
+        " DescribeLogDirsResponse DescribeLogDirsResult DescribeLogDirsTopic"
+    ),
+    "describe_producers": (
+        "DescribeProducersRequest DescribeProducersRequestTopicRequest"
+        " DescribeProducersResponse PartitionResponse ProducerState TopicResponse"
+    ),
+    "describe_topic_partitions": (
+        "DescribeTopicPartitionsRequest DescribeTopicPartitionsRequestCursor"
+        " DescribeTopicPartitionsRequestTopicRequest DescribeTopicPartitionsResponse"
+        " DescribeTopicPartitionsResponseCursor DescribeTopicPartitionsResponsePartition"
+        " DescribeTopicPartitionsResponseTopic"
+    ),
+    "fetch": (
+        "AbortedTransaction FetchableTopicResponse FetchPartition FetchRequest FetchResponse"
+        " FetchResponseEpochEndOffset FetchResponseLeaderIdAndEpoch FetchResponseNodeEndpoint"
+        " FetchTopic ForgottenTopic PartitionData ReplicaState SnapshotId"
+    ),
+    "find_coordinator": "Coordinator FindCoordinatorRequest FindCoordinatorResponse",
+    "heartbeat": "HeartbeatRequest HeartbeatResponse",
+    "incremental_alter_configs": (
+        "IncrementalAlterConfigsRequest IncrementalAlterConfigsRequestAlterableConfig"
+        " IncrementalAlterConfigsRequestAlterConfigsResource IncrementalAlterConfigsResponse"
+        " IncrementalAlterConfigsResponseAlterConfigsResourceResponse"
+    ),
+    "init_producer_id": "InitProducerIdRequest InitProducerIdResponse",
+    "join_group": "JoinGroupRequest JoinGroupRequestProtocol JoinGroupResponse JoinGroupResponseMember",
+    "leave_group": "LeaveGroupRequest LeaveGroupResponse MemberIdentity MemberResponse",
+    "list_config_resources": "ConfigResource ListConfigResourcesRequest ListConfigResourcesResponse",
+    "list_groups": "ListedGroup ListGroupsRequest ListGroupsResponse",
+    "list_offsets": (
+        "ListOffsetsPartition ListOffsetsPartitionResponse ListOffsetsRequest"
+        " ListOffsetsResponse ListOffsetsTopic ListOffsetsTopicResponse"
+    ),
+    "list_partition_reassignments": (
+        "ListPartitionReassignmentsRequest ListPartitionReassignmentsResponse"
+        " ListPartitionReassignmentsTopic OngoingPartitionReassignment OngoingTopicReassignment"
+    ),
+    "metadata": (
+        "MetadataRequest MetadataRequestTopic MetadataResponse MetadataResponseBroker"
+        " MetadataResponsePartition MetadataResponseTopic"
+    ),
+    "offset_commit": (
+        "OffsetCommitRequest OffsetCommitRequestPartition OffsetCommitRequestTopic"
+        " OffsetCommitResponse OffsetCommitResponsePartition OffsetCommitResponseTopic"
+    ),
+    "offset_delete": (
+        "OffsetDeleteRequest OffsetDeleteRequestPartition OffsetDeleteRequestTopic"
+        " OffsetDeleteResponse OffsetDeleteResponsePartition OffsetDeleteResponseTopic"
+    ),
+    "offset_fetch": (
+        "OffsetFetchRequest OffsetFetchRequestGroup OffsetFetchRequestTopic"
+        " OffsetFetchRequestTopics OffsetFetchResponse OffsetFetchResponseGroup"
+        " OffsetFetchResponsePartition OffsetFetchResponsePartitions OffsetFetchResponseTopic"
+        " OffsetFetchResponseTopics"
+    ),
+    "offset_for_leader_epoch": (
+        "OffsetForLeaderEpochRequest OffsetForLeaderEpochResponse"
+        " OffsetForLeaderEpochResponseEpochEndOffset OffsetForLeaderPartition"
+        " OffsetForLeaderTopic OffsetForLeaderTopicResult"
+    ),
+    "produce": (
+        "BatchIndexAndErrorMessage PartitionProduceData PartitionProduceResponse ProduceRequest"
+        " ProduceResponse ProduceResponseLeaderIdAndEpoch ProduceResponseNodeEndpoint"
+        " TopicProduceData TopicProduceResponse"
+    ),
+    "sync_group": "SyncGroupRequest SyncGroupRequestAssignment SyncGroupResponse",
+}
+_MODULE_OF = {name: module for module, names in _HOME.items() for name in names.split()}
 
 __all__ = [
     "AbortedTransaction",
@@ -457,3 +582,14 @@ __all__ = [
     "TopicProduceResponse",
     "TopicResponse",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """Import a message at its first use."""
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module  # noqa: PLC0415
+
+    value: object = getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+    globals()[name] = value
+    return value

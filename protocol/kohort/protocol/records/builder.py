@@ -2,8 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-import crc32c
-
+from kohort.protocol.checksum import crc32c
 from kohort.protocol.records.compression import compress
 from kohort.protocol.records.header import (
     CONTROL_FLAG,
@@ -158,7 +157,7 @@ def seal_batch(
             record_count,
         )
     )
-    crc = crc32c.crc32c(payload, crc32c.crc32c(bytes(header[CRC_COVERS_FROM:])))
+    crc = crc32c(payload, crc32c(bytes(header[CRC_COVERS_FROM:])))
     header[CRC_POSITION:CRC_COVERS_FROM] = crc.to_bytes(4, "big")
     return b"".join((header, payload))
 

@@ -10,9 +10,9 @@ Source: KIP-98; org.apache.kafka.common.record.DefaultRecordBatch.
 import struct
 from enum import IntEnum
 
-import crc32c
 import msgspec
 
+from kohort.protocol.checksum import crc32c
 from kohort.protocol.errors import WireError
 
 Buffer = bytes | bytearray | memoryview
@@ -137,4 +137,4 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
 
 def batch_crc(batch: Buffer) -> int:
     """Return the CRC-32C that the whole `batch` (and nothing behind it) ought to carry."""
-    return crc32c.crc32c(memoryview(batch)[CRC_COVERS_FROM:])
+    return crc32c(memoryview(batch)[CRC_COVERS_FROM:])

@@ -9,9 +9,9 @@ Source: KIP-534; org.apache.kafka.common.record.MemoryRecords.filterTo.
 from collections.abc import Iterator
 from typing import NamedTuple
 
-import crc32c
 import msgspec
 
+from kohort.protocol.checksum import crc32c
 from kohort.protocol.errors import WireError
 from kohort.protocol.records.compression import MAX_DECOMPRESSED_BYTES, compress, decompress
 from kohort.protocol.records.header import (
@@ -121,6 +121,6 @@ def _assemble(header: BatchHeader, records: bytes) -> bytes:
     length = HEADER_BYTES - LOG_OVERHEAD_BYTES + len(records)
     new = msgspec.structs.replace(header, batch_length=length, crc=0)
     head = bytearray(HEADER.pack(*msgspec.structs.astuple(new)))
-    crc = crc32c.crc32c(records, crc32c.crc32c(bytes(head[CRC_COVERS_FROM:])))
+    crc = crc32c(records, crc32c(bytes(head[CRC_COVERS_FROM:])))
     head[CRC_POSITION:CRC_COVERS_FROM] = crc.to_bytes(4, "big")
     return b"".join((head, records))

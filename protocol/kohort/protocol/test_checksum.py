@@ -1,0 +1,42 @@
+"""CRC-32C, and what its import takes along."""
+
+import subprocess
+import sys
+
+import pytest
+
+from kohort.protocol.checksum import crc32c
+
+LOADED = "print(sorted({'crc32c', 'argparse', 'email', 'zipfile', 'importlib.metadata'} & set(sys.modules)))"
+
+
+def said(program: str) -> str:
+    return subprocess.run(
+        [sys.executable, "-S", "-c", f"import sys; sys.path[:] = {sys.path!r}; {program}"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.strip()
+
+
+def test_known_sums() -> None:
+    """The test vectors of RFC 3720, B.4, and parts that go on from one another."""
+    assert crc32c(bytes(32)) == 0x8A9136AA
+    assert crc32c(memoryview(b"\xff" * 32)) == 0x62A8AB43
+    assert crc32c(bytes(range(16, 32)), crc32c(bytes(range(16)))) == crc32c(bytes(range(32))) == 0x46DD794E
+
+
+def test_the_extension_alone_is_loaded() -> None:
+    assert said(f"import kohort.protocol.checksum; {LOADED}") == "[]"
+
+
+@pytest.mark.parametrize("order", ["kohort.protocol.checksum, crc32c", "crc32c, kohort.protocol.checksum"])
+def test_the_package_may_be_imported_as_well(order: str) -> None:
+    same = "print(crc32c.crc32c(b'a') == kohort.protocol.checksum.crc32c(b'a') == 3251651376)"
+    assert said(f"import {order}; {same}") == "True"
+
+
+def test_an_extension_that_is_not_found_is_left_to_the_package() -> None:
+    hide = "import importlib.util as u; u.find_spec = lambda name: None"
+    found = "from kohort.protocol.checksum import crc32c; print(crc32c(b'a'), 'crc32c' in sys.modules)"
+    assert said(f"{hide}; {found}") == "3251651376 True"
