@@ -108,6 +108,9 @@ class GroupEventLog:
         except (ApiError, StorageError) as error:
             log.warning("group events can't be written", topic=GROUP_EVENTS_TOPIC, error=str(error))
             self._write_in(RETRY_MS)
+        except Exception:  # A supervisor: what nobody waits for shall not end the broker.
+            log.exception("group events can't be written", topic=GROUP_EVENTS_TOPIC)
+            self._write_in(RETRY_MS)
         else:
             self._write_in(0)
 

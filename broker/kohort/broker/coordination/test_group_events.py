@@ -20,7 +20,7 @@ from kohort.broker.coordination.test_shard import (
     running,
 )
 from kohort.broker.group.events import Event, GroupDeleted
-from kohort.broker.metadata import GROUP_EVENTS_TOPIC
+from kohort.broker.metadata import GROUP_EVENTS_TOPIC, TopicState
 from kohort.protocol.records import iterate_records
 from kohort.storage import StorageError
 
@@ -65,6 +65,28 @@ async def test_a_rebalance_is_told_in_json_under_the_key_of_its_group(tmp_path: 
         ]
         assert {each["key"] for each in written(broker)} == {GROUP}
         assert broker.group_counters.group_events == len(written(broker))
+
+
+async def test_a_bug_where_the_topic_is_made_ready_costs_nobody_else_anything(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(group_events, "RETRY_MS", 20)
+    async with running(tmp_path) as broker:
+        client = await prepared(broker)
+        ensure_topic = broker.group_events._ensure_topic
+        failures: list[Exception] = []
+
+        async def failing() -> TopicState:
+            if len(failures) < 2:
+                failures.append(KeyError("a bug"))
+                raise failures[-1]
+            return await ensure_topic()
+
+        monkeypatch.setattr(broker.group_events, "_ensure_topic", failing)
+        broker.group_events.note(deletion(1))
+        await until(lambda: len(failures) == 2)
+        assert await commit(client, 3) == 0
+        await until(lambda: kinds(broker) == ["GroupDeleted"])
 
 
 async def test_events_outlive_a_clean_stop_and_new_ones_follow_them(tmp_path: Path) -> None:
