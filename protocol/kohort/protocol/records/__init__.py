@@ -36,7 +36,7 @@ from kohort.protocol.records.rewriting import (
     rewrite_batch,
     scan_records,
 )
-from kohort.protocol.records.validation import validate_keys, validate_produced
+from kohort.protocol.records.validation import validate_produced
 
 __all__ = [
     "HEADER_BYTES",
@@ -72,7 +72,6 @@ __all__ = [
     "rewrite_batch",
     "scan_records",
     "seal_batch",
-    "validate_keys",
     "validate_produced",
     "verify_crc",
 ]

@@ -26,7 +26,6 @@ from kohort.protocol.records import (
     read_coordinator_epoch,
     read_header,
     seal_batch,
-    validate_keys,
     validate_produced,
     verify_crc,
 )
@@ -94,7 +93,7 @@ def test_damaged_bytes_raise_wire_errors_alone(
     with suppress(WireError):
         list(iterate_records(data, max_decompressed_bytes=1_000_000))
     with suppress(ApiError):
-        validate_keys(data, validate_produced(data))
+        validate_produced(data)
 
 
 @given(st.binary(max_size=300), st.sampled_from(CODECS[1:]))
@@ -244,12 +243,6 @@ def test_what_kafka_refuses_is_refused_with_its_code(name: str) -> None:
     with pytest.raises(ApiError) as caught:
         validate_produced(records)
     assert caught.value.code is code
-
-
-def test_a_compacted_topic_takes_no_record_without_a_key() -> None:
-    batch = build_batch([(1, b"key", b"v", ()), (1, None, b"v", ())])
-    with pytest.raises(ApiError, match="INVALID_RECORD: a compacted topic"):
-        validate_keys(batch, read_header(batch))
 
 
 def test_transaction_markers_are_read_again() -> None:

@@ -4,7 +4,7 @@ The batch is opaque here but for its header and its CRC, so the common path cost
 Source: ProduceRequest.validateRecords, UnifiedLog.analyzeAndValidateRecords, LogValidator.validateBatch.
 """
 
-from kohort.protocol.errors import ApiError, ErrorCode, WireError
+from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.protocol.records.header import (
     COMPRESSION_MASK,
     HEADER,
@@ -18,7 +18,6 @@ from kohort.protocol.records.header import (
     Compression,
     batch_crc,
 )
-from kohort.protocol.records.reader import iterate_records
 
 _MIN_BATCH_LENGTH = 14  # The smallest record of magic 0: less than that is damage in any format.
 
@@ -81,18 +80,3 @@ def _whole_batch_bytes(records: Buffer) -> int:
         raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"a record batch of magic {records[16]}")
     size = LOG_OVERHEAD_BYTES + batch_length
     return size if size <= len(records) else 0
-
-
-def validate_keys(records: Buffer, header: BatchHeader) -> None:
-    """Raise INVALID_RECORD unless every record has a key, as compacted topics demand, and all are sound.
-
-    Decompresses and walks the records, so it is for compacted topics alone.
-    """
-    try:
-        for place, record in enumerate(iterate_records(records)):
-            if record.key is None:
-                raise ApiError(ErrorCode.INVALID_RECORD, "a compacted topic takes no record without a key")
-            if record.offset != header.base_offset + place:
-                raise ApiError(ErrorCode.INVALID_RECORD, "the records' offsets do not follow one another")
-    except WireError as error:
-        raise ApiError(ErrorCode.INVALID_RECORD, str(error)) from error
