@@ -2,7 +2,8 @@
 
 import os
 import shutil
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -153,8 +154,41 @@ async def committed(client: Client) -> dict[int, int] | None:
     }
 
 
+async def committed_again(client: Client) -> dict[int, int]:
+    """Return the group's offsets once its shard is loaded again."""
+    with trio.fail_after(5):
+        while (offsets := await committed(client)) is None:
+            await trio.sleep(0.005)
+    return offsets
+
+
 def shard_of(broker: Broker) -> GroupShard:
     return broker.coordinators.shard_of(GROUP)
+
+
+def broken_core(broker: Broker, monkeypatch: pytest.MonkeyPatch, error: Exception) -> GroupCoordinator:
+    """Return the core of the group's shard, which raises at the next command; the one after it is sound."""
+    broken = shard_of(broker).core
+    original = GroupCoordinator.handle
+
+    def handle(self: GroupCoordinator, command: object, now_ms: int) -> object:
+        if self is broken:
+            raise error
+        return original(self, command, now_ms)  # type: ignore[arg-type]  # whatever came
+
+    monkeypatch.setattr(GroupCoordinator, "handle", handle)
+    return broken
+
+
+@contextmanager
+def away(broker: Broker) -> Iterator[GroupShard]:
+    """Close the group's shard within the block, as if its load were in progress and slow."""
+    shard = shard_of(broker)
+    broker.coordinators._loading.add(shard.index)
+    shard.close()
+    yield shard
+    broker.coordinators._loading.discard(shard.index)
+    broker.coordinators.load_soon(shard)
 
 
 async def joined(client: Client) -> JoinGroupResponse:
@@ -250,10 +284,7 @@ async def test_a_failed_flush_is_never_acknowledged_and_is_forgotten(
         with monkeypatch.context() as patch:
             patch.setattr(PartitionLog, "write_staged", fail)
             assert await commit(client, 2) == ErrorCode.NOT_COORDINATOR
-        with trio.fail_after(5):
-            while (offsets := await committed(client)) is None:
-                await trio.sleep(0.01)
-        assert offsets.keys() == {1}
+        assert (await committed_again(client)).keys() == {1}
         assert await commit(client, 3) == 0
         assert await committed(client) == {1: 3}
 
@@ -295,28 +326,21 @@ async def test_a_heartbeat_does_not_overtake_the_commit_before_it(
         assert order.index("flush") < order.index("OffsetCommitResponse") < order.index("HeartbeatResponse")
 
 
-async def test_an_impossible_state_reloads_that_shard_and_no_other(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    "error", [AssertionError("a bug"), KeyError("half of a change is made")], ids=["assert", "any other"]
+)
+async def test_an_exception_in_the_core_reloads_that_shard_and_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     async with running(tmp_path) as broker:
         client = await prepared(broker)
         assert await commit(client, 4) == 0
-        broken = shard_of(broker).core
-
-        def handle(self: GroupCoordinator, command: object, now_ms: int) -> object:
-            assert self is not broken, "a bug"
-            return original(self, command, now_ms)  # type: ignore[arg-type]  # whatever came
-
-        original = GroupCoordinator.handle
-        monkeypatch.setattr(GroupCoordinator, "handle", handle)
+        broken = broken_core(broker, monkeypatch, error)
         await client.send(client.frame(commit_of(5), 9)[0])
         with trio.fail_after(5):
             assert await client.receive() is None
-        again = await Client.to(broker)
-        with trio.fail_after(5):
-            while (offsets := await committed(again)) is None:
-                await trio.sleep(0.005)
-        assert offsets == {1: 4}
+        assert await committed_again(await Client.to(broker)) == {1: 4}
+        assert shard_of(broker).core is not broken
 
 
 async def test_whoever_found_the_coordinator_is_served_at_once(tmp_path: Path) -> None:
@@ -334,24 +358,21 @@ async def test_whoever_found_the_coordinator_is_served_at_once(tmp_path: Path) -
 async def test_a_loading_shard_says_so(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         client = await prepared(broker)
-        shard = shard_of(broker)
-        broker.coordinators._loading.add(shard.index)  # As if a load were under way and slow.
-        shard.close()
-        assert shard.state is ShardState.CLOSED
-        assert await commit(client, 1) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        beat = HeartbeatRequest(group_id=GROUP, generation_id=1, member_id="m")
-        assert (await client.ask(beat, HeartbeatResponse)).error_code == ErrorCode.NONE
-        old = OffsetFetchRequest(
-            group_id=GROUP, topics=(OffsetFetchRequestTopic(name="air", partition_indexes=(1, 2)),)
-        )
-        answer = await client.ask(old, OffsetFetchResponse, 3)
-        assert answer.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        codes = [each.error_code for each in answer.topics[0].partitions]
-        assert codes == [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS] * 2, "where aiokafka looks"
-        listed = await client.ask(ListGroupsRequest(states_filter=(), types_filter=()), ListGroupsResponse)
-        assert listed.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        broker.coordinators._loading.discard(shard.index)
-        broker.coordinators.load_soon(shard)
+        with away(broker) as shard:
+            assert shard.state is ShardState.CLOSED
+            assert await commit(client, 1) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            beat = HeartbeatRequest(group_id=GROUP, generation_id=1, member_id="m")
+            assert (await client.ask(beat, HeartbeatResponse)).error_code == ErrorCode.NONE
+            old = OffsetFetchRequest(
+                group_id=GROUP, topics=(OffsetFetchRequestTopic(name="air", partition_indexes=(1, 2)),)
+            )
+            answer = await client.ask(old, OffsetFetchResponse, 3)
+            assert answer.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            codes = [each.error_code for each in answer.topics[0].partitions]
+            assert codes == [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS] * 2, "where aiokafka looks"
+            everything = ListGroupsRequest(states_filter=(), types_filter=())
+            listed = await client.ask(everything, ListGroupsResponse)
+            assert listed.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         await found(client)
         assert await commit(client, 1) == 0
 
@@ -377,30 +398,6 @@ async def test_an_unknown_partition_fails_alone(tmp_path: Path) -> None:
         assert await committed(client) == {2: 9}
 
 
-async def test_any_exception_in_the_core_reloads_the_shard(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with running(tmp_path) as broker:
-        client = await prepared(broker)
-        assert await commit(client, 4) == 0
-        broken = shard_of(broker).core
-
-        def handle(self: GroupCoordinator, command: object, now_ms: int) -> object:
-            if self is broken:
-                raise KeyError("half of a change is made")
-            return original(self, command, now_ms)  # type: ignore[arg-type]  # whatever came
-
-        original = GroupCoordinator.handle
-        monkeypatch.setattr(GroupCoordinator, "handle", handle)
-        await client.send(client.frame(commit_of(5), 9)[0])
-        again = await Client.to(broker)
-        with trio.fail_after(5):
-            while (offsets := await committed(again)) is None:
-                await trio.sleep(0.005)
-        assert offsets == {1: 4}
-        assert shard_of(broker).core is not broken
-
-
 async def test_nothing_is_replayed_that_cannot_be_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -420,10 +417,7 @@ async def test_nothing_is_replayed_that_cannot_be_written(
             with trio.fail_after(5):
                 assert await client.receive() is None
         assert replayed == []
-        with trio.fail_after(5):
-            while (offsets := await committed(await Client.to(broker))) is None:
-                await trio.sleep(0.005)
-        assert offsets == {1: 4}
+        assert await committed_again(await Client.to(broker)) == {1: 4}
 
 
 async def test_a_record_that_the_core_trips_over_does_not_keep_its_shard_away(
@@ -452,15 +446,11 @@ async def test_a_topic_that_came_back_while_a_shard_was_away_has_no_offsets_of_t
     async with running(tmp_path) as broker:
         client = await prepared(broker)
         assert await commit(client, 4) == 0
-        shard = shard_of(broker)
-        broker.coordinators._loading.add(shard.index)  # As if a load were under way and slow.
-        shard.close()
-        before = broker.metadata.snapshot().topics["air"].topic_id
-        await broker.topics.delete(["air"])
-        await broker.topics.create([NewTopic("air", 3)])
-        assert broker.metadata.snapshot().topics["air"].topic_id != before
-        broker.coordinators._loading.discard(shard.index)
-        broker.coordinators.load_soon(shard)
+        with away(broker):
+            before = broker.metadata.snapshot().topics["air"].topic_id
+            await broker.topics.delete(["air"])
+            await broker.topics.create([NewTopic("air", 3)])
+            assert broker.metadata.snapshot().topics["air"].topic_id != before
         await found(client)
         assert await committed(client) == {}
 
