@@ -100,7 +100,7 @@ class Commits:
         self._cluster.tasks.start_soon(self._commit_in_background, wanted, as_of, callback or _log)
 
     async def settle(self) -> None:
-        """Return when nothing is under way in the background."""
+        """Return when nothing is in flight in the background."""
         while self._in_background:
             async with self._turn:
                 await anyio.lowlevel.checkpoint()

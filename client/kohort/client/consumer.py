@@ -92,7 +92,7 @@ class Consumer(Generic[K_co, V_co]):
 
         `leave_group` says whether its partitions go to others at once; without it a static member stays, and
         any other leaves (KIP-1092).
-        The listener hears of what is given up; callbacks of commits that are under way are called.
+        The listener hears of what is given up; callbacks of commits that are in flight are called.
         The end of the `async with` block does the same; where it raises, without what it had in hand.
         """
         await self._close(timeout_ms, leave_group=leave_group)

@@ -1,4 +1,4 @@
-"""Reading ahead: one fetch under way to every broker that has partitions with room for more.
+"""Reading ahead: one fetch in flight to every broker that has partitions with room for more.
 
 Everything here runs on the event loop; `buffer` hands out what came, in the user's thread.
 """
@@ -227,7 +227,7 @@ class Fetcher:
         """Ask a broker for more of these partitions; return whether it had any. Raises: KohortError."""
         connection = await self._cluster.connection(node_id, FETCH)
         session = self._sessions.setdefault(node_id, FetchSession())
-        under_way = {each.partition: (each, each.stand.fetching) for each in states}
+        in_flight = {each.partition: (each, each.stand.fetching) for each in states}
         with_ids = connection.version_of(FetchRequest) > NAMES_IN_FETCH
         topic_ids = self._topic_ids(states) if with_ids else {}
         asked = session.ask(self._wanted(states), topic_ids)
@@ -246,8 +246,8 @@ class Fetcher:
             raise BrokerError(response.error_code)
         brought = False
         for partition, data in found.items():
-            if partition in under_way:
-                brought |= self._answers.take(*under_way[partition], data, response.node_endpoints)
+            if partition in in_flight:
+                brought |= self._answers.take(*in_flight[partition], data, response.node_endpoints)
         if response.throttle_time_ms:
             await anyio.sleep(response.throttle_time_ms / 1000)
         return brought

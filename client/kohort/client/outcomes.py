@@ -138,7 +138,7 @@ class Outcomes:
             self._finish(parcel.batch, error)
 
     def resolve(self, parcel: Parcel) -> None:
-        """With nothing of a partition under way any more, see whether a batch that expired was written."""
+        """With nothing of a partition in flight any more, see whether a batch that expired was written."""
         sequences = parcel.queue.sequences
         if sequences.is_unresolved and not sequences.outstanding and not parcel.queue.in_flight:
             sequences.is_unresolved = False
@@ -167,7 +167,7 @@ class Outcomes:
     def _restart(self, parcel: Parcel) -> None:
         identity = self._identifier.raise_epoch()
         if identity == NOBODY:
-            return  # A new id is asked for; the partition takes it when nothing is under way.
+            return  # A new id is asked for; the partition takes it when nothing is in flight.
         logger.debug("%s begins at sequence 0 of epoch %d", parcel.queue.partition, identity.epoch)
         parcel.queue.sequences.restart(identity)
 

@@ -82,7 +82,7 @@ class ProducerSession:
 
     def describe(self) -> str:
         """Return where it writes, and how much waits."""
-        return f"to {describe_servers(self.config)}, {self.accumulator.buffered_bytes} bytes under way"
+        return f"to {describe_servers(self.config)}, {self.accumulator.buffered_bytes} bytes in flight"
 
     def after_fork(self) -> None:
         """Let nobody wait for what the parent process may send still."""

@@ -1,4 +1,4 @@
-"""The producer's background: batches out to the leaders of their partitions, as many as may be under way.
+"""The producer's background: batches out to the leaders of their partitions, as many as may be in flight.
 
 Source: org.apache.kafka.clients.producer.internals.Sender.
 """
@@ -66,7 +66,7 @@ class Sender:
             Compression[(config.compression_type or "none").upper()], config.compression_level
         )
         self._brokers: dict[int, _Broker] = {}
-        self._under_way: dict[Batch, PartitionQueue] = {}
+        self._in_flight: dict[Batch, PartitionQueue] = {}
         self._wake = Signal()
         self._room = Signal()
         self._sleeps_until_ms = 0
@@ -102,8 +102,8 @@ class Sender:
 
     def unfinished(self) -> list[Parcel]:
         """Return every batch whose fate is not known yet."""
-        under_way = [Parcel(queue, batch) for batch, queue in self._under_way.items()]
-        return [*under_way, *(Parcel(*each) for each in self._accumulator.waiting())]
+        in_flight = [Parcel(queue, batch) for batch, queue in self._in_flight.items()]
+        return [*in_flight, *(Parcel(*each) for each in self._accumulator.waiting())]
 
     def abandon(self, error: KohortError) -> None:
         """Give up whatever has not been written."""
@@ -131,7 +131,7 @@ class Sender:
     def _wait_ms(self, now_ms: int, wait_ms: int | None, *, has_waiting: bool) -> int | None:
         """Return when to look again, whatever else happens."""
         at_ms = NEVER_MS if wait_ms is None else now_ms + wait_ms
-        if has_waiting or self._under_way:  # They may expire.
+        if has_waiting or self._in_flight:  # They may expire.
             at_ms = min(at_ms, now_ms + max(1, min(1_000, self._config.delivery_timeout_ms // 4)))
         for broker in self._brokers.values():
             if broker.throttled_until_ms > now_ms:
@@ -220,7 +220,7 @@ class Sender:
         for queue, batch in load:
             batch.attempts += 1
             queue.in_flight.append(batch)
-            self._under_way[batch] = queue
+            self._in_flight[batch] = queue
             if self._config.enable_idempotence and not batch.has_sequence:
                 queue.sequences.assign(batch, self.identifier.identity)
         try:
@@ -272,7 +272,7 @@ class Sender:
                 self._failed(load, error)
             else:
                 for parcel in load:
-                    self._under_way.pop(parcel.batch, None)
+                    self._in_flight.pop(parcel.batch, None)
                     self._outcomes.written(parcel, -1, -1)
             self._go_on()
 
@@ -287,7 +287,7 @@ class Sender:
         broker.throttled_until_ms = now_ms + answer.throttle_time_ms if answer.throttle_time_ms else 0
         self._metrics.throttled(answer.throttle_time_ms)
         for parcel, each in read_answers(load, ids, answer):
-            self._under_way.pop(parcel.batch, None)
+            self._in_flight.pop(parcel.batch, None)
             if each is not None and each.current_leader.leader_id >= 0:
                 self._learn_leader(parcel, each, answer)
             self._outcomes.answered(parcel, each)
@@ -304,7 +304,7 @@ class Sender:
 
     def _failed(self, load: Load, error: KohortError) -> None:
         for parcel in load:
-            self._under_way.pop(parcel.batch, None)
+            self._in_flight.pop(parcel.batch, None)
             self._outcomes.refused(parcel, error)
 
     def _go_on(self) -> None:
@@ -323,7 +323,7 @@ class Sender:
         self._next_expiry_check_ms = now_ms + min(EXPIRY_CHECK_MS, self._config.delivery_timeout_ms // 4)
         before_ms = now_ms - self._config.delivery_timeout_ms
         late = [
-            Parcel(queue, each) for each, queue in self._under_way.items() if each.created_ms <= before_ms
+            Parcel(queue, each) for each, queue in self._in_flight.items() if each.created_ms <= before_ms
         ]
         late += (Parcel(*each) for each in self._accumulator.expired(now_ms))
         for parcel in late:

@@ -2,7 +2,7 @@
 
 A partition's broker takes a producer's batches only in the order of their sequences, so that a batch
 that is sent twice is written once. Where the order is broken for good, the producer takes its next
-epoch and the partition begins at 0 again (KIP-360); other partitions follow when nothing is under way.
+epoch and the partition begins at 0 again (KIP-360); other partitions follow when nothing is in flight.
 Source: org.apache.kafka.clients.producer.internals.TransactionManager, TxnPartitionEntry.
 """
 
@@ -32,7 +32,7 @@ class PartitionSequences:
         self.next = 0
         self.last_acked_sequence = NO_SEQUENCE
         self.last_acked_offset = -1
-        self.outstanding: list[Batch] = []  # Under way, or to be sent again.
+        self.outstanding: list[Batch] = []  # In flight, or to be sent again.
         self.is_unresolved = False  # A batch that was sent has expired: was it written?
 
     def assign(self, batch: Batch, identity: ProducerIdentity) -> None:
@@ -49,7 +49,7 @@ class PartitionSequences:
         """Whether a batch must not go out yet.
 
         One that is sent again waits until all before it are done with. A new one waits while an expired
-        one's fate is unknown, and while batches of an older epoch are under way. Stricter than Java, it also
+        one's fate is unknown, and while batches of an older epoch are in flight. Stricter than Java, it also
         waits until the first batch of all is written: a broker that knows nothing of a producer takes any
         sequence for its first, so that the second could shut the first out. And while a batch is sent again:
         a broker knows duplicates among the last five batches alone.
@@ -117,7 +117,7 @@ class PartitionSequences:
         For OUT_OF_ORDER_SEQUENCE_NUMBER and UNKNOWN_PRODUCER_ID.
         """
         if batch.identity != self.identity:
-            return False  # The epoch was raised while it was under way.
+            return False  # The epoch was raised while it was in flight.
         if code is ErrorCode.UNKNOWN_PRODUCER_ID:
             return log_start_offset != -1 and not batch.sequence_was_reset
         if self.is_unresolved:

@@ -132,7 +132,7 @@ def test_what_was_fetched_before_a_seek_is_void() -> None:
     world.receive(records_of(0, b"a", b"b"))
     world.state().seek(7)
     assert world.values() == []
-    world.receive(records_of(0, b"a"), fetching=before)  # An answer that was under way.
+    world.receive(records_of(0, b"a"), fetching=before)  # An answer that was in flight.
     assert world.values() == []
     world.receive(records_of(7, b"h"))
     assert world.values() == [b"h"]

@@ -31,11 +31,11 @@ def test_a_consumer_shows_what_it_reads() -> None:
 
 def test_a_producer_and_an_admin_show_where_they_are() -> None:
     with Producer(bootstrap_servers=NOBODY) as producer, Admin(bootstrap_servers=NOBODY) as admin:
-        assert repr(producer) == f"<Producer to {NOBODY}, 0 bytes under way>"
+        assert repr(producer) == f"<Producer to {NOBODY}, 0 bytes in flight>"
         assert repr(admin) == f"<Admin of {NOBODY}>"
     assert repr(producer).startswith("<closed Producer")
     assert repr(admin).startswith("<closed Admin")
-    assert repr(aio.Producer(bootstrap_servers=NOBODY)) == f"<aio.Producer to {NOBODY}, 0 bytes under way>"
+    assert repr(aio.Producer(bootstrap_servers=NOBODY)) == f"<aio.Producer to {NOBODY}, 0 bytes in flight>"
 
 
 def test_a_pool_shows_its_work() -> None:

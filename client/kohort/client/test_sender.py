@@ -223,7 +223,7 @@ def numbers(log: Log) -> list[int]:
     return [int(value.strip(b".")) for value in log.values]
 
 
-def test_five_requests_are_under_way_and_the_sixth_waits_for_an_answer(world: World) -> None:
+def test_five_requests_are_in_flight_and_the_sixth_waits_for_an_answer(world: World) -> None:
     world.send(7)
     assert len(world.wire.waiting) == 5
     world.look()
@@ -344,7 +344,7 @@ def test_a_delivery_timeout_names_the_last_error(world: World) -> None:
         behind.known_metadata()
 
 
-def test_what_expires_under_way_holds_the_next_back_until_its_fate_is_clear(world: World) -> None:
+def test_what_expires_in_flight_holds_the_next_back_until_its_fate_is_clear(world: World) -> None:
     (late,) = world.send(1)
     request, on_done = world.wire.take()
     world.pass_time(121_000)

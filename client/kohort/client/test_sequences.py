@@ -78,7 +78,7 @@ def test_a_restart_numbers_what_is_outstanding_anew() -> None:
     assert numbers(sent(sequences, 1, identity=SECOND)) == [(1, 4)]
 
 
-def test_another_partitions_new_epoch_is_taken_when_nothing_is_under_way() -> None:
+def test_another_partitions_new_epoch_is_taken_when_nothing_is_in_flight() -> None:
     sequences = PartitionSequences()
     (first,) = sent(sequences, 2)
     assert sequences.holds_back(batch(1), SECOND)
@@ -104,7 +104,7 @@ def test_a_producer_that_the_broker_has_forgotten_begins_again() -> None:
     assert not sequences.is_broken_by(first, UNKNOWN, -1), "an old broker does not say enough"
     assert sequences.is_broken_by(first, UNKNOWN, 50)
     sequences.restart(SECOND)
-    assert not sequences.is_broken_by(second, UNKNOWN, 50), "one restart is for all that are under way"
+    assert not sequences.is_broken_by(second, UNKNOWN, 50), "one restart is for all that are in flight"
 
 
 def test_the_halves_of_a_batch_take_its_sequences_and_its_place() -> None:

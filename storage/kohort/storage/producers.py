@@ -15,7 +15,7 @@ from kohort.protocol.checksum import crc32c
 from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.protocol.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, NO_TIMESTAMP, BatchHeader
 
-BATCHES_KEPT = 5  # As many requests as an idempotent producer may have under way.
+BATCHES_KEPT = 5  # As many requests as an idempotent producer may have in flight.
 SNAPSHOT_SUFFIX = ".snapshot"
 
 _SNAPSHOT_VERSION = 1

@@ -76,7 +76,7 @@ class BrokerConfig(Settings):
         read_only=False,
     )
     queued_max_requests: int = setting(
-        INT, 500, "How many requests may be under way before the broker reads no more of them.", at_least(1)
+        INT, 500, "How many requests may be in flight before the broker reads no more of them.", at_least(1)
     )
     queued_max_request_bytes: int = setting(
         LONG,

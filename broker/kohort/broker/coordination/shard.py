@@ -107,7 +107,7 @@ class Shard(Generic[CoreT]):
         self._last_request_id = 0
         self._staged: list[tuple[int, bytes, bytes | None, tuple[()]]] = []
         self._owed: deque[Owed] = deque()  # For the next flush.
-        self._flushing: deque[deque[Owed]] = deque()  # One entry per flush under way.
+        self._flushing: deque[deque[Owed]] = deque()  # One entry per flush in flight.
         self._timers: set[object] = set()
 
     # -- asking -----------------------------------------------------------------------------------------
@@ -180,7 +180,7 @@ class Shard(Generic[CoreT]):
 
     def _flushed(self, core: CoreT, error: StorageError | None) -> None:
         if core is not self.core:
-            return  # The shard was dropped while the flush was under way.
+            return  # The shard was dropped while the flush was in flight.
         if error is not None:
             log.error("a shard's log failed", shard=self.index, error=str(error))
             self._fail()

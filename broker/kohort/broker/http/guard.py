@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 BODY_BYTES_MAX = 4 * 1024
 """The largest body of a request; no page reads any."""
 REQUESTS_MAX = 64
-"""Under way at once in all connections."""
+"""In flight at once in all connections."""
 ANY_HOST = "*"
 
 NOTHING_ELSE = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -69,7 +69,7 @@ class Guard:
     def __init__(self, app: ASGIApp, hosts: AllowedHosts) -> None:
         self._app = app
         self._hosts = hosts
-        self._under_way = 0
+        self._in_flight = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -83,11 +83,11 @@ class Guard:
             await send(message)
 
         answer = self._refusal(scope) or self._app
-        self._under_way += 1
+        self._in_flight += 1
         try:
             await answer(scope, receive, send_with_headers)
         finally:
-            self._under_way -= 1
+            self._in_flight -= 1
 
     def _refusal(self, scope: Scope) -> Response | None:
         """Return the answer to what no page shall see, or None."""
@@ -101,8 +101,8 @@ class Guard:
             return error_response(403, "there is no websocket here")
         if not _has_small_body(headers):
             return error_response(413, f"a body may have at most {BODY_BYTES_MAX} bytes")
-        if self._under_way >= REQUESTS_MAX:
-            return error_response(503, "too many requests are under way")
+        if self._in_flight >= REQUESTS_MAX:
+            return error_response(503, "too many requests are in flight")
         return None
 
 

@@ -147,10 +147,10 @@ async def test_a_body_is_refused_before_it_comes(site: Site, more: str) -> None:
     assert answer.endswith(b"}")
 
 
-async def test_requests_under_way_have_a_limit(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_requests_in_flight_have_a_limit(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guard, "REQUESTS_MAX", 0)
     answer = await site.get("/health/live")
-    assert (answer.status, answer.json) == (503, {"error": "too many requests are under way"})
+    assert (answer.status, answer.json) == (503, {"error": "too many requests are in flight"})
 
 
 @pytest.mark.parametrize("path", ["/", "/metrics", "/health/ready", "/api/v1/groups", "/nowhere"])

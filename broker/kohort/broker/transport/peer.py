@@ -9,7 +9,7 @@
 
 Answers leave in the order of their requests. Everything that is kept for the client is counted in
 `held_bytes`: what it has sent until it is answered, and the answers until it has taken them. When that
-reaches what is allowed, or too many requests are under way, no further request comes out, and what has
+reaches what is allowed, or too many requests are in flight, no further request comes out, and what has
 arrived already stays here as it is until there is room: whoever asks much and takes little slows itself.
 """
 
@@ -29,8 +29,8 @@ from kohort.protocol.registry import APIS
 from kohort.protocol.schema import Message
 from kohort.protocol.varint import read_uvarint, read_uvarint_rest
 
-REQUESTS_UNDER_WAY_MAX = 512
-REQUEST_BYTES = 2_048  # What a request under way takes besides its own bytes, about.
+REQUESTS_IN_FLIGHT_MAX = 512
+REQUEST_BYTES = 2_048  # What a request in flight takes besides its own bytes, about.
 FILE_RANGE_BYTES = 1_024  # What a range that is to be sent from its file takes.
 JOINED_BYTES = 16_384  # Pieces up to this are joined into one before they are sent.
 
@@ -58,11 +58,11 @@ class Peer:
 
     __slots__ = (
         "_allowance",
+        "_in_flight",
         "_origin",
         "_reader",
         "_slow_frame",
         "_slow_taker",
-        "_under_way",
         "buffer_bytes",
         "bytes_in",
         "bytes_out",
@@ -77,7 +77,7 @@ class Peer:
         self._origin = origin
         self._allowance = allowance
         self._reader = FrameReader(frame_bytes_max, max_request_bytes)
-        self._under_way: list[Request] = []  # Few: a deque is no quicker, and ten times as large.
+        self._in_flight: list[Request] = []  # Few: a deque is no quicker, and ten times as large.
         self._slow_frame: tuple[int, int] | None = None  # Since when, and `bytes_in` then.
         self._slow_taker: tuple[int, int] | None = None  # Since when, and `bytes_out` then.
         self.buffer_bytes = 0
@@ -122,9 +122,9 @@ class Peer:
     # -- requests out -------------------------------------------------------------------------------------
 
     @property
-    def requests_under_way(self) -> int:
+    def requests_in_flight(self) -> int:
         """How many requests have not been answered yet."""
-        return len(self._under_way)
+        return len(self._in_flight)
 
     def may_ask(self) -> bool:
         """Return whether there is room for the next request of this client, which has arrived.
@@ -133,13 +133,13 @@ class Peer:
         handing it over makes it less.
         """
         allowance = self._allowance
-        if len(self._under_way) >= REQUESTS_UNDER_WAY_MAX:
+        if len(self._in_flight) >= REQUESTS_IN_FLIGHT_MAX:
             return False
         if allowance.is_full and self._may_be_answered_at_length() and allowance.asking is not self:
             return False
         if self.held_bytes < allowance.held_bytes_max:
             return True
-        return not self._under_way and not self.pieces
+        return not self._in_flight and not self.pieces
 
     def _may_be_answered_at_length(self) -> bool:
         """Return whether the next request asks for what may be much larger than it is."""
@@ -147,12 +147,12 @@ class Peer:
 
     def may_read(self) -> bool:
         """Return whether more bytes are to be taken from this client now."""
-        if self.frames or len(self._under_way) >= REQUESTS_UNDER_WAY_MAX:
+        if self.frames or len(self._in_flight) >= REQUESTS_IN_FLIGHT_MAX:
             return False
         if self.held_bytes < self._allowance.held_bytes_max:
             return True
         # All that is held may be part of one large frame: it is small enough, or nobody would take it.
-        if self._under_way or self.pieces:
+        if self._in_flight or self.pieces:
             return False
         return not self._allowance.is_scarce or self._allowance.finishing is self
 
@@ -180,7 +180,7 @@ class Peer:
         size = LENGTH_BYTES + len(frame) + REQUEST_BYTES
         request = Request(self._origin, api, version, correlation_id, client_id, held_bytes=size)
         self.held_bytes += REQUEST_BYTES
-        self._under_way.append(request)
+        self._in_flight.append(request)
         if version in api.flexible_versions:
             end = _skip_tagged_fields(frame, end)
         elif version not in api.known_versions:
@@ -224,7 +224,7 @@ class Peer:
 
         They count as sent then, unless `not_sent` says otherwise. Larger ones are in `pieces`.
         """
-        waiting = self._under_way
+        waiting = self._in_flight
         small: list[bytes] = []
         while waiting and (answer := waiting[0].answer) is not None:
             self.held_bytes -= waiting.pop(0).held_bytes
@@ -331,7 +331,7 @@ class Peer:
     def clear(self) -> None:
         """Forget everything: the connection is closed."""
         self.frames = []
-        self._under_way.clear()
+        self._in_flight.clear()
         self.pieces = _NO_PIECES
         self.held_bytes = 0
 

@@ -42,7 +42,7 @@ class Sweep:
             elif (
                 idle_ms_max >= 0
                 and now_ms - peer.last_active_ms > idle_ms_max
-                and (peer.pieces or not peer.requests_under_way)
+                and (peer.pieces or not peer.requests_in_flight)
             ):
                 self._log.debug("a connection was idle", peer=connection.name)
                 connection.close()

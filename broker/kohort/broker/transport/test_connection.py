@@ -16,7 +16,7 @@ from structlog.testing import LogCapture
 from kohort.broker.handlers.prepared import Prepared
 from kohort.broker.transport import test_support
 from kohort.broker.transport.file_range import FileRange
-from kohort.broker.transport.peer import REQUESTS_UNDER_WAY_MAX, STALLED_MS_MAX
+from kohort.broker.transport.peer import REQUESTS_IN_FLIGHT_MAX, STALLED_MS_MAX
 from kohort.broker.transport.request import Request
 from kohort.broker.transport.test_support import (
     API_VERSIONS,
@@ -131,13 +131,13 @@ async def test_half_a_frame_and_then_silence_is_given_up(world: Begin) -> None:
         assert here.reactor.connections == 1
 
 
-async def test_too_many_requests_under_way_stop_the_reading(world: Begin) -> None:
+async def test_too_many_requests_in_flight_stop_the_reading(world: Begin) -> None:
     async with world() as here:
         stream = await here.connect()
-        count = 20 * REQUESTS_UNDER_WAY_MAX
+        count = 20 * REQUESTS_IN_FLIGHT_MAX
         async with trio.open_nursery() as nursery:
             nursery.start_soon(stream.send_all, b"".join(map(frame, range(count))))
-            await here.until(lambda: len(here.asked) >= REQUESTS_UNDER_WAY_MAX)
+            await here.until(lambda: len(here.asked) >= REQUESTS_IN_FLIGHT_MAX)
             await trio.testing.wait_all_tasks_blocked(0.05)
             reached = len(here.asked)
             assert reached < count // 2

@@ -15,7 +15,7 @@ from kohort.broker.transport.peer import (
     FILE_RANGE_BYTES,
     JOINED_BYTES,
     REQUEST_BYTES,
-    REQUESTS_UNDER_WAY_MAX,
+    REQUESTS_IN_FLIGHT_MAX,
     SHORT_ANSWERS,
     SLOW_BYTES_PER_SECOND_MIN,
     SLOW_GRACE_MS,
@@ -291,10 +291,10 @@ def test_answers_behind_one_that_is_not_there_yet_count_as_well() -> None:
     assert side.peer.may_ask()
 
 
-def test_requests_under_way_are_limited_in_number_and_in_bytes() -> None:
+def test_requests_in_flight_are_limited_in_number_and_in_bytes() -> None:
     side = Side()
-    side.receive(b"".join(map(frame, range(REQUESTS_UNDER_WAY_MAX + 5))))
-    assert len(side.asked) == REQUESTS_UNDER_WAY_MAX
+    side.receive(b"".join(map(frame, range(REQUESTS_IN_FLIGHT_MAX + 5))))
+    assert len(side.asked) == REQUESTS_IN_FLIGHT_MAX
     assert not side.peer.may_read()
     side.answer(side.asked[0])
     side.send()
@@ -479,7 +479,7 @@ def test_whatever_the_pieces_and_the_order_each_answer_leaves_once_and_in_turn(r
     count = random.randint(1, 30)
     stream = b"".join(frame(number, api_key=FETCH, version=FETCH_VERSION) for number in range(count))
     unanswered: list[Request] = []
-    while stream or unanswered or side.peer.frames or side.peer.pieces or side.peer.requests_under_way:
+    while stream or unanswered or side.peer.frames or side.peer.pieces or side.peer.requests_in_flight:
         if stream and side.peer.may_read():
             size = random.randint(1, 200)
             side.peer.receive(stream[:size], NOW_MS)

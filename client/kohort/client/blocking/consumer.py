@@ -97,7 +97,7 @@ class Consumer(OneThread, Generic[K_co, V_co]):
 
         `leave_group` says whether its partitions go to others at once; without it a static member stays, and
         any other leaves (KIP-1092).
-        The listener hears of what is given up; callbacks of commits that are under way are called.
+        The listener hears of what is given up; callbacks of commits that are in flight are called.
         Raises: what the listener or a callback raises, when all is closed.
         """
         self._close(timeout_ms, leave_group=leave_group)

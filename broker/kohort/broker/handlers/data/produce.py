@@ -49,7 +49,7 @@ def handle(data: Data, message: ProduceRequest, request: Request) -> ProduceResp
 
 
 class Produce:
-    """One request under way: the result of each of its partitions, and how many steps it waits for.
+    """One request in flight: the result of each of its partitions, and how many steps it waits for.
 
     A step is a look into a batch that is left to a thread, or a flush. What the loop spends on looking is
     limited for the request as a whole.

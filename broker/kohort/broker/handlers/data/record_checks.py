@@ -1,6 +1,6 @@
 """A thread for batches that are too much work for the loop, in the order in which they came.
 
-Whoever has one under way must not overtake it with the next: while a connection `is_busy`, all that it
+Whoever has one in flight must not overtake it with the next: while a connection `is_busy`, all that it
 produces goes this way. The thread rests between slices of its work, so that the loop gets the
 interpreter when it wants it and not only every five milliseconds.
 """
@@ -25,27 +25,27 @@ class RecordChecks:
     def __init__(self, loop: Loop, workers: Workers) -> None:
         self._loop = loop
         self._queue = workers.queue("record-checks")
-        self._under_way: dict[object, int] = {}
+        self._in_flight: dict[object, int] = {}
 
     def is_busy(self, connection: object) -> bool:
         """Whether something that came on this connection is still being looked into."""
-        return connection in self._under_way
+        return connection in self._in_flight
 
     def submit(self, connection: object, check: Callable[[], T], done: Callable[["Future[T]"], None]) -> None:
         """Have `check` done in the thread, and `done` called with its result in the loop's."""
-        self._under_way[connection] = self._under_way.get(connection, 0) + 1
+        self._in_flight[connection] = self._in_flight.get(connection, 0) + 1
         finished = partial(self._finished, connection, done)
         future = self._queue.submit(check)
         future.add_done_callback(lambda made: self._loop.post(partial(finished, made)))
 
     def _finished(self, connection: object, done: Callable[["Future[T]"], None], future: "Future[T]") -> None:
-        left = self._under_way.pop(connection) - 1
+        left = self._in_flight.pop(connection) - 1
         if left:
-            self._under_way[connection] = left
+            self._in_flight[connection] = left
         done(future)
 
     def close(self) -> None:
-        """End the thread once what is under way is done; the rest is dropped. Blocks."""
+        """End the thread once what is in flight is done; the rest is dropped. Blocks."""
         self._queue.shutdown(cancel_futures=True)
 
 

@@ -31,7 +31,7 @@ TOPIC_IDS_FROM = 10
 
 
 def handle(groups: Groups, message: OffsetFetchRequest, request: Request) -> OffsetFetchResponse | None:
-    """Ask every group's shard; answered when all have answered, at once unless commits are under way."""
+    """Ask every group's shard; answered when all have answered, at once unless commits are in flight."""
     version = request.version
     wanted = _each_once(message.groups) if version >= GROUPS_FROM else (one_group(message),)
     if not wanted:
