@@ -58,8 +58,12 @@ class Coordinators:
         workers: Workers,
         counters: GroupCounters,
         note: Callable[[GroupEvent], None],
+        is_here: Callable[[int], bool] | None = None,
     ) -> None:
-        """`ensure_topic` makes `__consumer_offsets` unless it is there, and raises ApiError if it can't."""
+        """`ensure_topic` makes `__consumer_offsets` unless it is there, and raises ApiError if it can't.
+
+        `is_here` says whether this broker leads a partition of it; without it, it leads them all.
+        """
         self._machine = machine
         self._group_config = machine.config
         self._metadata = metadata
@@ -72,6 +76,7 @@ class Coordinators:
         self._workers = workers
         self._counters = counters
         self._note = note
+        self._is_here = is_here
         self._shards: dict[int, GroupShard] = {}
         self._loading: set[int] = set()
         self._load_ended: dict[int, Event] = {}  # Where somebody waits for the end, good or bad.
@@ -93,8 +98,28 @@ class Coordinators:
         """Load every shard whose partition exists; each serves as soon as it is loaded."""
         topic = self._metadata.snapshot().topics.get(OFFSETS_TOPIC)
         for index in range(0 if topic is None else len(topic.partitions)):
-            self.load_soon(self._shard(index))
+            if self.is_here(index):
+                self.load_soon(self._shard(index))
         self._arm_expiry()
+
+    def is_here(self, index: int) -> bool:
+        """Whether this broker coordinates the groups of that partition."""
+        return self._is_here is None or self._is_here(index)
+
+    def refresh(self) -> None:
+        """Take up the shards that this broker leads by now, and drop those that it leads no more."""
+        topic = self._metadata.snapshot().topics.get(OFFSETS_TOPIC)
+        for index in range(0 if topic is None else len(topic.partitions)):
+            shard = self._shards.get(index)
+            if self.is_here(index):
+                shard = shard or self._shard(index)
+                if shard.state is ShardState.CLOSED:
+                    self.load_soon(shard)
+            elif shard is not None:
+                del self._shards[index]
+                self._groups.clear()
+                self._deleted_meanwhile.pop(index, None)
+                shard.close()  # Who waits is told NOT_COORDINATOR, and who asks is from now on.
 
     def _shard(self, index: int) -> GroupShard:
         shard = self._shards.get(index)
@@ -118,10 +143,16 @@ class Coordinators:
         )
 
     def shard_of(self, group_id: str) -> GroupShard:
-        """Return the active shard of a group. Raises: ApiError COORDINATOR_LOAD_IN_PROGRESS."""
+        """Return the active shard of a group.
+
+        Raises: ApiError COORDINATOR_LOAD_IN_PROGRESS, or NOT_COORDINATOR where another broker has it.
+        """
         shard = self._groups.get(group_id)
         if shard is None:
-            shard = self._shard(coordinator_partition(group_id, self.partitions))
+            index = coordinator_partition(group_id, self.partitions)
+            if not self.is_here(index):
+                raise ApiError(ErrorCode.NOT_COORDINATOR)
+            shard = self._shard(index)
             if shard.state is ShardState.ACTIVE:
                 if len(self._groups) >= GROUPS_REMEMBERED_MAX:
                     self._groups.clear()
@@ -184,7 +215,8 @@ class Coordinators:
             for delay_seconds in (*RELOAD_DELAYS_SECONDS, None):
                 try:
                     await self._ensure_topic()
-                    await shard.load()
+                    if self._is_wanted(shard):
+                        await shard.load()
                     break
                 except (ApiError, StorageError) as error:
                     log.error("a shard could not be loaded", shard=shard.index, error=str(error))
@@ -196,8 +228,16 @@ class Coordinators:
                 shard.close()  # The next request for it begins anew.
         finally:
             self._loading.discard(shard.index)
+            if not self._is_wanted(shard):  # Its partition has got another leader meanwhile.
+                shard.close()
+                self.refresh()
             if shard.index in self._load_ended:
                 self._load_ended.pop(shard.index).set()
+
+    def _is_wanted(self, shard: GroupShard) -> bool:
+        return self._is_here is None or (
+            self._shards.get(shard.index) is shard and self._is_here(shard.index)
+        )
 
     async def ready(self, group_ids: Iterable[str]) -> None:
         """Return when the groups' shards serve, or when that takes too long.
@@ -207,7 +247,10 @@ class Coordinators:
         """
         with self._workers.move_on_after(LOAD_PATIENCE_SECONDS):
             for group_id in group_ids:
-                shard = self._shard(coordinator_partition(group_id, self.partitions))
+                index = coordinator_partition(group_id, self.partitions)
+                if not self.is_here(index):
+                    continue
+                shard = self._shard(index)
                 if shard.state is not ShardState.ACTIVE:
                     self.load_soon(shard)
                     await self._load_ended.setdefault(shard.index, self._workers.event()).wait()
@@ -215,10 +258,8 @@ class Coordinators:
     def are_ready(self, group_ids: Iterable[str]) -> bool:
         """Whether the groups' shards serve already."""
         partitions = self.partitions
-        return all(
-            self._shard(coordinator_partition(group_id, partitions)).state is ShardState.ACTIVE
-            for group_id in group_ids
-        )
+        indexes = {coordinator_partition(group_id, partitions) for group_id in group_ids}
+        return all(self._shard(index).state is ShardState.ACTIVE for index in indexes if self.is_here(index))
 
     # -- what happens to all ------------------------------------------------------------------------------
 

@@ -2,13 +2,14 @@
 
 from kohort.broker.group.events import GROUP_EVENTS_TOPIC
 from kohort.broker.metadata.embedded import EmbeddedMetadataStore
-from kohort.broker.metadata.partition_state import NO_LEADER, PartitionState
+from kohort.broker.metadata.partition_state import NO_LEADER, PartitionState, offline_replicas
 from kohort.broker.metadata.snapshot import (
     INTERNAL_TOPICS,
     OFFSETS_TOPIC,
     BrokerState,
     ConfigResource,
     Mutation,
+    PartitionKey,
     ResourceType,
     Snapshot,
     TopicState,
@@ -27,9 +28,11 @@ __all__ = [
     "MetadataConflict",
     "MetadataStore",
     "Mutation",
+    "PartitionKey",
     "PartitionState",
     "ResourceType",
     "Snapshot",
     "TopicState",
+    "offline_replicas",
     "update",
 ]

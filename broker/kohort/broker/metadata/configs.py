@@ -17,7 +17,7 @@ from kohort.broker.config import (
 )
 from kohort.broker.config.current import CurrentConfig
 from kohort.broker.metadata.snapshot import ConfigResource, Mutation, ResourceType, Snapshot, TopicState
-from kohort.broker.metadata.store import MetadataStore, update
+from kohort.broker.metadata.store import MetadataStore, storage_error, update
 from kohort.broker.metadata.topic_names import validate_topic_name
 from kohort.broker.metadata.topic_plans import check_keeps_offsets, check_topic_configs
 from kohort.protocol.errors import ApiError, ErrorCode
@@ -90,7 +90,7 @@ class Configs:
         try:
             await update(self._store, decide)
         except StorageError as error:
-            failed = ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
+            failed = storage_error(error)
             return [each or failed for each in errors]
         return errors
 

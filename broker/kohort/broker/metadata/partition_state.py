@@ -35,3 +35,10 @@ class PartitionState(msgspec.Struct, frozen=True, array_like=True, gc=False):
     last_known_elr: tuple[int, ...] = ()
     """Who was eligible and then restarted uncleanly; an unclean election would look here first."""
     directories: tuple[UUID, ...] = ()
+
+
+def offline_replicas(state: PartitionState, live: frozenset[int]) -> tuple[int, ...]:
+    """Return the replicas that are on none of the live brokers."""
+    if live.issuperset(state.replicas):
+        return ()
+    return tuple(node_id for node_id in state.replicas if node_id not in live)

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from kohort.broker.metadata.snapshot import BrokerState, Mutation, Snapshot
+from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.storage import StorageError
 
 PRODUCER_ID_BLOCK = 1_000
@@ -74,3 +75,10 @@ async def update(
             return await store.change(before, mutation, controller_epoch=controller_epoch)
         except MetadataConflict:
             continue  # Another change came between: its result is in the next snapshot.
+
+
+def storage_error(error: StorageError) -> ApiError:
+    """Return what a client is told of a disk that fails, or of a cluster that can't be asked just now."""
+    if isinstance(error, MetadataUnavailable | BrokerFenced):
+        return ApiError(ErrorCode.REQUEST_TIMED_OUT, str(error))
+    return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))

@@ -4,7 +4,7 @@ Functions of a snapshot that change nothing. The order of the checks is that of 
 ReplicationControlManager, so that a request with two faults is told of the same one.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID, uuid4
 
@@ -32,6 +32,30 @@ class NewTopic:
     configs: Mapping[str, str | None] = field(default_factory=dict)
 
 
+Place = Callable[[Snapshot, int, int, int], list[Replicas]]
+"""Returns the brokers of so many partitions, with so many replicas each, the first of them of this index.
+
+Raises: ApiError INVALID_REPLICATION_FACTOR where there are fewer brokers than replicas.
+"""
+
+
+def place_in_turn(snapshot: Snapshot, count: int, factor: int, first: int = 0) -> list[Replicas]:
+    """Return the brokers of `count` partitions, in turn, so that each leads as many as the others.
+
+    Raises: ApiError INVALID_REPLICATION_FACTOR where there are fewer brokers than replicas.
+    """
+    nodes = [broker.node_id for broker in snapshot.brokers] or [snapshot.controller_id]
+    if factor > len(nodes):
+        raise ApiError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"a replication factor of {factor} needs {factor} brokers, there are {len(nodes)}",
+        )
+    return [
+        tuple(nodes[(index + replica) % len(nodes)] for replica in range(factor))
+        for index in range(first, first + count)
+    ]
+
+
 def random_topic_id() -> UUID:
     """Return a new topic id; one whose text begins with a hyphen would look like a command's option."""
     while True:
@@ -40,7 +64,9 @@ def random_topic_id() -> UUID:
             return topic_id
 
 
-def plan_topic(snapshot: Snapshot, new: NewTopic, config: BrokerConfig, taken: MetricNames) -> TopicState:
+def plan_topic(
+    snapshot: Snapshot, new: NewTopic, config: BrokerConfig, taken: MetricNames, place: Place = place_in_turn
+) -> TopicState:
     """Return the state that the new topic would have; `taken` are the names of all others.
 
     Raises: ApiError with the reason why not.
@@ -55,7 +81,7 @@ def plan_topic(snapshot: Snapshot, new: NewTopic, config: BrokerConfig, taken: M
         raise invalid(f"Topic '{new.name}' collides with existing topic: {collision}")
     configs = check_topic_configs(config, new.configs)
     check_keeps_offsets(config, new.name, configs)
-    replicas = _assigned(snapshot, new) if new.assignments else _placed(snapshot, new, config)
+    replicas = _assigned(snapshot, new) if new.assignments else _placed(snapshot, new, config, place)
     return TopicState(new.name, random_topic_id(), partitions_of(replicas), configs)
 
 
@@ -126,7 +152,7 @@ def _bad_assignment(message: str) -> ApiError:
     return ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
 
 
-def _placed(snapshot: Snapshot, new: NewTopic, config: BrokerConfig) -> list[Replicas]:
+def _placed(snapshot: Snapshot, new: NewTopic, config: BrokerConfig, place: Place) -> list[Replicas]:
     """Return the replicas that we choose for each partition. Raises: ApiError."""
     factor, count = new.replication_factor, new.partition_count
     if factor < UNSET or factor == 0:
@@ -136,7 +162,7 @@ def _placed(snapshot: Snapshot, new: NewTopic, config: BrokerConfig) -> list[Rep
     factor = config.default_replication_factor if factor == UNSET else factor
     count = config.num_partitions if count == UNSET else count
     check_partition_count(count)
-    return place(snapshot, count, factor)
+    return place(snapshot, count, factor, 0)
 
 
 def check_partition_count(count: int) -> None:
@@ -147,25 +173,12 @@ def check_partition_count(count: int) -> None:
         )
 
 
-def place(snapshot: Snapshot, count: int, factor: int, first: int = 0) -> list[Replicas]:
-    """Return the brokers of `count` partitions, in turn, so that each leads as many as the others.
-
-    Raises: ApiError INVALID_REPLICATION_FACTOR where there are fewer brokers than replicas.
-    """
-    nodes = [broker.node_id for broker in snapshot.brokers] or [snapshot.controller_id]
-    if factor > len(nodes):
-        raise ApiError(
-            ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"a replication factor of {factor} needs {factor} brokers, there are {len(nodes)}",
-        )
-    return [
-        tuple(nodes[(index + replica) % len(nodes)] for replica in range(factor))
-        for index in range(first, first + count)
-    ]
-
-
 def plan_partitions(
-    topic: TopicState, snapshot: Snapshot, count: int, assignments: Sequence[Replicas] | None
+    topic: TopicState,
+    snapshot: Snapshot,
+    count: int,
+    assignments: Sequence[Replicas] | None,
+    place: Place = place_in_turn,
 ) -> TopicState:
     """Return the topic with `count` partitions in all. Raises: ApiError with the reason why not."""
     present = len(topic.partitions)

@@ -13,12 +13,14 @@ from kohort.broker.metadata.snapshot import (
     Snapshot,
     TopicState,
 )
-from kohort.broker.metadata.store import MetadataStore, update
+from kohort.broker.metadata.store import MetadataStore, storage_error, update
 from kohort.broker.metadata.topic_names import MetricNames
 from kohort.broker.metadata.topic_plans import (
     NewTopic,
+    Place,
     Replicas,
     check_partition_count,
+    place_in_turn,
     plan_partitions,
     plan_topic,
 )
@@ -50,10 +52,14 @@ Ready = Callable[[str], Awaitable[None]]
 class Topics:
     """The topics of the cluster, as a client or the broker itself may change them."""
 
-    def __init__(self, store: MetadataStore, current: CurrentConfig, ready: Ready) -> None:
+    def __init__(
+        self, store: MetadataStore, current: CurrentConfig, ready: Ready, place: Place = place_in_turn
+    ) -> None:
+        """`place` says which brokers get the replicas of new partitions."""
         self._store = store
         self._current = current
         self._ready = ready
+        self._place = place
 
     async def create(self, topics: Sequence[NewTopic], *, validate_only: bool = False) -> dict[str, Outcome]:
         """Return the outcome of each topic by name; those that can be created are created together."""
@@ -61,7 +67,7 @@ class Topics:
 
         def decide(snapshot: Snapshot) -> Mutation:
             outcomes.clear()
-            outcomes.update(_plan_topics(snapshot, topics, self._current.config))
+            outcomes.update(_plan_topics(snapshot, topics, self._current.config, self._place))
             return Mutation() if validate_only else Mutation(put=_good(outcomes))
 
         return await self._grow(decide, outcomes)
@@ -76,7 +82,8 @@ class Topics:
             outcomes.clear()
             for each in wanted:
                 known = each.name in outcomes
-                outcomes[each.name] = duplicate(f"topic {each.name}") if known else _grown(snapshot, each)
+                named_twice = duplicate(f"topic {each.name}")
+                outcomes[each.name] = named_twice if known else _grown(snapshot, each, self._place)
             return Mutation() if validate_only else Mutation(put=_good(outcomes))
 
         return await self._grow(decide, outcomes)
@@ -144,16 +151,13 @@ def _failed(outcomes: dict[str, Outcome], error: StorageError) -> dict[str, Outc
     }
 
 
-def storage_error(error: StorageError) -> ApiError:
-    """Return what a client is told of a disk that fails."""
-    return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
-
-
 def _good(outcomes: dict[str, Outcome]) -> tuple[TopicState, ...]:
     return tuple(outcome for outcome in outcomes.values() if isinstance(outcome, TopicState))
 
 
-def _plan_topics(snapshot: Snapshot, topics: Sequence[NewTopic], config: BrokerConfig) -> dict[str, Outcome]:
+def _plan_topics(
+    snapshot: Snapshot, topics: Sequence[NewTopic], config: BrokerConfig, place: Place
+) -> dict[str, Outcome]:
     outcomes: dict[str, Outcome] = {}
     count = 0
     taken = MetricNames(snapshot.topics)
@@ -162,7 +166,7 @@ def _plan_topics(snapshot: Snapshot, topics: Sequence[NewTopic], config: BrokerC
             outcomes[new.name] = duplicate(f"topic {new.name}")
             continue
         try:
-            topic = plan_topic(snapshot, new, config, taken)
+            topic = plan_topic(snapshot, new, config, taken, place)
             check_partition_count(count + len(topic.partitions))
             outcomes[new.name] = topic
             taken.take(topic.name)
@@ -194,13 +198,13 @@ def internal_error(topic: TopicState) -> ApiError:
     return ApiError(ErrorCode.INVALID_REQUEST, f"{topic.name} holds the groups' offsets and must stay")
 
 
-def _grown(snapshot: Snapshot, wanted: MorePartitions) -> Outcome:
+def _grown(snapshot: Snapshot, wanted: MorePartitions, place: Place) -> Outcome:
     topic = snapshot.topics.get(wanted.name)
     if topic is None:
         return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {wanted.name}")
     if topic.name == OFFSETS_TOPIC:
         return internal_error(topic)
     try:
-        return plan_partitions(topic, snapshot, wanted.count, wanted.assignments)
+        return plan_partitions(topic, snapshot, wanted.count, wanted.assignments, place)
     except ApiError as error:
         return error

@@ -66,6 +66,7 @@ class Partition:
         "offline",
         "on_lost_tail",
         "opened",
+        "resigned",
         "sync_due",
         "topic",
         "topic_id",
@@ -99,6 +100,8 @@ class Partition:
         self.error_code: ErrorCode | None = None
         self.deleted = False
         self.opened = False
+        self.resigned = False
+        """Whether another broker leads by now, or nobody; what was asked of this one before is refused."""
         self._had_log = False
         self.lost_tail = False  # Whether the log that is opened just now lacks what its disk had confirmed.
         self._awaits_epoch = False  # Whether nothing may be appended under the leader epoch of now.
@@ -150,7 +153,8 @@ class Partition:
         self._awaits_epoch |= lost_tail and self.on_lost_tail(self)
         if self.leader_epoch > epoch_before:  # The loop has been quicker than this thread.
             self._awaits_epoch = False
-        self.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER if self._awaits_epoch else None
+        serves = not self._awaits_epoch and not self.resigned
+        self.error_code = None if serves else ErrorCode.NOT_LEADER_OR_FOLLOWER
         if self.deleted:  # Looked at last: the loop may have deleted it while a worker was opening it.
             self.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
@@ -271,9 +275,27 @@ class Partition:
             self.leader_epoch = leader_epoch
             if serving_log is not None:
                 serving_log.assign_epoch(leader_epoch)
-            if self._awaits_epoch and self.error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER:
+            if (
+                self._awaits_epoch
+                and not self.resigned
+                and self.error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+            ):
                 self.error_code = None
             self._awaits_epoch = False
+
+    def resign(self) -> None:
+        """Lead no more: whoever asks, or waits, is told to look for the leader. The log stays open."""
+        if not self.resigned:
+            self.resigned = True
+            if self.error_code is None:
+                self.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+            self._wake()
+
+    def lead_again(self) -> None:
+        """Lead anew, under the leader epoch that `follow` was told of."""
+        self.resigned = False
+        if self.error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER and not self._awaits_epoch:
+            self.error_code = None
 
     def _wake(self) -> None:
         for wait in tuple(self.waits):

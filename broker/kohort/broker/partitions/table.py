@@ -10,7 +10,7 @@ import structlog
 
 from kohort.broker.config import TopicConfig, topic_config
 from kohort.broker.config.current import CurrentConfig
-from kohort.broker.metadata import MetadataStore, PartitionState, Snapshot, TopicState
+from kohort.broker.metadata import MetadataStore, PartitionKey, PartitionState, Snapshot, TopicState
 from kohort.broker.partitions.flusher import Flusher
 from kohort.broker.partitions.log_files import LogFiles
 from kohort.broker.partitions.partition import Partition
@@ -28,7 +28,10 @@ FOLDER_CHECK_SECONDS = 1
 FOLDER_CHECK_MS_MAX = 30_000  # A look that takes longer hangs in the disk.
 
 Partitions = list[Partition | None]
-"""The partitions of a topic by index; None for one that another broker leads."""
+"""The partitions of a topic by index; None for one that this broker has never led."""
+
+MayLead = Callable[[PartitionKey, PartitionState], bool]
+"""Returns whether this broker may act as the partition's leader under that state, as its lease has it."""
 
 log = structlog.get_logger("kohort.partition")
 
@@ -48,8 +51,13 @@ class PartitionTable:
         clock: Clock,
         loop: Loop,
         workers: Workers,
+        may_lead: MayLead | None = None,
     ) -> None:
-        """Take the partitions that the metadata gives to `node_id`. Raises: StorageError."""
+        """Take the partitions that the metadata gives to `node_id`. Raises: StorageError.
+
+        A broker alone leads for ever what it leads. In a cluster `may_lead` is asked at each change of the
+        metadata, and at each `refresh`.
+        """
         self._metadata = metadata
         self._current = current
         self._node_id = node_id
@@ -59,6 +67,7 @@ class PartitionTable:
         self._clock = clock
         self._loop = loop
         self._workers = workers
+        self._may_lead = may_lead
         self._by_name: dict[str, Partitions] = {}
         self._by_id: dict[UUID, Partitions] = {}
         self._making: dict[str, Future[None]] = {}
@@ -236,6 +245,16 @@ class PartitionTable:
         for name, topic in after.topics.items():
             if all_changed or before.topics.get(name) is not topic:
                 coming += self._put(topic)
+        self._open_soon(coming)
+
+    def refresh(self) -> None:
+        """Look again at what this broker may lead: its lease is over, or it has a new one."""
+        coming: list[Partition] = []
+        for topic in self._metadata.snapshot().topics.values():
+            coming += self._put(topic)
+        self._open_soon(coming)
+
+    def _open_soon(self, coming: Sequence[Partition]) -> None:
         if coming:
             self._files.announce_creation(coming)
             making = self._file_work.submit(self._create, coming)
@@ -259,11 +278,33 @@ class PartitionTable:
             if partition is not None:
                 partition.follow(config, topic.partitions[partition.index].leader_epoch)
         made = [
-            self._make(topic, config, state) if state.leader == self._node_id else None
+            self._make(topic, config, state) if self._leads(topic, state) else None
             for state in topic.partitions[len(partitions) :]
         ]
-        partitions.extend(made)
+        if self._may_lead is not None:
+            made += self._settled(topic, config, partitions)
+        partitions.extend(made[: len(topic.partitions) - len(partitions)])
         return [partition for partition in made if partition is not None]
+
+    def _leads(self, topic: TopicState, state: PartitionState) -> bool:
+        if state.leader != self._node_id:
+            return False
+        return self._may_lead is None or self._may_lead((topic.topic_id, state.index), state)
+
+    def _settled(self, topic: TopicState, config: TopicConfig, known: Partitions) -> list[Partition]:
+        """Have known partitions lead or resign, as they may; return those that lead for the first time."""
+        made: list[Partition] = []
+        for state in topic.partitions[: len(known)]:
+            partition = known[state.index]
+            if not self._leads(topic, state):
+                if partition is not None:
+                    partition.resign()
+            elif partition is None:
+                partition = known[state.index] = self._make(topic, config, state)
+                made.append(partition)
+            else:
+                partition.lead_again()
+        return made
 
     def _make(self, topic: TopicState, config: TopicConfig, state: PartitionState) -> Partition:
         made = Partition(

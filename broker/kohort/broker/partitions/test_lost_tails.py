@@ -31,7 +31,7 @@ class SlowMetadata(FakeMetadata):
         )
         self.apply(Mutation(put=(TopicState("t", TOPIC_ID, places),)))
 
-    async def change(self, expected_version: int, mutation: Mutation) -> Snapshot:
+    async def change(self, basis: Snapshot, mutation: Mutation, *, controller_epoch: int = 0) -> Snapshot:
         await trio.sleep(0.01)
         self.changes += 1
         if self.changes <= self._failing:

@@ -22,6 +22,7 @@ from kohort.broker.partitions.flusher import Flusher, Job
 from kohort.broker.partitions.log_files import LogFiles
 from kohort.broker.partitions.partition import Appended
 from kohort.broker.partitions.retention import LogRetention
+from kohort.broker.partitions.table import MayLead
 from kohort.broker.runtime.clock import ManualClock
 from kohort.broker.runtime.loop import Loop
 from kohort.broker.runtime.timers import Timers
@@ -129,6 +130,7 @@ class World:
         folder: Path,
         filesystem: FileSystem | None = None,
         metadata: FakeMetadata | None = None,
+        may_lead: MayLead | None = None,
         **config: Any,
     ) -> None:
         self.clock = ManualClock()
@@ -155,6 +157,7 @@ class World:
             clock=self.clock,
             loop=self,
             workers=self.workers,
+            may_lead=may_lead,
         )
         self.checks = RecordChecks(self, self.workers)
         self.family = Data(

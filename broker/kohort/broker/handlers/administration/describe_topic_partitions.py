@@ -2,7 +2,7 @@
 
 from kohort.broker.handlers.administration.authorized_operations import NOT_ASKED, TOPIC_OPERATIONS
 from kohort.broker.handlers.administration.family import Administration
-from kohort.broker.metadata import PartitionState, Snapshot, TopicState
+from kohort.broker.metadata import NO_LEADER, PartitionState, Snapshot, TopicState, offline_replicas
 from kohort.broker.metadata.topic_names import is_valid_topic_name
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ErrorCode
@@ -24,6 +24,7 @@ def handle(
     """Return one page of partitions; those of every topic where the request names none."""
     snapshot = admin.metadata.snapshot()
     names, first = _in_order(snapshot, message)
+    live = frozenset(each.node_id for each in snapshot.brokers)
     if first < 0:
         return _refused(names)
     room = min(max(message.response_partition_limit, 1), LARGEST_PAGE)
@@ -39,7 +40,7 @@ def handle(
             first = 0
             continue
         shown = topic.partitions[first : first + room]
-        topics.append(_described(topic, shown))
+        topics.append(_described(topic, shown, live))
         room -= len(shown)
         if first + len(shown) < len(topic.partitions):
             return _page(topics, name, first + len(shown))
@@ -97,27 +98,28 @@ def _error(code: ErrorCode, name: str, operations: int) -> DescribeTopicPartitio
 
 
 def _described(
-    topic: TopicState, partitions: tuple[PartitionState, ...]
+    topic: TopicState, partitions: tuple[PartitionState, ...], live: frozenset[int]
 ) -> DescribeTopicPartitionsResponseTopic:
     return DescribeTopicPartitionsResponseTopic(
         error_code=ErrorCode.NONE,
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.is_internal,
-        partitions=tuple(map(_partition, partitions)),
+        partitions=tuple(_partition(each, live) for each in partitions),
         topic_authorized_operations=TOPIC_OPERATIONS,
     )
 
 
-def _partition(partition: PartitionState) -> DescribeTopicPartitionsResponsePartition:
+def _partition(partition: PartitionState, live: frozenset[int]) -> DescribeTopicPartitionsResponsePartition:
+    has_leader = partition.leader in live
     return DescribeTopicPartitionsResponsePartition(
-        error_code=ErrorCode.NONE if partition.leader >= 0 else ErrorCode.LEADER_NOT_AVAILABLE,
+        error_code=ErrorCode.NONE if has_leader else ErrorCode.LEADER_NOT_AVAILABLE,
         partition_index=partition.index,
-        leader_id=partition.leader,
+        leader_id=partition.leader if has_leader else NO_LEADER,
         leader_epoch=partition.leader_epoch,
         replica_nodes=partition.replicas,
         isr_nodes=partition.isr,
-        eligible_leader_replicas=(),
-        last_known_elr=(),
-        offline_replicas=(),
+        eligible_leader_replicas=partition.elr,
+        last_known_elr=partition.last_known_elr,
+        offline_replicas=offline_replicas(partition, live),
     )

@@ -11,7 +11,7 @@ from kohort.broker.handlers.administration.authorized_operations import (
 )
 from kohort.broker.handlers.administration.family import Administration
 from kohort.broker.handlers.prepared import Prepared
-from kohort.broker.metadata import Snapshot, TopicState
+from kohort.broker.metadata import NO_LEADER, Snapshot, TopicState, offline_replicas
 from kohort.broker.metadata.topic_names import is_valid_topic_name
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ApiError, ErrorCode
@@ -130,21 +130,23 @@ def _described(snapshot: Snapshot, topic: TopicState, operations: int) -> Metada
             name=topic.name,
             topic_id=topic.topic_id,
             is_internal=topic.is_internal,
-            partitions=_partitions(topic),
+            partitions=_partitions(topic, frozenset(each.node_id for each in snapshot.brokers)),
             topic_authorized_operations=operations,
         )
     return cast(MetadataResponseTopic, found)
 
 
-def _partitions(topic: TopicState) -> tuple[MetadataResponsePartition, ...]:
+def _partitions(topic: TopicState, live: frozenset[int]) -> tuple[MetadataResponsePartition, ...]:
+    """Return the partitions; one whose leader is not among the live brokers has none, as with Kafka."""
     return tuple(
         MetadataResponsePartition(
-            error_code=ErrorCode.NONE if each.leader >= 0 else ErrorCode.LEADER_NOT_AVAILABLE,
+            error_code=ErrorCode.NONE if each.leader in live else ErrorCode.LEADER_NOT_AVAILABLE,
             partition_index=each.index,
-            leader_id=each.leader,
+            leader_id=each.leader if each.leader in live else NO_LEADER,
             leader_epoch=each.leader_epoch,
             replica_nodes=each.replicas,
             isr_nodes=each.isr,
+            offline_replicas=offline_replicas(each, live),
         )
         for each in topic.partitions
     )

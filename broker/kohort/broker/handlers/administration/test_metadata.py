@@ -166,6 +166,31 @@ async def test_a_prepared_answer_does_not_outlive_the_metadata_it_was_made_of(tm
     assert (await world.ask(MetadataRequest(topics=None), MetadataResponse)).topics == (topic,)
 
 
+async def test_a_replica_whose_broker_is_gone_is_offline_and_does_not_lead(tmp_path: Path) -> None:
+    world = await AdminWorld(tmp_path).start()
+    gone = PartitionState(0, 2, 5, (2, 1, 3), (2, 1))
+    here = PartitionState(1, 1, 5, (1, 2), (1,), elr=(2,))
+    await update(world.store, lambda _: Mutation(put=(TopicState("a", uuid4(), (gone, here)),)))
+    [topic] = await asked(world, named("a"))
+    assert [
+        (each.error_code, each.leader_id, each.leader_epoch, each.isr_nodes, each.offline_replicas)
+        for each in topic.partitions
+    ] == [
+        (ErrorCode.LEADER_NOT_AVAILABLE, -1, 5, (2, 1), (2, 3)),
+        (ErrorCode.NONE, 1, 5, (1,), (2,)),
+    ]
+    described = await world.ask(
+        DescribeTopicPartitionsRequest(
+            topics=(DescribeTopicPartitionsRequestTopicRequest(name="a"),), response_partition_limit=10
+        ),
+        DescribeTopicPartitionsResponse,
+    )
+    assert [
+        (each.error_code, each.leader_id, each.offline_replicas, each.eligible_leader_replicas)
+        for each in described.topics[0].partitions
+    ] == [(ErrorCode.LEADER_NOT_AVAILABLE, -1, (2, 3), ()), (ErrorCode.NONE, 1, (2,), (2,))]
+
+
 async def test_all_topics_are_encoded_once_a_version(tmp_path: Path) -> None:
     world = await AdminWorld(tmp_path).start()
     await world.create("a")

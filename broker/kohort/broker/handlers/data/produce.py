@@ -158,7 +158,7 @@ class Produce:
                 log_start_offset=appended.log_start_offset,
             )
         )
-        self._data.flusher.request(partition, partial(self._flushed, place))
+        self._data.flusher.request(partition, partial(self._flushed, place, partition))
 
     def _fail(self, place: "_Place", error: ApiError) -> None:
         self.failed = True
@@ -188,9 +188,11 @@ class Produce:
             )
         return partition
 
-    def _flushed(self, place: "_Place", error: StorageError | None) -> None:
+    def _flushed(self, place: "_Place", partition: Partition, error: StorageError | None) -> None:
         self.waiting -= 1
-        if error is not None:
+        if partition.resigned:  # Another leads by now, who may not have it.
+            self._fail(place, ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+        elif error is not None:
             self.failed = True
             place.put(
                 failed_partition(place.partition_index, ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)))

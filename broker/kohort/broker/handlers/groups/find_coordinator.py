@@ -9,8 +9,9 @@ from collections.abc import Awaitable, Sequence
 
 import structlog
 
+from kohort.broker.group import coordinator_partition
 from kohort.broker.handlers.groups.family import Groups
-from kohort.broker.metadata import OFFSETS_TOPIC
+from kohort.broker.metadata import OFFSETS_TOPIC, Snapshot
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.protocol.messages import FindCoordinatorRequest, FindCoordinatorResponse
@@ -30,7 +31,7 @@ log = structlog.get_logger("kohort.group")
 def handle(
     groups: Groups, message: FindCoordinatorRequest, request: Request
 ) -> FindCoordinatorResponse | Awaitable[FindCoordinatorResponse]:
-    """Return this broker for every group asked for; later, where the topic is made or groups loaded first."""
+    """Return who keeps each group asked for; later, where the topic is made or groups loaded first."""
     if message.key_type == GROUP:
         group_ids = message.coordinator_keys if request.version >= BATCHED_FROM else (message.key,)
         created = OFFSETS_TOPIC in groups.metadata.snapshot().topics
@@ -58,17 +59,35 @@ def _answer(
     if message.key_type != GROUP:
         unknown = ErrorCode.INVALID_REQUEST, f"key type {message.key_type} is unknown"
         code, text = REFUSALS.get(message.key_type, unknown)
-    host, port, node_id = "", -1, -1
-    if code is ErrorCode.NONE:
-        here = next(each for each in groups.metadata.snapshot().brokers if each.node_id == groups.node_id)
-        host, port, node_id = here.host, here.port, here.node_id
-    if version < BATCHED_FROM:
-        return FindCoordinatorResponse(
-            error_code=code, error_message=text, node_id=node_id, host=host, port=port
-        )
+    snapshot = groups.metadata.snapshot()
+    keys = message.coordinator_keys if version >= BATCHED_FROM else (message.key,)
+    found = tuple(_found(snapshot, key, code, text) for key in keys)
+    if version >= BATCHED_FROM:
+        return FindCoordinatorResponse(coordinators=found)
+    (only,) = found
     return FindCoordinatorResponse(
-        coordinators=tuple(
-            Coordinator(key=key, node_id=node_id, host=host, port=port, error_code=code, error_message=text)
-            for key in message.coordinator_keys
-        ),
+        error_code=only.error_code,
+        error_message=only.error_message,
+        node_id=only.node_id,
+        host=only.host,
+        port=only.port,
+    )
+
+
+def _found(snapshot: Snapshot, key: str, code: ErrorCode, text: str) -> Coordinator:
+    """Return the leader of the key's partition, or the error why there is none."""
+    if code is not ErrorCode.NONE:
+        return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=code, error_message=text)
+    topic = snapshot.topics[OFFSETS_TOPIC]
+    leader = topic.partitions[coordinator_partition(key, len(topic.partitions))].leader
+    broker = snapshot.broker(leader)
+    if broker is None:
+        return _found(snapshot, key, ErrorCode.COORDINATOR_NOT_AVAILABLE, "")
+    return Coordinator(
+        key=key,
+        node_id=broker.node_id,
+        host=broker.host,
+        port=broker.port,
+        error_code=code,
+        error_message=text,
     )
