@@ -157,7 +157,7 @@ def encode_value(value: Value) -> bytes:
     if isinstance(value, OffsetCommitValue):
         if value.expire_timestamp != NO_EXPIRE_TIMESTAMP:
             version = OFFSET_COMMIT_VALUE_VERSION_WITH_EXPIRY
-        elif value.topic_id != ZERO_UUID:
+        elif value.topic_id is not ZERO_UUID and value.topic_id != ZERO_UUID:
             version = OFFSET_COMMIT_VALUE_VERSION_WITH_TOPIC_ID
         else:
             version = OFFSET_COMMIT_VALUE_VERSION

@@ -222,21 +222,22 @@ class DecoderWriter:
             self.source.add(f"{variables[each.name]} = {self.source.literal(each.default)}")
         count, tag, length, end = (self.source.fresh(stem) for stem in ("tags", "tag", "length", "tag_end"))
         self._uvarint(count)
-        if self.is_limited:
-            with self.source.block(f"if {count}:"):
-                self._take(count)
-        with self.source.block(f"for _ in range({count}):"):  # Each takes two bytes or the data ends.
-            self._uvarint(tag)
-            self._uvarint(length)
-            self.source.add(f"{end} = pos + {length}")
-            self._refuse(f"{end} > size", "the end of the bytes before a length", length)
-            for each in tagged:
-                with self.source.block(f"if {tag} == {each.tag}:"):
-                    self._tagged_field(each, variables[each.name], end)
-                    self.source.add("continue")
-            for other in others:
-                self._refuse(f"{tag} == {other}", "a tagged field that this version lacks, with a tag", tag)
-            self.source.add(f"pos = {end}")
+        with self.source.block(f"if {count}:"):  # Mostly there are none: no loop is begun for them.
+            self._take(count)
+            with self.source.block(f"for _ in range({count}):"):  # Each takes two bytes or the data ends.
+                self._uvarint(tag)
+                self._uvarint(length)
+                self.source.add(f"{end} = pos + {length}")
+                self._refuse(f"{end} > size", "the end of the bytes before a length", length)
+                for each in tagged:
+                    with self.source.block(f"if {tag} == {each.tag}:"):
+                        self._tagged_field(each, variables[each.name], end)
+                        self.source.add("continue")
+                for other in others:
+                    self._refuse(
+                        f"{tag} == {other}", "a tagged field that this version lacks, with a tag", tag
+                    )
+                self.source.add(f"pos = {end}")
 
     def _tagged_field(self, field: Field, variable: str, end: str) -> None:
         value = self._field(field)

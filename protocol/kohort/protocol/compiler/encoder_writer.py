@@ -40,6 +40,9 @@ class EncoderWriter:
         formats = "".join(each[1] for each in self._run)
         values = ", ".join(each[0] for each in self._run)
         self._run = []
+        if not values.strip("0, "):
+            self._append(repr(bytes(struct.calcsize(">" + formats))))
+            return
         pack = self.source.fixed(formats, "pack")
         self._append(f"{pack}({values})")
 
@@ -59,7 +62,10 @@ class EncoderWriter:
         """Return the expression for: the field differs from its default."""
         if field.default == ():  # Any empty sequence is as good as the empty tuple.
             return f"{value} is None or len({value})"
-        return f"{value} != {self.source.literal(field.default)}"
+        default = self.source.literal(field.default)
+        if field.wire.name == "struct":  # Mostly the default itself, which is quicker to see than to compare.
+            return f"{value} is not {default} and {value} != {default}"
+        return f"{value} != {default}"
 
     def _field(self, field: Field, value: str) -> None:
         nullable = self.version in field.nullable
@@ -161,4 +167,4 @@ class EncoderWriter:
                 self.source.add(f"{one} = b''.join({one})")
                 self.source.add(f"{pieces} += (uvarint({each.tag}), uvarint(len({one})), {one})")
         self._sink = outer
-        self._append(f"uvarint({count}) + b''.join({pieces})")
+        self._append(f"uvarint({count}) + b''.join({pieces}) if {count} else b'\\x00'")
