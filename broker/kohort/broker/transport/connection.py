@@ -24,6 +24,7 @@ RECEIVE_BYTES = 65_536
 RECEIVES_PER_TURN = 8  # Then the others have their turn: one busy client starves nobody.
 REQUESTS_PER_LOOK = 8  # After so many requests of one turn the clock is looked at.
 SEND_BYTES_PER_TURN = 4 * 1024 * 1024
+NOTED_STEP_BYTES = 4_096  # What `InFlight` may be off by, for each connection.
 NOTED_BYTES_MIN = 65_536  # Less than this is told to `InFlight` when the round's answers have been sent.
 
 
@@ -33,6 +34,8 @@ class Driver(Protocol):
     now_ms: int
     """As of the round under way."""
     dispatch: Dispatch
+    requests: dict[int, int]
+    """How many were handed over, by API key."""
     in_flight: InFlight
     log: ThrottledLog
 
@@ -58,10 +61,6 @@ class Driver(Protocol):
 
     def forget(self, connection: "Connection", /) -> None:
         """Stop watching a connection that closes."""
-        ...
-
-    def count_request(self, api_key: int, /) -> None:
-        """Note that a request was handed over."""
         ...
 
     def spawn(self, request: Request, answer: Awaitable[Message], /) -> None:
@@ -149,7 +148,7 @@ class Connection:
             self._driver.lost(self, error)
             self.close()
         if not self.touched or self.peer.held_bytes > NOTED_BYTES_MIN:
-            self._note()
+            self._note_if_much()
 
     def go_on(self) -> None:
         """Hand over what arrived in an earlier turn; read again if all of it was."""
@@ -195,6 +194,7 @@ class Connection:
         Raises: WireError.
         """
         peer, driver, load = self.peer, self._driver, self._load
+        requests = driver.requests
         if not load.is_light and peer.frames and driver.is_round_long():
             return self._may_read()
         began_ms = driver.elapsed_ms() if load.wants_timing() else None
@@ -205,7 +205,7 @@ class Connection:
                 self._touch()
             else:
                 api_key = request.api.api_key
-                driver.count_request(api_key)
+                requests[api_key] = requests.get(api_key, 0) + 1
                 answer = driver.dispatch.handler_of(api_key)(message, request)
                 if answer is None:
                     pass  # It comes by `request.respond`.
@@ -271,7 +271,8 @@ class Connection:
             self._driver.log.exception("an answer cannot be encoded", peer=self.name, api=request.api.name)
             self.close()
             return
-        self._touch()
+        if not self.touched:
+            self._touch()
 
     def abandon(self, request: Request) -> None:
         """Take `request` as answered with nothing."""
@@ -297,8 +298,7 @@ class Connection:
             self.on_writable()
         elif self.paused:
             self.resume_if_possible()
-        if peer.held_bytes != self._noted_bytes:
-            self._note()
+        self._note_if_much()
 
     def _send_at_once(self, data: bytes) -> bool:
         """Send what it is the turn of; return whether the connection is still open."""
@@ -363,6 +363,14 @@ class Connection:
         return bool(self.peer.pieces) and not self._warming
 
     # -- its end ------------------------------------------------------------------------------------------
+
+    def _note_if_much(self) -> None:
+        """Tell `InFlight` where that has changed by more than a small request and its answer."""
+        held_bytes, noted_bytes = self.peer.held_bytes, self._noted_bytes
+        if held_bytes != noted_bytes and (
+            not held_bytes or not -NOTED_STEP_BYTES < held_bytes - noted_bytes < NOTED_STEP_BYTES
+        ):
+            self._note()
 
     def _note(self) -> None:
         """Tell `InFlight` what this connection holds."""

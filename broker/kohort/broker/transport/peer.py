@@ -33,6 +33,7 @@ REQUESTS_IN_FLIGHT_MAX = 512
 REQUEST_BYTES = 2_048  # What a request in flight takes besides its own bytes, about.
 FILE_RANGE_BYTES = 1_024  # What a range that is to be sent from its file takes.
 JOINED_BYTES = 16_384  # Pieces up to this are joined into one before they are sent.
+FETCH_KEY = 1  # The one API whose answers have pieces that are large, or are ranges of files.
 
 # Produce, commits, coordinators, members, versions, producers, transactions: what is answered is no larger
 # than what was asked, or than a group. These are answered however much is held.
@@ -163,7 +164,11 @@ class Peer:
         """
         if not self.frames:
             return None
-        if (self.held_bytes >= SHARE_BYTES_MIN or self._allowance.is_full) and not self.may_ask():
+        allowance, in_flight = self._allowance, self._in_flight
+        may_be_too_much = (
+            self.held_bytes >= allowance.held_bytes_max or len(in_flight) >= REQUESTS_IN_FLIGHT_MAX
+        )
+        if (may_be_too_much or allowance.is_full) and not self.may_ask():
             return None
         frame = self.frames.pop()
         try:
@@ -178,9 +183,9 @@ class Peer:
         if api is None:
             raise WireError(f"api key {api_key}, which is unknown")
         size = LENGTH_BYTES + len(frame) + REQUEST_BYTES
-        request = Request(self._origin, api, version, correlation_id, client_id, held_bytes=size)
+        request = Request(self._origin, api, version, correlation_id, client_id, size)
         self.held_bytes += REQUEST_BYTES
-        self._in_flight.append(request)
+        in_flight.append(request)
         if version in api.flexible_versions:
             end = _skip_tagged_fields(frame, end)
         elif version not in api.known_versions:
@@ -205,6 +210,8 @@ class Peer:
         """Take the answer to `request`. Raises: whatever encoding an impossible message raises."""
         assert request.answer is None, f"{request.api.name} answered twice"
         body = message.encode_parts(request.version)
+        if request.api.api_key != FETCH_KEY:
+            body = [b"".join(body)]  # type: ignore[arg-type]  # without ranges of files
         size = sum(map(len, body))
         if request.version in request.api.tagged_answer_versions:
             head = _ANSWER_1.pack(size + 5, request.correlation_id, 0)

@@ -73,10 +73,12 @@ class Reactor:
         self._clock = clock
         self._workers = workers
         self._counters = counters
+        self.requests = counters.requests
         self._end_round = end_round
         self._beat = beat
         self._poller = poller or make_poller()
-        self._poller.register(mailbox.fileno(), READ)
+        self._signals = mailbox.fileno()
+        self._poller.register(self._signals, READ)
         self._connections: dict[int, Connection] = {}
         self._touched: list[Connection] = []
         self._must_go_on = False
@@ -157,11 +159,6 @@ class Reactor:
 
     # -- what connections ask of the broker -----------------------------------------------------------
 
-    def count_request(self, api_key: int) -> None:
-        """Note that a request was handed over."""
-        counts = self._counters.requests
-        counts[api_key] = counts.get(api_key, 0) + 1
-
     def malformed(self, connection: Connection, error: WireError) -> None:
         """Log one line about bytes that were no request; the connection is closed."""
         self._counters.malformed_requests += 1
@@ -240,7 +237,7 @@ class Reactor:
     def _round(self, events: Events) -> None:
         self._mailbox.is_in_round = True
         self.now_ms = self._clock.now_ms()
-        connections, signals = self._connections, self._mailbox.fileno()
+        connections, signals = self._connections, self._signals
         unfinished: dict[Connection, None] | None = None
         if self._unfinished:
             unfinished, self._unfinished = self._unfinished, {}

@@ -39,14 +39,13 @@ class Request:
 
     __slots__ = ("answer", "api", "client_id", "connection", "correlation_id", "held_bytes", "version")
 
-    def __init__(
+    def __init__(  # noqa: PLR0917  # Made for every request, which keywords would slow.
         self,
         connection: Origin,
         api: Api,
         version: int,
         correlation_id: int,
         client_id: str | None,
-        *,
         held_bytes: int = 0,
     ) -> None:
         self.connection = connection

@@ -40,7 +40,8 @@ def handle(groups: Groups, message: OffsetFetchRequest, request: Request) -> Off
     def finish(answers: tuple[Message, ...]) -> None:
         found = cast("tuple[OffsetFetchResponseGroup, ...]", answers)
         for group in found:
-            groups.counters.offset_fetches += sum(len(topic.partitions) for topic in group.topics)
+            for topic in group.topics:
+                groups.counters.offset_fetches += len(topic.partitions)
         if version < GROUPS_FROM:
             request.respond(old_form(found[0], wanted[0]))
         elif version < TOPIC_IDS_FROM:
@@ -63,6 +64,8 @@ def handle(groups: Groups, message: OffsetFetchRequest, request: Request) -> Off
 
 def _each_once(asked: Sequence[OffsetFetchRequestGroup]) -> tuple[OffsetFetchRequestGroup, ...]:
     """Return what is asked of each group: the same thing, asked a thousand times, is answered once."""
+    if len(asked) < 2:
+        return tuple(asked)
     found: dict[object, OffsetFetchRequestGroup] = {}
     for each in asked:
         found.setdefault((each.group_id, each.topics), each)
