@@ -243,8 +243,8 @@ MUTANTS = (
     Mutant(
         "the journal is answered for before its sync",
         f"{STORAGE}/journal.py",
-        "        file.sync()\n        self._position += size\n",
-        "        self._position += size\n",
+        "        file.sync()\n        self._position += len(entries)\n",
+        "        self._position += len(entries)\n",
     ),
     Mutant(
         "a flush writes what was staged meanwhile",
@@ -292,7 +292,7 @@ MUTANTS = (
     Mutant(
         "a flush is answered without its sync",
         f"{PARTITIONS}/flusher.py",
-        "sync=sync and not journaled",
+        "sync=flush.sync and not journaled",
         "sync=False",
     ),
     Mutant(

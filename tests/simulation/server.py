@@ -6,6 +6,7 @@ begin in virtual time), trio and the worker threads (`schedule`), the metadata (
 themselves), and where a flush runs, which the flusher decides by measuring.
 """
 
+import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -126,8 +127,10 @@ class VirtualFlusher(Flusher):
             return False
         return server.disk.latency_ms <= 1 and server.random.random() < 0.5
 
-    def _tell(self, listener: Callable[..., None], *outcome: object) -> None:
-        listener(*outcome)  # What the books say of it is not for the broker to survive.
+    def _contain(self, what: str) -> None:
+        error = sys.exception()
+        assert error is not None
+        raise error  # What the books say of it is not for the broker to survive.
 
     def _hand_over(self, job: Job) -> None:
         self.handed_over.append(job)

@@ -25,6 +25,8 @@ from threading import Lock
 from typing import NamedTuple
 from uuid import UUID
 
+import msgspec
+
 from kohort.protocol.checksum import crc32c
 from kohort.protocol.records import iterate_batches, read_header
 from kohort.storage.errors import StorageError
@@ -38,7 +40,8 @@ JOURNAL_BYTES = 8 * 1024 * 1024
 SEQUENCE_GAP = 1 << 32
 
 _HEAD = struct.Struct(">IIQ16si")
-_CHECKED_FROM = 4  # The checksum covers everything behind itself.
+_CHECKED_HEAD = struct.Struct(">IQ16si")  # The checksum covers everything behind itself.
+_CHECKED_FROM = _HEAD.size - _CHECKED_HEAD.size
 _ZEROS_BYTES = 1024 * 1024
 
 
@@ -50,7 +53,7 @@ class Entry(NamedTuple):
     batches: Sequence[Buffer]
 
 
-class Written(NamedTuple):
+class Written(msgspec.Struct, frozen=True, gc=False):
     """Batches that were just written to a log, unsynced, and that the journal is to make durable."""
 
     log: PartitionLog
@@ -156,7 +159,7 @@ class Journal:
             return
         parts: list[Buffer] = []
         for sequence, ((topic_id, partition), batches) in enumerate(self._orphaned.items()):
-            parts += _encode(sequence, topic_id, partition, batches)
+            parts += _encode(sequence, topic_id.bytes, partition, batches)
         self._file_system.replace(self._kept_path, b"".join(parts))
         self._file_system.sync_directory(self._kept_path.parent)
         self._is_orphaned_saved = True
@@ -199,10 +202,10 @@ class Journal:
                 self._append(written)
             except OSError as error:
                 raise self._fail(error) from error
-            for log, _, batches in written:
-                self._ends[log] = batches[-1].last_offset + 1
-        for log, _, batches in written:
-            log.became_durable(batches[-1].last_offset + 1)
+            for each in written:
+                self._ends[each.log] = each.batches[-1].last_offset + 1
+        for each in written:
+            each.log.became_durable(each.batches[-1].last_offset + 1)
 
     def _check_follows(self, written: Written) -> None:
         """Assert that all that lies before is on the disk: after a crash nothing could follow on a hole."""
@@ -215,13 +218,14 @@ class Journal:
     def _append(self, written: Sequence[Written]) -> None:
         file = self._file or self._prepare()
         parts: list[Buffer] = []
-        for log, partition, batches in written:
-            parts += _encode(self._sequence, log.topic_id, partition, [each.data for each in batches])
+        for each in written:
+            batches = [batch.data for batch in each.batches]
+            parts += _encode(self._sequence, each.log.topic_id_bytes, each.partition, batches)
             self._sequence += 1
-        size = sum(map(len, parts))
-        file.write_at(parts if len(parts) == 1 else [b"".join(parts)], self._position)
+        entries = b"".join(parts)
+        file.write_at([entries], self._position)
         file.sync()
-        self._position += size
+        self._position += len(entries)
 
     def _fail(self, error: OSError) -> StorageError:
         self.failure = StorageError(f"{self._path} failed and is used no more: {error}")
@@ -273,15 +277,13 @@ class Journal:
                 raise StorageError(f"{self._path} cannot be removed: {error}") from error
 
 
-def _encode(sequence: int, topic_id: UUID, partition: int, batches: Sequence[Buffer]) -> list[Buffer]:
+def _encode(sequence: int, topic_id: bytes, partition: int, batches: Sequence[Buffer]) -> list[Buffer]:
     """Return an entry in parts."""
-    head = bytearray(_HEAD.size)
-    _HEAD.pack_into(head, 0, 0, sum(map(len, batches)), sequence, topic_id.bytes, partition)
-    crc = crc32c(memoryview(head)[_CHECKED_FROM:])
+    head = _CHECKED_HEAD.pack(sum(map(len, batches)), sequence, topic_id, partition)
+    crc = crc32c(head)
     for batch in batches:
         crc = crc32c(batch, crc)
-    head[:_CHECKED_FROM] = crc.to_bytes(4, "big")
-    return [head, *batches]
+    return [crc.to_bytes(_CHECKED_FROM, "big"), head, *batches]
 
 
 def journal_entries(content: bytes) -> Iterator[tuple[int, Entry]]:

@@ -50,6 +50,7 @@ class PartitionLog(ReadableLog):
         super().__init__(directory, loaded.segments, tail, loaded.log_start_offset)
         self.aborted_transactions = loaded.aborted
         self.topic_id = topic_id
+        self.topic_id_bytes = topic_id.bytes
         self.config = config
         self.log_end_offset = loaded.log_end_offset  # Counts what is staged.
         self.flushed_offset = loaded.log_end_offset  # What lies before is on the disk, here or in a journal.

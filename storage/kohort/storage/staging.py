@@ -2,7 +2,8 @@
 
 import struct
 from collections.abc import Sequence
-from typing import NamedTuple
+
+import msgspec
 
 from kohort.protocol.records import BatchHeader, batch_crc
 from kohort.storage.filesystem import Buffer
@@ -14,7 +15,7 @@ _PUT_CRC = struct.Struct(">I").pack_into
 _LOG_APPEND_TIME_FLAG = 0x08
 
 
-class Staged(NamedTuple):
+class Staged(msgspec.Struct, frozen=True, gc=False):
     """What one flush of a log writes, and makes durable: no more, whatever is staged meanwhile."""
 
     batches: Sequence[StagedBatch]

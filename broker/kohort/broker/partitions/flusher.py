@@ -13,8 +13,8 @@ import time
 from collections.abc import Callable
 from queue import SimpleQueue
 from threading import Thread
-from typing import NamedTuple
 
+import msgspec
 import structlog
 
 from kohort.broker.partitions.counters import PartitionCounters
@@ -38,7 +38,7 @@ WRITERS = 2
 log = structlog.get_logger("kohort.flush")
 
 
-class LogFlush(NamedTuple):
+class LogFlush(msgspec.Struct, frozen=True, gc=False):
     """What a job does for one partition: decided once, in the loop's thread, and never looked up again."""
 
     partition: Partition
@@ -57,8 +57,12 @@ class Job:
 
     def __init__(self, flushes: list[LogFlush]) -> None:
         self.flushes = flushes
-        self.journaled = any(flush.journaled for flush in flushes)
-        self.size_bytes = sum(flush.staged.size_bytes for flush in flushes)
+        self.journaled = False
+        self.size_bytes = 0
+        for flush in flushes:
+            self.size_bytes += flush.staged.size_bytes
+            if flush.journaled:
+                self.journaled = True
         self.errors: list[StorageError | None] = [None] * len(flushes)
         self.syncs = 0  # How many it took.
         self.is_handed_over = False  # To a worker.
@@ -68,16 +72,17 @@ class Job:
         """Write every log; a failure of one is noted and does not stop the others."""
         begin = time.perf_counter()
         written: list[Written] = []
-        for place, (partition, to, staged, sync, journaled) in enumerate(self.flushes):
+        for place, flush in enumerate(self.flushes):
+            staged, journaled = flush.staged, flush.journaled
             try:
-                to.write_staged(staged, sync=sync and not journaled)
+                flush.log.write_staged(staged, sync=flush.sync and not journaled)
             except StorageError as error:
                 self.errors[place] = error
             else:
                 if journaled:
-                    written.append(Written(to, partition.index, staged.batches))
+                    written.append(Written(flush.log, flush.partition.index, staged.batches))
                 else:
-                    self.syncs += sync
+                    self.syncs += flush.sync
         if written:
             self._append(journal, written)
         self.seconds = time.perf_counter() - begin
@@ -187,7 +192,10 @@ class Flusher:
 
     def _fits_journal(self, partitions: list[Partition]) -> bool:
         """Return whether the journal takes a round; a large one is as quickly synced log by log."""
-        size_bytes = sum(partition.log.staged_bytes for partition in partitions if partition.durable)
+        size_bytes = 0
+        for partition in partitions:
+            if partition.durable:
+                size_bytes += partition.log.staged_bytes
         if not size_bytes or size_bytes > JOURNALED_BYTES_MAX:
             return False
         if self._journal.has_room(size_bytes, len(partitions)):
@@ -225,7 +233,10 @@ class Flusher:
         if job.size_bytes > INLINE_BYTES_MAX:
             return False
         is_slow = self._mean_sync_seconds > INLINE_SYNC_SECONDS_MAX
-        return not any((is_slow and each.sync) or each.log.rolls_with(each.staged) for each in job.flushes)
+        for each in job.flushes:  # noqa: SIM110  # A generator costs as much as all the rest.
+            if (is_slow and each.sync) or each.log.rolls_with(each.staged):
+                return False
+        return True
 
     def _hand_over(self, job: Job) -> None:
         if not self._writers:
@@ -262,19 +273,22 @@ class Flusher:
         self._journal_syncs -= job.is_handed_over and job.journaled
         for flush, error in zip(job.flushes, job.errors, strict=True):
             waiting = self._under_way.pop(flush.partition)
-            if error is None:
-                self._tell(self._succeeded, flush)
-            else:
-                self._tell(self._failed, flush, error)
+            try:
+                if error is None:
+                    self._succeeded(flush)
+                else:
+                    self._failed(flush, error)
+            except Exception:  # noqa: BLE001  # A supervisor: the other partitions of the job have their own.
+                self._contain("a partition that was flushed met an impossible state")
             for done in waiting:
-                self._tell(done, error)
+                try:
+                    done(error)
+                except Exception:  # noqa: BLE001  # A supervisor: what goes wrong there is kept from the others who wait.
+                    self._contain("whoever waited for a flush met an impossible state")
 
-    def _tell(self, listener: Callable[..., None], *outcome: object) -> None:
-        """Have somebody hear of a flush; what goes wrong there is kept from the others who wait."""
-        try:
-            listener(*outcome)
-        except Exception:  # A supervisor: the other partitions of the job have their own.
-            log.exception("whoever waited for a flush met an impossible state")
+    def _contain(self, what: str) -> None:
+        """Log the exception that is being handled: it ends here."""
+        log.exception(what)
 
     def _succeeded(self, flush: LogFlush) -> None:
         partition = flush.partition

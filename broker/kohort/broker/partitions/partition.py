@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Sequence
 from threading import Lock
-from typing import NamedTuple, Protocol
+from typing import Protocol
 from uuid import UUID
 
+import msgspec
 import structlog
 
 from kohort.broker.config import TopicConfig
@@ -23,7 +24,7 @@ DURABLE_FLUSH_MESSAGES = 1
 log = structlog.get_logger("kohort.partition")
 
 
-class Appended(NamedTuple):
+class Appended(msgspec.Struct, frozen=True, gc=False):
     """Where records went. `log_append_time_ms` is -1 where they keep their own timestamps."""
 
     base_offset: int
@@ -202,7 +203,7 @@ class Partition:
         """
         if self.error_code is not None:
             raise ApiError(self.error_code)
-        records, header = produced
+        records, header = produced.records, produced.header
         first = self.log.producers.check(header) if header.producer_id > NO_PRODUCER_ID else None
         append_time_ms = now_ms if self.config.message_timestamp_type == "LogAppendTime" else None
         if first is not None:

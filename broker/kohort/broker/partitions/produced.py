@@ -4,7 +4,7 @@ Every record is walked, as Kafka does. Nothing here touches a partition, so that
 in any thread. Source: Kafka's LogValidator and UnifiedLog.analyzeAndValidateRecords.
 """
 
-from typing import NamedTuple
+import msgspec
 
 from kohort.broker.config import TopicConfig
 from kohort.protocol.errors import ApiError, ErrorCode, WireError
@@ -37,7 +37,7 @@ class RecordsRejected(ApiError):
         self.record_errors = record_errors
 
 
-class Produced(NamedTuple):
+class Produced(msgspec.Struct, frozen=True, gc=False):
     """A client's batch as it may be appended, and its header."""
 
     records: bytes | memoryview

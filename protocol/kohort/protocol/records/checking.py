@@ -7,7 +7,8 @@ Source: org.apache.kafka.storage.internals.log.LogValidator, org.apache.kafka.co
 """
 
 import struct
-from typing import NamedTuple
+
+import msgspec
 
 from kohort.protocol.errors import WireError
 from kohort.protocol.records.compression import PlainSizeExceeded, decompress
@@ -32,7 +33,7 @@ _LEAST_DELTA, _LARGEST_DELTA = -(1 << 63), (1 << 63) - 1
 _RUN_STEPS = 8  # What a look at a run costs, however long it is.
 
 
-class Demands(NamedTuple):
+class Demands(msgspec.Struct, frozen=True, gc=False):
     """Between which times records must lie; those without a timestamp are exempt."""
 
     earliest_ms: int = _LEAST_DELTA
@@ -42,7 +43,7 @@ class Demands(NamedTuple):
 NO_DEMANDS = Demands()
 
 
-class Checked(NamedTuple):
+class Checked(msgspec.Struct, frozen=True, gc=False):
     """What a walk has found: the newest timestamp, the places without a key, places and untimely times.
 
     Of either kind the first thousand at most.
@@ -86,7 +87,9 @@ def check_payload(payload: bytes, header: BatchHeader, demands: Demands, effort:
         walk.run()
     except IndexError:
         raise WireError("the records end early") from None
-    untimely = tuple((place, header.base_timestamp + delta) for place, delta in walk.untimely)
+    untimely: tuple[tuple[int, int], ...] = ()
+    if walk.untimely:
+        untimely = tuple((place, header.base_timestamp + delta) for place, delta in walk.untimely)
     if header.has_log_append_time:
         return Checked(header.max_timestamp, tuple(walk.keyless), untimely)
     newest_ms = max(NO_TIMESTAMP, header.base_timestamp + walk.newest)

@@ -9,7 +9,9 @@ what Kafka says of one outside a transaction: producers give up instead of tryin
 from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
-from typing import NamedTuple
+from typing import cast
+
+import msgspec
 
 from kohort.broker.handlers.data.family import Data
 from kohort.broker.handlers.data.record_checks import rest
@@ -73,7 +75,7 @@ class Produce:
         self._request = request
         self._now_ms = data.clock.wall_ms()
         self._effort = Effort.quick()
-        self._results: list[list[PartitionProduceResponse]] = []
+        self._results: list[list[PartitionProduceResponse | None]] = []  # None until there is one.
         self.waiting = 0
         self.in_checks = 0
         """How many of its batches a thread looks into: until then it holds its place, acks=0 or not."""
@@ -82,10 +84,10 @@ class Produce:
     def append_all(self) -> None:
         """Append to every partition of the request, and ask for the flush of each."""
         for topic in self._message.topic_data:
-            results = [_pending(each.index) for each in topic.partition_data]
+            results: list[PartitionProduceResponse | None] = [None] * len(topic.partition_data)
             self._results.append(results)
             for position, data in enumerate(topic.partition_data):
-                place = _Place(results, position)
+                place = _Place(results, position, data.index)
                 try:
                     self._take(self._partition(topic, data.index), data.records, place)
                 except ApiError as error:
@@ -206,15 +208,14 @@ class Produce:
             self._request.respond(self.answer())
 
     def answer(self) -> ProduceResponse:
-        """Return the answer for all partitions."""
-        return ProduceResponse(
-            responses=tuple(
-                TopicProduceResponse(
-                    name=topic.name, topic_id=topic.topic_id, partition_responses=tuple(results)
-                )
-                for topic, results in zip(self._message.topic_data, self._results, strict=True)
+        """Return the answer for all partitions; each has its result by now."""
+        responses: list[TopicProduceResponse] = []
+        for topic, results in zip(self._message.topic_data, self._results, strict=True):
+            found = cast("tuple[PartitionProduceResponse, ...]", tuple(results))
+            responses.append(
+                TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=found)
             )
-        )
+        return ProduceResponse(responses=tuple(responses))
 
     def end_without_answer(self) -> None:
         """Answer nothing, as acks=0 asks; a closed connection is how a producer learns of an error."""
@@ -239,27 +240,16 @@ def _prepared(prepare: Callable[[], Produced]) -> Produced | ApiError:
         return error.with_traceback(None)
 
 
-class _Place(NamedTuple):
+class _Place(msgspec.Struct, frozen=True, gc=False):
     """Where the result of one partition belongs."""
 
-    results: list[PartitionProduceResponse]
+    results: list[PartitionProduceResponse | None]
     position: int
-
-    @property
-    def partition_index(self) -> int:
-        """The partition's number."""
-        return self.results[self.position].index
+    partition_index: int
 
     def put(self, result: PartitionProduceResponse) -> None:
         """Make this the partition's result."""
         self.results[self.position] = result
-
-
-def _pending(index: int) -> PartitionProduceResponse:
-    """Return what stands for the result of a partition until there is one."""
-    return PartitionProduceResponse(
-        index=index, error_code=ErrorCode.UNKNOWN_SERVER_ERROR, base_offset=NO_OFFSET
-    )
 
 
 def failed_partition(index: int, error: ApiError) -> PartitionProduceResponse:
