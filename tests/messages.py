@@ -9,7 +9,7 @@ from typing import TypeVar
 from uuid import UUID
 
 from kohort.protocol import consumer, headers, offsets_topic
-from kohort.protocol.registry import APIS
+from kohort.protocol.registry import NAMES, declared
 from kohort.protocol.schema import Field, Message, Wire
 
 __all__ = ["EVERY_MESSAGE", "Random", "message_of", "random_message", "versions_of"]
@@ -17,7 +17,7 @@ __all__ = ["EVERY_MESSAGE", "Random", "message_of", "random_message", "versions_
 M = TypeVar("M", bound=Message)
 
 EVERY_MESSAGE: tuple[type[Message], ...] = (
-    *(cls for api in APIS.values() for cls in (api.request, api.response)),
+    *(cls for api in declared(NAMES).values() for cls in (api.request, api.response)),
     headers.RequestHeader,
     headers.ResponseHeader,
     consumer.ConsumerProtocolSubscription,

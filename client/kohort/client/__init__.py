@@ -13,11 +13,18 @@ if TYPE_CHECKING:
         ClusterDescription,
         ConfigEntry,
         ConfigSource,
+        ElectionType,
+        FeatureRange,
+        Features,
+        FeatureUpgrade,
         GroupDescription,
         GroupListing,
+        LogDirectory,
         MemberDescription,
         NewTopic,
         PartitionDetails,
+        PartitionReassignment,
+        ReplicaSize,
         ResourceType,
         TopicDetails,
     )
@@ -67,8 +74,9 @@ if TYPE_CHECKING:
 
 _HOME = {
     "admin_values": (
-        "ClusterDescription ConfigEntry ConfigSource GroupDescription GroupListing MemberDescription"
-        " NewTopic PartitionDetails ResourceType TopicDetails"
+        "ClusterDescription ConfigEntry ConfigSource ElectionType FeatureRange FeatureUpgrade Features"
+        " GroupDescription GroupListing LogDirectory MemberDescription NewTopic PartitionDetails"
+        " PartitionReassignment ReplicaSize ResourceType TopicDetails"
     ),
     "assignors": "Assignor Subscription",
     "blocking.admin": "Admin",
@@ -113,11 +121,16 @@ __all__ = [
     "Delivery",
     "DeliveryTimeoutError",
     "DeserializationError",
+    "ElectionType",
+    "FeatureRange",
+    "FeatureUpgrade",
+    "Features",
     "GroupDescription",
     "GroupListing",
     "GroupMetadata",
     "ItemsError",
     "KohortError",
+    "LogDirectory",
     "LogTruncationError",
     "MemberDescription",
     "MetricName",
@@ -130,11 +143,13 @@ __all__ = [
     "OffsetAndTimestamp",
     "PartitionDetails",
     "PartitionInfo",
+    "PartitionReassignment",
     "PartitionerError",
     "Producer",
     "RebalanceInProgressError",
     "RebalanceListener",
     "RecordMetadata",
+    "ReplicaSize",
     "RequestTimeoutError",
     "ResourceType",
     "SerializationError",

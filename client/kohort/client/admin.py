@@ -1,18 +1,24 @@
 """The asynchronous admin client, under trio and asyncio."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Never, Self, Unpack
 
+from kohort.client.admin_cluster import ClusterAdmin
 from kohort.client.admin_configs import ConfigAdmin, changes_of
 from kohort.client.admin_groups import REMOVED, GroupAdmin
 from kohort.client.admin_topics import TopicAdmin
 from kohort.client.admin_values import (
     ClusterDescription,
     ConfigEntry,
+    ElectionType,
+    Features,
+    FeatureUpgrade,
     GroupDescription,
     GroupListing,
+    LogDirectory,
     NewTopic,
+    PartitionReassignment,
     ResourceType,
     TopicDetails,
 )
@@ -45,6 +51,7 @@ class Admin:
         self._topics = TopicAdmin(self._cluster)
         self._configs = ConfigAdmin(self._cluster)
         self._groups = GroupAdmin(self._cluster)
+        self._cluster_admin = ClusterAdmin(self._cluster)
 
     def __repr__(self) -> str:
         return f"<aio.Admin of {describe_servers(self._cluster.config)}>"
@@ -119,7 +126,7 @@ class Admin:
         return await self._groups.listing(tuple(states), tuple(types))
 
     async def describe_groups(self, *group_ids: str) -> dict[str, GroupDescription]:
-        """Return these groups with their members. Raises: ItemsError if one does not exist."""
+        """Return these groups, of any type, with their members. Raises: ItemsError if one is not there."""
         return await self._groups.describe(group_ids)
 
     async def delete_groups(self, *group_ids: str) -> None:
@@ -164,6 +171,45 @@ class Admin:
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
         """Return the first offset at or after each time in ms, or for LATEST, EARLIEST, MAX_TIMESTAMP."""
         return await self._cluster.retrying(lambda: list_offsets(self._cluster, timestamps))
+
+    async def describe_log_dirs(self, *broker_ids: int) -> dict[int, dict[str, LogDirectory]]:
+        """Return the data folders of these brokers, or of all, by path, with the size of each replica."""
+        return await self._cluster_admin.log_directories(broker_ids)
+
+    async def elect_leaders(
+        self, election_type: ElectionType, partitions: Iterable[TopicPartition] | None
+    ) -> dict[TopicPartition, bool]:
+        """Return of these partitions, or of all (None), which elected; False where it was not needed."""
+        return await self._cluster_admin.elect(election_type, partitions)
+
+    async def alter_partition_reassignments(
+        self,
+        targets: Mapping[TopicPartition, Sequence[int] | None],
+        *,
+        allow_replication_factor_change: bool = True,
+    ) -> None:
+        """Begin to move partitions to these brokers, or with None give up a move that is going on."""
+        await self._cluster_admin.reassign(targets, may_change_factor=allow_replication_factor_change)
+
+    async def list_partition_reassignments(
+        self, partitions: Iterable[TopicPartition] | None = None
+    ) -> dict[TopicPartition, PartitionReassignment]:
+        """Return the partitions, of these or of all, that are being moved."""
+        return await self._cluster_admin.reassignments(partitions)
+
+    async def describe_features(self) -> Features:
+        """Return what brokers support, and the levels that the cluster has agreed on (KIP-584)."""
+        return await self._cluster_admin.features()
+
+    async def update_features(
+        self,
+        levels: Mapping[str, int],
+        *,
+        upgrade: FeatureUpgrade = FeatureUpgrade.UPGRADE,
+        validate_only: bool = False,
+    ) -> None:
+        """Give features these levels; 0 takes a feature away. A lower level needs another `upgrade`."""
+        await self._cluster_admin.update_features(levels, upgrade, validate_only=validate_only)
 
     def metrics(self) -> Mapping[MetricName, float]:
         """Return what this client counts, under the names of Kafka's Java client."""

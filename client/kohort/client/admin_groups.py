@@ -5,21 +5,17 @@ from functools import partial
 from typing import TypeVar
 
 from kohort.client.admin_items import outcome, settle
-from kohort.client.admin_values import GroupDescription, GroupListing, MemberDescription
+from kohort.client.admin_values import GroupDescription, GroupListing
 from kohort.client.arguments import one_by_one
 from kohort.client.cluster import Cluster
-from kohort.client.errors import BrokerError, KohortError, UnsupportedVersionError, check
+from kohort.client.errors import KohortError, UnsupportedVersionError, check
+from kohort.client.group_descriptions import GROUP_TYPES
 from kohort.client.offsets import by_topic, commit_offsets, fetch_committed
 from kohort.client.values import Node, OffsetAndMetadata, TopicPartition
-from kohort.protocol.consumer import ConsumerProtocolAssignment
-from kohort.protocol.errors import ErrorCode, WireError
+from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages import (
     DeleteGroupsRequest,
     DeleteGroupsResponse,
-    DescribedGroup,
-    DescribedGroupMember,
-    DescribeGroupsRequest,
-    DescribeGroupsResponse,
     LeaveGroupRequest,
     LeaveGroupResponse,
     ListedGroup,
@@ -36,7 +32,6 @@ Result = TypeVar("Result")
 GroupOutcomes = dict[str, Result | KohortError]
 
 _LOOK_AGAIN = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
-GROUP_ID_NOT_FOUND_SINCE = 6  # Before, DescribeGroups answered with a group in the state Dead.
 STATES_SINCE, TYPES_SINCE = 4, 5
 SEVERAL_LEAVE_SINCE = 3
 REMOVED = "member was removed by an admin"
@@ -75,12 +70,22 @@ class GroupAdmin:
         """Return these groups with their members. Raises: ItemsError if one does not exist."""
 
         async def ask(node: Node, wanted: tuple[str, ...]) -> GroupOutcomes[GroupDescription]:
-            request = DescribeGroupsRequest(groups=wanted, include_authorized_operations=False)
             connection = await self._cluster.connection_to(node)
-            answer = await connection.request(
-                request, DescribeGroupsResponse, timeout_ms=self._cluster.config.request_timeout_ms
-            )
-            return {each.group_id: _description(each, node) for each in answer.groups}
+            found: GroupOutcomes[GroupDescription] = {}
+            for group_type in GROUP_TYPES:  # The next one is asked about what the last one does not know.
+                unknown = tuple(each for each in wanted if each not in found or _is_not_there(found[each]))
+                if not unknown:
+                    break
+                request = group_type.ask(unknown)
+                if not connection.speaks(type(request)):
+                    continue
+                answer = await connection.request(
+                    request, group_type.answer, timeout_ms=self._cluster.config.request_timeout_ms
+                )
+                for group_id, each in group_type.read(answer, node).items():
+                    if group_id not in found or not _is_not_there(each):
+                        found[group_id] = each
+            return found
 
         return await self._by_coordinator(one_by_one(group_ids, str, "describe_groups"), ask)
 
@@ -204,33 +209,9 @@ class GroupAdmin:
         check(code, message)
 
 
-def _description(told: DescribedGroup, node: Node) -> GroupDescription | KohortError:
-    if told.error_code:
-        return BrokerError(told.error_code, told.error_message)
-    if told.group_state == "Dead":
-        return BrokerError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {told.group_id} not found.")
-    return GroupDescription(
-        told.group_id,
-        told.group_state,
-        told.protocol_type,
-        told.protocol_data,
-        node,
-        tuple(_member(each) for each in told.members),
-    )
+def _is_not_there(outcome: object) -> bool:
+    return isinstance(outcome, KohortError) and outcome.code == ErrorCode.GROUP_ID_NOT_FOUND
 
 
 def _listing(told: ListedGroup) -> GroupListing:
     return GroupListing(told.group_id, told.protocol_type, told.group_state, told.group_type)
-
-
-def _member(told: DescribedGroupMember) -> MemberDescription:
-    assignment: dict[str, tuple[int, ...]] = {}
-    if told.member_assignment:
-        try:
-            decoded = ConsumerProtocolAssignment.decode_versioned(told.member_assignment)
-        except WireError:  # A group of another protocol, such as Connect's: its bytes are its own.
-            decoded = ConsumerProtocolAssignment(assigned_partitions=())
-        assignment = {each.topic: tuple(sorted(each.partitions)) for each in decoded.assigned_partitions}
-    return MemberDescription(
-        told.member_id, told.group_instance_id, told.client_id, told.client_host, assignment
-    )

@@ -6,7 +6,8 @@ from uuid import UUID
 
 import msgspec
 
-from kohort.client.values import Node
+from kohort.client.errors import BrokerError
+from kohort.client.values import Node, TopicPartition
 
 
 class ResourceType(IntEnum):
@@ -84,17 +85,30 @@ class GroupListing(msgspec.Struct, frozen=True):
 
 
 class MemberDescription(msgspec.Struct, frozen=True):
-    """A member with what it reads, by topic."""
+    """A member with what it reads, by topic; of a Streams group its active tasks, by subtopology.
+
+    The epochs and what follows them are of groups that the broker assigns: None or empty for classic ones.
+    """
 
     member_id: str
     group_instance_id: str | None
     client_id: str
     host: str
     assignment: dict[str, tuple[int, ...]]
+    member_epoch: int | None = None
+    rack: str | None = None
+    topics: tuple[str, ...] = ()
+    topic_regex: str | None = None
+    target_assignment: dict[str, tuple[int, ...]] = {}
+    standby_tasks: dict[str, tuple[int, ...]] = {}
+    warmup_tasks: dict[str, tuple[int, ...]] = {}
 
 
 class GroupDescription(msgspec.Struct, frozen=True):
-    """A group with its members; `assignor` is empty while there is no assignment."""
+    """A group with its members; `assignor` is empty while there is no assignment.
+
+    `type` is `classic`, `consumer`, `share` or `streams`; the epochs are None for a classic group.
+    """
 
     group_id: str
     state: str
@@ -102,6 +116,74 @@ class GroupDescription(msgspec.Struct, frozen=True):
     assignor: str
     coordinator: Node
     members: tuple[MemberDescription, ...]
+    type: str = "classic"
+    group_epoch: int | None = None
+    assignment_epoch: int | None = None
+
+
+class ElectionType(IntEnum):
+    """Who may be elected. Source: ElectionType."""
+
+    PREFERRED = 0
+    """The first of the replicas, if it is in sync."""
+    UNCLEAN = 1
+    """Any replica, where none is in sync: what it has not got is lost."""
+
+
+class ReplicaSize(msgspec.Struct, frozen=True):
+    """One replica in a folder: its size, and how far it is behind what it is measured by.
+
+    `offset_lag` is that behind the high watermark; of a `is_future` one, which is being moved between
+    folders, behind the present one.
+    """
+
+    size_bytes: int
+    offset_lag: int
+    is_future: bool
+
+
+class LogDirectory(msgspec.Struct, frozen=True):
+    """A broker's folder with its replicas; `error` says why it can't be used.
+
+    The sizes of its disk are None where the broker does not tell them (before Kafka 3.3).
+    """
+
+    replicas: dict[TopicPartition, ReplicaSize]
+    total_bytes: int | None
+    usable_bytes: int | None
+    error: BrokerError | None
+
+
+class PartitionReassignment(msgspec.Struct, frozen=True):
+    """A partition that moves: the brokers of its replicas, which come, and which go."""
+
+    replicas: tuple[int, ...]
+    adding_replicas: tuple[int, ...]
+    removing_replicas: tuple[int, ...]
+
+
+class FeatureRange(msgspec.Struct, frozen=True):
+    """From which to which level."""
+
+    min_level: int
+    max_level: int
+
+
+class Features(msgspec.Struct, frozen=True):
+    """What a broker supports, and what its cluster has agreed on, which has an epoch once it has."""
+
+    supported: dict[str, FeatureRange]
+    finalized: dict[str, FeatureRange]
+    finalized_epoch: int | None
+
+
+class FeatureUpgrade(IntEnum):
+    """In which direction a level may go. Source: FeatureUpdate.UpgradeType."""
+
+    UPGRADE = 1
+    SAFE_DOWNGRADE = 2
+    UNSAFE_DOWNGRADE = 3
+    """Also where metadata are lost by it."""
 
 
 class ClusterDescription(msgspec.Struct, frozen=True):

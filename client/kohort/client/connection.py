@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeVar
 import anyio
 from anyio.abc import SocketAttribute, SocketStream
 
-from kohort.client.errors import KohortError, NetworkError, RequestTimeoutError
+from kohort.client.errors import KohortError, NetworkError, RequestTimeoutError, UnsupportedVersionError
 from kohort.client.retry import monotonic_ms
 from kohort.client.signal import Signal
 from kohort.client.versions import FIRST_API_VERSIONS, MAX_ANSWER_BYTES, SOFTWARE_VERSION, agreed_version
@@ -197,6 +197,14 @@ class Connection:
         Raises: UnsupportedVersionError.
         """
         return agreed_version(request, self._versions, highest, self.address)
+
+    def speaks(self, request: type[Message]) -> bool:
+        """Return whether there is a version of an API that both sides speak."""
+        try:
+            self.version_of(request)
+        except UnsupportedVersionError:
+            return False
+        return True
 
     async def request(
         self, request: Message, answer: type[Answer], *, timeout_ms: float, highest: int | None = None

@@ -1,5 +1,7 @@
 """Every API that kohort speaks, by its key."""
 
+from collections.abc import Collection
+
 from kohort.protocol import headers, messages
 from kohort.protocol.schema import Message
 from kohort.protocol.versions import Versions
@@ -50,19 +52,27 @@ class Api:
         return f"<Api {self.name} ({self.api_key}) {self.versions}>"
 
 
-def _pairs() -> dict[int, Api]:
+ASKED_ALONE = frozenset(
+    ("ConsumerGroupDescribe", "ElectLeaders", "ShareGroupDescribe", "StreamsGroupDescribe", "UpdateFeatures")
+)
+"""What the admin client asks of Apache Kafka, and the broker here does not answer."""
+
+
+def declared(names: Collection[str]) -> dict[int, Api]:
+    """Return the APIs of these names by their keys, in the order of the keys."""
     found = {}
-    for name in messages.__all__:
-        answer = name.removesuffix("Request") + "Response"
-        request = getattr(messages, name)
-        if name.endswith("Request") and request.declaration().api_key >= 0:
-            api = Api(request, getattr(messages, answer))
-            found[api.api_key] = api
+    for name in names:
+        request = getattr(messages, f"{name}Request")
+        if request.declaration().api_key >= 0:
+            found[request.declaration().api_key] = Api(request, getattr(messages, f"{name}Response"))
     return dict(sorted(found.items()))
 
 
-APIS: dict[int, Api] = _pairs()
-"""Every API by its key, in the order of the keys."""
+NAMES = frozenset(name.removesuffix("Request") for name in messages.__all__ if name.endswith("Request"))
+"""Of every API that there are messages of."""
+
+APIS: dict[int, Api] = declared(NAMES - ASKED_ALONE)
+"""Every API of the broker by its key, in the order of the keys."""
 
 BY_NAME: dict[str, Api] = {api.name: api for api in APIS.values()}
-"""Every API by its name, such as `OffsetCommit`."""
+"""Each of them by its name, such as `OffsetCommit`."""

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from kohort.protocol import messages
-from kohort.protocol.registry import APIS, BY_NAME, Api
+from kohort.protocol.registry import APIS, ASKED_ALONE, BY_NAME, NAMES, Api, declared
 
 # Key, name, stable versions, and the first flexible one. InitProducerId 6 is unstable in Kafka 4.4.
 KAFKA_4_4 = """
@@ -37,31 +37,37 @@ KAFKA_4_4 = """
 35 DescribeLogDirs         1-5   2
 37 CreatePartitions        0-3   2
 42 DeleteGroups            0-3   2
+43 ElectLeaders            0-2   2
 44 IncrementalAlterConfigs 0-1   1
 45 AlterPartitionReassignments 0-1 0
 46 ListPartitionReassignments  0   0
 47 OffsetDelete            0     none
 48 DescribeClientQuotas    0-1   1
 49 AlterClientQuotas       0-1   1
+57 UpdateFeatures          0-2   0
 60 DescribeCluster         0-2   0
 61 DescribeProducers       0     0
+69 ConsumerGroupDescribe   0-1   0
 74 ListConfigResources     0-1   0
 75 DescribeTopicPartitions 0     0
+77 ShareGroupDescribe      1     0
+89 StreamsGroupDescribe    0-1   0
 """
+DECLARED = declared(NAMES)
 ROWS = [tuple(line.split()) for line in KAFKA_4_4.strip().splitlines()]
 
 
 @pytest.mark.parametrize("key, name, versions, flexible_from", ROWS, ids=[row[1] for row in ROWS])
 def test_an_api_has_kafkas_versions(key: str, name: str, versions: str, flexible_from: str) -> None:
-    api = APIS[int(key)]
+    api = DECLARED[int(key)]
     assert (api.name, str(api.versions), str(api.flexible_from).lower()) == (name, versions, flexible_from)
 
 
 def test_no_api_is_missing_from_the_table() -> None:
-    assert [str(key) for key in APIS] == [row[0] for row in ROWS]
+    assert [str(key) for key in DECLARED] == [row[0] for row in ROWS]
 
 
-@pytest.mark.parametrize("api", APIS.values(), ids=[api.name for api in APIS.values()])
+@pytest.mark.parametrize("api", DECLARED.values(), ids=[api.name for api in DECLARED.values()])
 def test_request_and_response_belong_together(api: Api) -> None:
     request, response = api.request.declaration(), api.response.declaration()
     assert (request.name, response.name) == (f"{api.name}Request", f"{api.name}Response")
@@ -70,7 +76,7 @@ def test_request_and_response_belong_together(api: Api) -> None:
         response.versions,
         response.flexible,
     )
-    assert BY_NAME[api.name] is api
+    assert (api.name in ASKED_ALONE) != (api.name in BY_NAME)
 
 
 def test_an_api_says_which_versions_are_flexible() -> None:

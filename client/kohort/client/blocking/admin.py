@@ -1,6 +1,6 @@
 """The blocking admin client."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Never, Self, Unpack
 
@@ -9,9 +9,14 @@ from kohort.client.admin_groups import REMOVED
 from kohort.client.admin_values import (
     ClusterDescription,
     ConfigEntry,
+    ElectionType,
+    Features,
+    FeatureUpgrade,
     GroupDescription,
     GroupListing,
+    LogDirectory,
     NewTopic,
+    PartitionReassignment,
     ResourceType,
     TopicDetails,
 )
@@ -123,7 +128,7 @@ class Admin:
         return self._loop.call(self._admin.list_groups, states=states, types=types)
 
     def describe_groups(self, *group_ids: str) -> dict[str, GroupDescription]:
-        """Return these groups with their members. Raises: ItemsError if one does not exist."""
+        """Return these groups, of any type, with their members. Raises: ItemsError if one is not there."""
         return self._loop.call(self._admin.describe_groups, *group_ids)
 
     def delete_groups(self, *group_ids: str) -> None:
@@ -172,6 +177,49 @@ class Admin:
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
         """Return the first offset at or after each time in ms, or for LATEST, EARLIEST, MAX_TIMESTAMP."""
         return self._loop.call(self._admin.list_offsets, timestamps)
+
+    def describe_log_dirs(self, *broker_ids: int) -> dict[int, dict[str, LogDirectory]]:
+        """Return the data folders of these brokers, or of all, by path, with the size of each replica."""
+        return self._loop.call(self._admin.describe_log_dirs, *broker_ids)
+
+    def elect_leaders(
+        self, election_type: ElectionType, partitions: Iterable[TopicPartition] | None
+    ) -> dict[TopicPartition, bool]:
+        """Return of these partitions, or of all (None), which elected; False where it was not needed."""
+        return self._loop.call(self._admin.elect_leaders, election_type, partitions)
+
+    def alter_partition_reassignments(
+        self,
+        targets: Mapping[TopicPartition, Sequence[int] | None],
+        *,
+        allow_replication_factor_change: bool = True,
+    ) -> None:
+        """Begin to move partitions to these brokers, or with None give up a move that is going on."""
+        self._loop.call(
+            self._admin.alter_partition_reassignments,
+            targets,
+            allow_replication_factor_change=allow_replication_factor_change,
+        )
+
+    def list_partition_reassignments(
+        self, partitions: Iterable[TopicPartition] | None = None
+    ) -> dict[TopicPartition, PartitionReassignment]:
+        """Return the partitions, of these or of all, that are being moved."""
+        return self._loop.call(self._admin.list_partition_reassignments, partitions)
+
+    def describe_features(self) -> Features:
+        """Return what brokers support, and the levels that the cluster has agreed on (KIP-584)."""
+        return self._loop.call(self._admin.describe_features)
+
+    def update_features(
+        self,
+        levels: Mapping[str, int],
+        *,
+        upgrade: FeatureUpgrade = FeatureUpgrade.UPGRADE,
+        validate_only: bool = False,
+    ) -> None:
+        """Give features these levels; 0 takes a feature away. A lower level needs another `upgrade`."""
+        self._loop.call(self._admin.update_features, levels, upgrade=upgrade, validate_only=validate_only)
 
     def metrics(self) -> Mapping[MetricName, float]:
         """Return what this client counts, under the names of Kafka's Java client."""

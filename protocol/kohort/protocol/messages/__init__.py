@@ -37,6 +37,14 @@ if TYPE_CHECKING:
         FinalizedFeatureKey,
         SupportedFeatureKey,
     )
+    from kohort.protocol.messages.consumer_group_describe import (
+        ConsumerGroupDescribeAssignment,
+        ConsumerGroupDescribeDescribedGroup,
+        ConsumerGroupDescribeMember,
+        ConsumerGroupDescribeRequest,
+        ConsumerGroupDescribeResponse,
+        ConsumerGroupDescribeTopicPartitions,
+    )
     from kohort.protocol.messages.create_acls import (
         AclCreation,
         AclCreationResult,
@@ -142,6 +150,13 @@ if TYPE_CHECKING:
         DescribeTopicPartitionsResponseCursor,
         DescribeTopicPartitionsResponsePartition,
         DescribeTopicPartitionsResponseTopic,
+    )
+    from kohort.protocol.messages.elect_leaders import (
+        ElectLeadersPartitionResult,
+        ElectLeadersReplicaElectionResult,
+        ElectLeadersRequest,
+        ElectLeadersResponse,
+        ElectLeadersTopicPartitions,
     )
     from kohort.protocol.messages.fetch import (
         AbortedTransaction,
@@ -260,13 +275,92 @@ if TYPE_CHECKING:
         TopicProduceData,
         TopicProduceResponse,
     )
+    from kohort.protocol.messages.share_group_describe import (
+        ShareGroupDescribeAssignment,
+        ShareGroupDescribeDescribedGroup,
+        ShareGroupDescribeMember,
+        ShareGroupDescribeRequest,
+        ShareGroupDescribeResponse,
+        ShareGroupDescribeTopicPartitions,
+    )
+    from kohort.protocol.messages.streams_group_describe import (
+        StreamsGroupDescribeAssignment,
+        StreamsGroupDescribeDescribedGroup,
+        StreamsGroupDescribeEndpoint,
+        StreamsGroupDescribeKeyValue,
+        StreamsGroupDescribeMember,
+        StreamsGroupDescribeRequest,
+        StreamsGroupDescribeResponse,
+        StreamsGroupDescribeSubtopology,
+        StreamsGroupDescribeTaskIds,
+        StreamsGroupDescribeTaskOffset,
+        StreamsGroupDescribeTopicInfo,
+        StreamsGroupDescribeTopology,
+        StreamsGroupDescribeTopologyDescription,
+        StreamsGroupDescribeTopologyDescriptionGlobalStore,
+        StreamsGroupDescribeTopologyDescriptionNode,
+        StreamsGroupDescribeTopologyDescriptionSubtopology,
+    )
     from kohort.protocol.messages.sync_group import (
         SyncGroupRequest,
         SyncGroupRequestAssignment,
         SyncGroupResponse,
     )
+    from kohort.protocol.messages.update_features import (
+        UpdateFeaturesFeatureUpdateKey,
+        UpdateFeaturesRequest,
+        UpdateFeaturesResponse,
+        UpdateFeaturesUpdatableFeatureResult,
+    )
 
 _HOME = {
+    "update_features": (
+        "UpdateFeaturesFeatureUpdateKey "
+        "UpdateFeaturesRequest "
+        "UpdateFeaturesResponse "
+        "UpdateFeaturesUpdatableFeatureResult"
+    ),
+    "elect_leaders": (
+        "ElectLeadersPartitionResult "
+        "ElectLeadersReplicaElectionResult "
+        "ElectLeadersRequest "
+        "ElectLeadersResponse "
+        "ElectLeadersTopicPartitions"
+    ),
+    "streams_group_describe": (
+        "StreamsGroupDescribeAssignment "
+        "StreamsGroupDescribeDescribedGroup "
+        "StreamsGroupDescribeEndpoint "
+        "StreamsGroupDescribeKeyValue "
+        "StreamsGroupDescribeMember "
+        "StreamsGroupDescribeRequest "
+        "StreamsGroupDescribeResponse "
+        "StreamsGroupDescribeSubtopology "
+        "StreamsGroupDescribeTaskIds "
+        "StreamsGroupDescribeTaskOffset "
+        "StreamsGroupDescribeTopicInfo "
+        "StreamsGroupDescribeTopology "
+        "StreamsGroupDescribeTopologyDescription "
+        "StreamsGroupDescribeTopologyDescriptionGlobalStore "
+        "StreamsGroupDescribeTopologyDescriptionNode "
+        "StreamsGroupDescribeTopologyDescriptionSubtopology"
+    ),
+    "share_group_describe": (
+        "ShareGroupDescribeAssignment "
+        "ShareGroupDescribeDescribedGroup "
+        "ShareGroupDescribeMember "
+        "ShareGroupDescribeRequest "
+        "ShareGroupDescribeResponse "
+        "ShareGroupDescribeTopicPartitions"
+    ),
+    "consumer_group_describe": (
+        "ConsumerGroupDescribeAssignment "
+        "ConsumerGroupDescribeDescribedGroup "
+        "ConsumerGroupDescribeMember "
+        "ConsumerGroupDescribeRequest "
+        "ConsumerGroupDescribeResponse "
+        "ConsumerGroupDescribeTopicPartitions"
+    ),
     "alter_client_quotas": (
         "AlterClientQuotasEntity AlterClientQuotasEntry AlterClientQuotasOperation"
         " AlterClientQuotasRequest AlterClientQuotasResponse AlterClientQuotasResult"
@@ -409,6 +503,12 @@ __all__ = [
     "ApiVersionsResponse",
     "BatchIndexAndErrorMessage",
     "ConfigResource",
+    "ConsumerGroupDescribeAssignment",
+    "ConsumerGroupDescribeDescribedGroup",
+    "ConsumerGroupDescribeMember",
+    "ConsumerGroupDescribeRequest",
+    "ConsumerGroupDescribeResponse",
+    "ConsumerGroupDescribeTopicPartitions",
     "Coordinator",
     "CreatableReplicaAssignment",
     "CreatableTopic",
@@ -480,6 +580,11 @@ __all__ = [
     "DescribeTopicPartitionsResponseTopic",
     "DescribedGroup",
     "DescribedGroupMember",
+    "ElectLeadersPartitionResult",
+    "ElectLeadersReplicaElectionResult",
+    "ElectLeadersRequest",
+    "ElectLeadersResponse",
+    "ElectLeadersTopicPartitions",
     "FetchPartition",
     "FetchRequest",
     "FetchResponse",
@@ -573,7 +678,29 @@ __all__ = [
     "ReassignableTopic",
     "ReassignableTopicResponse",
     "ReplicaState",
+    "ShareGroupDescribeAssignment",
+    "ShareGroupDescribeDescribedGroup",
+    "ShareGroupDescribeMember",
+    "ShareGroupDescribeRequest",
+    "ShareGroupDescribeResponse",
+    "ShareGroupDescribeTopicPartitions",
     "SnapshotId",
+    "StreamsGroupDescribeAssignment",
+    "StreamsGroupDescribeDescribedGroup",
+    "StreamsGroupDescribeEndpoint",
+    "StreamsGroupDescribeKeyValue",
+    "StreamsGroupDescribeMember",
+    "StreamsGroupDescribeRequest",
+    "StreamsGroupDescribeResponse",
+    "StreamsGroupDescribeSubtopology",
+    "StreamsGroupDescribeTaskIds",
+    "StreamsGroupDescribeTaskOffset",
+    "StreamsGroupDescribeTopicInfo",
+    "StreamsGroupDescribeTopology",
+    "StreamsGroupDescribeTopologyDescription",
+    "StreamsGroupDescribeTopologyDescriptionGlobalStore",
+    "StreamsGroupDescribeTopologyDescriptionNode",
+    "StreamsGroupDescribeTopologyDescriptionSubtopology",
     "SupportedFeatureKey",
     "SyncGroupRequest",
     "SyncGroupRequestAssignment",
@@ -581,6 +708,10 @@ __all__ = [
     "TopicProduceData",
     "TopicProduceResponse",
     "TopicResponse",
+    "UpdateFeaturesFeatureUpdateKey",
+    "UpdateFeaturesRequest",
+    "UpdateFeaturesResponse",
+    "UpdateFeaturesUpdatableFeatureResult",
 ]
 
 

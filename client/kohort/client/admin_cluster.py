@@ -1,0 +1,252 @@
+"""The admin client's requests about where replicas lie, who leads, and what a cluster may do."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeVar
+
+from kohort.client.admin_items import outcome, settle
+from kohort.client.admin_values import (
+    ElectionType,
+    FeatureRange,
+    Features,
+    FeatureUpgrade,
+    LogDirectory,
+    PartitionReassignment,
+    ReplicaSize,
+)
+from kohort.client.arguments import one_by_one
+from kohort.client.cluster import Cluster
+from kohort.client.connection import SOFTWARE_NAME
+from kohort.client.errors import BrokerError, KohortError, check
+from kohort.client.offsets import by_topic
+from kohort.client.values import TopicPartition
+from kohort.client.versions import SOFTWARE_VERSION
+from kohort.protocol.errors import ErrorCode
+from kohort.protocol.messages import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    ElectLeadersTopicPartitions,
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+    ListPartitionReassignmentsTopic,
+    ReassignablePartition,
+    ReassignableTopic,
+    UpdateFeaturesFeatureUpdateKey,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
+)
+from kohort.protocol.schema import Message
+
+Answer = TypeVar("Answer", bound=Message)
+
+UPGRADE_TYPES_SINCE = 1  # Before, a word that a downgrade is allowed.
+
+
+class ClusterAdmin:
+    """Requests about brokers and their replicas; the controller's are passed on by whoever is asked."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    @property
+    def _timeout_ms(self) -> int:
+        return min(self._cluster.config.default_api_timeout_ms, self._cluster.config.request_timeout_ms)
+
+    async def log_directories(self, node_ids: tuple[int, ...]) -> dict[int, dict[str, LogDirectory]]:
+        """Return the folders of these brokers, or of all, each with its replicas. Raises: ItemsError."""
+        wanted = one_by_one(node_ids, int, "describe_log_dirs")
+        await self._cluster.retrying(lambda: self._cluster.refresh_metadata(()))
+
+        async def ask(brokers: tuple[int, ...]) -> dict[int, dict[str, LogDirectory] | KohortError]:
+            found: dict[int, dict[str, LogDirectory] | KohortError] = {}
+            for each in brokers:
+                try:
+                    answer = await self._cluster.request(
+                        each, DescribeLogDirsRequest(topics=None), DescribeLogDirsResponse
+                    )
+                    check(answer.error_code)
+                    found[each] = {told.log_dir: _directory(told) for told in answer.results}
+                except KohortError as error:
+                    found[each] = error
+            return found
+
+        return await settle(self._cluster, wanted or sorted(self._cluster.metadata.nodes), ask)
+
+    async def elect(
+        self, election_type: ElectionType, partitions: Iterable[TopicPartition] | None
+    ) -> dict[TopicPartition, bool]:
+        """Return of each partition whether it has elected; False where that was not needed.
+
+        None stands for all partitions. Raises: ItemsError, BrokerError.
+        """
+        if partitions is None:
+            answered = await self._cluster.retrying(lambda: self._elect(election_type, None))
+            return await settle(self._cluster, answered, lambda _: _at_once(answered))
+        return await settle(
+            self._cluster, partitions, lambda wanted: self._elect(election_type, by_topic(wanted, _number))
+        )
+
+    async def _elect(
+        self, election_type: ElectionType, topics: Mapping[str, tuple[int, ...]] | None
+    ) -> dict[TopicPartition, bool | KohortError]:
+        request = ElectLeadersRequest(
+            election_type=election_type,
+            topic_partitions=None
+            if topics is None
+            else tuple(
+                ElectLeadersTopicPartitions(topic=name, partitions=numbers)
+                for name, numbers in topics.items()
+            ),
+            timeout_ms=self._timeout_ms,
+        )
+        answer = await self._cluster.request_any(request, ElectLeadersResponse)
+        check(answer.error_code)
+        found: dict[TopicPartition, bool | KohortError] = {}
+        for topic in answer.replica_election_results:
+            for each in topic.partition_result:
+                needed = each.error_code != ErrorCode.ELECTION_NOT_NEEDED
+                found[TopicPartition(topic.topic, each.partition_id)] = outcome(
+                    each.error_code if needed else ErrorCode.NONE, each.error_message, needed
+                )
+        return found
+
+    async def reassign(
+        self, targets: Mapping[TopicPartition, Sequence[int] | None], *, may_change_factor: bool
+    ) -> None:
+        """Let partitions move to these brokers; None gives up a move. Raises: ItemsError, BrokerError."""
+
+        def target(each: TopicPartition) -> ReassignablePartition:
+            brokers = targets[each]
+            return ReassignablePartition(
+                partition_index=each.partition, replicas=None if brokers is None else tuple(brokers)
+            )
+
+        async def ask(wanted: tuple[TopicPartition, ...]) -> dict[TopicPartition, KohortError | None]:
+            request = AlterPartitionReassignmentsRequest(
+                timeout_ms=self._timeout_ms,
+                allow_replication_factor_change=may_change_factor,
+                topics=tuple(
+                    ReassignableTopic(name=name, partitions=items)
+                    for name, items in by_topic(wanted, target).items()
+                ),
+            )
+            answer = await self._cluster.request_any(request, AlterPartitionReassignmentsResponse)
+            check(answer.error_code, answer.error_message)
+            return {
+                TopicPartition(topic.name, each.partition_index): outcome(
+                    each.error_code, each.error_message, None
+                )
+                for topic in answer.responses
+                for each in topic.partitions
+            }
+
+        await settle(self._cluster, targets, ask)
+
+    async def reassignments(
+        self, partitions: Iterable[TopicPartition] | None
+    ) -> dict[TopicPartition, PartitionReassignment]:
+        """Return which of these partitions, or of all, move now, and where to. Raises: BrokerError."""
+        topics = None if partitions is None else by_topic(partitions, _number)
+        request = ListPartitionReassignmentsRequest(
+            timeout_ms=self._timeout_ms,
+            topics=None
+            if topics is None
+            else tuple(
+                ListPartitionReassignmentsTopic(name=name, partition_indexes=numbers)
+                for name, numbers in topics.items()
+            ),
+        )
+        answer = await self._ask(request, ListPartitionReassignmentsResponse)
+        check(answer.error_code, answer.error_message)
+        return {
+            TopicPartition(topic.name, each.partition_index): PartitionReassignment(
+                each.replicas, each.adding_replicas, each.removing_replicas
+            )
+            for topic in answer.topics
+            for each in topic.partitions
+        }
+
+    async def features(self) -> Features:
+        """Return what a broker supports, and the levels that its cluster has agreed on."""
+        request = ApiVersionsRequest(
+            client_software_name=SOFTWARE_NAME, client_software_version=SOFTWARE_VERSION
+        )
+        answer = await self._ask(request, ApiVersionsResponse)
+        check(answer.error_code)
+        epoch = answer.finalized_features_epoch
+        return Features(
+            {
+                each.name: FeatureRange(each.min_version, each.max_version)
+                for each in answer.supported_features
+            },
+            {
+                each.name: FeatureRange(each.min_version_level, each.max_version_level)
+                for each in answer.finalized_features
+            },
+            None if epoch < 0 else epoch,
+        )
+
+    async def update_features(
+        self, levels: Mapping[str, int], upgrade: FeatureUpgrade, *, validate_only: bool
+    ) -> None:
+        """Give features these levels; 0 takes one away. Raises: ItemsError, BrokerError."""
+
+        async def ask(wanted: tuple[str, ...]) -> dict[str, KohortError | None]:
+            connection = await self._cluster.any_connection()
+            typed = connection.version_of(UpdateFeaturesRequest) >= UPGRADE_TYPES_SINCE
+            request = UpdateFeaturesRequest(
+                timeout_ms=self._timeout_ms,
+                feature_updates=tuple(
+                    UpdateFeaturesFeatureUpdateKey(
+                        feature=each,
+                        max_version_level=levels[each],
+                        allow_downgrade=not typed and upgrade is not FeatureUpgrade.UPGRADE,
+                        upgrade_type=upgrade if typed else FeatureUpgrade.UPGRADE,
+                    )
+                    for each in wanted
+                ),
+                validate_only=validate_only,
+            )
+            answer = await connection.request(request, UpdateFeaturesResponse, timeout_ms=self._timeout_ms)
+            check(answer.error_code, answer.error_message)
+            told = {
+                each.feature: outcome(each.error_code, each.error_message, None) for each in answer.results
+            }
+            return {each: told.get(each) for each in wanted}  # Since version 2 one word is for all.
+
+        await settle(self._cluster, levels, ask)
+
+    async def _ask(self, request: Message, kind: type[Answer]) -> Answer:
+        return await self._cluster.retrying(lambda: self._cluster.request_any(request, kind))
+
+
+async def _at_once(
+    answered: Mapping[TopicPartition, bool | KohortError],
+) -> Mapping[TopicPartition, bool | KohortError]:
+    return answered
+
+
+def _number(partition: TopicPartition) -> int:
+    return partition.partition
+
+
+def _directory(told: DescribeLogDirsResult) -> LogDirectory:
+    replicas = {
+        TopicPartition(topic.name, each.partition_index): ReplicaSize(
+            each.partition_size, each.offset_lag, each.is_future_key
+        )
+        for topic in told.topics
+        for each in topic.partitions
+    }
+    return LogDirectory(
+        replicas,
+        None if told.total_bytes < 0 else told.total_bytes,
+        None if told.usable_bytes < 0 else told.usable_bytes,
+        BrokerError(told.error_code) if told.error_code else None,
+    )

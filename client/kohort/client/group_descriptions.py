@@ -1,0 +1,221 @@
+"""What coordinators say of groups, for each of the four types of group that Kafka 4 has.
+
+A request is about groups of one type, and answers for another's that there is no such group.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from kohort.client.admin_values import GroupDescription, MemberDescription
+from kohort.client.errors import BrokerError, KohortError
+from kohort.client.values import Node
+from kohort.protocol.consumer import ConsumerProtocolAssignment
+from kohort.protocol.errors import ErrorCode, WireError
+from kohort.protocol.messages import (
+    ConsumerGroupDescribeAssignment,
+    ConsumerGroupDescribeDescribedGroup,
+    ConsumerGroupDescribeMember,
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    DescribedGroup,
+    DescribedGroupMember,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+    ShareGroupDescribeDescribedGroup,
+    ShareGroupDescribeMember,
+    ShareGroupDescribeRequest,
+    ShareGroupDescribeResponse,
+    StreamsGroupDescribeDescribedGroup,
+    StreamsGroupDescribeMember,
+    StreamsGroupDescribeRequest,
+    StreamsGroupDescribeResponse,
+    StreamsGroupDescribeTaskIds,
+)
+from kohort.protocol.schema import Message
+
+Described = dict[str, GroupDescription | KohortError]
+CLASSIC, CONSUMER, SHARE, STREAMS = "classic", "consumer", "share", "streams"
+
+
+class GroupType(NamedTuple):
+    """How groups of one type are described."""
+
+    ask: Callable[[tuple[str, ...]], Message]
+    answer: type[Message]
+    read: Callable[[Message, Node], Described]
+
+
+def _read_classic(answer: Message, node: Node) -> Described:
+    assert isinstance(answer, DescribeGroupsResponse)
+    return {each.group_id: _classic(each, node) for each in answer.groups}
+
+
+def _read_consumer(answer: Message, node: Node) -> Described:
+    assert isinstance(answer, ConsumerGroupDescribeResponse)
+    return {each.group_id: _consumer(each, node) for each in answer.groups}
+
+
+def _read_share(answer: Message, node: Node) -> Described:
+    assert isinstance(answer, ShareGroupDescribeResponse)
+    return {each.group_id: _share(each, node) for each in answer.groups}
+
+
+def _read_streams(answer: Message, node: Node) -> Described:
+    assert isinstance(answer, StreamsGroupDescribeResponse)
+    return {each.group_id: _streams(each, node) for each in answer.groups}
+
+
+GROUP_TYPES = (
+    GroupType(
+        lambda groups: DescribeGroupsRequest(groups=groups, include_authorized_operations=False),
+        DescribeGroupsResponse,
+        _read_classic,
+    ),
+    GroupType(
+        lambda groups: ConsumerGroupDescribeRequest(group_ids=groups, include_authorized_operations=False),
+        ConsumerGroupDescribeResponse,
+        _read_consumer,
+    ),
+    GroupType(
+        lambda groups: ShareGroupDescribeRequest(group_ids=groups, include_authorized_operations=False),
+        ShareGroupDescribeResponse,
+        _read_share,
+    ),
+    GroupType(
+        lambda groups: StreamsGroupDescribeRequest(group_ids=groups, include_authorized_operations=False),
+        StreamsGroupDescribeResponse,
+        _read_streams,
+    ),
+)
+"""In the order in which they are asked."""
+
+
+def _classic(told: DescribedGroup, node: Node) -> GroupDescription | KohortError:
+    if told.error_code:
+        return BrokerError(told.error_code, told.error_message)
+    if told.group_state == "Dead":  # Before version 6 that is how a group is said not to be there.
+        return BrokerError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {told.group_id} not found.")
+    return GroupDescription(
+        told.group_id,
+        told.group_state,
+        told.protocol_type,
+        told.protocol_data,
+        node,
+        tuple(_classic_member(each) for each in told.members),
+    )
+
+
+def _classic_member(told: DescribedGroupMember) -> MemberDescription:
+    assignment: dict[str, tuple[int, ...]] = {}
+    if told.member_assignment:
+        try:
+            decoded = ConsumerProtocolAssignment.decode_versioned(told.member_assignment)
+        except WireError:  # A group of another protocol, such as Connect's: its bytes are its own.
+            decoded = ConsumerProtocolAssignment(assigned_partitions=())
+        assignment = {each.topic: tuple(sorted(each.partitions)) for each in decoded.assigned_partitions}
+    return MemberDescription(
+        told.member_id, told.group_instance_id, told.client_id, told.client_host, assignment
+    )
+
+
+def _consumer(told: ConsumerGroupDescribeDescribedGroup, node: Node) -> GroupDescription | KohortError:
+    if told.error_code:
+        return BrokerError(told.error_code, told.error_message)
+    return GroupDescription(
+        told.group_id,
+        told.group_state,
+        CONSUMER,
+        told.assignor_name,
+        node,
+        tuple(_consumer_member(each) for each in told.members),
+        CONSUMER,
+        told.group_epoch,
+        told.assignment_epoch,
+    )
+
+
+def _consumer_member(told: ConsumerGroupDescribeMember) -> MemberDescription:
+    return MemberDescription(
+        told.member_id,
+        told.instance_id,
+        told.client_id,
+        told.client_host,
+        _partitions(told.assignment),
+        told.member_epoch,
+        told.rack_id,
+        told.subscribed_topic_names,
+        told.subscribed_topic_regex or None,
+        _partitions(told.target_assignment),
+    )
+
+
+def _partitions(told: ConsumerGroupDescribeAssignment) -> dict[str, tuple[int, ...]]:
+    return {each.topic_name: tuple(sorted(each.partitions)) for each in told.topic_partitions}
+
+
+def _share(told: ShareGroupDescribeDescribedGroup, node: Node) -> GroupDescription | KohortError:
+    if told.error_code:
+        return BrokerError(told.error_code, told.error_message)
+    return GroupDescription(
+        told.group_id,
+        told.group_state,
+        SHARE,
+        told.assignor_name,
+        node,
+        tuple(_share_member(each) for each in told.members),
+        SHARE,
+        told.group_epoch,
+        told.assignment_epoch,
+    )
+
+
+def _share_member(told: ShareGroupDescribeMember) -> MemberDescription:
+    assigned = {each.topic_name: tuple(sorted(each.partitions)) for each in told.assignment.topic_partitions}
+    return MemberDescription(
+        told.member_id,
+        None,
+        told.client_id,
+        told.client_host,
+        assigned,
+        told.member_epoch,
+        told.rack_id,
+        told.subscribed_topic_names,
+    )
+
+
+def _streams(told: StreamsGroupDescribeDescribedGroup, node: Node) -> GroupDescription | KohortError:
+    if told.error_code:
+        return BrokerError(told.error_code, told.error_message)
+    topology = told.topology.subtopologies if told.topology is not None else None
+    topics = tuple(sorted({topic for each in topology or () for topic in each.source_topics}))
+    return GroupDescription(
+        told.group_id,
+        told.group_state,
+        STREAMS,
+        told.assignor_name or "",
+        node,
+        tuple(_streams_member(each, topics) for each in told.members),
+        STREAMS,
+        told.group_epoch,
+        told.assignment_epoch,
+    )
+
+
+def _streams_member(told: StreamsGroupDescribeMember, topics: tuple[str, ...]) -> MemberDescription:
+    return MemberDescription(
+        told.member_id,
+        told.instance_id,
+        told.client_id,
+        told.client_host,
+        _tasks(told.assignment.active_tasks),
+        told.member_epoch,
+        told.rack_id,
+        topics,
+        target_assignment=_tasks(told.target_assignment.active_tasks),
+        standby_tasks=_tasks(told.assignment.standby_tasks),
+        warmup_tasks=_tasks(told.assignment.warmup_tasks),
+    )
+
+
+def _tasks(told: Iterable[StreamsGroupDescribeTaskIds]) -> dict[str, tuple[int, ...]]:
+    return {each.subtopology_id: tuple(sorted(each.partitions)) for each in told}
