@@ -25,6 +25,7 @@ from kohort.broker.handlers.data.family import Data
 from kohort.broker.handlers.data.fetch_sessions import FetchSessions
 from kohort.broker.handlers.data.record_checks import RecordChecks
 from kohort.broker.handlers.groups.family import Groups
+from kohort.broker.handlers.opening import Opening
 from kohort.broker.handlers.table import HandlerTable
 from kohort.broker.http.health import Health
 from kohort.broker.http.view import BrokerView, Counters, PageLimits
@@ -228,7 +229,9 @@ class Broker:
             self.data.path,
             self.workers,
         )
-        dispatch: Dispatch = HandlerTable(groups, data, administration)
+        dispatch: Dispatch = HandlerTable(
+            groups, data, administration, Opening(self.partitions, self.workers)
+        )
         if self._between is not None:
             dispatch = self._between(dispatch)
         self.reactor = Reactor(

@@ -15,12 +15,21 @@ if TYPE_CHECKING:
     from kohort.broker.handlers.administration.family import Administration
     from kohort.broker.handlers.data.family import Data
     from kohort.broker.handlers.groups.family import Groups
+    from kohort.broker.handlers.opening import Opening
 
 
 class HandlerTable:
     """Every API's `handle`, bound to the family that it is of."""
 
-    def __init__(self, groups: "Groups", data: "Data", administration: "Administration") -> None:
+    def __init__(
+        self,
+        groups: "Groups",
+        data: "Data",
+        administration: "Administration",
+        opening: "Opening | None" = None,
+    ) -> None:
+        """Bind the families; without `opening` logs are opened by whoever asks for them."""
+        self._opening = opening
         self._places: dict[int, tuple[str, object]] = {}
         self._bound: dict[int, Handle] = {}
         for name, family, modules in (
@@ -36,5 +45,8 @@ class HandlerTable:
         handle = self._bound.get(api_key)
         if handle is None:
             module, family = self._places[api_key]
-            handle = self._bound[api_key] = partial(import_module(module).handle, family)
+            handle = partial(import_module(module).handle, family)
+            if self._opening is not None:
+                handle = self._opening.before(api_key, handle)
+            self._bound[api_key] = handle
         return handle

@@ -269,7 +269,7 @@ class BrokerView:
 
     def partition(self, topic: str, index: int) -> PartitionFacts | None:
         """Return one partition."""
-        return self._partitions.get(topic, index)
+        return self._partitions.peek(topic, index)
 
     def groups(self) -> Iterator[Group]:
         """Return every group that is loaded."""

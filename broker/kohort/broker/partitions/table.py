@@ -12,7 +12,7 @@ from kohort.broker.config import TopicConfig, topic_config
 from kohort.broker.config.current import CurrentConfig
 from kohort.broker.metadata import MetadataStore, PartitionKey, PartitionState, Snapshot, TopicState
 from kohort.broker.partitions.flusher import Flusher
-from kohort.broker.partitions.log_files import LogFiles
+from kohort.broker.partitions.log_files import LogFiles, NameTaken
 from kohort.broker.partitions.partition import Partition
 from kohort.broker.runtime.clock import Clock
 from kohort.broker.runtime.loop import Loop
@@ -71,6 +71,8 @@ class PartitionTable:
         self._by_name: dict[str, Partitions] = {}
         self._by_id: dict[UUID, Partitions] = {}
         self._making: dict[str, Future[None]] = {}
+        self.unopened: set[Partition] = set()
+        """Those that nobody has opened yet. To be looked at only: any thread takes from it what it opens."""
         self.raise_leader_epoch: Callable[[Partition], None] | None = None
         """Called in the loop where a log has lost its end: its readers have to look again."""
         self._attempts: dict[Partition, int] = {}  # To open a log again, since it served last.
@@ -86,9 +88,10 @@ class PartitionTable:
         """Return the partition, its log open unless it is offline, or None where this broker has none."""
         return _at(self._by_name.get(topic), index)
 
-    def peek(self, topic: str, index: int) -> Partition | None:
+    def peek(self, topic: str | UUID, index: int) -> Partition | None:
         """Return the partition, whether open or not, or None where this broker has none."""
-        return _peek(self._by_name.get(topic), index)
+        known = self._by_name.get(topic) if isinstance(topic, str) else self._by_id.get(topic)
+        return _peek(known, index)
 
     def get_by_id(self, topic_id: UUID, index: int) -> Partition | None:
         """Return the partition of the topic with this id, as `get` does."""
@@ -313,11 +316,24 @@ class PartitionTable:
             state.index,
             leader_epoch=state.leader_epoch,
             config=config,
-            open_log=self._files.open,
+            open_log=self._open_log,
             on_failed=self._failed,
         )
         made.on_lost_tail = self._lost_tail
+        self.unopened.add(made)
         return made
+
+    def _open_log(self, partition: Partition) -> PartitionLog:
+        """Return the partition's log at its first use. Any thread. Raises: StorageError, NameTaken."""
+        try:
+            opened = self._files.open(partition)
+        except NameTaken:
+            raise  # It is tried again.
+        except StorageError:
+            self.unopened.discard(partition)
+            raise
+        self.unopened.discard(partition)
+        return opened
 
     def _lost_tail(self, partition: Partition) -> bool:
         """Return whether somebody raises the leader epoch: until then nothing is served. Any thread."""
@@ -332,6 +348,7 @@ class PartitionTable:
         self._making.pop(topic.name, None)
         for partition in self._by_name.pop(topic.name, ()):
             if partition is not None:
+                self.unopened.discard(partition)
                 partition.delete()
                 self._files.announce_deletion(partition)
                 if not partition.had_log:

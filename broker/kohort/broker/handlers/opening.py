@@ -1,0 +1,148 @@
+"""Logs that nobody has used since the start are opened by a worker before the loop asks them anything.
+
+After a clean stop each log is opened at its first use, which is I/O: little for one, seconds for the
+thousands that a consumer names in its first request. A request that names such logs is held until they are
+open, and so is whatever its connection asks of records behind it, so that nothing is overtaken. Once all
+logs are open this costs the look at an empty set.
+"""
+
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import structlog
+
+from kohort.broker.partitions import Partition, PartitionTable
+from kohort.broker.runtime.workers import Workers
+from kohort.broker.transport.dispatch import Handle
+from kohort.broker.transport.request import Origin, Request
+from kohort.protocol.schema import ZERO_UUID
+
+Place = tuple[str | UUID, int]
+"""A topic, by its name or by its id, and a partition's index."""
+Names = Callable[[Any], Iterator[Place]]
+"""Says which partitions a request names."""
+
+log = structlog.get_logger("kohort.partition")
+
+
+class _Held(NamedTuple):
+    handle: Handle
+    message: Any
+    request: Request
+    unopened: list[Partition]
+
+
+class Opening:
+    """Holds requests until the logs that they name are open. The loop's thread only."""
+
+    def __init__(self, partitions: PartitionTable, workers: Workers) -> None:
+        self._table = partitions
+        self._workers = workers
+        self._held: dict[Origin, deque[_Held]] = {}
+
+    def before(self, api_key: int, handle: Handle) -> Handle:
+        """Return a handler that has the logs opened first which a request of this API names."""
+        names = NAMES.get(api_key)
+        if names is None:
+            return handle
+        unopened, held = self._table.unopened, self._held
+
+        def opened_first(message: Any, request: Request) -> Any:
+            if not unopened and not held:
+                return handle(message, request)
+            return self._hold_or_handle(_Held(handle, message, request, self._unopened(names(message))))
+
+        return opened_first
+
+    def _hold_or_handle(self, asked: _Held) -> Any:
+        connection = asked.request.connection
+        waiting = self._held.get(connection)
+        if waiting is not None:
+            waiting.append(asked)
+        elif asked.unopened:
+            self._held[connection] = deque((asked,))
+            self._workers.spawn(self._serve, connection)
+        else:
+            return asked.handle(asked.message, asked.request)
+        return None
+
+    def _unopened(self, places: Iterable[Place]) -> list[Partition]:
+        found: dict[Partition, None] = {}
+        for topic, index in places:
+            partition = self._table.peek(topic, index)
+            if partition is not None and not partition.opened:
+                found[partition] = None
+        return list(found)
+
+    async def _serve(self, connection: Origin) -> None:
+        """Handle what the connection has asked, in order, each request once its logs are open."""
+        waiting = self._held[connection]
+        try:
+            while waiting:
+                await self._handle(waiting[0])
+                waiting.popleft()
+        finally:
+            del self._held[connection]
+
+    async def _handle(self, asked: _Held) -> None:
+        try:
+            if asked.unopened:
+                await self._workers.in_thread(_open_all, asked.unopened)
+            answer = asked.handle(asked.message, asked.request)
+            if isinstance(answer, Awaitable):
+                answer = await answer
+            if answer is not None:
+                asked.request.respond(answer)
+        except Exception:  # The supervisor of handlers: one bug costs one connection, not the broker.
+            log.exception("a handler failed", api=asked.request.api.name, host=asked.request.client_host)
+            asked.request.hang_up()
+
+
+def _open_all(partitions: Iterable[Partition]) -> None:
+    """Open the logs; one that can't be is offline then, and says so itself. Blocks."""
+    for partition in partitions:
+        partition.open()
+
+
+def _produced(message: Any) -> Iterator[Place]:
+    for topic in message.topic_data:
+        key = topic.name if topic.topic_id == ZERO_UUID else topic.topic_id
+        for each in topic.partition_data:
+            yield key, each.index
+
+
+def _fetched(message: Any) -> Iterator[Place]:
+    for topic in message.topics:
+        key = topic.topic if topic.topic_id == ZERO_UUID else topic.topic_id
+        for each in topic.partitions:
+            yield key, each.partition
+
+
+def _listed(message: Any) -> Iterator[Place]:
+    for topic in message.topics:
+        for each in topic.partitions:
+            yield topic.name, each.partition_index
+
+
+def _described(message: Any) -> Iterator[Place]:
+    for topic in message.topics:
+        for index in topic.partition_indexes:
+            yield topic.name, index
+
+
+def _of_epochs(message: Any) -> Iterator[Place]:
+    for topic in message.topics:
+        for each in topic.partitions:
+            yield topic.topic, each.partition
+
+
+NAMES: dict[int, Names] = {
+    0: _produced,
+    1: _fetched,
+    2: _listed,  # ListOffsets.
+    21: _listed,  # DeleteRecords.
+    23: _of_epochs,
+    61: _described,
+}

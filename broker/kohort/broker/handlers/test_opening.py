@@ -1,0 +1,262 @@
+"""Logs that are opened at their first use, in a whole broker: by a worker, while others are served."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+from kohort.broker.broker import Broker
+from kohort.broker.coordination.test_shard import Client, running
+from kohort.protocol.errors import ErrorCode
+from kohort.protocol.messages import (
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    CreatableTopic,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopic,
+    DescribeProducersRequest,
+    DescribeProducersRequestTopicRequest,
+    DescribeProducersResponse,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+    PartitionProduceData,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from kohort.protocol.records import build_batch
+from kohort.protocol.schema import Message
+from kohort.storage import DataDirectory, PartitionLog, StorageError
+
+PARTITIONS = 3
+NEWEST_BY_NAME = 12
+
+
+class SlowLogs:
+    """Opens logs when it may, and notes in which thread."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.may_open = threading.Event()
+        self.threads: list[int] = []
+        self.fails = False
+        original = DataDirectory.open_log
+
+        def open_log(data: DataDirectory, topic: str, *place: Any) -> PartitionLog:
+            if topic == "t":
+                self.threads.append(threading.get_ident())
+                assert self.may_open.wait(10)
+                if self.fails:
+                    raise StorageError("the disk is gone")
+            return original(data, topic, *place)
+
+        monkeypatch.setattr(DataDirectory, "open_log", open_log)
+
+
+def producing(value: bytes, acks: int = -1, index: int = 0) -> ProduceRequest:
+    data = PartitionProduceData(index=index, records=build_batch([(1, None, value, ())]))
+    topic = TopicProduceData(name="t", partition_data=(data,))
+    return ProduceRequest(acks=acks, timeout_ms=1_000, topic_data=(topic,))
+
+
+def fetching(max_wait_ms: int = 0) -> FetchRequest:
+    wanted = tuple(
+        FetchPartition(partition=index, fetch_offset=0, partition_max_bytes=1_000)
+        for index in range(PARTITIONS)
+    )
+    topic = FetchTopic(topic="t", partitions=wanted)
+    return FetchRequest(max_wait_ms=max_wait_ms, min_bytes=1, topics=(topic,), forgotten_topics_data=())
+
+
+async def restarted(folder: Path) -> None:
+    """Leave a folder of a clean stop, with a topic that has a record."""
+    async with running(folder) as broker:
+        client = await Client.to(broker)
+        topic = CreatableTopic(
+            name="t", num_partitions=PARTITIONS, replication_factor=1, assignments=(), configs=()
+        )
+        await client.ask(CreateTopicsRequest(topics=(topic,)), CreateTopicsResponse)
+        assert (await client.ask(producing(b"first"), ProduceResponse, NEWEST_BY_NAME)).responses
+
+
+async def is_served(broker: Broker) -> bool:
+    """Return whether somebody else is answered."""
+    request = ApiVersionsRequest(client_software_name="other", client_software_version="1")
+    return not (await (await Client.to(broker)).ask(request, ApiVersionsResponse)).error_code
+
+
+def offsets_of(answer: ProduceResponse) -> list[tuple[int, int]]:
+    return [
+        (each.error_code, each.base_offset)
+        for topic in answer.responses
+        for each in topic.partition_responses
+    ]
+
+
+ASKED: dict[str, tuple[Message, type[Message], int]] = {
+    "Produce": (producing(b"x"), ProduceResponse, NEWEST_BY_NAME),
+    "Fetch": (fetching(), FetchResponse, NEWEST_BY_NAME),
+    "ListOffsets": (
+        ListOffsetsRequest(
+            replica_id=-1,
+            topics=(
+                ListOffsetsTopic(
+                    name="t", partitions=(ListOffsetsPartition(partition_index=0, timestamp=-1),)
+                ),
+            ),
+        ),
+        ListOffsetsResponse,
+        6,
+    ),
+    "OffsetForLeaderEpoch": (
+        OffsetForLeaderEpochRequest(
+            topics=(
+                OffsetForLeaderTopic(
+                    topic="t", partitions=(OffsetForLeaderPartition(partition=0, leader_epoch=0),)
+                ),
+            )
+        ),
+        OffsetForLeaderEpochResponse,
+        4,
+    ),
+    "DeleteRecords": (
+        DeleteRecordsRequest(
+            topics=(
+                DeleteRecordsTopic(
+                    name="t", partitions=(DeleteRecordsPartition(partition_index=0, offset=1),)
+                ),
+            ),
+            timeout_ms=1_000,
+        ),
+        DeleteRecordsResponse,
+        2,
+    ),
+    "DescribeProducers": (
+        DescribeProducersRequest(
+            topics=(DescribeProducersRequestTopicRequest(name="t", partition_indexes=(0,)),)
+        ),
+        DescribeProducersResponse,
+        0,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ASKED)
+async def test_logs_are_opened_by_a_worker_while_others_are_served(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    request, answer, version = ASKED[name]
+    await restarted(tmp_path)
+    logs = SlowLogs(monkeypatch)
+    async with running(tmp_path) as broker:
+        client = await Client.to(broker)
+        frame, _, header_bytes = client.frame(request, version)
+        await client.send(frame)
+        with trio.fail_after(5):
+            while not logs.threads:
+                await trio.sleep(0.005)
+        assert await is_served(broker)
+        logs.may_open.set()
+        with trio.fail_after(5):
+            received = await client.receive()
+        assert received is not None
+        answer.decode(received[header_bytes:], version)
+        assert threading.get_ident() not in logs.threads
+
+
+async def test_what_a_connection_produces_keeps_its_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await restarted(tmp_path)
+    logs = SlowLogs(monkeypatch)
+    async with running(tmp_path) as broker:
+        client = await Client.to(broker)
+        requests = [producing(b"%d" % number, index=number % 2) for number in range(6)]
+        frames = [client.frame(each, NEWEST_BY_NAME) for each in requests]
+        await client.send(*(each for each, _, _ in frames))
+        assert await is_served(broker)
+        logs.may_open.set()
+        answers = []
+        with trio.fail_after(5):
+            for _, _, header_bytes in frames:
+                received = await client.receive()
+                assert received is not None
+                answers += offsets_of(ProduceResponse.decode(received[header_bytes:], NEWEST_BY_NAME))
+        assert answers == [(0, 1), (0, 0), (0, 2), (0, 1), (0, 3), (0, 2)]
+        assert await is_served(broker)
+        assert broker.partitions.peek("t", 2) in broker.partitions.unopened, "nobody has asked for it"
+
+
+async def test_a_produce_without_acknowledgement_holds_its_place_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await restarted(tmp_path)
+    logs = SlowLogs(monkeypatch)
+    logs.may_open.set()
+    async with running(tmp_path) as broker:
+        client = await Client.to(broker)
+        unheard, heard = (
+            client.frame(producing(b"a", acks=0), NEWEST_BY_NAME),
+            client.frame(producing(b"b"), NEWEST_BY_NAME),
+        )
+        await client.send(unheard[0], heard[0])
+        with trio.fail_after(5):
+            received = await client.receive()
+        assert received is not None
+        assert offsets_of(ProduceResponse.decode(received[heard[2] :], NEWEST_BY_NAME)) == [(0, 2)]
+
+
+async def test_a_fetch_waits_for_records_once_its_logs_are_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await restarted(tmp_path)
+    logs = SlowLogs(monkeypatch)
+    logs.may_open.set()
+    async with running(tmp_path) as broker:
+        client = await Client.to(broker)
+        wanted = FetchPartition(partition=0, fetch_offset=1, partition_max_bytes=1_000)
+        request = FetchRequest(
+            max_wait_ms=5_000,
+            min_bytes=1,
+            topics=(FetchTopic(topic="t", partitions=(wanted,)),),
+            forgotten_topics_data=(),
+        )
+        frame, version, header_bytes = client.frame(request, NEWEST_BY_NAME)
+        await client.send(frame)
+        producer = await Client.to(broker)
+        assert offsets_of(await producer.ask(producing(b"x"), ProduceResponse, NEWEST_BY_NAME)) == [(0, 1)]
+        with trio.fail_after(4):
+            received = await client.receive()
+        assert received is not None
+        [topic] = FetchResponse.decode(received[header_bytes:], version).responses
+        assert topic.partitions[0].records
+
+
+async def test_a_log_that_cannot_be_opened_is_said_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await restarted(tmp_path)
+    logs = SlowLogs(monkeypatch)
+    logs.may_open.set()
+    logs.fails = True
+    async with running(tmp_path) as broker:
+        client = await Client.to(broker)
+        answer = await client.ask(producing(b"x"), ProduceResponse, NEWEST_BY_NAME)
+        assert offsets_of(answer) == [(ErrorCode.KAFKA_STORAGE_ERROR, -1)]
