@@ -8,6 +8,7 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
+from kohort.protocol.consumer import ConsumerProtocolAssignment, TopicPartitions
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages import (
     FetchPartition,
@@ -41,6 +42,8 @@ NIGHTLY = "KOHORT_TEST_NIGHTLY"
 GROUPS = 10_000
 PAGE_BYTES_MAX = 5 * MEGABYTE
 PIPELINED = 200
+REBALANCES = 33  # One more than are kept.
+ASSIGNMENT_VERSION = 1
 IDS = 8_000
 PARTITIONS = 100
 PRODUCERS = 200_000 if NIGHTLY in os.environ else 20_000
@@ -196,6 +199,25 @@ def test_many_members_with_long_metadata(trial: StartTrial) -> None:
         for line in lines:
             line.send(joining("long", metadata=bytes(500_000)), 3)
         wait_until(lambda: group_is_formed(attacked), "the group formed, or its members were refused")
+
+
+def test_rebalances_that_move_much_are_not_remembered_for_ever(trial: StartTrial) -> None:
+    """Each hands out a thousand partitions of topics with longer names than any topic has."""
+    with trial() as attacked:
+        lines = attacked.connections(2)
+        handed_out = [assignment_of(letter * 6_000, 1_000) for letter in "ab"]
+        for group, line in enumerate(lines):
+            member = Member(line, f"restless{group}")
+            for number in range(REBALANCES):
+                assert member.join() == ErrorCode.NONE
+                assert member.sync(handed_out[number % 2]) == ErrorCode.NONE
+
+
+def assignment_of(name: str, count: int) -> bytes:
+    """Return an assignment of one partition of each of so many topics, whose names begin so."""
+    topics = tuple(TopicPartitions(topic=f"{name}{number}", partitions=(0,)) for number in range(count))
+    value = ConsumerProtocolAssignment(assigned_partitions=topics, user_data=None)
+    return ASSIGNMENT_VERSION.to_bytes(2, "big") + value.encode(ASSIGNMENT_VERSION)
 
 
 def group_is_formed(attacked: Trial) -> bool:

@@ -11,7 +11,8 @@ class GroupConfig(msgspec.Struct, frozen=True, kw_only=True):
     is ours: of how many ids that were given in advance (KIP-394) a shard remembers whether they are used;
     Kafka remembers all of them for a session timeout. So are `group_member_bytes_max` and `member_bytes_max`:
     what is kept of members' metadata and assignments, of one group and of all groups of a broker. Kafka
-    bounds a group's by the largest record that its log takes, 1 MiB.
+    bounds a group's by the largest record that its log takes, 1 MiB. `history_bytes_max` is what the past
+    rebalances of all groups take.
     """
 
     group_initial_rebalance_delay_ms: int = 3_000
@@ -21,6 +22,7 @@ class GroupConfig(msgspec.Struct, frozen=True, kw_only=True):
     group_new_member_join_timeout_ms: int = 300_000
     group_member_bytes_max: int = 16 * 1024 * 1024
     member_bytes_max: int = 32 * 1024 * 1024
+    history_bytes_max: int = 32 * 1024 * 1024
     member_ids_given_max: int = 2_000
     offset_metadata_max_bytes: int = 4_096
     offsets_retention_minutes: int = 10_080

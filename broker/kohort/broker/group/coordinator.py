@@ -26,11 +26,11 @@ from kohort.broker.group.config import GroupConfig
 from kohort.broker.group.decision import Decision, JoinTimer, Record, SessionTimer
 from kohort.broker.group.events import Cause, CauseKind, GroupLoaded
 from kohort.broker.group.group import Group
-from kohort.broker.group.member_bytes import Room
 from kohort.broker.group.offset_commits import commit_offsets, fetch_offsets
 from kohort.broker.group.parking import lose, parked_join_error, sync_error
 from kohort.broker.group.replaying import replay_group, replay_offset
 from kohort.broker.group.sessions import heartbeat, session_timer_fired
+from kohort.broker.group.shard_bytes import Room
 from kohort.broker.group.turn import Groups, Turn
 from kohort.broker.group.views import GroupView, view_of
 from kohort.protocol.errors import ErrorCode
@@ -80,7 +80,7 @@ class GroupCoordinator:
         turn = Turn(self._groups, now_ms)
         for group in self._groups.by_id.values():
             _resume(turn, group)
-        self._groups.room.add(self._groups.member_bytes)
+        self._groups.room.add(self._groups.shard_bytes)
         return turn.decision()
 
     def give_up(self, code: ErrorCode) -> Decision:
@@ -95,7 +95,7 @@ class GroupCoordinator:
         self._groups.parked.clear()
         self._groups.by_id.clear()
         self._groups.given_member_ids.clear()
-        self._groups.room.remove(self._groups.member_bytes)
+        self._groups.room.remove(self._groups.shard_bytes)
         return turn.decision()
 
     def describe(self, group_id: str, now_ms: int) -> GroupView | None:

@@ -4,9 +4,9 @@ from collections import deque
 
 from kohort.broker.group.events import RebalanceReport
 from kohort.broker.group.member import Member
-from kohort.broker.group.member_bytes import MemberBytes
 from kohort.broker.group.partition import hash_table_place
 from kohort.broker.group.rebalance import Rebalance
+from kohort.broker.group.shard_bytes import ShardBytes
 from kohort.broker.group.state import TRANSITIONS, GroupState
 from kohort.protocol.consumer import ConsumerProtocolSubscription
 from kohort.protocol.errors import ApiError, ErrorCode, WireError
@@ -14,7 +14,6 @@ from kohort.protocol.messages import JoinGroupRequestProtocol
 from kohort.protocol.offsets_topic import GroupMetadataValue, OffsetCommitValue
 
 CONSUMER = "consumer"
-REBALANCES_KEPT = 32
 
 Offsets = dict[str, dict[int, OffsetCommitValue]]
 
@@ -28,6 +27,7 @@ class Group:
     """
 
     __slots__ = (
+        "_history_bytes",
         "are_assignments_void",
         "awaiting_joins",
         "generation_id",
@@ -53,10 +53,10 @@ class Group:
         "sync_deadline_ms",
     )
 
-    def __init__(self, group_id: str, shard_bytes: MemberBytes | None = None) -> None:
+    def __init__(self, group_id: str, shard_bytes: ShardBytes | None = None) -> None:
         self.group_id = group_id
         self.member_bytes = 0  # What its members have brought; the shard counts that of all its groups.
-        self.shard_bytes = MemberBytes() if shard_bytes is None else shard_bytes
+        self.shard_bytes = ShardBytes() if shard_bytes is None else shard_bytes
         self.metadata: GroupMetadataValue | None = None
         self.offsets: Offsets = {}
         self.state = GroupState.EMPTY
@@ -76,7 +76,8 @@ class Group:
         self.join_deadline_ms: int | None = None
         self.sync_deadline_ms: int | None = None
         self.rebalance: Rebalance | None = None
-        self.history: deque[RebalanceReport] = deque(maxlen=REBALANCES_KEPT)
+        self.history: deque[RebalanceReport] = deque()
+        self._history_bytes: deque[int] = deque()  # What each of them takes.
 
     def __repr__(self) -> str:
         return f"Group({self.group_id!r}, {self.state.value}, generation={self.generation_id})"
@@ -162,6 +163,19 @@ class Group:
         """Return the longest time that a member asks for to rejoin."""
         return max((each.rebalance_timeout_ms for each in self.members.values()), default=0)
 
+    # Past rebalances.
+
+    def remember_rebalance(self, report: RebalanceReport, size_bytes: int) -> None:
+        """Keep a rebalance that is over as the newest."""
+        self.history.append(report)
+        self._history_bytes.append(size_bytes)
+        self.shard_bytes.history_bytes += size_bytes
+
+    def forget_oldest_rebalance(self) -> None:
+        """Forget the oldest of those that are kept."""
+        self.history.popleft()
+        self.shard_bytes.history_bytes -= self._history_bytes.popleft()
+
     # Protocols.
 
     def supports(self, protocol_type: str, protocols: tuple[JoinGroupRequestProtocol, ...]) -> bool:
@@ -201,7 +215,7 @@ class Group:
 
     def _hold(self, difference_bytes: int) -> None:
         self.member_bytes += difference_bytes
-        self.shard_bytes.held_bytes += difference_bytes
+        self.shard_bytes.member_bytes += difference_bytes
 
     def _count(self, member: Member, difference: int) -> None:
         self._hold(difference * member.brought_bytes)

@@ -40,6 +40,8 @@ def replay_group(groups: Groups, key: GroupMetadataKey, value: GroupMetadataValu
     group.become(GroupState.DEAD, group.state_since_ms)
     for member_id in list(group.members):
         group.remove(member_id)
+    while group.history:
+        group.forget_oldest_rebalance()
     if group.offsets:  # They have records of their own, which go on as those of a simple group.
         groups.get_or_create(key.group).offsets = group.offsets
 

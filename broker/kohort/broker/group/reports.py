@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 
 from kohort.broker.group.events import Move, Outcome, RebalanceCompleted, RebalanceReport
 from kohort.broker.group.group import CONSUMER, Group
+from kohort.broker.group.history import remember
 from kohort.broker.group.rebalance import Rebalance
 from kohort.broker.group.turn import Turn
 from kohort.protocol.consumer import ConsumerProtocolAssignment
@@ -24,7 +25,7 @@ def close_rebalance(
     rebalance = group.rebalance
     assert rebalance is not None
     report = _report(turn.now_ms, group, rebalance, outcome, assignments or {})
-    group.history.append(report)
+    remember(turn, group, report)
     turn.note(RebalanceCompleted(group_id=group.group_id, at_ms=turn.now_ms, report=report))
 
 

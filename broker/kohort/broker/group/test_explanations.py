@@ -2,7 +2,7 @@ import msgspec
 import pytest
 
 from kohort.broker.group.events import CauseKind, Move, Outcome, RebalanceCompleted, RebalanceStarted
-from kohort.broker.group.group import REBALANCES_KEPT
+from kohort.broker.group.history import REBALANCES_KEPT
 from kohort.broker.group.test_world import Client, World, assignment, stable_group, subscription, sync_all
 from kohort.protocol.consumer import TopicPartitions
 from kohort.protocol.messages import JoinGroupRequestProtocol

@@ -18,7 +18,7 @@ from kohort.broker.group.decision import (
 from kohort.broker.group.events import Event
 from kohort.broker.group.group import Group
 from kohort.broker.group.member import Member
-from kohort.broker.group.member_bytes import MemberBytes, Room
+from kohort.broker.group.shard_bytes import Room, ShardBytes
 from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.protocol.schema import Message
 
@@ -26,12 +26,12 @@ from kohort.protocol.schema import Message
 class Groups:
     """All that a shard knows: its groups by id, and which member each parked request belongs to."""
 
-    __slots__ = ("by_id", "config", "given_member_ids", "member_bytes", "parked", "room")
+    __slots__ = ("by_id", "config", "given_member_ids", "parked", "room", "shard_bytes")
 
     def __init__(self, config: GroupConfig, room: Room) -> None:
         self.config = config
         self.room = room
-        self.member_bytes = MemberBytes()
+        self.shard_bytes = ShardBytes()
         self.by_id: dict[str, Group] = {}
         self.parked: dict[int, Member] = {}
         self.given_member_ids: deque[tuple[str, str]] = deque()
@@ -41,7 +41,7 @@ class Groups:
         """Return the group, a new empty one where there was none."""
         group = self.by_id.get(group_id)
         if group is None:
-            group = self.by_id[group_id] = Group(group_id, self.member_bytes)
+            group = self.by_id[group_id] = Group(group_id, self.shard_bytes)
         return group
 
     def existing(self, group_id: str) -> Group:
