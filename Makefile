@@ -36,7 +36,7 @@ SPARK_WORKERS ?= 2
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test test-spark nightly check format interop spark differential large crash kills bench fuzz fuzz-broker sim scenarios mutants docs wheel constraints clean
+.PHONY: help venv demo test test-spark nightly check format interop spark differential large crash kills bench fuzz fuzz-broker sim sim-cluster scenarios mutants docs wheel constraints clean
 
 help:  ## Show the targets.
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -125,11 +125,15 @@ fuzz-broker: $(STAMP)  ## Throw ruined and grown requests at a broker beside an 
 sim: $(STAMP)  ## Simulate groups, network and disk from a seed. SEED=7, or SEEDS=200 for many.
 	@$(PY) -m tests.simulation $(if $(SEED),--seed $(SEED)) $(if $(SEEDS),--seeds $(SEEDS)) $(ARGS)
 
+sim-cluster: $(STAMP)  ## Simulate a cluster from a seed: replication, elections, etcd. SEED=7, or SEEDS=200.
+	@$(PY) -m tests.simulation.cluster $(if $(SEED),--seed $(SEED)) $(if $(SEEDS),--seeds $(SEEDS)) $(ARGS)
+
 scenarios: $(STAMP)  ## Play the conversations in tests/scenarios. UPDATE=1 writes what is said now.
 	@UPDATE=$(UPDATE) $(PY) -m pytest tests/scenarios $(ARGS)
 
 mutants: $(STAMP)  ## Break the broker in many ways; simulation and scenarios have to see each.
 	@$(PY) -m tests.simulation.mutants $(ARGS)
+	@$(PY) -m tests.simulation.cluster.mutants
 
 docs: $(STAMP)  ## Write the tables in docs/ anew from what the code declares.
 	@$(PY) docs/tables.py

@@ -97,7 +97,9 @@ def judge(mutant: Mutant | None, seeds: int = SEEDS) -> Verdict:
     )
 
 
-def run(module: Sequence[str], environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+def run(
+    module: Sequence[str], environment: dict[str, str], patience_seconds: float = PATIENCE_SECONDS
+) -> subprocess.CompletedProcess[str]:
     """Return what came of running a module; one that never ends counts as failed."""
     command = [sys.executable, "-m", *module]
     try:
@@ -108,7 +110,7 @@ def run(module: Sequence[str], environment: dict[str, str]) -> subprocess.Comple
             capture_output=True,
             text=True,
             check=False,
-            timeout=PATIENCE_SECONDS,
+            timeout=patience_seconds,
         )
     except subprocess.TimeoutExpired:
         return subprocess.CompletedProcess(command, 1, "", "Violation: it comes to an end: it did not")

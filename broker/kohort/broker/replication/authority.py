@@ -5,7 +5,9 @@ process cannot fool (CLOCK_BOOTTIME), and the broker stops by itself before the 
 """
 
 from collections.abc import Hashable, Iterable
+from uuid import UUID
 
+from kohort.broker.controller.facts import UNASSIGNED
 from kohort.broker.metadata.partition_state import PartitionState
 
 ACTING_SHARE = 0.9
@@ -13,10 +15,12 @@ ACTING_SHARE = 0.9
 
 
 class Authority:
-    """One life of a broker: its epoch, its lease, and what an earlier life of the same node id led."""
+    """One life of a broker: its epoch, its lease, its folder, and what an earlier life of its node id led."""
 
-    def __init__(self, node_id: int, ttl_ms: int) -> None:
+    def __init__(self, node_id: int, ttl_ms: int, directory_id: UUID | None = None) -> None:
         self.node_id = node_id
+        self.directory_id = directory_id
+        """The data folder's; None until that is known, and then nothing is compared with it."""
         self.broker_epoch = -1
         self._acts_for_ms = int(ttl_ms * ACTING_SHARE)
         self._acts_until_ms = -1
@@ -47,8 +51,25 @@ class Authority:
 
     def is_inherited(self, key: Hashable, state: PartitionState) -> bool:
         """Return whether the state's leader epoch was given to an earlier life: it has to be led anew."""
-        return state.leader == self.node_id and state.leader_epoch <= self._inherited.get(key, -1)
+        if state.leader != self.node_id:
+            return False
+        return state.leader_epoch <= self._inherited.get(key, -1)
 
     def may_lead(self, key: Hashable, state: PartitionState, now_ms: int) -> bool:
         """Return whether this life may act as the partition's leader under the state's leader epoch."""
-        return state.leader == self.node_id and self.may_act(now_ms) and not self.is_inherited(key, state)
+        return (
+            state.leader == self.node_id
+            and self.may_act(now_ms)
+            and not self.is_inherited(key, state)
+            and self.has_its_folder(state)
+        )
+
+    def has_its_folder(self, state: PartitionState) -> bool:
+        """Return whether the state speaks of the folder that is here, and not of one that it has replaced.
+
+        Whoever has elected this broker may not have heard yet that it came back empty.
+        """
+        if self.directory_id is None or not state.directories or self.node_id not in state.replicas:
+            return True
+        known = state.directories[state.replicas.index(self.node_id)]
+        return known in {self.directory_id, UNASSIGNED}

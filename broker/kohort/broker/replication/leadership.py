@@ -170,9 +170,8 @@ class Leadership:
 
     def _may_join(self, node_id: int, follower: FollowerState) -> bool:
         """Return whether the follower has all that is committed, and all from before this leader epoch."""
-        return follower.synced_end_offset >= max(
-            self.high_watermark, self.epoch_start_offset
-        ) and self._is_eligible(node_id, follower)
+        has_all = follower.synced_end_offset >= max(self.high_watermark, self.epoch_start_offset)
+        return has_all and self._is_eligible(node_id, follower)
 
     def _is_eligible(self, node_id: int, follower: FollowerState) -> bool:
         """Return whether what its fetches said is true of the process that lives now (KIP-903)."""

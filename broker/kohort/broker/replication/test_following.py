@@ -1,5 +1,7 @@
 """A follower: where it fetches from, where it cuts, what it lets consumers see."""
 
+from uuid import UUID
+
 from kohort.broker.metadata.partition_state import PartitionState
 from kohort.broker.replication import (
     Authority,
@@ -14,6 +16,8 @@ from kohort.broker.replication.replica_fetch import answer_to
 from kohort.broker.replication.test_leadership import Log
 from kohort.protocol.errors import ErrorCode
 from kohort.storage.leader_epochs import LeaderEpochs
+
+FOLDER = UUID(int=1)
 
 
 def log(*epochs: tuple[int, int], end: int, synced: int | None = None) -> Log:
@@ -83,7 +87,7 @@ def test_where_the_leader_has_nothing_of_it_the_log_begins_anew() -> None:
 
 
 def test_a_broker_acts_for_nine_tenths_of_its_lease_from_when_it_asked() -> None:
-    authority = Authority(1, 10_000)
+    authority = Authority(1, 10_000, FOLDER)
     assert not authority.may_act(0)
     authority.registered(77, 1_000, [])
     assert authority.may_act(9_999)
@@ -98,11 +102,20 @@ def test_a_broker_acts_for_nine_tenths_of_its_lease_from_when_it_asked() -> None
 def test_what_an_earlier_life_led_has_to_be_led_anew() -> None:
     inherited = PartitionState(0, 1, 5, (1, 2), (1, 2))
     other = PartitionState(1, 2, 5, (1, 2), (1, 2))
-    authority = Authority(1, 10_000)
+    authority = Authority(1, 10_000, FOLDER)
     authority.registered(77, 0, [("a", inherited), ("b", other)])
+    anew = PartitionState(0, 1, 6, (1, 2), (1, 2))
     assert not authority.may_lead("a", inherited, 1)
     assert authority.is_inherited("a", inherited)
-    anew = PartitionState(0, 1, 6, (1, 2), (1, 2))
     assert authority.may_lead("a", anew, 1)
     assert not authority.may_lead("a", anew, 9_000)
     assert not authority.may_lead("b", other, 1)
+
+
+def test_who_came_back_empty_leads_nothing_that_speaks_of_its_old_folder() -> None:
+    state = PartitionState(0, 1, 6, (2, 1), (1,), directories=(UUID(int=2), FOLDER))
+    same, emptied = Authority(1, 10_000, FOLDER), Authority(1, 10_000, UUID(int=9))
+    for authority in (same, emptied):
+        authority.registered(77, 0, [])
+    assert same.may_lead("a", state, 1)
+    assert not emptied.may_lead("a", state, 1)

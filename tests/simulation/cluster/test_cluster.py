@@ -1,0 +1,53 @@
+"""A few seeds of the cluster, and that a seed decides everything; `make sim-cluster SEEDS=200` runs more."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.simulation.cluster.mutants import judge
+from tests.simulation.cluster.mutations import MUTANTS
+from tests.simulation.cluster.world import Shape, World
+from tests.simulation.mutants import REPOSITORY, patched
+from tests.simulation.mutations import Mutant
+
+BY_NAME = {mutant.name: mutant for mutant in MUTANTS}
+
+
+@pytest.mark.parametrize("seed", range(1_000, 1_006))
+def test_what_must_hold_in_a_cluster_holds_whatever_goes_wrong(seed: int) -> None:
+    outcome = World(seed, Shape()).run()
+    assert sum(outcome.injected.values()) > 10
+    assert outcome.seen["leader elected"] > 5
+    assert outcome.seen["produce acknowledged"] > 500
+    assert outcome.checked["what was acknowledged survives"] > 500
+
+
+def test_the_same_seed_gives_the_same_trace_to_the_byte(tmp_path: Path) -> None:
+    traces = []
+    for hash_seed in ("1", "2"):  # Another order of every set of strings.
+        path = tmp_path / hash_seed
+        command = [sys.executable, "-m", "tests.simulation.cluster", "--seed=3", f"--trace={path}"]
+        environment = os.environ | {"PYTHONHASHSEED": hash_seed}
+        subprocess.run(command, cwd=REPOSITORY, env=environment, check=True, capture_output=True, timeout=60)
+        traces.append(path.read_bytes())
+    assert len(traces[0]) > 10_000
+    assert traces[0] == traces[1]
+
+
+def test_another_seed_gives_another_trace() -> None:
+    shape = Shape(faults_ms=20_000)
+    assert World(3, shape).run().trace_digest != World(4, shape).run().trace_digest
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_a_mutant_still_applies(mutant: Mutant) -> None:
+    for edit in mutant.edits:
+        source = (REPOSITORY / edit.path).read_text(encoding="utf-8")
+        assert patched(edit, source) != source
+
+
+def test_a_mutant_of_the_high_watermark_is_caught() -> None:
+    assert judge(BY_NAME["the furthest in sync is counted"], seeds=4).rule is not None
