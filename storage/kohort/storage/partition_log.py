@@ -33,7 +33,7 @@ from kohort.storage.recovery import LoadedLog, LogLoader
 from kohort.storage.retention import removable_segments
 from kohort.storage.rewriting import write_again
 from kohort.storage.segment import Segment, StagedBatch, file_name
-from kohort.storage.staging import Staged, staged_batch
+from kohort.storage.staging import Staged, replicated_batches, staged_batch
 from kohort.storage.swapping import DeletedFiles, promise, set_aside, take_place
 
 _NOTHING = Staged((), 0, 0)
@@ -148,6 +148,21 @@ class PartitionLog(ReadableLog):
             offset = batch.last_offset + 1
         self.log_end_offset = offset
         return first_offset
+
+    def stage_replicated(self, records: Buffer, headers: Sequence[BatchHeader]) -> None:
+        """Stage batches of a leader's log byte for byte: offsets, epochs and times are the leader's.
+
+        They follow what is here; where the leader has compacted, offsets are missing between them. No I/O.
+        Raises: StorageError when the log has failed, or a batch lies before this log's end.
+        """
+        self._check_usable()
+        batches = replicated_batches(records, headers, self.log_end_offset)
+        for batch in batches:
+            self._epochs.assign(batch.header.partition_leader_epoch, batch.base_offset)
+            self.producers.append(batch.header, batch.base_offset)
+            self.staged_bytes += len(batch.data)
+            self.log_end_offset = batch.last_offset + 1
+        self._staged += batches
 
     def take_staged(self) -> Staged:
         """Return what is staged; whoever takes it has it written before anything else of this log."""

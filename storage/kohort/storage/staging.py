@@ -1,4 +1,4 @@
-"""A producer's batch made the log's own: a copy with its offset, its leader epoch, perhaps its time."""
+"""Batches made the log's own: a producer's with its offset and leader epoch, a leader's as they are."""
 
 import struct
 from collections.abc import Sequence
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import msgspec
 
 from kohort.protocol.records import BatchHeader, batch_crc
+from kohort.storage.errors import StorageError
 from kohort.storage.filesystem import Buffer
 from kohort.storage.segment import StagedBatch
 
@@ -35,6 +36,27 @@ def staged_batch(
         _set_append_time(copy, append_time_ms)
         max_timestamp = append_time_ms
     return StagedBatch(copy, offset, offset + header.last_offset_delta, max_timestamp, header)
+
+
+def replicated_batches(records: Buffer, headers: Sequence[BatchHeader], end_offset: int) -> list[StagedBatch]:
+    """Return a leader's batches as they are, copied, behind a log that ends at `end_offset`.
+
+    Raises: StorageError where one begins before the end of what it follows.
+    """
+    batches = []
+    position = 0
+    for header in headers:
+        if header.base_offset < end_offset:
+            raise StorageError(
+                f"a batch from {header.base_offset} on can't follow a log's end at {end_offset}"
+            )
+        data = bytes(records[position : position + header.size_bytes])
+        position += header.size_bytes
+        batches.append(
+            StagedBatch(data, header.base_offset, header.last_offset, header.max_timestamp, header)
+        )
+        end_offset = header.next_offset
+    return batches
 
 
 def _set_append_time(data: bytearray, append_time_ms: int) -> None:

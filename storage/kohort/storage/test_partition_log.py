@@ -409,6 +409,54 @@ def test_producers_survive_a_clean_close_and_a_crash(tmp_path: Path) -> None:
         assert (producer_id, state.epoch, state.last_sequence) == (7, 1, 59)
 
 
+def replicate(leader: PartitionLog, follower: PartitionLog, max_bytes: int = 700) -> None:
+    """Do what a follower does: read whole batches behind its end, stage them, sync."""
+    while follower.log_end_offset < leader.written_offset:
+        found = leader.read(follower.log_end_offset, max_bytes, leader.written_offset).read()
+        whole = [batch for batch in iterate_batches(found) if len(batch) >= read_header(batch).size_bytes]
+        follower.stage_replicated(b"".join(whole), [read_header(batch) for batch in whole])
+        follower.write(True)
+
+
+def content(log: PartitionLog) -> bytes:
+    return b"".join(bytes(batch) for batch in log.read_batches())
+
+
+def test_a_follower_has_its_leaders_log_to_the_byte(tmp_path: Path) -> None:
+    leader = open_log(tmp_path / "leader")
+    follower = open_log(tmp_path / "follower")
+    for epoch in (0, 3, 4):
+        for place in range(12):
+            stage(leader, 2, epoch=epoch, producer_id=7, producer_epoch=epoch, base_sequence=place * 2)
+    leader.write(True)
+    replicate(leader, follower)
+    assert content(follower) == content(leader)
+    assert follower.flushed_offset == leader.log_end_offset == 72
+    assert [follower.end_offset_for_epoch(each) for each in (0, 2, 4)] == [(0, 24), (0, 24), (4, 72)]
+    assert dict(follower.producers.items()) == dict(leader.producers.items())
+    follower.close()
+    again = open_log(tmp_path / "follower", clean=False)
+    assert (content(again), again.latest_epoch, again.epoch_at(24)) == (content(leader), 4, 3)
+
+
+def test_a_followers_log_has_the_gaps_that_its_leaders_has(tmp_path: Path) -> None:
+    follower = open_log(tmp_path)
+    batch = bytearray(build_batch([(1000, b"key", b"value", ())]))
+    batch[0:8] = (40).to_bytes(8, "big")
+    follower.stage_replicated(bytes(batch), [read_header(batch)])
+    follower.write(True)
+    assert (follower.log_end_offset, read_offsets(follower)) == (41, [40])
+
+
+def test_a_follower_takes_nothing_from_before_its_end(tmp_path: Path) -> None:
+    follower = open_log(tmp_path)
+    stage(follower, 5)
+    batch = build_batch([(1000, b"key", b"value", ())])
+    with pytest.raises(StorageError, match="can't follow a log's end at 5"):
+        follower.stage_replicated(batch, [read_header(batch)])
+    assert follower.log_end_offset == 5
+
+
 def test_a_failed_open_says_why(tmp_path: Path) -> None:
     (tmp_path / "orders-0").write_text("no folder")
     with pytest.raises(StorageError, match="cannot be opened"):
