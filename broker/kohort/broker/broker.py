@@ -344,6 +344,7 @@ class Broker:
             partitions=self.partitions,
             metadata=self.metadata,
             lag=self.lag,
+            current=self.current,
         )
 
 

@@ -11,10 +11,10 @@ import msgspec
 
 from kohort.broker.group.advice import Advice, advice_of, advise, same_instance
 from kohort.broker.group.events import RebalanceReport, RebalanceStarted
+from kohort.broker.group.story import began, still_missing, story
 from kohort.broker.group.timeline import OngoingRebalance, Timeline
 from kohort.cli.completion import complete_groups
 from kohort.cli.explain_source import EventReader, timeline_over_http
-from kohort.cli.explain_story import began, still_missing, story
 from kohort.cli.http_source import http_option
 from kohort.cli.options import API_TIMEOUT_MS, bootstrap_option, json_option, open_admin, require_broker
 from kohort.cli.output import print_encoded, print_line

@@ -364,6 +364,14 @@ _OTHER_NAMES = {
     "bootstrap_server": "bootstrap_servers",
 }
 _SECURITY = ("security_", "sasl_", "ssl_")
+_NOT_HERE = {
+    "transactional_id": "this client has no transactions",
+    "transaction_timeout_ms": "this client has no transactions",
+    "consumer_timeout_ms": "poll(timeout_ms=...) says how long to wait, and iteration does not end",
+    "api_version": "versions are agreed upon with each broker",
+    "api_version_auto_timeout_ms": "versions are agreed upon with each broker",
+}
+"""What other clients have and this one does not: a name that only looks like it would mislead."""
 
 
 def _unknown(name: str, kind: type[ClientConfig]) -> str:
@@ -372,6 +380,8 @@ def _unknown(name: str, kind: type[ClientConfig]) -> str:
     client = kind.__name__.removesuffix("Config")
     if plain.startswith(_SECURITY):
         return f"{name!r}: this client speaks PLAINTEXT alone; TLS and SASL are not supported"
+    if plain in _NOT_HERE:
+        return f"unknown setting {name!r}: {_NOT_HERE[plain]}"
     known = kind.__struct_fields__
     if plain not in known:
         for other in (ConsumerConfig, ProducerConfig):
@@ -381,7 +391,7 @@ def _unknown(name: str, kind: type[ClientConfig]) -> str:
     from difflib import get_close_matches  # noqa: PLC0415  Only a mistake needs it.
 
     near = _OTHER_NAMES.get(plain, plain)
-    nearest = get_close_matches(near, known, n=1, cutoff=0.5)
+    nearest = get_close_matches(near, known, n=1, cutoff=0.7)
     return f"unknown setting {name!r}" + (f"; did you mean {nearest[0]!r}?" if nearest else "")
 
 

@@ -44,6 +44,7 @@ def test_defaults_are_kafkas() -> None:
     "options, words",
     [
         ({"grup_id": "g"}, "unknown setting 'grup_id'; did you mean 'group_id'?"),
+        ({"consumer_timeout_ms": 3_000}, "unknown setting 'consumer_timeout_ms': poll(timeout_ms=...)"),
         ({"auto.offset.reset": "earliest"}, "did you mean 'auto_offset_reset'?"),
         ({"zzz": 1}, "unknown setting 'zzz'"),
         ({"fetch_min_bytes": "many"}, "fetch_min_bytes is 'many': expected `int`, got `str`"),

@@ -98,6 +98,12 @@ class BrokerConfig(Settings):
         INT, 2000, "The most partitions that one DescribeTopicPartitions answers with.", at_least(1)
     )
 
+    kohort_http_messages_enable: bool = setting(
+        BOOLEAN,
+        True,
+        "Whether the live page at the HTTP address may show records of topics. Not in Kafka.",
+        read_only=False,
+    )
     kohort_http_allowed_hosts: tuple[str, ...] = setting(
         LIST,
         (),

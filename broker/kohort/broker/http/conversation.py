@@ -72,14 +72,26 @@ class Conversation:
         return event
 
     async def _receive(self) -> Message:
-        """Return the next part of the body; behind its end there is nothing until the answer is over."""
+        """Return the next part of the body; behind its end there is nothing but that the client goes."""
         if self._protocol.their_state is not h11.SEND_BODY:
-            await trio.sleep_forever()
+            return await self._gone()
         event = await self._next_event()
         if isinstance(event, h11.Data):
             return {"type": "http.request", "body": bytes(event.data), "more_body": True}
         if isinstance(event, h11.EndOfMessage):
             return {"type": "http.request", "body": b"", "more_body": False}
+        return {"type": "http.disconnect"}
+
+    async def _gone(self) -> Message:
+        """Return once the client has closed; what it says before is its next request, and is kept for it."""
+        kept = 0
+        with suppress(trio.BrokenResourceError):
+            while data := await self._stream.receive_some(RECEIVE_BYTES):
+                self._protocol.receive_data(bytes(data))
+                kept += len(data)
+                if kept >= HEADER_BYTES_MAX:
+                    await trio.sleep_forever()
+            self._protocol.receive_data(b"")
         return {"type": "http.disconnect"}
 
     async def _refuse(self, status: int) -> None:

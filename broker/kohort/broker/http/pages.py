@@ -3,7 +3,9 @@
 import socket
 import time
 from collections.abc import Iterable
+from importlib import import_module
 from importlib.metadata import version
+from typing import Any
 
 import msgspec
 import trio
@@ -11,7 +13,8 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
+from starlette.routing import Route, Router
+from starlette.types import Receive, Scope, Send
 
 from kohort.broker.http.connections import Connections
 from kohort.broker.http.groups import describe_group, list_groups
@@ -21,6 +24,7 @@ from kohort.broker.http.readiness import not_ready
 from kohort.broker.http.view import View
 
 PATHS = {
+    "/": "in a browser, the live page",
     "/metrics": "metrics for Prometheus",
     "/health/live": "200 while the broker's loop runs",
     "/health/ready": "200 while everything can be asked, else 503 with the reasons",
@@ -41,6 +45,8 @@ def application(view: View) -> Starlette:
     return Starlette(
         routes=[
             Route("/", pages.index, methods=["GET"]),
+            Route("/page/{rest:path}", pages.live_page),
+            Route("/api/v1/live/{rest:path}", pages.live_page),
             Route("/metrics", pages.metrics, methods=["GET"]),
             Route("/health/live", pages.live, methods=["GET"]),
             Route("/health/ready", pages.ready, methods=["GET"]),
@@ -51,15 +57,40 @@ def application(view: View) -> Starlette:
     )
 
 
+class LivePage:
+    """The live page, imported when somebody opens it."""
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self._router: Router | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        live = await self._loaded()
+        self._router = self._router or Router(live.routes(self._view))
+        await self._router(scope, receive, send)
+
+    async def index(self) -> Response:
+        """Return the page itself."""
+        page: Response = (await self._loaded()).index()
+        return page
+
+    async def _loaded(self) -> Any:
+        return await trio.to_thread.run_sync(import_module, "kohort.broker.http.live")
+
+
 class Pages:
     """One method a route."""
 
     def __init__(self, view: View) -> None:
         self._view = view
         self._metrics = MetricsPage(view)
+        self.live_page = LivePage(view)
 
     async def index(self, request: Request) -> Response:
-        """Return where everything else is."""
+        """Return the live page to a browser, and to anybody else where everything else is."""
+        if "text/html" in request.headers.get("accept", ""):
+            return await self.live_page.index()
         return json_response({"kohort": version("kohort"), "paths": PATHS})
 
     async def metrics(self, request: Request) -> Response:

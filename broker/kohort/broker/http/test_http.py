@@ -27,7 +27,7 @@ from kohort.broker.http import pages
 from kohort.broker.http.families import FAMILIES
 from kohort.broker.http.view import Counters, PageLimits, PartitionFacts
 from kohort.broker.lag import PartitionLag, Verdict
-from kohort.broker.metadata import PartitionState, TopicState
+from kohort.broker.metadata import BrokerState, PartitionState, TopicState
 from kohort.broker.partitions.counters import PartitionCounters
 from kohort.broker.transport.counters import TransportCounters
 from kohort.protocol.messages import JoinGroupRequestProtocol
@@ -39,6 +39,18 @@ class FakeLog:
     log_start_offset: int = 3
     log_end_offset: int = 10
     size_bytes: int = 700
+    batches: bytes = b""
+
+    def read(self, offset: int, max_bytes: int, end_offset: int) -> "FakeSlice":
+        return FakeSlice(self.batches if offset <= self.log_start_offset else b"")
+
+
+@dataclass
+class FakeSlice:
+    content: bytes
+
+    def read(self) -> bytes:
+        return self.content
 
 
 @dataclass
@@ -96,6 +108,7 @@ class FakeView:
     shards_loading: list[int] = field(default_factory=list)
     held: list[FakePartition] = field(default_factory=lambda: [FakePartition("flights", 0)])
     group_list: list[Group] = field(default_factory=list)
+    messages_shown: bool = True
 
     def connections(self) -> int:
         return 4
@@ -133,6 +146,22 @@ class FakeView:
 
     def brokers(self) -> int:
         return 1
+
+    def broker_states(self) -> list[BrokerState]:
+        return [BrokerState(1, "127.0.0.1", 9092)]
+
+    def topic(self, name: str) -> TopicState | None:
+        return next((each for each in self.topics() if each.name == name), None)
+
+    def topic_settings(self, name: str) -> list[tuple[str, str | None, bool]]:
+        return [("retention.ms", "5", True), ("segment.ms", "7", False)]
+
+    def shows_messages(self) -> bool:
+        return self.messages_shown
+
+    async def open_partition(self, topic: str, index: int) -> PartitionFacts | None:
+        found = self.partition(topic, index)
+        return None if found is None or found.offline is not None else found
 
     async def lag(self, groups: Iterable[Group]) -> list[PartitionLag]:
         rows: list[PartitionLag] = []

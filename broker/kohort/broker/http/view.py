@@ -4,15 +4,26 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from kohort.broker.config import describe_topic
+from kohort.broker.config.current import CurrentConfig
 from kohort.broker.coordination.coordinators import Coordinators
 from kohort.broker.coordination.counters import GroupCounters
 from kohort.broker.group.group import Group
 from kohort.broker.lag import LagWatch, PartitionLag
-from kohort.broker.metadata import MetadataStore, TopicState
+from kohort.broker.metadata import BrokerState, MetadataStore, TopicState
 from kohort.broker.partitions import PartitionTable
 from kohort.broker.partitions.counters import PartitionCounters
 from kohort.broker.transport.counters import TransportCounters
 from kohort.broker.transport.reactor import Reactor
+from kohort.storage import StorageError
+
+
+class BatchesFacts(Protocol):
+    """Where batches lie in a file."""
+
+    def read(self) -> bytes:
+        """Return them. Raises: OSError."""
+        ...
 
 
 class LogFacts(Protocol):
@@ -31,6 +42,10 @@ class LogFacts(Protocol):
     @property
     def size_bytes(self) -> int:
         """The size of all its segments."""
+        ...
+
+    def read(self, offset: int, max_bytes: int, end_offset: int) -> BatchesFacts:
+        """Return where batches lie, as `PartitionLog.read` does. Raises: StorageError."""
         ...
 
 
@@ -208,6 +223,26 @@ class View(Protocol):
         """Return how many brokers the cluster has."""
         ...
 
+    def broker_states(self) -> Iterable[BrokerState]:
+        """Return the brokers, each with the address at which clients reach it."""
+        ...
+
+    def topic(self, name: str) -> TopicState | None:
+        """Return one topic."""
+        ...
+
+    def topic_settings(self, name: str) -> list[tuple[str, str | None, bool]]:
+        """Return name and value of every setting of a topic, and whether it was set for this one."""
+        ...
+
+    def shows_messages(self) -> bool:
+        """Return whether records may be shown."""
+        ...
+
+    async def open_partition(self, topic: str, index: int) -> PartitionFacts | None:
+        """Return a partition whose log is open; None where it is not here, or does not serve."""
+        ...
+
     async def lag(self, groups: Iterable[Group]) -> list[PartitionLag]:
         """Return how far behind these groups are."""
         ...
@@ -230,6 +265,7 @@ class BrokerView:
         partitions: PartitionTable,
         metadata: MetadataStore,
         lag: LagWatch,
+        current: CurrentConfig,
     ) -> None:
         self.cluster_id = cluster_id
         self.node_id = node_id
@@ -242,6 +278,7 @@ class BrokerView:
         self._partitions = partitions
         self._metadata = metadata
         self._lag = lag
+        self._current = current
 
     def connections(self) -> int:
         """Return how many Kafka clients are connected."""
@@ -290,6 +327,35 @@ class BrokerView:
     def brokers(self) -> int:
         """Return how many brokers the cluster has."""
         return len(self._metadata.snapshot().brokers)
+
+    def broker_states(self) -> Iterable[BrokerState]:
+        """Return the brokers, each with the address at which clients reach it."""
+        return self._metadata.snapshot().brokers
+
+    def topic(self, name: str) -> TopicState | None:
+        """Return one topic."""
+        return self._metadata.snapshot().topics.get(name)
+
+    def topic_settings(self, name: str) -> list[tuple[str, str | None, bool]]:
+        """Return name and value of every setting of a topic, and whether it was set for this one."""
+        topic = self.topic(name)
+        own = {} if topic is None else topic.configs
+        return [
+            (each.name, each.value, each.name in own)
+            for each in describe_topic(self._current.config, own)
+            if not each.sensitive
+        ]
+
+    def shows_messages(self) -> bool:
+        """Return whether records may be shown."""
+        return self._current.config.kohort_http_messages_enable
+
+    async def open_partition(self, topic: str, index: int) -> PartitionFacts | None:
+        """Return a partition whose log is open; None where it is not here, or does not serve."""
+        try:
+            return await self._partitions.opened(topic, index)
+        except StorageError:
+            return None
 
     async def lag(self, groups: Iterable[Group]) -> list[PartitionLag]:
         """Return how far behind these groups are."""

@@ -1,0 +1,143 @@
+// Which view is shown, and the feed that keeps it up.
+
+import { h, shown } from "/page/dom.js";
+import { groupsView, groupView } from "/page/groups.js";
+import { healthView } from "/page/health.js";
+import { topicsView, topicView } from "/page/topics.js";
+
+const POLL_MS = 5000, RETRY_MS = 30_000;
+const VIEWS = {
+  groups: { draw: groupsView, asks: ["q", "order"], under: "groups" },
+  group: { draw: groupView, asks: ["id"], under: "groups" },
+  topics: { draw: topicsView, asks: ["q", "internal"], under: "topics" },
+  topic: { draw: topicView, asks: ["name"], under: "topics", isCalm: true },
+  health: { draw: healthView, asks: [], under: "health" },
+};
+const main = document.getElementById("main"), state = document.getElementById("link");
+let feed = null, timer = null, current = null, told = null, address = "", typing = null;
+
+function place() {
+  const [path, query = ""] = location.hash.replace(/^#\/?/, "").split("?");
+  const view = VIEWS[path] ? path : "groups";
+  return { view, parameters: Object.fromEntries(new URLSearchParams(query)) };
+}
+
+function set(changes) {
+  const { view, parameters } = place();
+  const wanted = new URLSearchParams({ ...parameters, ...changes });
+  for (const [key, value] of [...wanted]) if (value === "") wanted.delete(key);
+  const go = () => { history.replaceState(null, "", `#/${view}?${wanted}`); turn(); };
+  clearTimeout(typing);
+  if ("q" in changes) typing = setTimeout(go, 250);
+  else go();
+}
+
+function turn() {
+  const next = place();
+  const { asks } = VIEWS[next.view];
+  const query = new URLSearchParams(Object.fromEntries(asks.filter((each) => next.parameters[each]).map((each) => [each, next.parameters[each]])));
+  const wanted = `/api/v1/live/${next.view}`;
+  const isOther = current?.view !== next.view;
+  current = next;
+  for (const each of document.querySelectorAll("nav a")) {
+    if (each.dataset.view === VIEWS[next.view].under) each.setAttribute("aria-current", "page");
+    else each.removeAttribute("aria-current");
+  }
+  if (`${wanted}?${query}` === address) { draw(true); return; }
+  address = `${wanted}?${query}`;
+  told = null;
+  if (isOther) main.replaceChildren(h("p", { class: "soft" }, "loading"));
+  follow(`${wanted}/events?${query}`);
+}
+
+function follow(url) {
+  feed?.close();
+  clearInterval(timer);
+  const mine = feed = new EventSource(url);
+  mine.onmessage = (event) => { if (mine === feed) take(JSON.parse(event.data)); };
+  mine.onopen = () => tell("live");
+  mine.onerror = () => {
+    if (mine !== feed) return;
+    tell(mine.readyState === EventSource.CLOSED ? "asking every 5 s" : "connection lost, trying again", true);
+    if (mine.readyState === EventSource.CLOSED) poll();
+  };
+}
+
+// Too many look on, or a proxy in between knows no events.
+function poll() {
+  const wanted = address;
+  const ask = async () => {
+    if (wanted !== address) return;
+    try {
+      const answer = await fetch(wanted);
+      take(await answer.json());
+    } catch { tell("the broker does not answer", true); }
+  };
+  clearInterval(timer);
+  timer = setInterval(ask, POLL_MS);
+  setTimeout(() => { if (wanted === address && feed?.readyState === EventSource.CLOSED) { address = ""; turn(); } }, RETRY_MS);
+  ask();
+}
+
+function take(next) {
+  const isFirst = told === null;
+  told = next;
+  draw(isFirst);
+}
+
+function tell(text, isLost = false) {
+  state.textContent = text;
+  state.className = isLost ? "lost" : "";
+}
+
+function draw(isForced) {
+  if (told === null) return;
+  if (told.error) { main.replaceChildren(h("p", { class: "bad" }, shown(told.error))); return; }
+  const { view, parameters } = current;
+  // Who reads messages, has a list open or marks text is not to be disturbed.
+  const isBusy = main.contains(document.activeElement) && ["SELECT", "PRE"].includes(document.activeElement.tagName);
+  if (!isForced && (VIEWS[view].isCalm || isBusy || String(getSelection()))) return;
+  const focus = focused(), scrolled = window.scrollY;
+  main.replaceChildren(...VIEWS[view].draw(told, { set, parameters }).flat().filter(Boolean));
+  refocus(focus);
+  window.scrollTo(0, scrolled);
+  document.title = `${parameters.id ?? parameters.name ?? view} – kohort`;
+}
+
+// What has the focus is drawn anew, and keeps it.
+function focused() {
+  const element = document.activeElement;
+  if (!main.contains(element) || element === main) return null;
+  const all = [...main.querySelectorAll("a, button, input, select, [tabindex]")];
+  return { index: all.indexOf(element), id: element.id, start: element.selectionStart, end: element.selectionEnd,
+    value: element.id === "search" ? element.value : null };
+}
+
+function refocus(focus) {
+  if (focus === null) return;
+  const all = [...main.querySelectorAll("a, button, input, select, [tabindex]")];
+  const element = focus.id ? document.getElementById(focus.id) : all[focus.index];
+  if (!element) return;
+  if (focus.value !== null) element.value = focus.value;
+  element.focus({ preventScroll: true });
+  if (focus.id === "search") element.setSelectionRange(focus.start, focus.end);
+}
+
+addEventListener("hashchange", () => { turn(); main.focus({ preventScroll: true }); });
+addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.key === "Escape") {
+    if (document.activeElement?.tagName === "INPUT") document.activeElement.blur();
+    else location.hash = `#/${VIEWS[current.view].under}`;
+    return;
+  }
+  if (["INPUT", "SELECT", "TEXTAREA"].includes(document.activeElement?.tagName)) return;
+  const go = { g: "groups", t: "topics", b: "health" }[event.key];
+  if (go) location.hash = `#/${go}`;
+  else if (event.key === "/") { event.preventDefault(); document.getElementById("search")?.focus(); }
+});
+document.addEventListener("visibilitychange", () => {
+  if (document.hidden) { feed?.close(); clearInterval(timer); tell("paused"); }
+  else if (address) { address = ""; turn(); }
+});
+turn();

@@ -1,0 +1,132 @@
+// The list of groups, and one group: who owns what, how far it is, and the story of its rebalances.
+
+import { duration, facts, h, link, name, number, shown, table } from "/page/dom.js";
+import { legend, timeline } from "/page/timeline.js";
+import { growth, line, note, words } from "/page/trend.js";
+
+const STATES = { Stable: "good", Empty: "soft", PreparingRebalance: "warn", CompletingRebalance: "warn", Dead: "bad" };
+const VERDICTS = { OK: "good", WARN: "warn" };
+
+export function groupsView(told, { set, parameters }) {
+  const rows = told.groups.map((each) => {
+    const looks = note(`group ${each.group_id}`, each.lag);
+    return [
+      h("span", {}, link("group", { id: each.group_id }, name(each.group_id)), " ", stormBadge(each.storm)),
+      state(each.state), number(each.members), number(each.lag), age(each.lag_seconds),
+      h("span", {}, line(looks), " ", words(growth(looks))), verdict(each.verdict), shown(each.cause),
+    ];
+  });
+  const states = Object.entries(told.by_state).map(([each, count]) => `${number(count)} ${each}`).join(", ");
+  return [
+    h("h1", {}, "Consumer groups"),
+    h("div", { class: "tools" },
+      search(parameters, set, "Search groups"),
+      h("label", {}, "by ", h("select", { onchange: (event) => set({ order: event.target.value }), "aria-label": "Order" },
+        ["lag", "name", "members", "state"].map((each) =>
+          h("option", { value: each, selected: (parameters.order ?? "lag") === each ? "" : null }, each)))),
+      h("span", { class: "soft" }, `${number(told.groups.length)} of ${number(told.matching)} shown`,
+        told.matching < told.total ? ` (${number(told.total)} in all)` : "", states ? `: ${states}` : "")),
+    told.loading ? h("p", { class: "warn" }, `Groups of ${told.loading} partitions of __consumer_offsets are being loaded.`) : null,
+    table([["Group"], ["State"], ["Members", "number"], ["Lag", "number"], ["Age", "number"], ["Trend", "phone-off"],
+      ["Verdict"], ["Last cause", "phone-off"]], rows, "No group is here."),
+  ];
+}
+
+export function search(parameters, set, label) {
+  return h("input", { type: "search", id: "search", value: parameters.q ?? "", placeholder: label, "aria-label": label,
+    autocomplete: "off", oninput: (event) => set({ q: event.target.value }) });
+}
+
+function stormBadge(count) {
+  return count ? h("span", { class: "badge storm" }, `storm: ${count} in 5 min`) : null;
+}
+
+function state(text) {
+  return h("span", { class: STATES[text] ?? "" }, shown(text));
+}
+
+function verdict(text) {
+  return text ? h("span", { class: `badge ${VERDICTS[text] ?? "bad"}` }, shown(text)) : "–";
+}
+
+function age(seconds) {
+  return seconds === null || seconds === undefined ? "–" : duration(seconds * 1000);
+}
+
+export function groupView(told, { set, parameters }) {
+  const looks = note(`group ${told.group_id}`, told.lag);
+  const chosen = Math.min(Number(parameters.rebalance ?? told.rebalances.length - 1), told.rebalances.length - 1);
+  return [
+    h("h1", {}, link("groups", {}, "Groups"), " / ", name(told.group_id), " ", stormBadge(told.storm)),
+    facts([
+      ["State", state(told.state)], ["Generation", number(told.generation_id)], ["Members", number(told.members.length + told.members_left_out)],
+      ["Assignor", shown(told.protocol_name ?? "–")], ["Lag", `${number(told.lag)} records`], ["Oldest unread", age(told.lag_seconds)],
+      ["Trend", h("span", {}, line(looks), " ", words(growth(looks)))], ["Verdict", verdict(told.verdict)],
+    ]),
+    told.rebalance ? ongoing(told.rebalance) : null,
+    h("h2", {}, "Rebalances"), timeline(told, chosen, (place) => set({ rebalance: place })),
+    told.rebalances.length ? legend() : null,
+    told.rebalances.length ? story(told.rebalances[chosen]) : null,
+    h("h2", {}, "Who owns what"), members(told),
+    h("h2", {}, "Offsets"), offsets(told),
+  ];
+}
+
+function ongoing(rebalance) {
+  const waits = rebalance.waits_for_member_ids.slice(0, 10).map(shown).join(", ");
+  return h("p", { class: "warn", role: "alert" },
+    `A rebalance is under way for ${duration(rebalance.ongoing_ms)} (${rebalance.cause.kind}).`,
+    waits ? ` It waits for ${waits}.` : "");
+}
+
+function story(report) {
+  return h("div", { class: "story", id: "story", "aria-live": "polite" }, report.story.map((text) =>
+    h("p", { class: text.trimStart().startsWith("What to change:") ? "advice" : null }, shown(text))));
+}
+
+function members(told) {
+  const rows = told.members.map((each) => [
+    h("span", {}, name(each.client_id || each.member_id), each.is_leader ? " (leader)" : "",
+      h("br"), h("span", { class: "soft" }, name(each.group_instance_id ?? each.member_id))),
+    shown(each.client_host), number(each.partitions.length), owned(each.partitions),
+    each.waits_for ? `waits for ${shown(each.waits_for)}` : `${duration(each.session_left_ms)} of ${duration(each.session_timeout_ms)} left`,
+  ]);
+  return [table([["Member"], ["Host", "phone-off"], ["Partitions", "number"], ["Owns"], ["Session", "phone-off"]], rows, "Nobody is in it."),
+    leftOut(told.members_left_out, "members")];
+}
+
+function owned(partitions) {
+  const topics = new Map();
+  for (const [topic, index] of partitions) topics.set(topic, [...topics.get(topic) ?? [], index]);
+  return [...topics].slice(0, 20).map(([topic, indexes]) =>
+    h("div", {}, link("topic", { name: topic }, name(topic)), ` ${ranges(indexes)}`));
+}
+
+export function ranges(indexes) {
+  const found = [];
+  for (const each of [...indexes].sort((one, other) => one - other)) {
+    const last = found[found.length - 1];
+    if (last && last[1] === each - 1) last[1] = each;
+    else found.push([each, each]);
+  }
+  return found.map(([low, high]) => low === high ? low : `${low}–${high}`).join(", ");
+}
+
+function offsets(told) {
+  const owners = new Map();
+  for (const member of told.members) {
+    for (const [topic, index] of member.partitions) owners.set(JSON.stringify([topic, index]), member.client_id || member.member_id);
+  }
+  const rows = told.offsets.map((each) => {
+    const looks = note(`group ${told.group_id} ${each.topic} ${each.partition}`, each.lag ?? 0);
+    const owner = owners.get(JSON.stringify([each.topic, each.partition]));
+    return [h("span", {}, link("topic", { name: each.topic }, name(each.topic)), ` ${each.partition}`), owner ? name(owner) : "nobody",
+      number(each.offset), number(each.end_offset), number(each.lag), age(each.lag_seconds), words(growth(looks)), verdict(each.verdict)];
+  });
+  return [table([["Partition"], ["Read by", "phone-off"], ["Committed", "number"], ["End", "number phone-off"], ["Lag", "number"],
+    ["Age", "number"], ["Trend", "phone-off"], ["Verdict"]], rows, "It has committed nothing."), leftOut(told.offsets_left_out, "partitions")];
+}
+
+function leftOut(count, what) {
+  return count ? h("p", { class: "soft" }, `${number(count)} more ${what} are left out: those furthest behind are shown.`) : null;
+}

@@ -1,0 +1,26 @@
+// The cluster's brokers, and how the one that serves this page fares.
+
+import { bytes, facts, h, number, shown, table } from "/page/dom.js";
+
+export function healthView(told) {
+  const { disk } = told;
+  return [
+    h("h1", {}, `Broker ${told.node_id}`),
+    told.reasons.length
+      ? h("div", { class: "bad", role: "alert" }, h("p", {}, "Not ready:"), h("ul", {}, told.reasons.map((each) => h("li", {}, shown(each)))))
+      : h("p", { class: "good" }, "Ready: everything can be asked."),
+    facts([
+      ["Version", shown(told.version)], ["Cluster", shown(told.cluster_id)], ["Connections", number(told.connections)],
+      ["Topics", number(told.topics)], ["Fetch sessions", number(told.fetch_sessions)],
+      ["Disk", disk.free_bytes === null ? "–" : `${bytes(disk.free_bytes)} of ${bytes(disk.total_bytes)} free`],
+      ["Loop late by at most", `${Math.round(told.loop_late_seconds_max * 1000)} ms`],
+      ["Shards of groups", Object.entries(told.shards).map(([state, count]) => `${count} ${state}`).join(", ")],
+    ]),
+    h("h2", {}, "Brokers"),
+    table([["Id", "number"], ["Address"], ["Rack"]],
+      told.brokers.map((each) => [number(each.node_id), shown(`${each.host}:${each.port}`), shown(each.rack ?? "–")]), "None is known."),
+    h("h2", {}, "Background tasks"),
+    table([["Task"], ["Restarts", "number"], ["State"]], told.tasks.map((each) => [shown(each.name), number(each.restarts),
+      each.reason ? h("span", { class: "bad" }, shown(each.reason)) : h("span", { class: "good" }, "ok")]), ""),
+  ];
+}

@@ -1,0 +1,99 @@
+"""What a browser that looks on is told: a view made anew every two seconds, and sent where it has changed.
+
+A view is made once for all who look at the same. A feed ends by itself after a while, and the browser asks
+anew: nobody holds a connection for ever. Source: HTML, Server-sent events.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+
+import msgspec
+import trio
+from starlette.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from kohort.broker.http.guard import error_response
+
+INTERVAL_SECONDS = 2.0
+FEED_SECONDS = 50.0
+FEEDS_MAX = 12
+"""Open at once, of the connections that HTTP has."""
+FRESH_SECONDS = 1.0
+KEPT_MAX = 32
+
+Make = Callable[[], Awaitable[object]]
+
+
+class Feeds:
+    """The views that were made of late, and how many browsers look on."""
+
+    def __init__(self) -> None:
+        self.open = 0
+        self._kept: dict[str, tuple[float, bytes]] = {}
+        self._making: dict[str, trio.Event] = {}
+
+    async def made(self, key: str, make: Make) -> bytes:
+        """Return the view as JSON, one second old at most; who asks for the same meanwhile waits for it."""
+        while key in self._making:
+            await self._making[key].wait()
+        kept = self._kept.get(key)
+        if kept is not None and trio.current_time() - kept[0] < FRESH_SECONDS:
+            return kept[1]
+        done = self._making[key] = trio.Event()
+        try:
+            page = await trio.to_thread.run_sync(msgspec.json.encode, await make())
+        finally:
+            del self._making[key]
+            done.set()
+        if len(self._kept) >= KEPT_MAX:
+            self._kept.clear()
+        self._kept[key] = (trio.current_time(), page)
+        return page
+
+    async def events(self, key: str, make: Make) -> AsyncIterator[bytes]:
+        """Yield the events of one feed: the view at once, and again whenever it differs."""
+        yield b"retry: 500\n\n"
+        last = b""
+        end = trio.current_time() + FEED_SECONDS
+        while trio.current_time() < end:
+            page = await self.made(key, make)
+            # JSON has no line breaks; a comment shows whether the browser is still there.
+            yield b":\n\n" if page == last else b"data: " + page + b"\n\n"
+            last = page
+            await trio.sleep(INTERVAL_SECONDS)
+
+
+class FeedResponse:
+    """An answer that is a feed, or a refusal where too many look on already."""
+
+    def __init__(self, feeds: Feeds, key: str, make: Make) -> None:
+        self._feeds = feeds
+        self._key = key
+        self._make = make
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request; returns when the feed ends or the browser is gone."""
+        if self._feeds.open >= FEEDS_MAX:
+            await error_response(503, "too many look on already")(scope, receive, send)
+            return
+        self._feeds.open += 1
+        try:
+            events = self._feeds.events(self._key, self._make)
+            response = StreamingResponse(events, media_type="text/event-stream")
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(_end_when_gone, receive, nursery.cancel_scope)
+                await response(scope, receive, send)
+                nursery.cancel_scope.cancel()
+        finally:
+            self._feeds.open -= 1
+
+
+async def _end_when_gone(receive: Receive, scope: trio.CancelScope) -> None:
+    """Cancel when the browser has closed: whoever turns to another view leaves a feed behind."""
+    while (await receive())["type"] != "http.disconnect":
+        continue
+    scope.cancel()
+
+
+def key_of(name: str, parameters: Mapping[str, str]) -> str:
+    """Return what tells one view from another."""
+    return msgspec.json.encode([name, sorted(parameters.items())]).decode()

@@ -1,0 +1,201 @@
+"""Groups as the live page shows them: some of all, chosen and put in order here, and one with its story."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+import trio
+
+from kohort.broker.group.advice import Advice, advice_of
+from kohort.broker.group.events import RebalanceReport
+from kohort.broker.group.group import Group
+from kohort.broker.group.story import story
+from kohort.broker.group.views import GroupView, view_of
+from kohort.broker.http.view import View
+from kohort.broker.lag import PartitionLag, worst
+
+GROUPS_SHOWN = 100
+OFFSETS_SHOWN = 500
+MEMBERS_SHOWN = 500
+MOVES_SHOWN = 200
+PARTITIONS_TIMED_MAX = 5_000
+"""Of all groups in a list together: finding the age of what is unread reads the disk."""
+PARTITIONS_PER_SLICE = 1_000
+STORM_REBALANCES = 4
+STORM_MS = 300_000
+ORDERS = ("lag", "name", "members", "state")
+
+Json = Mapping[str, object]
+
+
+class Row(msgspec.Struct, frozen=True, gc=False):
+    """A group in a list. There may be very many: the garbage collector need not look at them."""
+
+    group_id: str
+    state: str
+    members: int
+    generation_id: int
+    lag: int
+    rebalances: int
+    last_rebalance_ms: int | None
+    cause: str
+    storm: int
+
+
+class _Chosen(NamedTuple):
+    """What a list shows, and what all groups have together."""
+
+    total: int
+    matching: int
+    by_state: dict[str, int]
+    rows: list[tuple[Row, Group]]
+
+
+async def list_view(view: View, parameters: Mapping[str, str]) -> Json:
+    """Return the first groups, in the order asked for, whose ids contain `q`. Gives way in between."""
+    chosen = await _choose(view, parameters.get("q", "").casefold(), parameters.get("order", "lag"))
+    timed = await view.lag(_within([group for _, group in chosen.rows], PARTITIONS_TIMED_MAX))
+    by_group: dict[str, list[PartitionLag]] = {}
+    for each in timed:
+        by_group.setdefault(each.group_id, []).append(each)
+    return {
+        "total": chosen.total,
+        "matching": chosen.matching,
+        "by_state": chosen.by_state,
+        "loading": len(view.loading()),
+        "groups": [_with_times(row, by_group.get(row.group_id)) for row, _ in chosen.rows],
+    }
+
+
+async def _choose(view: View, text: str, order: str) -> _Chosen:
+    states: dict[str, int] = {}
+    rows: list[tuple[Row, Group]] = []
+    total = work = 0
+    for group in list(view.groups()):
+        total += 1
+        states[group.state.value] = states.get(group.state.value, 0) + 1
+        if text in group.group_id.casefold():
+            rows.append((await _row(view, group), group))
+        work += 5
+        if work >= PARTITIONS_PER_SLICE:
+            work = 0
+            await trio.lowlevel.checkpoint()
+    rows.sort(key=_KEYS.get(order, _KEYS["lag"]))
+    return _Chosen(total, len(rows), states, rows[:GROUPS_SHOWN])
+
+
+_KEYS = {
+    "lag": lambda each: (-each[0].lag, each[0].group_id),
+    "name": lambda each: (each[0].group_id,),
+    "members": lambda each: (-each[0].members, each[0].group_id),
+    "state": lambda each: (each[0].state, each[0].group_id),
+}
+
+
+async def _row(view: View, group: Group) -> Row:
+    last = group.history[-1] if group.history else None
+    ongoing = group.rebalance
+    cause = ongoing.cause if ongoing is not None else None if last is None else last.cause
+    return Row(
+        group.group_id,
+        group.state.value,
+        len(group.members),
+        group.generation_id,
+        await _offset_lag(view, group),
+        len(group.history),
+        None if last is None else last.started_ms,
+        "" if cause is None else cause.kind.value,
+        storm(group.history),
+    )
+
+
+async def _offset_lag(view: View, group: Group) -> int:
+    """Return how many records all its partitions are behind, as far as their logs are open."""
+    lag = count = 0
+    for topic, offsets in list(group.offsets.items()):
+        for index, value in list(offsets.items()):
+            partition = view.partition(topic, index)
+            if partition is not None and partition.opened and partition.offline is None:
+                lag += max(0, partition.high_watermark - max(0, value.offset))
+            count += 1
+            if not count % PARTITIONS_PER_SLICE:
+                await trio.lowlevel.checkpoint()
+    return lag
+
+
+def _within(groups: Sequence[Group], partitions_max: int) -> list[Group]:
+    """Return the groups whose partitions find room."""
+    room = partitions_max
+    found = []
+    for group in groups:
+        needed = sum(map(len, group.offsets.values()))
+        if needed <= room:
+            room -= needed
+            found.append(group)
+    return found
+
+
+def _with_times(row: Row, lag: list[PartitionLag] | None) -> Json:
+    verdicts = [] if lag is None else [each.verdict for each in lag if each.verdict is not None]
+    seconds = [] if lag is None else [each.lag_seconds for each in lag if each.lag_seconds is not None]
+    return {
+        **msgspec.structs.asdict(row),
+        "lag": row.lag if lag is None else sum(each.lag or 0 for each in lag),
+        "lag_seconds": max(seconds, default=None),
+        "verdict": worst(*verdicts) if verdicts else None,
+    }
+
+
+def storm(history: Iterable[RebalanceReport]) -> int:
+    """Return how many rebalances a group had within five minutes at the most, 0 where that is no storm."""
+    starts = [each.started_ms for each in history if not each.is_initial]
+    most = first = 0
+    for place, started_ms in enumerate(starts):
+        while started_ms - starts[first] > STORM_MS:
+            first += 1
+        most = max(most, place - first + 1)
+    return most if most >= STORM_REBALANCES else 0
+
+
+async def group_view(view: View, group: Group, now_ms: int) -> Json:
+    """Return one group: who owns what, how far it is behind, and each rebalance with its story."""
+    lag = await view.lag([group])
+    verdicts = [each.verdict for each in lag if each.verdict is not None]
+    told = advice_of(group.history)
+    described = view_of(group, now_ms)
+    furthest = sorted(lag, key=lambda each: (-(each.lag or 0), each.topic, each.partition))
+    return {
+        **_of_view(described),
+        "now_ms": now_ms,
+        "lag": sum(each.lag or 0 for each in lag),
+        "lag_seconds": max((each.lag_seconds or 0 for each in lag), default=0),
+        "verdict": worst(*verdicts) if verdicts else None,
+        "storm": storm(group.history),
+        "rebalances": [_rebalance(report, advice) for report, advice in told],
+        "offsets": furthest[:OFFSETS_SHOWN],
+        "offsets_left_out": max(0, len(lag) - OFFSETS_SHOWN),
+    }
+
+
+def _of_view(described: GroupView) -> dict[str, object]:
+    fields = {name: getattr(described, name) for name in described.__struct_fields__ if name != "history"}
+    fields["members"] = described.members[:MEMBERS_SHOWN]
+    fields["members_left_out"] = max(0, len(described.members) - MEMBERS_SHOWN)
+    return fields
+
+
+def _rebalance(report: RebalanceReport, advice: Sequence[Advice]) -> Json:
+    return {
+        "generation_id": report.generation_id,
+        "outcome": report.outcome.value,
+        "cause": report.cause.kind.value,
+        "started_ms": report.started_ms,
+        "join_ms": report.join_ms,
+        "sync_ms": report.sync_ms,
+        "still_ms": report.still_ms,
+        "members": report.members,
+        "moved": len(report.moves),
+        "waited_for": report.waited_for[:20],
+        "moves": report.moves[:MOVES_SHOWN],
+        "story": story(report, advice),
+    }

@@ -1,0 +1,137 @@
+"""A look at the records of a partition: decoded in a thread, within limits, and never the whole log."""
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+import trio
+
+from kohort.broker.http.view import LogFacts, View
+from kohort.protocol.errors import WireError
+from kohort.protocol.records import Record, iterate_batches, iterate_records, read_header
+from kohort.storage import StorageError
+
+RECORDS_MAX = 50
+READ_BYTES = 1_048_576
+DECOMPRESSED_BYTES_MAX = 8 * 1_048_576
+SCANNED_MAX = 200_000
+"""Records of a batch that are passed over on the way to an offset in it."""
+SHOWN_BYTES = 4_096
+HEADERS_SHOWN = 50
+
+Json = Mapping[str, object]
+
+
+class Place(NamedTuple):
+    """Where to look: at so many records from `offset` on; a negative one counts back from the end."""
+
+    topic: str
+    partition: int
+    offset: int
+    records_max: int
+
+
+def place_of(topic: str, parameters: Mapping[str, str]) -> Place:
+    """Return where a request asks to look. Raises: ValueError for what is no number."""
+    count = int(parameters.get("count", str(RECORDS_MAX)))
+    return Place(
+        topic,
+        int(parameters.get("partition", "0")),
+        int(parameters.get("offset", str(-RECORDS_MAX))),
+        min(max(count, 1), RECORDS_MAX),
+    )
+
+
+async def messages_view(view: View, place: Place) -> Json | None:
+    """Return the records there and between which offsets there are any; None where the partition is not here.
+
+    What keeps it from showing more, a damaged batch for instance, is told as `problem`.
+    """
+    partition = await view.open_partition(place.topic, place.partition)
+    if partition is None:
+        return None
+    start, end = partition.log.log_start_offset, partition.high_watermark
+    offset = end + place.offset if place.offset < 0 else place.offset
+    look = _Look(partition.log, min(max(offset, start), end), end, place.records_max)
+    await trio.to_thread.run_sync(look.run)
+    return {
+        "log_start_offset": start,
+        "high_watermark": end,
+        "offset": look.begin,
+        "next_offset": look.offset,
+        "records": look.records,
+        "problem": look.problem,
+    }
+
+
+class _Look:
+    """Reads forward from an offset until there is enough to show."""
+
+    def __init__(self, log: LogFacts, offset: int, end: int, count: int) -> None:
+        self.begin = self.offset = offset
+        self.records: list[Json] = []
+        self.problem = ""
+        self._log = log
+        self._end = end
+        self._count = count
+
+    def run(self) -> None:
+        """Fill `records`. Blocks."""
+        try:
+            for batch in self._batches():
+                self._take(batch)
+                if len(self.records) >= self._count:
+                    return
+        except (StorageError, OSError) as error:
+            self.problem = str(error)
+        except WireError as error:
+            self.problem = f"what stands at offset {self.offset} cannot be shown: {error}"
+
+    def _batches(self) -> Iterator[memoryview]:
+        while self.offset < self._end:
+            before = self.offset
+            yield from iterate_batches(self._log.read(before, READ_BYTES, self._end).read())
+            if self.offset == before:
+                return
+
+    def _take(self, batch: memoryview) -> None:
+        header = read_header(batch)
+        if not header.is_control:
+            found = iterate_records(batch, max_decompressed_bytes=DECOMPRESSED_BYTES_MAX)
+            for scanned, record in enumerate(found):
+                if scanned >= SCANNED_MAX:
+                    raise WireError(f"a batch of more than {SCANNED_MAX:,} records")
+                if self.offset <= record.offset < self._end:
+                    self.records.append(_as_json(record))
+                    if len(self.records) >= self._count:
+                        self.offset = record.offset + 1
+                        return
+        self.offset = max(self.offset, header.next_offset)
+
+
+def _as_json(record: Record) -> Json:
+    return {
+        "offset": record.offset,
+        "timestamp_ms": record.timestamp,
+        "key": _data(record.key),
+        "value": _data(record.value),
+        "headers": [[name[:SHOWN_BYTES], _data(value)] for name, value in record.headers[:HEADERS_SHOWN]],
+        "headers_left_out": max(0, len(record.headers) - HEADERS_SHOWN),
+    }
+
+
+def _data(data: bytes | None) -> Json | None:
+    """Return the first bytes as text where they are some, and in any case as hexadecimal digits."""
+    if data is None:
+        return None
+    shown = data[:SHOWN_BYTES]
+    return {"size": len(data), "text": _text(shown, len(data) > len(shown)), "hex": shown.hex()}
+
+
+def _text(data: bytes, is_cut: bool) -> str | None:
+    """Return UTF-8 text, None for anything else; a letter that was cut in two is left out."""
+    for end in range(len(data), max(len(data) - 4 if is_cut else len(data) - 1, -1), -1):
+        try:
+            return data[:end].decode()
+        except UnicodeDecodeError:
+            continue
+    return None

@@ -1,0 +1,146 @@
+"""The live page's paths: its files, its views as JSON, and each view as a feed of events."""
+
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from kohort.broker.http.guard import error_response
+from kohort.broker.http.live import groups, topics
+from kohort.broker.http.live.feed import FeedResponse, Feeds, key_of
+from kohort.broker.http.live.health import health_view
+from kohort.broker.http.live.messages import messages_view, place_of
+from kohort.broker.http.view import View
+
+ASSETS = Path(__file__).parent / "assets"
+CONTENT_TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+PARAMETER_CHARACTERS_MAX = 1_000
+
+Parameters = Mapping[str, str]
+
+
+class NotThere(Exception):
+    """What a view is asked of does not exist."""
+
+
+class LivePage:
+    """One method a route."""
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self._feeds = Feeds()
+        self._views: dict[str, Callable[[Parameters], Awaitable[object]]] = {
+            "groups": lambda given: groups.list_view(view, given),
+            "group": self._group,
+            "topics": lambda given: topics.list_view(view, given),
+            "topic": self._topic,
+            "health": self._health,
+        }
+
+    async def asset(self, request: Request) -> Response:
+        """Return one of its files."""
+        return _file(request.path_params["name"])
+
+    async def look(self, request: Request) -> ASGIApp:
+        """Return a view as JSON."""
+        return await self._answered(request, self._json)
+
+    async def feed(self, request: Request) -> ASGIApp:
+        """Return a view as events without an end."""
+        return await self._answered(request, self._events)
+
+    async def messages(self, request: Request) -> Response:
+        """Return some records of a partition."""
+        if not self._view.shows_messages():
+            return error_response(403, "kohort.http.messages.enable is false")
+        topic = request.path_params["topic"]
+        try:
+            place = place_of(topic, request.query_params)
+        except ValueError:
+            return error_response(400, "partition, offset and count are numbers")
+        found = await messages_view(self._view, place)
+        if found is None:
+            return error_response(404, f"{topic}-{place.partition} is not here, or offline")
+        return Response(msgspec.json.encode(found), media_type="application/json")
+
+    async def _answered(
+        self, request: Request, answer: Callable[[str, Parameters], Awaitable[ASGIApp]]
+    ) -> ASGIApp:
+        name = request.path_params["view"]
+        parameters = dict(request.query_params)
+        if name not in self._views:
+            return error_response(404, f"there is no view {name}")
+        if any(len(each) > PARAMETER_CHARACTERS_MAX for each in (*parameters, *parameters.values())):
+            return error_response(400, f"a parameter may have {PARAMETER_CHARACTERS_MAX} characters")
+        try:
+            return await answer(name, parameters)
+        except NotThere as error:
+            return error_response(404, str(error))
+
+    async def _json(self, name: str, parameters: Parameters) -> ASGIApp:
+        page = await self._feeds.made(key_of(name, parameters), lambda: self._views[name](parameters))
+        return Response(page, media_type="application/json")
+
+    async def _events(self, name: str, parameters: Parameters) -> ASGIApp:
+        async def make() -> object:
+            try:
+                return await self._views[name](parameters)
+            except NotThere as error:  # It may come, or come back.
+                return {"error": str(error)}
+
+        return FeedResponse(self._feeds, key_of(f"{name}, or not", parameters), make)
+
+    async def _group(self, parameters: Parameters) -> object:
+        group_id = parameters.get("id", "")
+        group = self._view.group(group_id)
+        if group is None:
+            raise NotThere(f"there is no group {group_id}")
+        return await groups.group_view(self._view, group, time.time_ns() // 1_000_000)
+
+    async def _topic(self, parameters: Parameters) -> object:
+        name = parameters.get("name", "")
+        topic = self._view.topic(name)
+        if topic is None:
+            raise NotThere(f"there is no topic {name}")
+        return await topics.topic_view(self._view, topic)
+
+    async def _health(self, parameters: Parameters) -> object:
+        return health_view(self._view)
+
+
+def _file(name: str) -> Response:
+    path = ASSETS / name
+    if "/" in name or path.suffix not in CONTENT_TYPES or not path.is_file():
+        return error_response(404, f"there is no {name}")
+    headers = {"content-security-policy": POLICY}
+    return Response(path.read_bytes(), media_type=CONTENT_TYPES[path.suffix], headers=headers)
+
+
+def index() -> Response:
+    """Return the page itself."""
+    return _file("index.html")
+
+
+def routes(view: View) -> list[Route]:
+    """Return the routes of the page's files and of its views."""
+    page = LivePage(view)
+    return [
+        Route("/page/{name}", page.asset, methods=["GET"]),
+        Route("/api/v1/live/messages/{topic}", page.messages, methods=["GET"]),
+        Route("/api/v1/live/{view}", page.look, methods=["GET"]),
+        Route("/api/v1/live/{view}/events", page.feed, methods=["GET"]),
+    ]

@@ -1,0 +1,181 @@
+"""The live page in a real browser, over a real broker in which everything has a hostile name."""
+
+from __future__ import annotations
+
+import json
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kohort.client import Admin, Consumer, NewTopic, OffsetAndMetadata, Producer, TopicPartition
+from tests.interop.broker_process import BrokerProcess
+from tests.interop.waiting import wait_until
+from tests.page.browser import Browser, find_chromium
+
+CHROMIUM = find_chromium()
+pytestmark = pytest.mark.skipif(
+    CHROMIUM is None, reason="no Chromium on this machine: install Debian's package `chromium`"
+)
+
+MARKUP = '<img src=x onerror="window.harmed=1"><script>window.harmed=1</script>'
+EVIL = f"{MARKUP}\"'&\u202e\x1b[2J"
+VALUE = json.dumps({"html": MARKUP, "order": 7}).encode()
+HARMLESS = "window.harmed === undefined && !document.querySelector('main img, main script, main iframe')"
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    process = BrokerProcess(tmp_path_factory.mktemp("page"), "group.initial.rebalance.delay.ms=0")
+    process.start()
+    with Admin(bootstrap_servers=process.bootstrap) as admin:
+        admin.create_topics(NewTopic("orders", partitions=3), NewTopic("__hidden", partitions=1))
+        admin.alter_group_offsets("calm", {TopicPartition("orders", 0): OffsetAndMetadata(0)})
+    with Producer(bootstrap_servers=process.bootstrap) as producer:
+        headers = [("trace<b>", MARKUP.encode()), ("n", None)]
+        producer.send("orders", VALUE, key=EVIL.encode(), partition=0, headers=headers)
+        producer.send("orders", b"\xff\x00\x01", partition=0)
+        producer.send("orders", None, key=b"gone", partition=0)
+        producer.send("orders", MARKUP.encode(), partition=0)
+    storm(process.bootstrap)
+    yield process
+    process.stop()
+
+
+def storm(bootstrap: str) -> None:
+    """Have members come and go in a group, all of whose names are hostile."""
+    options = {"bootstrap_servers": bootstrap, "group_id": EVIL, "auto_offset_reset": "earliest"}
+    with Consumer("orders", client_id=f"stays {EVIL}", heartbeat_interval_ms=100, **options) as stays:
+        for number in range(3):
+            with Consumer("orders", client_id=f"goes {number}", heartbeat_interval_ms=100, **options) as goes:
+                wait_until(
+                    lambda goes=goes: (
+                        stays.poll(timeout_ms=20),
+                        goes.poll(timeout_ms=20),
+                        goes.assignment(),
+                    )[2],
+                    "the newcomer reads",
+                )
+            wait_until(
+                lambda: (stays.poll(timeout_ms=20), len(stays.assignment()) == 3)[1], "it has all back"
+            )
+
+
+@pytest.fixture(scope="module")
+def browser(broker: BrokerProcess, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    assert CHROMIUM is not None
+    with Browser(CHROMIUM, tmp_path_factory.mktemp("chromium")) as found:
+        yield found
+
+
+@pytest.fixture
+def page(browser: Browser, broker: BrokerProcess) -> Iterator[Browser]:
+    """The list of groups; whatever is done with it, nothing is harmed, refused or asked of others."""
+    browser.complaints.clear()
+    browser.requested.clear()
+    browser.resize(1200, 900)
+    browser.open("about:blank")
+    browser.open(f"http://{broker.http}/")
+    browser.until("document.querySelectorAll('main tbody tr').length >= 2", "the groups are listed")
+    yield browser
+    assert browser.run(HARMLESS)
+    assert browser.complaints == []
+    assert {url.split("/")[2] for url in browser.requested if url.startswith("http")} <= {broker.http}
+    assert all(url.startswith(("http://", "about:")) for url in browser.requested)
+
+
+def test_hostile_names_are_shown_and_not_obeyed(page: Browser) -> None:
+    assert MARKUP in page.text
+    assert r"\u202e\u001b[2J" in page.text
+    assert "calm" in page.text
+    page.until("document.getElementById('link').textContent === 'live'", "the feed is open")
+
+
+def open_group(page: Browser) -> None:
+    page.run("[...document.querySelectorAll('main a')].find((a) => a.textContent.startsWith('<img')).click()")
+    page.until("document.querySelector('svg.timeline') !== null", "the group is shown")
+
+
+def test_a_storm_is_seen_and_each_rebalance_told_in_words(page: Browser) -> None:
+    assert "storm: " in page.text
+    open_group(page)
+    assert page.run("document.querySelectorAll('svg.timeline .mark').length") >= 6
+    assert page.run("document.querySelectorAll('svg.timeline .storming').length") == 1
+    assert page.run("document.querySelectorAll('svg.timeline .wait, svg.timeline .vain').length") >= 3
+    before = page.run("document.getElementById('story').innerText")
+    assert "Cause: stays <img" in before
+    page.run("document.querySelector('svg.timeline .mark').focus()")
+    page.press("Enter")
+    page.until("location.hash.includes('rebalance=0')", "a bar is chosen by the keyboard")
+    first = page.until("document.getElementById('story')?.innerText", "its story is told")
+    assert first != before
+    assert "generation 1" in first
+    assert "<b>" not in page.run("document.querySelector('main').innerHTML").replace("&lt;b&gt;", "")
+
+
+def test_topics_partitions_settings_and_messages(page: Browser) -> None:
+    page.press("t")
+    page.until("location.hash === '#/topics'", "a key leads to the topics")
+    page.until("[...document.querySelectorAll('main a')].some((a) => a.textContent === 'orders')", "listed")
+    assert "__consumer_offsets" not in page.text
+    page.run("[...document.querySelectorAll('main a')].find((a) => a.textContent === 'orders').click()")
+    page.until("document.querySelectorAll('#messages tbody tr').length === 4", "four messages are shown")
+    texts = page.run("[...document.querySelectorAll('#messages td:nth-child(4)')].map((td) => td.innerText)")
+    assert '"order": 7' in texts[0], "JSON is laid out"
+    assert "ff 00 01" in texts[1], "what is no text is shown in digits"
+    assert texts[2] == "null"
+    assert MARKUP in texts[3]
+    choose = """(() => {
+      const select = document.querySelector('#messages td:nth-child(4) select');
+      select.value = '2';
+      select.dispatchEvent(new Event('change'));
+      return select.previousSibling.textContent;
+    })()"""
+    assert page.run(choose).startswith("7b 22 68"), "the same as hexadecimal digits"
+    keys = page.run("document.querySelector('#messages td:nth-child(3)').innerText")
+    assert MARKUP in keys
+    assert "trace<b>" in page.text
+    assert "Nothing is set for this topic." in page.text
+    assert "retention.ms" in page.run("document.querySelector('details').textContent")
+
+
+def test_brokers_and_health(page: Browser) -> None:
+    page.press("b")
+    page.until("document.querySelector('main').innerText.includes('Ready: everything')", "health is shown")
+    assert "log cleaner" in page.text
+
+
+def test_what_happens_is_seen_without_a_reload(page: Browser, broker: BrokerProcess) -> None:
+    with Admin(bootstrap_servers=broker.bootstrap) as admin:
+        admin.alter_group_offsets("newcomer", {TopicPartition("orders", 0): OffsetAndMetadata(1)})
+    page.until("document.querySelector('main').innerText.includes('newcomer')", "the new group is listed")
+
+
+def test_groups_are_searched_and_the_field_keeps_its_focus(page: Browser) -> None:
+    page.press("/")
+    assert page.run("document.activeElement.id") == "search"
+    for key in "calm":
+        page.press(key)
+    page.until("document.querySelectorAll('main tbody tr').length === 1", "one group is left")
+    assert page.run("[document.activeElement.id, document.activeElement.value]") == ["search", "calm"]
+
+
+@pytest.mark.parametrize("is_dark", [False, True])
+def test_it_fits_a_phone_in_light_and_dark(page: Browser, is_dark: bool, tmp_path: Path) -> None:
+    page.resize(360, 740, is_dark=is_dark)
+    assert page.run("document.documentElement.scrollWidth") <= 360
+    open_group(page)
+    assert page.run("document.documentElement.scrollWidth") <= 360
+    back = page.run("getComputedStyle(document.body).backgroundColor")
+    assert (sum(map(int, back[4:-1].split(","))) < 200) == is_dark
+    assert page.picture().startswith(b"\x89PNG")
+
+
+def test_a_page_of_another_name_is_not_served(broker: BrokerProcess) -> None:
+    request = urllib.request.Request(
+        f"http://{broker.http}/", headers={"Host": "evil.example", "Accept": "text/html"}
+    )
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(request, timeout=20)
+    assert refused.value.code == 421
