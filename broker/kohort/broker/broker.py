@@ -6,13 +6,15 @@ from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import structlog
 import trio
 
-from kohort.broker.config import BrokerConfig
+from kohort.broker.config import BrokerConfig, ConfigError
 from kohort.broker.config.current import CurrentConfig
 from kohort.broker.coordination.coordinators import Coordinators
 from kohort.broker.coordination.counters import GroupCounters
@@ -30,10 +32,17 @@ from kohort.broker.handlers.table import HandlerTable
 from kohort.broker.http.health import Health
 from kohort.broker.http.view import BrokerView, Counters, PageLimits
 from kohort.broker.lag import LagWatch
-from kohort.broker.metadata import BrokerState, EmbeddedMetadataStore, MetadataStore, TopicState
+from kohort.broker.metadata import (
+    OFFSETS_TOPIC,
+    BrokerState,
+    EmbeddedMetadataStore,
+    MetadataStore,
+    TopicState,
+)
 from kohort.broker.metadata.configs import Configs, follow_broker_config
 from kohort.broker.metadata.internal_topics import group_events_topic, offsets_topic
 from kohort.broker.metadata.leader_epochs import raise_leader_epochs
+from kohort.broker.metadata.topic_plans import place_in_turn
 from kohort.broker.metadata.topics import Topics
 from kohort.broker.partitions import PartitionTable, ProducerIds
 from kohort.broker.partitions.cleaner import LogCleaner
@@ -56,6 +65,9 @@ from kohort.broker.transport.dispatch import Dispatch
 from kohort.broker.transport.reactor import Reactor
 from kohort.storage import DataDirectory, FileSystem, OsFileSystem, StorageError
 from kohort.storage.journal import Journal
+
+if TYPE_CHECKING:
+    from kohort.broker.cluster.member import ClusterMember
 
 CHECKPOINT_MS_MAX = 60_000  # One that takes longer hangs in the disk.
 LOOP_SILENCE_MS_MAX = 15_000  # The loop says every two seconds that it goes round.
@@ -100,13 +112,16 @@ class Broker:
         *,
         between: Callable[[Dispatch], Dispatch] | None = None,
         forget_stored_settings: bool = False,
+        cluster: "ClusterMember | None" = None,
     ) -> None:
         """Open the data folder. Raises: StorageError, among others where another broker has it.
 
-        `between` may put somebody between the transport and those who answer, to look on or to interfere.
-        With `forget_stored_settings` what was altered of this broker's configuration does not count any more.
+        A member of a `cluster` has opened it already. `between` may put somebody between the transport and
+        those who answer, to look on or to interfere. With `forget_stored_settings` what was altered of this
+        broker's configuration does not count any more.
         """
         self._between = between
+        self.cluster = cluster
         self._listen = places.listen
         self._advertise = places.advertise
         self.advertised: tuple[str, int] = (places.listen.host, places.listen.port)
@@ -122,7 +137,10 @@ class Broker:
         self.request_counters = TransportCounters()
         self.partition_counters = PartitionCounters()
         self.group_counters = GroupCounters()
-        self._open(places.data, filesystem or OsFileSystem(), forget_stored_settings)
+        if cluster is None:
+            self._open(places.data, filesystem or OsFileSystem(), forget_stored_settings)
+        else:
+            self._join(cluster, filesystem or OsFileSystem())
         self._hold_partitions()
         self._coordinate()
         self._look_after()
@@ -144,6 +162,15 @@ class Broker:
         follow_broker_config(self.metadata, self.current, self.node_id)
         self.journal = Journal(filesystem, self.data.path)
 
+    def _join(self, cluster: "ClusterMember", filesystem: FileSystem) -> None:
+        """Take what the cluster is from its metadata. Raises: StorageError, ConfigError."""
+        self.data = cluster.data
+        self.node_id = self.current.config.node_id
+        self.cluster_id = cluster.cluster_id
+        self.metadata = cluster.store
+        follow_broker_config(self.metadata, self.current, self.node_id)
+        self.journal = Journal(filesystem, self.data.path)
+
     def _hold_partitions(self) -> None:
         self.flusher = Flusher(self.mailbox, self.partition_counters, self.journal)
         self.flusher.on_unsynced = SyncTimers(self.timers, self.clock, self.flusher).written
@@ -157,10 +184,12 @@ class Broker:
             clock=self.clock,
             loop=self.mailbox,
             workers=self.workers,
+            may_lead=None if self.cluster is None else self.cluster.may_lead,
         )
         self.lost_tails = LostTails(self.metadata, self.node_id, self.workers)
         self.producer_ids = ProducerIds(self.metadata)
-        self.topics = Topics(self.metadata, self.current, self.partitions.ready)
+        place = place_in_turn if self.cluster is None else self.cluster.place
+        self.topics = Topics(self.metadata, self.current, self.partitions.ready, place)
         self._making_offsets_topic = trio.Lock()
 
     def _coordinate(self) -> None:
@@ -186,6 +215,7 @@ class Broker:
             workers=self.workers,
             counters=self.group_counters,
             note=self._note,
+            is_here=None if self.cluster is None else partial(self.partitions.leads, OFFSETS_TOPIC),
         )
 
     def _look_after(self) -> None:
@@ -234,6 +264,8 @@ class Broker:
         )
         if self._between is not None:
             dispatch = self._between(dispatch)
+        if self.cluster is not None:
+            dispatch = self.cluster.behind_lease(dispatch)
         self.reactor = Reactor(
             dispatch,
             self.current,
@@ -274,9 +306,9 @@ class Broker:
             self.advertised = (reachable_host(self._listen.host), self.listening.port)
         else:
             self.advertised = (self._advertise.host, self._advertise.port or self.listening.port)
-        await self.metadata.register(BrokerState(self.node_id, *self.advertised))
-        if not self.data.is_clean:  # The ends of logs may be gone: as where Kafka elects a leader anew.
-            await self._raise_all_leader_epochs()
+        await self._register()
+        if not self.data.is_clean and self.cluster is None:
+            await self._raise_all_leader_epochs()  # The ends of logs may be gone.
         await self.partitions.open_all()
         self.partitions.raise_leader_epoch = self.lost_tails.raise_leader_epoch  # As they are found.
         if not self.data.is_clean:
@@ -285,6 +317,9 @@ class Broker:
         self.journal.forget(but=offline)
         self.reactor.listen(sock)
         self.coordinators.start()
+        if self.cluster is not None:
+            self.cluster.follow(self._follow_leadership)
+            self.supervisor.start("cluster duties", self.cluster.duties(self.current))
         for name, run in (
             ("checkpoint", self._checkpoint_regularly),
             ("data folder", self.partitions.watch_folder_regularly),
@@ -297,6 +332,22 @@ class Broker:
             ("producer expiration", self.retention.expire_producers_regularly),
         ):
             self.supervisor.start(name, run)
+
+    async def _register(self) -> None:
+        """Let others know this broker; in a cluster under a lease, which is kept from then on."""
+        broker = BrokerState(self.node_id, *self.advertised, self.current.config.broker_rack)
+        if self.cluster is None:
+            await self.metadata.register(broker)
+            return
+        self.supervisor.start("cluster metadata", self.cluster.keep_metadata)
+        await self.metadata.register(self.cluster.registration(broker))
+        self.supervisor.start("lease", self.cluster.keep_lease)
+        self.supervisor.start("lease watch", self.cluster.watch_lease)
+
+    def _follow_leadership(self) -> None:
+        """Lead, and coordinate, what this broker may lead by now."""
+        self.partitions.refresh()
+        self.coordinators.refresh()
 
     async def _checkpoint_regularly(self, part: Part) -> None:
         """Keep on disk from where each log is to be scanned after a crash."""
@@ -320,6 +371,8 @@ class Broker:
 
     def close(self) -> None:
         """Write what is staged, close every log cleanly, and mark the folder as cleanly closed. Blocks."""
+        if self.cluster is not None:
+            self.cluster.follow_no_more()
         self.coordinators.close()
         self.group_events.close()
         self.reactor.close()
@@ -360,11 +413,12 @@ async def running(
 ) -> AsyncIterator[Broker]:
     """Serve within the block; closed behind it, once every task and thread of the broker has ended.
 
-    `between`, `forget_stored_settings`: see `Broker`. Raises: StorageError, OSError where the start fails.
+    `between`, `forget_stored_settings`: see `Broker`. Raises: StorageError, OSError where the start fails;
+    ConfigError where the cluster that the settings name can't be.
     """
     broker: Broker | None = None
     try:
-        async with trio.open_nursery() as nursery:
+        async with member_of_cluster(config, places, filesystem) as cluster, trio.open_nursery() as nursery:
             broker = Broker(
                 config,
                 places,
@@ -373,6 +427,7 @@ async def running(
                 filesystem,
                 between=between,
                 forget_stored_settings=forget_stored_settings,
+                cluster=cluster,
             )
             await broker.start()
             nursery.start_soon(broker.reactor.run)
@@ -384,6 +439,31 @@ async def running(
     finally:
         if broker is not None:
             broker.close()
+
+
+@asynccontextmanager
+async def member_of_cluster(
+    config: BrokerConfig, places: Places, filesystem: FileSystem | None
+) -> AsyncIterator["ClusterMember | None"]:
+    """Give the member of the cluster that the settings name, None for a broker alone.
+
+    Raises: StorageError, ConfigError.
+    """
+    if config.kohort_cluster is None:
+        yield None
+        return
+    try:
+        from kohort.broker.cluster.member import joined  # noqa: PLC0415  # A broker alone does not pay for it.
+        from kohort.broker.cluster.options import cluster_options  # noqa: PLC0415
+    except ModuleNotFoundError as missing:
+        if missing.name != "httpx":
+            raise
+        raise ConfigError('a cluster needs httpx: pip install "kohort[cluster]"') from None
+    options = cluster_options(config)
+    assert options is not None
+    data = DataDirectory.open(places.data, filesystem or OsFileSystem(), segments_max=segments_that_fit())
+    async with joined(options, data, config.node_id, new_cluster_id()) as member:
+        yield member
 
 
 def group_config(config: BrokerConfig) -> GroupConfig:

@@ -90,6 +90,16 @@ def parse(argv: Sequence[str], program: str = "kohort serve") -> ServeOptions:
         help=f"the data folder (default ./{DEFAULT_DATA})")  # fmt: skip
     add("--http", metavar="HOST:PORT", type=address, default=None,
         help=f"where /metrics, /health and /api are served (default {DEFAULT_HTTP})")  # fmt: skip
+    add("--node-id", metavar="N", type=int, default=None,
+        help="this broker's number, its own in its cluster (default: the data folder's, or 1)")  # fmt: skip
+    add("--cluster", metavar="etcd://HOST:PORT,.../NAME", default=None,
+        help="be a broker of this cluster, whose metadata are in etcd (etcds:// for TLS)")  # fmt: skip
+    add(
+        "--rack",
+        metavar="RACK",
+        default=None,
+        help="where this broker stands: replicas go to different racks",
+    )
     add("--config", metavar="FILE", type=Path, default=None,
         help="TOML with Kafka's names, and listen, advertise, data, http; or .properties")  # fmt: skip
     add("--check-config", action="store_true", help="say what is wrong with file and settings, and end")
@@ -117,7 +127,7 @@ def parse(argv: Sequence[str], program: str = "kohort serve") -> ServeOptions:
         ),
         http=found.http or free or address(DEFAULT_HTTP),
         config_file=found.config,
-        settings=tuple(found.settings),
+        settings=(*found.settings, *_short_forms(found)),
         log_format=found.log_format,
         log_level=found.log_level,
         forget_stored_settings=found.forget_stored_settings,
@@ -125,6 +135,16 @@ def parse(argv: Sequence[str], program: str = "kohort serve") -> ServeOptions:
         ephemeral=found.ephemeral,
         given=frozenset(name for name in FLAGS if getattr(found, name) is not None),
     )
+
+
+def _short_forms(found: argparse.Namespace) -> list[tuple[str, str]]:
+    """Return the settings that have options of their own."""
+    given = (
+        ("node.id", found.node_id),
+        ("kohort.cluster", found.cluster),
+        ("broker.rack", found.rack),
+    )
+    return [(name, str(value)) for name, value in given if value is not None]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -145,7 +165,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (ConfigError, StorageError, OSError) as problem:
         return complain(problem)
     except BaseExceptionGroup as group:
-        expected, others = group.split((StorageError, OSError))
+        expected, others = group.split((ConfigError, StorageError, OSError))
         if expected is None or others is not None:
             raise
         return complain(*leaves(expected))

@@ -23,8 +23,10 @@ from kohort.storage.layout import (
     SEGMENT_FILE,
     MetaProperties,
     TopicPartition,
+    decode_directory_id,
     decode_offset_checkpoint,
     decode_partition_metadata,
+    directory_id_line,
     encode_offset_checkpoint,
     encode_partition_metadata,
     mark_deleted,
@@ -73,6 +75,7 @@ class DataDirectory:
         self.file_system = file_system
         self.is_clean = False
         self.meta: MetaProperties | None = None
+        self._directory_id: UUID | None = None
         self.logs: dict[TopicPartition, PartitionLog] = {}
         self.recovery_points: dict[TopicPartition, int] = {}
         self.log_start_offsets: dict[TopicPartition, int] = {}
@@ -112,6 +115,7 @@ class DataDirectory:
     def _load(self) -> None:
         content = self.file_system.read(self.path / META_PROPERTIES)
         self.meta = None if content is None else MetaProperties.decode(content)
+        self._directory_id = None if content is None else decode_directory_id(content)
         self._finish_deletions()
         folders = set(self._folder_names())
         self.recovery_points = self._read_checkpoint(RECOVERY_POINTS, folders)
@@ -157,6 +161,19 @@ class DataDirectory:
             self._replace(META_PROPERTIES, meta.encode())
             self.meta = meta
         return meta
+
+    @property
+    def directory_id(self) -> UUID | None:
+        """The id that Kafka calls `directory.id`, None where the folder has none, or none of Kafka's form."""
+        return self._directory_id
+
+    def ensure_directory_id(self, new_id: UUID) -> UUID:
+        """Return the folder's own id, which is `new_id` from now on if it had none. Raises: StorageError."""
+        if self._directory_id is None:
+            assert self.meta is not None, "it is known whose folder this is"
+            self._replace(META_PROPERTIES, self.meta.encode() + directory_id_line(new_id))
+            self._directory_id = new_id
+        return self._directory_id
 
     def partitions(self) -> tuple[PartitionFolder, ...]:
         """Return the partitions that the folder holds, by topic and index. Raises: StorageError."""

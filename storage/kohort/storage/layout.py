@@ -19,6 +19,8 @@ METADATA_TOPIC = "__cluster_metadata"
 
 TopicPartition = tuple[str, int]
 
+_DIRECTORY_ID = "directory.id"
+
 SEGMENT_FILE = re.compile(r"\d{20}\.log")
 _FOLDER = re.compile(r"(?P<topic>[a-zA-Z0-9._-]+)-(?P<index>\d+)")
 
@@ -108,6 +110,19 @@ class MetaProperties(msgspec.Struct, frozen=True):
             return cls(fields["cluster.id"], int(fields["node.id"]))
         except (ValueError, KeyError) as error:
             raise StorageError(f"meta.properties is damaged: {error}") from error
+
+
+def directory_id_line(directory_id: UUID) -> bytes:
+    """Return the line of `meta.properties` that tells the folder from all others."""
+    return f"{_DIRECTORY_ID}={format_uuid(directory_id)}\n".encode()
+
+
+def decode_directory_id(content: bytes) -> UUID | None:
+    """Return the id of the folder whose `meta.properties` this is, None where it has none."""
+    try:
+        return parse_uuid(_properties(content, "=")[_DIRECTORY_ID])
+    except (ValueError, KeyError):
+        return None
 
 
 def _properties(content: bytes, separator: str) -> dict[str, str]:

@@ -42,6 +42,46 @@ class BrokerConfig(Settings):
     broker_id: int = setting(INT, -1, "The old name of node.id; -1 leaves the choice to node.id.")
     broker_rack: str | None = setting(STRING, None, "The rack that this broker stands in, as clients see it.")
 
+    # -- the cluster ----------------------------------------------------------------------------------
+
+    kohort_cluster: str | None = setting(
+        STRING,
+        None,
+        "The cluster that this broker belongs to, as etcd://HOST:PORT,HOST:PORT/NAME; without it the broker "
+        "is alone. Not in Kafka.",
+    )
+    kohort_etcd_user: str | None = setting(
+        STRING, None, "The user that this broker is to etcd. Not in Kafka."
+    )
+    kohort_etcd_password_file: str | None = setting(
+        STRING, None, "A file with the password of kohort.etcd.user. Not in Kafka."
+    )
+    kohort_etcd_ssl_ca_file: str | None = setting(
+        STRING,
+        None,
+        "The certificates, in PEM, that etcd's is checked with; without it the system's. Not in Kafka.",
+    )
+    kohort_etcd_ssl_certificate_file: str | None = setting(
+        STRING, None, "The certificate, in PEM, that this broker shows to etcd. Not in Kafka."
+    )
+    kohort_etcd_ssl_key_file: str | None = setting(
+        STRING, None, "The key of that certificate; without it the certificate's file has it. Not in Kafka."
+    )
+    kohort_etcd_request_timeout_ms: int = setting(
+        INT,
+        5000,
+        "How long etcd, all endpoints together, may take for an answer. Not in Kafka.",
+        at_least(100),
+    )
+    broker_session_timeout_ms: int = setting(
+        INT,
+        9000,
+        "How long a broker of a cluster is taken for alive without a sign of it; it stops by itself before.",
+    )
+    broker_heartbeat_interval_ms: int = setting(
+        INT, 2000, "How often a broker of a cluster gives a sign of life."
+    )
+
     # -- connections and requests ---------------------------------------------------------------------
 
     socket_request_max_bytes: int = setting(

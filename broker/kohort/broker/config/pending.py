@@ -5,7 +5,6 @@ A test compares this list with what the code reads: whoever makes one work takes
 
 BROKER_WITHOUT_EFFECT = frozenset(
     [
-        "broker.rack",
         "log.flush.start.offset.checkpoint.interval.ms",
         "max.request.partition.size.limit",
         "queued.max.requests",
@@ -24,13 +23,11 @@ TOPIC_WITHOUT_EFFECT = frozenset(
         "local.retention.bytes",
         "local.retention.ms",
         "max.decompressed.message.bytes",
-        "min.insync.replicas",
         "preallocate",
         "remote.copy.lag.bytes",
         "remote.copy.lag.ms",
         "remote.log.copy.disable",
         "remote.log.delete.on.disable",
         "remote.storage.enable",
-        "unclean.leader.election.enable",
     ]
 )

@@ -4,7 +4,7 @@ _NAMES = """
     add.partitions.to.txn.retry.backoff.max.ms add.partitions.to.txn.retry.backoff.ms advertised.listeners
     alter.config.policy.class.name alter.log.dirs.replication.quota.window.num
     alter.log.dirs.replication.quota.window.size.seconds authorizer.class.name auto.leader.rebalance.enable
-    background.threads broker.heartbeat.interval.ms broker.session.timeout.ms client.quota.callback.class
+    background.threads client.quota.callback.class
     config.providers connection.failed.authentication.delay.ms connections.max.reauth.ms
     controlled.shutdown.enable controller.listener.names controller.performance.always.log.threshold.ms
     controller.performance.sample.period.ms controller.quorum.append.linger.ms

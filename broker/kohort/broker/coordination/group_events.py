@@ -103,7 +103,8 @@ class GroupEventLog:
         """Make the topic and open its logs; where that fails, try again later."""
         try:
             topic = await self._ensure_topic()
-            for index in range(len(topic.partitions)):
+            led = [index for index in range(len(topic.partitions)) if self._table.leads(topic.name, index)]
+            for index in led:
                 await self._table.opened(GROUP_EVENTS_TOPIC, index)
         except (ApiError, StorageError) as error:
             log.warning("group events can't be written", topic=GROUP_EVENTS_TOPIC, error=str(error))
@@ -112,7 +113,12 @@ class GroupEventLog:
             log.exception("group events can't be written", topic=GROUP_EVENTS_TOPIC)
             self._write_in(RETRY_MS)
         else:
-            self._write_in(0)
+            if led:
+                self._write_in(0)
+            else:  # Another broker of the cluster leads the topic: here nobody can write it.
+                self._counters.group_events_dropped += len(self._waiting)
+                self._waiting.clear()
+                self._is_armed = False
 
     def _write_some(self, partitions: tuple[Partition, ...]) -> None:
         """Stage a batch for each partition; the next round's flush writes them."""

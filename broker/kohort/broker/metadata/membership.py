@@ -13,7 +13,7 @@ import trio
 
 from kohort.broker.etcd.client import EtcdClient
 from kohort.broker.etcd.errors import EtcdError, EtcdLeaseLost
-from kohort.broker.etcd.messages import Compare, Delete, KeyValue, Put, Range, created_at, not_there
+from kohort.broker.etcd.messages import Compare, KeyValue, Put, Range, created_at, not_there
 from kohort.broker.metadata.etcd_layout import Keys, broker_state, broker_value
 from kohort.broker.metadata.snapshot import BrokerState, Snapshot
 from kohort.broker.metadata.store import BrokerFenced
@@ -115,7 +115,7 @@ class Membership:
             return
         other = broker_state(found[0].key, broker.node_id, found[0].create_revision, found[0].value)
         if set(other.directories) & set(broker.directories):
-            await self._client.txn([created_at(found[0].key, other.epoch)], [Delete(found[0].key)])
+            await self._client.revoke(found[0].lease)  # With all that stood under it.
         elif trio.current_time() > deadline:
             raise BrokerFenced(
                 f"node id {broker.node_id} is in use by another broker at {other.host}:{other.port}: "

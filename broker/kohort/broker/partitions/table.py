@@ -28,7 +28,7 @@ FOLDER_CHECK_SECONDS = 1
 FOLDER_CHECK_MS_MAX = 30_000  # A look that takes longer hangs in the disk.
 
 Partitions = list[Partition | None]
-"""The partitions of a topic by index; None for one that this broker has never led."""
+"""The partitions of a topic by index; None for one that is on other brokers alone."""
 
 MayLead = Callable[[PartitionKey, PartitionState], bool]
 """Returns whether this broker may act as the partition's leader under that state, as its lease has it."""
@@ -146,9 +146,14 @@ class PartitionTable:
             raise partition.offline or StorageError(f"{topic}-{index} is not open yet")
         return partition
 
+    def leads(self, topic: str, index: int) -> bool:
+        """Whether this broker leads the partition, open or not."""
+        partition = self.peek(topic, index)
+        return partition is not None and not partition.resigned
+
     def of_topic(self, topic: str) -> tuple[Partition, ...]:
-        """Return the partitions of a topic, whether open or not, in the order of their indexes."""
-        return tuple(each for each in self._by_name.get(topic, ()) if each is not None)
+        """Return the partitions of a topic that this broker leads, whether open or not, by their indexes."""
+        return tuple(each for each in self._by_name.get(topic, ()) if each is not None and not each.resigned)
 
     def __iter__(self) -> Iterator[Partition]:
         """Iterate over all partitions, whether open or not."""
@@ -281,7 +286,7 @@ class PartitionTable:
             if partition is not None:
                 partition.follow(config, topic.partitions[partition.index].leader_epoch)
         made = [
-            self._make(topic, config, state) if self._leads(topic, state) else None
+            self._make(topic, config, state) if self._is_here(topic, state) else None
             for state in topic.partitions[len(partitions) :]
         ]
         if self._may_lead is not None:
@@ -294,19 +299,25 @@ class PartitionTable:
             return False
         return self._may_lead is None or self._may_lead((topic.topic_id, state.index), state)
 
+    def _is_here(self, topic: TopicState, state: PartitionState) -> bool:
+        """Whether the partition's log is on this broker: alone, it leads what it has."""
+        if self._may_lead is None:
+            return state.leader == self._node_id
+        return self._node_id in state.replicas
+
     def _settled(self, topic: TopicState, config: TopicConfig, known: Partitions) -> list[Partition]:
-        """Have known partitions lead or resign, as they may; return those that lead for the first time."""
+        """Have known partitions lead or resign, as they may; return those that come to this broker."""
         made: list[Partition] = []
         for state in topic.partitions[: len(known)]:
             partition = known[state.index]
-            if not self._leads(topic, state):
-                if partition is not None:
-                    partition.resign()
-            elif partition is None:
-                partition = known[state.index] = self._make(topic, config, state)
-                made.append(partition)
-            else:
+            if partition is None:
+                if self._is_here(topic, state):
+                    partition = known[state.index] = self._make(topic, config, state)
+                    made.append(partition)
+            elif self._leads(topic, state):
                 partition.lead_again()
+            else:
+                partition.resign()
         return made
 
     def _make(self, topic: TopicState, config: TopicConfig, state: PartitionState) -> Partition:
@@ -321,6 +332,8 @@ class PartitionTable:
         )
         made.on_lost_tail = self._lost_tail
         self.unopened.add(made)
+        if not self._leads(topic, state):
+            made.resign()
         return made
 
     def _open_log(self, partition: Partition) -> PartitionLog:

@@ -122,13 +122,24 @@ def test_new_partitions_come_beside_those_that_change_their_leader(world: World)
     lead(world, OTHER, NODE_ID, NODE_ID, OTHER, epoch=1)
     led = [each.index for each in world.table if not each.resigned]
     assert led == [1, 2]
-    assert [world.table.peek("t", index) is not None for index in range(5)] == [
-        True,
-        True,
-        True,
-        False,
-        False,
-    ]
+    assert [world.table.peek("t", index) is not None for index in range(5)] == [True] * 4 + [False]
+
+
+def test_a_replica_has_its_log_here_though_another_leads(world: World) -> None:
+    lead(world, OTHER)
+    partition = world.table.peek("t", 0)
+    assert partition is not None
+    assert not world.table.leads("t", 0)
+    partition.open()
+    assert partition.had_log
+    assert (world.data.path / "t-0").is_dir()
+
+
+def test_what_is_on_other_brokers_alone_is_not_here(world: World) -> None:
+    state = PartitionState(0, OTHER, 0, (OTHER,), (OTHER,))
+    world.metadata.apply(Mutation(put=(TopicState("t", TOPIC_ID, (state,)),)))
+    assert world.table.get("t", 0) is None
+    assert world.table.why_missing("t", 0) is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 def test_a_broker_alone_asks_nobody(tmp_path: Path) -> None:

@@ -1,0 +1,102 @@
+"""What a broker of a cluster sees to at each change of the metadata: its partitions, as controller all.
+
+Decisions are the controller's pure core; what is decided is compared with what it was decided on, so that a
+controller that was replaced meanwhile changes nothing.
+"""
+
+from collections.abc import Iterable, Iterator
+from uuid import UUID
+
+import structlog
+
+from kohort.broker.config import topic_config
+from kohort.broker.config.current import CurrentConfig
+from kohort.broker.controller import LiveBroker, LiveBrokers, TopicRules, decide
+from kohort.broker.controller.election import led_anew
+from kohort.broker.controller.facts import UNASSIGNED
+from kohort.broker.metadata import NO_LEADER, Mutation, PartitionKey, PartitionState, Snapshot, TopicState
+from kohort.broker.metadata.etcd_store import EtcdMetadataStore
+from kohort.broker.replication.authority import Authority
+
+log = structlog.get_logger("kohort.cluster")
+
+
+class Duties:
+    """One look after each change; not called twice at a time."""
+
+    def __init__(self, store: EtcdMetadataStore, current: CurrentConfig, authority: Authority) -> None:
+        self._store = store
+        self._current = current
+        self._authority = authority
+        self._node_id = authority.node_id
+        self._settled: Snapshot | None = None  # What this broker, as controller, has decided on last.
+
+    async def see_to(self, now: Snapshot) -> None:
+        """Do what this snapshot asks for; a change that is made brings another one.
+
+        Raises: MetadataConflict where that was not the newest; StorageError.
+        """
+        await self._lead_anew(now)
+        if now.controller_id == NO_LEADER:
+            self._settled = None
+            if await self._store.become_controller(self._node_id) is not None:
+                log.info("this broker is the controller", node_id=self._node_id)
+        elif self.is_controller(now):
+            await self._settle(now)
+        else:
+            self._settled = None
+
+    def is_controller(self, now: Snapshot) -> bool:
+        """Whether this life of the broker is the controller: an earlier one's key is older than it."""
+        return now.controller_id == self._node_id and now.controller_epoch > self._authority.broker_epoch
+
+    async def _lead_anew(self, now: Snapshot) -> None:
+        """Go on under new leader epochs with what an earlier life of this node id led."""
+        inherited = {
+            key: led_anew(state)
+            for key, state in _partitions(now.topics.values())
+            if self._authority.is_inherited(key, state)
+        }
+        if inherited:
+            log.info("partitions of an earlier life are led anew", partitions=len(inherited))
+            await self._store.change(now, Mutation(partitions=inherited))
+
+    async def _settle(self, now: Snapshot) -> None:
+        changes = decide(self._to_look_at(now), live_brokers(now), lambda each: self._rules(now, each))
+        if changes:
+            log.info("partitions are settled", partitions=len(changes), controller_epoch=now.controller_epoch)
+            mutation = Mutation(partitions={each.key: each.after for each in changes})
+            await self._store.change(now, mutation, controller_epoch=now.controller_epoch)
+        self._settled = now
+
+    def _to_look_at(self, now: Snapshot) -> Iterator[tuple[PartitionKey, PartitionState]]:
+        """Yield what may have to be settled: all where brokers or settings are others, else what changed."""
+        before = self._settled
+        if before is None or (before.brokers, before.configs) != (now.brokers, now.configs):
+            return _partitions(now.topics.values())
+        known = before.topics
+        return _partitions(topic for name, topic in now.topics.items() if known.get(name) is not topic)
+
+    def _rules(self, now: Snapshot, topic_id: UUID) -> TopicRules:
+        config = topic_config(self._current.config, dict(now.topics_by_id[topic_id].configs))
+        return TopicRules(config.min_insync_replicas, config.unclean_leader_election_enable)
+
+
+def _partitions(topics: Iterable[TopicState]) -> Iterator[tuple[PartitionKey, PartitionState]]:
+    for topic in topics:
+        for state in topic.partitions:
+            yield (topic.topic_id, state.index), state
+
+
+def live_brokers(now: Snapshot) -> LiveBrokers:
+    """Return the brokers as decisions look at them."""
+    return {
+        each.node_id: LiveBroker(
+            each.node_id,
+            each.epoch,
+            each.directories[0] if each.directories else UNASSIGNED,
+            each.rack,
+            each.is_draining,
+        )
+        for each in now.brokers
+    }

@@ -1,0 +1,163 @@
+"""A broker as a member of its cluster: the metadata in etcd, its registration, and what it sees to there."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from uuid import uuid4
+
+import structlog
+import trio
+
+from kohort.broker.cluster.duties import Duties
+from kohort.broker.cluster.gate import Gate
+from kohort.broker.cluster.options import ClusterOptions
+from kohort.broker.cluster.placing import place_by_racks
+from kohort.broker.cluster.tenure import LeasedTenure
+from kohort.broker.config.current import CurrentConfig
+from kohort.broker.etcd.client import EtcdClient
+from kohort.broker.etcd.errors import EtcdError
+from kohort.broker.metadata import BrokerState, MetadataConflict, Snapshot
+from kohort.broker.metadata.etcd_store import EtcdMetadataStore
+from kohort.broker.metadata.membership import boot_time_ms
+from kohort.broker.runtime.supervisor import Part
+from kohort.broker.transport.dispatch import Dispatch
+from kohort.storage import DataDirectory, StorageError
+
+CHECK_SECONDS = 0.1
+RETRY_SECONDS = 1.0
+SIGHT_MS_MAX = 60_000
+
+log = structlog.get_logger("kohort.cluster")
+
+
+class ClusterMember:
+    """What one broker has of its cluster. The loop's thread."""
+
+    def __init__(self, store: EtcdMetadataStore, tenure: LeasedTenure, data: DataDirectory) -> None:
+        self.store = store
+        self.data = data
+        self._tenure = tenure
+        self._incarnation_id = uuid4()
+        self._more = trio.Event()
+        self._on_change: Callable[[], None] = lambda: None
+        self.may_lead = tenure.may_lead
+        self.place = place_by_racks
+        tenure.on_change = self._changed
+        tenure.snapshot = store.snapshot
+        store.watch(self._seen)
+
+    @property
+    def cluster_id(self) -> str:
+        """The cluster's id as clients see it."""
+        return self.store.snapshot().cluster_id
+
+    def follow(self, on_change: Callable[[], None]) -> None:
+        """Call this at each change of the metadata and of what the lease allows, from now on."""
+        self._on_change = on_change
+        on_change()
+
+    def follow_no_more(self) -> None:
+        """Call nobody: the broker closes."""
+        self._on_change = lambda: None
+
+    def _seen(self, before: Snapshot, after: Snapshot) -> None:
+        self._tenure.seen(after)
+        self._changed()
+
+    def _changed(self) -> None:
+        self._on_change()
+        self._more.set()
+        self._more = trio.Event()
+
+    def behind_lease(self, dispatch: Dispatch) -> Dispatch:
+        """Return who answers only after a look at the lease."""
+        return Gate(dispatch, self._tenure.check)
+
+    def registration(self, broker: BrokerState) -> BrokerState:
+        """Return what this broker registers with."""
+        directory_id = self.data.directory_id
+        assert directory_id is not None
+        return BrokerState(
+            broker.node_id,
+            broker.host,
+            broker.port,
+            broker.rack,
+            incarnation_id=self._incarnation_id,
+            directories=(directory_id,),
+        )
+
+    # -- tasks ------------------------------------------------------------------------------------------
+
+    async def keep_metadata(self, part: Part) -> None:
+        """Keep the snapshot as etcd has it."""
+        await self.store.follow()
+
+    async def keep_lease(self, part: Part) -> None:
+        """Renew the lease, and register anew where it was lost."""
+        await self.store.membership.keep()
+
+    async def watch_lease(self, part: Part) -> None:
+        """Resign in time where the lease is not renewed, whether anybody asks or not."""
+        while True:
+            self._tenure.check()
+            await trio.sleep(CHECK_SECONDS)
+
+    def duties(self, current: CurrentConfig) -> Callable[[Part], Awaitable[None]]:
+        """Return the task that sees to what the metadata ask for, as long as this broker may act."""
+        duties = Duties(self.store, current, self._tenure.authority)
+
+        async def see(part: Part) -> None:
+            while True:
+                more = self._more
+                if self._tenure.check():
+                    with part.working(SIGHT_MS_MAX):
+                        await self._see_once(duties)
+                await more.wait()
+
+        return see
+
+    async def _see_once(self, duties: Duties) -> None:
+        """See to the newest snapshot until nothing stands against it."""
+        while True:
+            try:
+                await duties.see_to(self.store.snapshot())
+            except MetadataConflict:
+                continue  # What stood against it is in the snapshot by now.
+            except StorageError as error:
+                log.warning("the cluster's metadata could not be changed", error=str(error))
+                await trio.sleep(RETRY_SECONDS)
+                if self._tenure.check():
+                    continue
+            return
+
+
+@asynccontextmanager
+async def joined(
+    options: ClusterOptions, data: DataDirectory, node_id: int, new_id: str
+) -> AsyncIterator[ClusterMember]:
+    """Give the cluster's member that has this data folder; it gives its lease back behind the block.
+
+    `new_id` is the cluster's, where this is its first broker. Raises: StorageError.
+    """
+    tenure = LeasedTenure(node_id, options.session_timeout_ms, boot_time_ms)
+    try:
+        client = EtcdClient(
+            options.address.endpoints, options.credentials, call_seconds=options.request_seconds
+        )
+    except EtcdError as error:
+        raise StorageError(str(error)) from error
+    async with client:
+        store = await EtcdMetadataStore.connect(
+            client,
+            options.address.name,
+            data.meta.cluster_id if data.meta else new_id,
+            session_timeout_ms=options.session_timeout_ms,
+            heartbeat_ms=options.heartbeat_ms,
+            tenure=tenure,
+        )
+        data.write_meta(store.snapshot().cluster_id, node_id)
+        data.ensure_directory_id(uuid4())
+        try:
+            yield ClusterMember(store, tenure, data)
+        finally:
+            with trio.CancelScope(shield=True):
+                await store.membership.leave()
