@@ -129,7 +129,7 @@ def deadly(stream: DataFrame, offset: int, folder: Path, happen: Callable[[], No
 
 def half_written(folder: Path) -> list[Path]:
     """Return the files of tasks that are done in batches that are not."""
-    return sorted((folder / DATA).glob("batch-*/_temporary/0/task_*/*.parquet"))
+    return sorted((folder / DATA).glob("*batch-*/_temporary/0/task_*/*.parquet"))
 
 
 def stream_of(spark: SparkSession, options: Namespace) -> DataFrame:

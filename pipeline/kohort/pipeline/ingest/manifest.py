@@ -3,7 +3,10 @@
 A folder `_manifest` holds numbered changes, each a file that is made in one step and never replaced: an
 entry for one batch, and from which batch on entries of the same query are taken back. The list is what the
 changes come to. Two writers cannot make the same number, so that a driver that was thought dead and still
-writes is told so. Every fiftieth change is followed by the whole list, so that nobody reads all of them.
+writes is told so. Every fiftieth change is followed by the whole list, so that nobody reads all of them; what
+it makes needless is deleted, and a number of those is no use to who comes back to it.
+
+Each driver also makes a file with its generation, the next one: those before it may change nothing any more.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from kohort.pipeline.ingest.checkpoint import Offsets
 from kohort.pipeline.ingest.folder import Folder
 
 MANIFEST, DATA = "_manifest", "data"
-CHANGE, WHOLE = ".json", ".whole.json"
+CHANGE, WHOLE, GENERATION = ".json", ".whole.json", ".generation"
 DIGITS = 20
 CHANGES_PER_WHOLE = 50
 WHOLE_KEPT = 2  # A reader that has listed the folder a moment ago still finds what it saw.
@@ -159,20 +162,60 @@ class ManifestLog:
             manifest = manifest.after(self._decode(_name(number, CHANGE), Change))
         return manifest
 
-    def append(self, manifest: Manifest, entry: Entry) -> Manifest:
-        """Put a batch into the table; return the new list. Raises: ManifestError of two writers."""
+    def claim_generation(self) -> int:
+        """Return a generation that is newer than all others: whoever has one of those is fenced."""
+        while True:
+            former = _generations(self.folder.names())
+            generation = max(former, default=0) + 1
+            try:
+                self.folder.create(_name(generation, GENERATION), "")
+            except FileExistsError:  # Another driver begins as well.
+                continue
+            for each in former:
+                self.folder.delete(_name(each, GENERATION))
+            return generation
+
+    def append(self, manifest: Manifest, entry: Entry, generation: int | None = None) -> Manifest:
+        """Put a batch into the table; return the new list.
+
+        Raises: ManifestError where another writer has changed the list meanwhile, or where a driver of a
+        newer generation has begun.
+        """
         change = manifest.change_for(entry)
         after = manifest.after(change)
+        self._refuse_stale(manifest.version, generation)
+        name = _name(after.version, CHANGE)
         try:
-            self.folder.create(_name(after.version, CHANGE), msgspec.json.encode(change).decode())
+            self.folder.create(name, msgspec.json.encode(change).decode())
         except FileExistsError:
-            raise ManifestError(
-                f"another writer has put change {after.version} into {self.folder.uri}: two queries write to"
-                " one table, or a driver that was thought dead still runs"
-            ) from None
+            raise self._another_writer(after.version) from None
+        try:
+            self._refuse_stale(after.version, None)
+        except ManifestError:  # The number was free again: no reader looks at it.
+            self.folder.delete(name)
+            raise
         if after.version % CHANGES_PER_WHOLE == CHANGES_PER_WHOLE - 1:
             self._write_whole(after)
         return after
+
+    def _refuse_stale(self, version: int, generation: int | None) -> None:
+        """Return if nothing is newer than this. The newest change, or the list after it, is always there."""
+        names = self.folder.names()
+        changes, wholes = _numbers(names)
+        newest = max(changes | wholes, default=-1)
+        if generation is not None and max(_generations(names), default=0) > generation:
+            raise ManifestError(
+                f"a newer driver writes to {self.table.uri}: this one was thought dead, or two queries write"
+                " to one table; it changes nothing any more"
+            )
+        if newest > version:
+            raise self._another_writer(newest)
+
+    def _another_writer(self, number: int) -> ManifestError:
+        return ManifestError(
+            f"another writer has put change {number} into {self.folder.uri}: two queries write to one table,"
+            " or a driver that was thought dead still runs"
+        )
 
     def _write_whole(self, manifest: Manifest) -> None:
         try:
@@ -212,3 +255,8 @@ def _numbers(names: set[str]) -> tuple[set[int], set[int]]:
         if name.endswith(CHANGE) and not name.endswith(WHOLE) and name[:DIGITS].isdigit()
     }
     return changes, wholes
+
+
+def _generations(names: set[str]) -> set[int]:
+    """Return the generations of which there is a file."""
+    return {int(name[:DIGITS]) for name in names if name.endswith(GENERATION) and name[:DIGITS].isdigit()}

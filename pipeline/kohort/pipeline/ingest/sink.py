@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import operator
-import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -15,8 +14,9 @@ from pyspark.sql import functions as F
 from kohort.client import TopicPartition
 from kohort.pipeline.errors import DataLossError, PipelineError
 from kohort.pipeline.ingest.checkpoint import Checkpoint, Offsets
-from kohort.pipeline.ingest.manifest import DATA, Entry, Manifest, ManifestLog, nested
-from kohort.pipeline.ingest.table import FILE_ENDING, clear_leftovers
+from kohort.pipeline.ingest.manifest import Entry, Manifest, ManifestLog, nested
+from kohort.pipeline.ingest.table import FILE_ENDING
+from kohort.pipeline.ingest.writer import TableWriter, require_files
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -41,13 +41,17 @@ class TableSink:
     """Puts batches into a table: called by Spark, in one thread, in the order of their numbers."""
 
     def __init__(self, log: ManifestLog, checkpoint: Checkpoint, rules: Rules) -> None:
-        self._log = log
+        self._table = log.table
+        self._writer = TableWriter(log)
         self._checkpoint = checkpoint
         self._rules = rules
-        self.manifest = log.read()
-        self._has_cleared = False
         self.rows = 0
         """Rows written since this sink was made."""
+
+    @property
+    def manifest(self) -> Manifest:
+        """The list as this sink knows it."""
+        return self._writer.manifest
 
     def check_owner(self) -> None:
         """Return if the table may be gone on with. Raises: CheckpointLostError."""
@@ -57,7 +61,7 @@ class TableSink:
         found = self._checkpoint.query_id()
         if found != owner:
             raise CheckpointLostError(
-                f"{self._log.table.uri} was written by the query {owner}, and the checkpoint"
+                f"{self._table.uri} was written by the query {owner}, and the checkpoint"
                 f" {self._checkpoint.uri} {'is empty' if found is None else f'is of the query {found}'}: the"
                 " checkpoint was lost, or it is not the one that belongs to this table. With --resume"
                 " (resume=True) a new checkpoint goes on where the table ends: start the stream at or before"
@@ -66,6 +70,7 @@ class TableSink:
 
     def write(self, frame: DataFrame, batch_id: int) -> None:
         """Put a batch into the table, once however often it runs. Raises: DataLossError, ManifestError."""
+        self._writer.begin()
         query_id = self._checkpoint.query_id() or ""
         ends = self._checkpoint.ends_of(batch_id)
         former = self.manifest.of(query_id, batch_id)
@@ -79,21 +84,19 @@ class TableSink:
             known = starts if starts or batch_id or not position else _first_offsets(frame, ends)
             _require_no_gap(known, position)
         entry = self._write_files(_not_in_table(frame, starts, position), query_id, batch_id, ends)
-        self.manifest = self._log.append(self.manifest, entry)
+        self._writer.put(entry)
         self.rows += entry.rows
-        if not self._has_cleared:  # Not before: a driver thought dead may be about to list its files.
-            clear_leftovers(self._log, self.manifest)
-            self._has_cleared = True
 
     def _write_files(self, frame: DataFrame, query_id: str, batch_id: int, ends: Offsets) -> Entry:
         """Write a batch's files into a folder of their own; return what the manifest has to say of them."""
-        folder = f"batch-{batch_id:020d}-{uuid.uuid4().hex[:12]}"
+        folder = self._writer.new_folder(batch_id)
         counted = Observation()
         observed = frame.observe(counted, F.count(F.lit(1)).alias("rows"))
-        observed.write.parquet(f"{self._log.table.uri}/{DATA}/{folder}")
+        observed.write.parquet(f"{self._table.uri}/{folder}")
         rows = int(counted.get["rows"])
-        names = self._log.table.child(DATA).child(folder).names()
-        files = tuple(f"{DATA}/{folder}/{name}" for name in sorted(names) if name.endswith(FILE_ENDING))
+        names = self._table.child(folder).names()
+        files = tuple(f"{folder}/{name}" for name in sorted(names) if name.endswith(FILE_ENDING))
+        require_files(files, rows, f"{self._table.uri}/{folder}")
         return Entry(query_id, batch_id, files if rows else (), rows, nested(ends), frame.schema.json())
 
     def _require_table(self, batch_id: int, before: Manifest) -> None:
@@ -101,7 +104,7 @@ class TableSink:
         if batch_id > 0 and not before.entries:
             raise DataLossError(
                 f"the checkpoint {self._checkpoint.uri} goes on with batch {batch_id}, and the table"
-                f" {self._log.table.uri} has none of the batches before it: the table was lost or moved, or"
+                f" {self._table.uri} has none of the batches before it: the table was lost or moved, or"
                 " it is another one's. Start with a new checkpoint, or opt out with fail_on_data_loss=False"
             )
 

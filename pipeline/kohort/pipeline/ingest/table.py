@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.types import StructType
 
 from kohort.pipeline.ingest.folder import open_folder
-from kohort.pipeline.ingest.manifest import DATA, Manifest, ManifestError, ManifestLog
+from kohort.pipeline.ingest.manifest import ManifestError, ManifestLog
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -31,17 +31,3 @@ def read_manifest(spark: SparkSession, path: str) -> DataFrame:
     if not files:
         return spark.createDataFrame([], columns)
     return spark.read.schema(columns).parquet(*files)
-
-
-def clear_leftovers(log: ManifestLog, manifest: Manifest) -> int:
-    """Delete what batches have left behind that are not in the table; return how many there were.
-
-    Called by whoever has just changed the manifest: another writer's next change will be refused, so that
-    what it has written is of no use any more.
-    """
-    data = log.table.child(DATA)
-    wanted = {file.split("/")[1] for file in manifest.files}
-    leftovers = data.names() - wanted
-    for name in leftovers:
-        data.delete(name)
-    return len(leftovers)
