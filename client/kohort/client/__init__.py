@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     )
     from kohort.client.assignors import Assignor, Subscription
     from kohort.client.blocking.admin import Admin
+    from kohort.client.blocking.cluster_connection import ClusterConnection
     from kohort.client.blocking.consumer import Consumer
     from kohort.client.blocking.producer import Delivery, Producer
     from kohort.client.consumer_records import ConsumerRecords
@@ -80,6 +81,7 @@ _HOME = {
     ),
     "assignors": "Assignor Subscription",
     "blocking.admin": "Admin",
+    "blocking.cluster_connection": "ClusterConnection",
     "blocking.consumer": "Consumer",
     "blocking.producer": "Delivery Producer",
     "consumer_records": "ConsumerRecords",
@@ -109,6 +111,7 @@ __all__ = [
     "BrokerError",
     "BufferFullError",
     "ClosedError",
+    "ClusterConnection",
     "ClusterDescription",
     "CommitFailedError",
     "ConcurrentAccessError",

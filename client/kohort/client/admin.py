@@ -25,6 +25,7 @@ from kohort.client.admin_values import (
 from kohort.client.arguments import by_name_alone
 from kohort.client.client_metrics import RequestMetrics
 from kohort.client.cluster import Cluster
+from kohort.client.cluster_connection import ClusterConnection, options_with
 from kohort.client.config import AdminOptions, admin_config, describe_servers
 from kohort.client.metrics import MetricName, Metrics
 from kohort.client.offsets import list_offsets
@@ -42,10 +43,12 @@ class Admin:
     tried again within default_api_timeout_ms.
     """
 
-    def __init__(self, *unnamed: Never, **options: Unpack[AdminOptions]) -> None:
+    def __init__(
+        self, *unnamed: Never, cluster: ClusterConnection | None = None, **options: Unpack[AdminOptions]
+    ) -> None:
         by_name_alone(unnamed, "Admin(bootstrap_servers=...)")
-        config = admin_config(options)
-        self._cluster = Cluster(config)
+        config = admin_config(options_with(cluster, options))
+        self._cluster = Cluster(config, None if cluster is None else cluster.shared)
         self._metrics = Metrics(config.client_id)
         RequestMetrics(self._metrics, "admin-client-metrics", self._cluster)
         self._topics = TopicAdmin(self._cluster)

@@ -52,17 +52,20 @@ NEVER_MS = -(1 << 62)
 class Cluster:
     """Connections, metadata and coordinators of one cluster; an async context manager.
 
-    Its connections live in a task group of its own and end with it.
+    Its connections live in a task group of its own and end with it. With a `hub`, another cluster that is
+    open for longer, it has that one's metadata, coordinators and main connections, and of its own only those
+    of other channels.
     """
 
-    def __init__(self, config: ClientConfig) -> None:
+    def __init__(self, config: ClientConfig, hub: "Cluster | None" = None) -> None:
         self.config = config
-        self.metadata = Metadata()
-        self.warnings = Warnings()
+        self._hub = hub
+        self.metadata: Metadata = Metadata() if hub is None else hub.metadata
+        self.warnings: Warnings = Warnings() if hub is None else hub.warnings
         self._connections: dict[tuple[str, int, str], Connection] = {}
         self._locks: dict[tuple[str, int, str], anyio.Lock] = {}
         self._backoffs: dict[tuple[str, int], tuple[Backoff, float]] = {}
-        self._coordinators: dict[str, Node] = {}
+        self._coordinators: dict[str, Node] = {} if hub is None else hub._coordinators
         self._refreshing = anyio.Lock()
         self._renewed_ms = monotonic_ms()  # When the metadata was answered last.
         self._told_by = ""  # The broker that answered it.
@@ -172,6 +175,9 @@ class Cluster:
 
         `create` lets the broker make topics that don't exist, if its auto.create.topics.enable is on.
         """
+        if self._hub is not None:
+            await self._hub.refresh_metadata(topics, create=create)
+            return
         wanted = None if topics is None else tuple(sorted(set(topics)))
         began_ms = monotonic_ms()
         async with self._refreshing:
@@ -276,6 +282,8 @@ class Cluster:
 
     def open_connection(self, node_id: int, channel: str = MAIN) -> Connection | None:
         """Return the connection to a broker that is open already, if there is one."""
+        if self._hub is not None and channel == MAIN:
+            return self._hub.open_connection(node_id)
         node = self.metadata.nodes.get(node_id)
         found = None if node is None else self._connections.get((node.host, node.port, channel))
         return found if found is not None and found.is_open else None
@@ -293,7 +301,8 @@ class Cluster:
         """Return where an address comes from: most often it is one that only the broker itself can use."""
         if (node.host, node.port) in self.config.bootstrap_addresses:
             return f"It is broker {node.node_id}, and one of bootstrap_servers: does it run?"
-        told_by = f", as {self._told_by} said" if self._told_by else ""
+        source = self._told_by if self._hub is None else self._hub._told_by
+        told_by = f", as {source} said" if source else ""
         return (
             f"Broker {node.node_id} advertises that address{told_by}; if the broker runs, let its"
             " advertised.listeners name one that can be reached from here"
@@ -301,6 +310,8 @@ class Cluster:
 
     async def any_connection(self) -> Connection:
         """Return a connection to a broker that has little to do. Raises: NetworkError, retriable."""
+        if self._hub is not None:
+            return await self._hub.any_connection()
         connections = [each for key, each in self._connections.items() if key[2] == MAIN and each.is_open]
         if connections:
             return min(connections, key=lambda each: each.pending_count)
@@ -318,6 +329,8 @@ class Cluster:
         raise NetworkError("; ".join(map(str, errors))) from errors[-1]
 
     async def _connect(self, host: str, port: int, channel: str) -> Connection:
+        if self._hub is not None and channel == MAIN:
+            return await self._hub._connect(host, port, channel)
         key = (host, port, channel)
         lock = self._locks.setdefault(key, anyio.Lock())
         async with lock:
@@ -360,7 +373,7 @@ class Cluster:
 
     @property
     def connection_count(self) -> int:
-        """How many connections are open."""
+        """How many connections are open, not counting the hub's."""
         return sum(each.is_open for each in self._connections.values())
 
     async def _wait_for_reconnect(self, host: str, port: int) -> None:

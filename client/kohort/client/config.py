@@ -214,6 +214,11 @@ def admin_config(options: Mapping[str, object]) -> AdminConfig:
     return _convert(options, AdminConfig)
 
 
+def connection_config(options: Mapping[str, object]) -> ClientConfig:
+    """Return the settings of a connection that several clients share. Raises: ConfigurationError."""
+    return _convert(options, ClientConfig)
+
+
 def consumer_config(options: Mapping[str, object]) -> ConsumerConfig:
     """Return a Consumer's settings. Raises: ConfigurationError."""
     config = _convert(options, ConsumerConfig)

@@ -10,6 +10,7 @@ from anyio.lowlevel import checkpoint
 
 from kohort.client.any_thread import from_any_thread
 from kohort.client.arguments import by_name_alone, check_listener, one_by_one
+from kohort.client.cluster_connection import ClusterConnection, options_with
 from kohort.client.commits import Commitable, CommitCallback, CommitOutcome
 from kohort.client.config import ConsumerOptions, consumer_config
 from kohort.client.consumer_records import ConsumerRecords
@@ -55,17 +56,22 @@ class Consumer(Generic[K_co, V_co]):
         listener: Listener | None = None,
         key_deserializer: Callable[[bytes], K_co] | None = None,
         value_deserializer: Callable[[bytes], V_co] | None = None,
+        cluster: ClusterConnection | None = None,
         **options: Unpack[ConsumerOptions],
     ) -> None:
         one_by_one(topics, str, "Consumer")
         if listener is not None:
             check_listener(listener)
         config = consumer_config(
-            {**options, "key_deserializer": key_deserializer, "value_deserializer": value_deserializer}
+            {
+                **options_with(cluster, options),
+                "key_deserializer": key_deserializer,
+                "value_deserializer": value_deserializer,
+            }
         )
         if topics and config.group_id is None:
             raise ConfigurationError(NO_GROUP)
-        self._session = ConsumerSession(config)
+        self._session = ConsumerSession(config, None if cluster is None else cluster.shared)
         self._seeks = self._session.seeks
         self._listener: Listener = listener or AsyncRebalanceListener()
         self._first_topics = topics

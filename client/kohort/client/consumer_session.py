@@ -59,10 +59,10 @@ Due = Handover | CommitOutcome
 class ConsumerSession:
     """One consumer, open from `__aenter__` to `__aexit__`."""
 
-    def __init__(self, config: ConsumerConfig) -> None:
+    def __init__(self, config: ConsumerConfig, hub: Cluster | None = None) -> None:
         self.config = config
         self.positions = Positions()
-        self._cluster = Cluster(config)
+        self._cluster = Cluster(config, hub)
         self._news = Signal()
         self.fetcher = Fetcher(self._cluster, config, self.positions, self._news.set)
         self._buffer = self.fetcher.buffer

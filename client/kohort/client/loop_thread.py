@@ -7,6 +7,7 @@ the client, wherever it has interrupted it, waits for nothing that it has stoppe
 
 import asyncio
 import atexit
+import logging
 import os
 import threading
 import weakref
@@ -21,6 +22,8 @@ import anyio
 from anyio.abc import TaskGroup
 
 from kohort.client.errors import ClosedError, WouldBlockError
+
+logger = logging.getLogger(__name__)
 
 Session = TypeVar("Session")
 Result = TypeVar("Result")
@@ -79,7 +82,7 @@ class _Call(Generic[Result]):
 
 
 class LoopThread(Generic[Session]):
-    """Runs one session's loop, from its making until `stop`.
+    """Runs one session's loop, from its making until `stop`; with a `host` in that one's loop and thread.
 
     `forked` is called in a child process, which has everything but the thread.
     """
@@ -89,6 +92,7 @@ class LoopThread(Generic[Session]):
         session: AbstractAsyncContextManager[Session],
         name: str,
         forked: Callable[[], None] = lambda: None,
+        host: "LoopThread[Any] | None" = None,
     ) -> None:
         self.is_running = False  # Calls are possible; a field, for iteration asks with every record.
         self._manager = session
@@ -102,9 +106,17 @@ class LoopThread(Generic[Session]):
         self._why_closed = CLOSED
         self._failure: BaseException | None = None
         self._ready = threading.Event()
-        # A daemon, so that a client which was never closed does not keep the interpreter from ending.
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-        self._thread.start()
+        self._ended = allocate_lock()
+        self._ended.acquire()
+        self._host = host
+        self._guests: set[LoopThread[Any]] = set()
+        if host is None:
+            # A daemon, so that a client which was never closed does not keep the interpreter from ending.
+            self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+            self._thread.start()
+        else:
+            self._thread = host._thread
+            host._invite(self)
         self._ready.wait()
         if self._failure is not None:
             raise self._failure
@@ -132,9 +144,24 @@ class LoopThread(Generic[Session]):
             raise ClosedError(f"{self._why_closed}; it was while this call was under way") from self._failure
         return outcome[0]
 
+    def _invite(self, guest: "LoopThread[Any]") -> None:
+        """Run another session in this loop until that is stopped, or this is. Raises: ClosedError."""
+        self.check_may_wait("a client's making")
+        assert self._event_loop is not None
+        assert self._tasks is not None
+        self._guests.add(guest)  # From now on its end is told, whatever comes.
+        try:
+            self._event_loop.call_soon_threadsafe(
+                self._tasks.start_soon, guest._run_as_guest, context=self._context
+            )
+        except RuntimeError as error:  # The loop has just ended.
+            raise ClosedError(self._why_closed) from error
+
     def _begin(self, call: "_Call[Result]") -> None:
         if self._tasks is None or self._event_loop is None or not self.is_running or self._has_ended:
             raise ClosedError(self._why_closed) from self._failure
+        if threading.get_ident() == self._thread.ident:
+            raise WouldBlockError("it would wait for itself: it was called in the client's own thread")
         try:
             self._event_loop.call_soon_threadsafe(self._tasks.start_soon, call.run, context=self._context)
         except RuntimeError as error:  # The loop has just ended.
@@ -168,17 +195,29 @@ class LoopThread(Generic[Session]):
             raise ClosedError(self._why_closed) from self._failure
 
     def stop(self) -> None:
-        """End the session and the thread; calls that are under way end with a ClosedError."""
+        """End the session and the thread; calls that are under way end with a ClosedError.
+
+        Whoever runs in this loop as well is stopped before.
+        """
+        for guest in tuple(self._guests):
+            guest.stop()
         self.is_running = False
         if self._stopping is not None:
             self.call_soon(self._stopping.set)
-        if threading.current_thread() is not self._thread:
+        if threading.current_thread() is self._thread:
+            return
+        if self._host is None:
             self._thread.join(JOIN_TIMEOUT_SECONDS)
+        elif self._ended.acquire(timeout=JOIN_TIMEOUT_SECONDS):
+            self._ended.release()
 
     def after_fork(self) -> None:
         """Be closed: in this process there is no thread that could do anything."""
         self.is_running = False
         self._tasks = self._event_loop = self._stopping = None
+        self._guests.clear()  # Each of them hears of it by itself.
+        if self._ended.locked():
+            self._ended.release()
         self._why_closed = FORKED
         self._forked()
 
@@ -190,11 +229,31 @@ class LoopThread(Generic[Session]):
             if self._ready.is_set():
                 raise
         finally:
-            self.is_running = False
-            self._has_ended = True
-            for each in tuple(self._calls):
-                each.let_go()
-            self._ready.set()
+            self._end()
+
+    async def _run_as_guest(self) -> None:
+        assert self._host is not None
+        try:
+            await self._serve()
+        except Exception as error:
+            self._failure = error
+            if self._ready.is_set():
+                logger.exception("a client has failed; the others of its cluster connection go on")
+        finally:
+            self._host._guests.discard(self)
+            self._end()
+
+    def _end(self) -> None:
+        """Let go of everybody who waits for this loop, or for one that ran in it."""
+        self.is_running = False
+        self._has_ended = True
+        for guest in tuple(self._guests):
+            guest._end()
+        for each in tuple(self._calls):
+            each.let_go()
+        self._ready.set()
+        if self._ended.locked():
+            self._ended.release()
 
     async def _serve(self) -> None:
         async with self._manager, anyio.create_task_group() as tasks:

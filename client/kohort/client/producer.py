@@ -10,6 +10,7 @@ import anyio.lowlevel
 
 from kohort.client.arguments import by_name_alone
 from kohort.client.batch import Appended
+from kohort.client.cluster_connection import ClusterConnection, options_with
 from kohort.client.config import ProducerOptions, producer_config
 from kohort.client.metrics import MetricName
 from kohort.client.producer_session import ProducerSession
@@ -55,12 +56,15 @@ class Producer:
     well; only where it is cancelled, what was not written is given up, with a warning.
     """
 
-    def __init__(self, *unnamed: Never, **options: Unpack[ProducerOptions]) -> None:
+    def __init__(
+        self, *unnamed: Never, cluster: ClusterConnection | None = None, **options: Unpack[ProducerOptions]
+    ) -> None:
         by_name_alone(unnamed, "Producer(bootstrap_servers=...)")
-        config = producer_config(options)
+        config = producer_config(options_with(cluster, options))
         self._input = RecordInput(config)
         self._is_plain = self._input.is_plain
-        self._session = ProducerSession(config, self._input, Delivery)
+        hub = None if cluster is None else cluster.shared
+        self._session = ProducerSession(config, self._input, Delivery, hub=hub)
 
     def __repr__(self) -> str:
         return f"<aio.Producer {self._session.describe()}>"

@@ -47,11 +47,12 @@ class ProducerSession:
         record_input: RecordInput,
         kind: type[Appended],
         wake: Callable[[], None] | None = None,
+        hub: Cluster | None = None,
     ) -> None:
         self.config = config
         self._input = record_input
         self.metrics = Metrics(config.client_id)
-        self._cluster = Cluster(config)
+        self._cluster = Cluster(config, hub)
         self._wanted: set[str] = set()
         self._metadata_needed = Signal()
         self.accumulator = Accumulator(config, self.wake if wake is None else wake, kind)

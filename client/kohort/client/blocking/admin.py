@@ -20,6 +20,7 @@ from kohort.client.admin_values import (
     ResourceType,
     TopicDetails,
 )
+from kohort.client.blocking.cluster_connection import ClusterConnection
 from kohort.client.config import AdminOptions
 from kohort.client.loop_thread import LoopThread, close_at_exit
 from kohort.client.metrics import MetricName
@@ -37,9 +38,12 @@ class Admin:
     tried again within default_api_timeout_ms.
     """
 
-    def __init__(self, *unnamed: Never, **options: Unpack[AdminOptions]) -> None:
-        self._admin = admin.Admin(*unnamed, **options)
-        self._loop = LoopThread(self._admin, "kohort-admin")
+    def __init__(
+        self, *unnamed: Never, cluster: ClusterConnection | None = None, **options: Unpack[AdminOptions]
+    ) -> None:
+        shared = None if cluster is None else cluster.connection
+        self._admin = admin.Admin(*unnamed, cluster=shared, **options)
+        self._loop = LoopThread(self._admin, "kohort-admin", host=None if cluster is None else cluster.loop)
         self._not_at_exit = close_at_exit(self.close)
 
     def __repr__(self) -> str:

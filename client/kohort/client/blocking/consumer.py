@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Generic, Never, Self, Unpack
 import anyio
 
 from kohort.client.arguments import by_name_alone, check_listener, one_by_one
+from kohort.client.blocking.cluster_connection import ClusterConnection
 from kohort.client.blocking.one_thread import OneThread, by_one_thread, in_use
+from kohort.client.cluster_connection import options_with
 from kohort.client.commits import Commitable, CommitOutcome, Offsets
 from kohort.client.config import ConsumerOptions, consumer_config
 from kohort.client.consumer_records import ConsumerRecords
@@ -58,22 +60,30 @@ class Consumer(OneThread, Generic[K_co, V_co]):
         listener: RebalanceListener | None = None,
         key_deserializer: Callable[[bytes], K_co] | None = None,
         value_deserializer: Callable[[bytes], V_co] | None = None,
+        cluster: ClusterConnection | None = None,
         **options: Unpack[ConsumerOptions],
     ) -> None:
         super().__init__()
         one_by_one(topics, str, "Consumer")
         if listener is not None:
             check_listener(listener)
+        shared = None if cluster is None else cluster.connection
         config = consumer_config(
-            {**options, "key_deserializer": key_deserializer, "value_deserializer": value_deserializer}
+            {
+                **options_with(shared, options),
+                "key_deserializer": key_deserializer,
+                "value_deserializer": value_deserializer,
+            }
         )
         if topics and config.group_id is None:
             raise ConfigurationError(NO_GROUP)
-        self._session = ConsumerSession(config)
+        self._session = ConsumerSession(config, None if shared is None else shared.shared)
         self._seeks = self._session.seeks
         self._buffer = self._session.fetcher.buffer
         self._listener = listener or RebalanceListener()
-        self._loop = LoopThread(self._session, "kohort-consumer")
+        self._loop = LoopThread(
+            self._session, "kohort-consumer", host=None if cluster is None else cluster.loop
+        )
         self._is_closing = False
         self._not_at_exit = close_at_exit(self._close)
         if topics:

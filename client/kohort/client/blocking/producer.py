@@ -9,6 +9,8 @@ import anyio
 
 from kohort.client.arguments import by_name_alone
 from kohort.client.batch import Appended
+from kohort.client.blocking.cluster_connection import ClusterConnection
+from kohort.client.cluster_connection import options_with
 from kohort.client.config import ProducerOptions, producer_config
 from kohort.client.errors import RequestTimeoutError, WouldBlockError
 from kohort.client.loop_thread import LoopThread, close_at_exit
@@ -62,14 +64,19 @@ class Producer:
     Any number of threads may send. `close`, or the end of the block, flushes.
     """
 
-    def __init__(self, *unnamed: Never, **options: Unpack[ProducerOptions]) -> None:
+    def __init__(
+        self, *unnamed: Never, cluster: ClusterConnection | None = None, **options: Unpack[ProducerOptions]
+    ) -> None:
         by_name_alone(unnamed, "Producer(bootstrap_servers=...)")
-        config = producer_config(options)
+        shared = None if cluster is None else cluster.connection
+        config = producer_config(options_with(shared, options))
         self._input = RecordInput(config)
-        self._session = ProducerSession(config, self._input, Delivery, self._wake)
+        hub = None if shared is None else shared.shared
+        self._session = ProducerSession(config, self._input, Delivery, self._wake, hub)
         self._append = self._session.accumulator.append
         self._is_plain = self._input.is_plain
-        self._loop = LoopThread(self._session, "kohort-producer", self._session.after_fork)
+        host = None if cluster is None else cluster.loop
+        self._loop = LoopThread(self._session, "kohort-producer", self._session.after_fork, host)
         self._is_closing = False
         self._close_later = False  # A signal handler wanted it, in the midst of a send.
         self._not_at_exit = close_at_exit(self.close)

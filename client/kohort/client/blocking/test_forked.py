@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from kohort.client import Admin, ClosedError, Consumer, Producer, TopicPartition
+from kohort.client import Admin, ClosedError, ClusterConnection, Consumer, Producer, TopicPartition
 from tests.interop.waiting import wait_until
 
 NOWHERE = "127.0.0.1:1"
@@ -114,5 +114,20 @@ def test_a_client_that_the_child_makes_works() -> None:
             with Consumer(bootstrap_servers=NOWHERE) as another:
                 another.assign(TopicPartition("t", 0))
                 assert another.poll(timeout_ms=10) == []
+
+        in_child(check)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_clients_of_a_shared_connection() -> None:
+    with ClusterConnection(bootstrap_servers=NOWHERE) as cluster, Admin(cluster=cluster) as admin:
+
+        def check() -> None:
+            with pytest.raises(ClosedError, match=SAYS_SO):
+                admin.list_topics()
+            with pytest.raises(ClosedError, match=SAYS_SO):
+                Producer(cluster=cluster)
+            admin.close()
+            cluster.close()
 
         in_child(check)
