@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import subprocess
 import sys
@@ -399,3 +400,73 @@ async def test_a_folder_of_another_cluster_is_refused(
         lambda: failed_start(cluster.brokers[1].data, "--node-id", "4", "--cluster", cluster.url)
     )
     assert "belongs to" in said
+
+
+# -- folders ----------------------------------------------------------------------------------------------
+
+
+async def test_a_broker_that_was_alone_begins_a_cluster_with_all_that_it_had(
+    shared_etcd: EtcdProcess, tmp_path: Path
+) -> None:
+    with BrokerCluster(shared_etcd, uuid4().hex, tmp_path, 0) as cluster:
+        member, newcomer = cluster.broker(1), cluster.broker(2)
+        alone = BrokerProcess(tmp_path / "1", "node.id=1", "offsets.topic.num.partitions=6")
+        cluster.brokers = {1: alone}
+        alone.start()
+        await create(alone, "air", 6, 1)
+        await produce(cluster, "air", 60)
+        before = await topic_of(alone, "air")
+        cluster_id = (await described(alone)).cluster_id
+        alone.kill()
+        cluster.brokers = {1: member, 2: newcomer}
+        for broker in cluster.brokers.values():
+            await trio.to_thread.run_sync(broker.start)
+        for index in range(6):
+            await until(lambda index=index: _serves(member, "air", index))  # type: ignore[misc]
+            assert await end_offset(member, "air", index) == (0, 10)
+        after = await topic_of(newcomer, "air")
+        assert after.topic_id == before.topic_id
+        assert (await described(newcomer)).cluster_id == cluster_id
+        assert not (member.data / "metadata.jsonl").exists()
+        await trio.to_thread.run_sync(member.restart, signal.SIGTERM)  # As any other from now on.
+        await until(lambda: _serves(member, "air", 0))
+
+
+async def test_a_folder_of_a_broker_alone_is_kept_from_a_cluster_that_there_is(
+    cluster: BrokerCluster, tmp_path: Path
+) -> None:
+    (tmp_path / "alone").mkdir()
+    alone = BrokerProcess(tmp_path / "alone", "node.id=4")
+    alone.start()
+    await create(alone, "air", 1, 1)
+    alone.stop()
+    said = await trio.to_thread.run_sync(
+        lambda: failed_start(alone.data, "--node-id", "4", "--cluster", cluster.url)
+    )
+    assert "belongs to" in said
+    assert (alone.data / "air-0").is_dir()
+
+
+async def test_a_broker_whose_folder_is_lost_is_in_sync_with_nothing(cluster: BrokerCluster) -> None:
+    one, two, _ = cluster.brokers.values()
+    await create(one, "air", 3, 2)
+    await create(one, "sea", 3, 1)
+    two.kill()
+    shutil.rmtree(two.data)
+    await trio.to_thread.run_sync(two.start)
+
+    async def is_back() -> bool:
+        return [each.broker_id for each in (await described(one)).brokers] == [1, 2, 3]
+
+    async def has_left_every_isr() -> bool:
+        topics = [await topic_of(one, name) for name in ("air", "sea")]
+        return all(2 not in each.isr_nodes for topic in topics for each in topic.partitions)
+
+    await until(is_back)
+    await until(has_left_every_isr)
+    for each in (
+        await topic_of(one, "sea")
+    ).partitions:  # What it alone had has no leader: it would lead nothing.
+        assert (each.leader_id == -1) is (each.replica_nodes == (2,))
+    for each in (await topic_of(one, "air")).partitions:
+        assert each.leader_id in {1, 3}

@@ -345,7 +345,7 @@ class Broker:
         self.supervisor.start("lease watch", self.cluster.watch_lease)
 
     def _follow_leadership(self) -> None:
-        """Lead, and coordinate, what this broker may lead by now."""
+        """Lead, and coordinate, what the lease allows by now."""
         self.partitions.refresh()
         self.coordinators.refresh()
 

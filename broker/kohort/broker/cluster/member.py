@@ -8,6 +8,7 @@ import structlog
 import trio
 
 from kohort.broker.cluster.duties import Duties
+from kohort.broker.cluster.first_broker import take_along
 from kohort.broker.cluster.gate import Gate
 from kohort.broker.cluster.options import ClusterOptions
 from kohort.broker.cluster.placing import place_by_racks
@@ -41,7 +42,7 @@ class ClusterMember:
         self._on_change: Callable[[], None] = lambda: None
         self.may_lead = tenure.may_lead
         self.place = place_by_racks
-        tenure.on_change = self._changed
+        tenure.on_change = self._lease_changed
         tenure.snapshot = store.snapshot
         store.watch(self._seen)
 
@@ -51,7 +52,7 @@ class ClusterMember:
         return self.store.snapshot().cluster_id
 
     def follow(self, on_change: Callable[[], None]) -> None:
-        """Call this at each change of the metadata and of what the lease allows, from now on."""
+        """Call this now, and whenever the lease allows something else from then on."""
         self._on_change = on_change
         on_change()
 
@@ -61,10 +62,13 @@ class ClusterMember:
 
     def _seen(self, before: Snapshot, after: Snapshot) -> None:
         self._tenure.seen(after)
-        self._changed()
+        self._look_again()
 
-    def _changed(self) -> None:
+    def _lease_changed(self) -> None:
         self._on_change()
+        self._look_again()
+
+    def _look_again(self) -> None:
         self._more.set()
         self._more = trio.Event()
 
@@ -156,6 +160,7 @@ async def joined(
         )
         data.write_meta(store.snapshot().cluster_id, node_id)
         data.ensure_directory_id(uuid4())
+        await take_along(store, data, node_id)
         try:
             yield ClusterMember(store, tenure, data)
         finally:

@@ -264,7 +264,14 @@ class Coordinators:
     # -- what happens to all ------------------------------------------------------------------------------
 
     def _follow(self, before: Snapshot, after: Snapshot) -> None:
-        """Drop the offsets of topics that are gone; one of the same name may have come in the same change."""
+        """Drop the offsets of topics that are gone; one of the same name may have come in the same change.
+
+        In a cluster, take up and drop shards as their partitions get other leaders.
+        """
+        if self._is_here is not None and before.topics.get(OFFSETS_TOPIC) is not after.topics.get(
+            OFFSETS_TOPIC
+        ):
+            self.refresh()
         gone = {
             name
             for name, topic in before.topics.items()

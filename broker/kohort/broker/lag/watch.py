@@ -115,7 +115,9 @@ class LagWatch:
 
     def _end_offset(self, topic: str, index: int) -> int | None:
         partition = self._partitions.peek(topic, index)
-        return None if partition is None or partition.serving_log is None else partition.high_watermark
+        if partition is None or partition.resigned or partition.serving_log is None:
+            return None  # What another broker leads, it knows.
+        return partition.high_watermark
 
     async def _open(self, places: list[_Place]) -> None:
         """Open the logs that nobody has used since the start: their ends are not known before."""

@@ -57,7 +57,7 @@ class EmbeddedMetadataStore:
         Raises: StorageError if the file is damaged or can't be read.
         """
         file = MetadataFile(filesystem, folder)
-        if file.is_missing() and _has_kraft_metadata(filesystem, folder):
+        if file.is_missing() and has_kraft_metadata(filesystem, folder):
             from kohort.broker.metadata.takeover import take_over  # noqa: PLC0415  # Only Kafka's folders need it.
 
             file.save(take_over(filesystem, folder, node_id))
@@ -135,7 +135,7 @@ def _without_broker_settings(stored: Stored) -> Stored:
     return msgspec.structs.replace(stored, version=stored.version + 1, configs=kept)
 
 
-def _has_kraft_metadata(file_system: FileSystem, folder: Path) -> bool:
+def has_kraft_metadata(file_system: FileSystem, folder: Path) -> bool:
     """Whether Apache Kafka has kept its metadata in this data folder. Raises: StorageError."""
     try:
         return any(map(SEGMENT_FILE.fullmatch, file_system.list_directory(folder / METADATA_FOLDER) or ()))

@@ -5,13 +5,17 @@ a new topic, and those that a topic gets in addition, are written before, where 
 changes of partitions that exist are several transactions, each whole. Pure.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import msgspec
 
 from kohort.broker.etcd.messages import Compare, Delete, Operation, Put, prefix_end, unchanged_since
 from kohort.broker.metadata.changes import Changes
 from kohort.broker.metadata.etcd_image import EtcdImage
 from kohort.broker.metadata.etcd_layout import Keys, encoded, partition_value, topic_value
+from kohort.broker.metadata.partition_state import PartitionState
+from kohort.broker.metadata.snapshot import BrokerState
 
 OPERATIONS_MAX = 100
 """Of one transaction, and as many comparisons; etcd's --max-txn-ops is 128 unless it is set."""
@@ -36,6 +40,23 @@ class Transaction:
 
     def __len__(self) -> int:
         return len(self.operations)
+
+
+def with_directories(changes: Changes, brokers: Sequence[BrokerState]) -> Changes:
+    """Return the changes, in which new partitions know the folder of each replica, if all can be told."""
+    folders = {each.node_id: each.directories[0] for each in brokers if len(each.directories) == 1}
+
+    def told(state: PartitionState) -> PartitionState:
+        if state.directories or not folders.keys() >= set(state.replicas):
+            return state
+        return msgspec.structs.replace(state, directories=tuple(folders[each] for each in state.replicas))
+
+    created = [
+        msgspec.structs.replace(topic, partitions=tuple(map(told, topic.partitions)))
+        for topic in changes.created
+    ]
+    added = {key: told(state) for key, state in changes.added.items()}
+    return replace(changes, created=created, added=added)
 
 
 class Planner:

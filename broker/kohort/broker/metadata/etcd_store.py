@@ -28,7 +28,7 @@ from kohort.broker.etcd.watching import Watch
 from kohort.broker.metadata.changes import changes_of, rebased
 from kohort.broker.metadata.etcd_image import EtcdImage
 from kohort.broker.metadata.etcd_layout import FORMAT, ControllerValue, Keys, encoded
-from kohort.broker.metadata.etcd_plan import Planner, TooManyChanges, Transaction
+from kohort.broker.metadata.etcd_plan import Planner, TooManyChanges, Transaction, with_directories
 from kohort.broker.metadata.membership import Membership, Tenure, Unheeded
 from kohort.broker.metadata.snapshot import BrokerState, Mutation, Snapshot
 from kohort.broker.metadata.store import (
@@ -180,7 +180,8 @@ class EtcdMetadataStore:
         if controller_epoch:
             guards.append(created_at(self._keys.controller, controller_epoch))
         try:
-            planned = Planner(self._keys, self._image).transactions(changes)
+            placed = with_directories(changes, basis.brokers)
+            planned = Planner(self._keys, self._image).transactions(placed)
         except TooManyChanges as error:
             raise StorageError(str(error)) from error
         revision = 0
