@@ -310,7 +310,13 @@ MUTANTS = (
     Mutant(
         "records are acknowledged before it is known whose they are",
         f"{STORAGE}/partition_log.py",
-        "                name_folder(self.file_system, self._path, self.topic_id)\n",
+        "            name_folder(self.file_system, self._path, self.topic_id)\n",
+        "",
+    ),
+    Mutant(
+        "batches that a crash orphaned are let go in a folder without an owner",
+        f"{STORAGE}/partition_log.py",
+        "            if batches:\n                self._name_folder()\n",
         "",
     ),
 )

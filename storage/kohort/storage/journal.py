@@ -141,15 +141,18 @@ class Journal:
                 del self._orphaned[key]
             self._remove_kept()
 
-    def recall(self, topic_id: UUID, partition: int) -> None:
-        """Look up what a log that has failed may lack when it is opened again. Raises: StorageError."""
+    def recall(self, logs: Container[tuple[UUID, int]]) -> None:
+        """Look up what logs that have failed may lack when they are opened again; by topic id and index.
+
+        One call for all that failed together: each reads the whole file. Raises: StorageError.
+        """
         with self._lock:
             try:
                 content = self._file_system.read(self._path)
             except OSError as error:
                 raise StorageError(f"{self._path} cannot be read: {error}") from error
             for _, entry in journal_entries(content or b""):
-                if (entry.topic_id, entry.partition) == (topic_id, partition):
+                if (entry.topic_id, entry.partition) in logs:
                     self._leave(entry)
                     self._is_orphaned_saved = False
 

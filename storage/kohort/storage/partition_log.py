@@ -70,6 +70,7 @@ class PartitionLog(ReadableLog):
         self._has_sync_failed = False
         self._is_closed = False
         self._is_named = False  # Whether the folder is known to say, on the disk, whose it is.
+        self._began_empty = not loaded.log_end_offset
         self._deleted_files = DeletedFiles(file_system)
 
     @classmethod
@@ -172,13 +173,23 @@ class PartitionLog(ReadableLog):
 
     @property
     def is_durable(self) -> bool:
-        """Whether all that is written is on the disk, here or in a journal, and whose it is as well."""
-        return self._is_named and self.flushed_offset == self._tail.written_offset
+        """Whether all that is written is on the disk, here or in a journal, and whose it is as well.
+
+        A journal says whose its batches are. While it alone has them all, from the first one on, a folder
+        that a crash leaves without its id has nothing that would be missed.
+        """
+        is_known = self._is_named or self._began_empty
+        return is_known and self.flushed_offset == self._tail.written_offset
 
     @property
     def needs_journal(self) -> bool:
         """Whether something of this log is on the disk in a journal alone."""
         return self.flushed_offset > self.synced_offset
+
+    @property
+    def unsynced_bytes(self) -> int:
+        """How much of the newest segment is written and not synced: what a sync has to wait for, about."""
+        return self._tail.size_bytes - self._synced_bytes
 
     def became_durable(self, end_offset: int) -> None:
         """Note that what is written below `end_offset` is on the disk, though not in this log's files."""
@@ -260,15 +271,19 @@ class PartitionLog(ReadableLog):
     def _sync(self) -> None:
         written_offset, segment, size_bytes = self._tail
         try:
-            if not self._is_named:  # Else records that are acknowledged might pass for another topic's.
-                name_folder(self.file_system, self._path, self.topic_id)
-                self._is_named = True
+            self._name_folder()
             segment.sync()
         except OSError:
             self._has_sync_failed = True
             raise
         self._synced_bytes = size_bytes
         self.flushed_offset = self.synced_offset = written_offset
+
+    def _name_folder(self) -> None:
+        """Have the folder say whose it is: else what is synced in it might pass for another topic's."""
+        if not self._is_named:
+            name_folder(self.file_system, self._path, self.topic_id)
+            self._is_named = True
 
     def _save_epochs(self, *, sync: bool) -> None:
         self._epochs.is_changed = False
@@ -291,6 +306,8 @@ class PartitionLog(ReadableLog):
     def write_again(self, batches: Sequence[Buffer]) -> None:
         """Write batches that the log shows once more, and sync them; not while `write` runs. Blocking."""
         try:
+            if batches:
+                self._name_folder()
             write_again(self._segments, self.written_offset, batches)
         except OSError as error:
             raise self._fail(f"{self.directory} failed and takes no more appends: {error}") from error

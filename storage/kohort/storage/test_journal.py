@@ -198,7 +198,7 @@ def test_a_failed_log_is_given_what_it_acknowledged_in_this_life(tmp_path: Path)
     journal, log = Journal(OsFileSystem(), tmp_path), open_log(tmp_path)
     commit(journal, log, b"one")
     commit(journal, open_log(tmp_path, 1), b"other", index=1)
-    journal.recall(log.topic_id, 0)
+    journal.recall({(log.topic_id, 0)})
     assert journal.orphaned == 1
     lose_unsynced_bytes(tmp_path, 0)
     reopened = open_log(tmp_path)
@@ -211,12 +211,12 @@ def test_what_a_failed_log_may_lack_outlives_the_next_lap(tmp_path: Path) -> Non
     journal, log, other = Journal(OsFileSystem(), tmp_path), open_log(tmp_path), open_log(tmp_path, 1)
     commit(journal, log, b"one")
     commit(journal, other, b"other", index=1)
-    journal.recall(log.topic_id, 0)
+    journal.recall({(log.topic_id, 0)})
     journal.release(log)
     other.sync()
     journal.restart()
     commit(journal, other, b"written over the first", index=1)
-    journal.recall(log.topic_id, 0)  # Another attempt to open it, while the journal says nothing of it.
+    journal.recall({(log.topic_id, 0)})  # Another attempt to open it, while the journal says nothing of it.
     lose_unsynced_bytes(tmp_path, 0)
     assert Journal(OsFileSystem(), tmp_path).restore(open_log(tmp_path), 0) == 1
     lose_unsynced_bytes(tmp_path, 0)

@@ -233,9 +233,11 @@ class Flusher:
         if job.size_bytes > INLINE_BYTES_MAX:
             return False
         is_slow = self._mean_sync_seconds > INLINE_SYNC_SECONDS_MAX
-        for each in job.flushes:  # noqa: SIM110  # A generator costs as much as all the rest.
+        for each in job.flushes:
             if (is_slow and each.sync) or each.log.rolls_with(each.staged):
                 return False
+            if each.sync and not each.journaled and each.log.unsynced_bytes > INLINE_BYTES_MAX:
+                return False  # A topic that was lax until now, or for flush.ms.
         return True
 
     def _hand_over(self, job: Job) -> None:
@@ -271,6 +273,8 @@ class Flusher:
         self._note_time(job)
         self._journaling -= job.journaled
         self._journal_syncs -= job.is_handed_over and job.journaled
+        if any(job.errors):
+            self._recall([flush for flush, error in zip(job.flushes, job.errors, strict=True) if error])
         for flush, error in zip(job.flushes, job.errors, strict=True):
             waiting = self._under_way.pop(flush.partition)
             try:
@@ -307,18 +311,20 @@ class Flusher:
         self._counters.flush_failures += 1
         if not partition.failures:
             log.error("a flush failed", topic=partition.topic, partition=partition.index, error=str(error))
-        if self._journaled.pop(flush.log, None) is not None:
-            self._recall(flush)
         partition.failed(error)
 
-    def _recall(self, flush: LogFlush) -> None:
-        """Have the journal keep what the log may lack when it is opened again."""
+    def _recall(self, failed: list[LogFlush]) -> None:
+        """Have the journal keep what logs that failed together may lack when they are opened again."""
+        kept = [flush for flush in failed if flush.log in self._journaled]
+        if not kept:
+            return
         try:
-            self._journal.recall(flush.partition.topic_id, flush.partition.index)
-        except StorageError as error:
+            self._journal.recall({(flush.partition.topic_id, flush.partition.index) for flush in kept})
+        except StorageError as error:  # They stay where they are in `_journaled`.
             log.error("the journal cannot be read, and not begin again", error=str(error))
-            self._journaled[flush.log] = flush.partition
-        else:
+            return
+        for flush in kept:
+            del self._journaled[flush.log]
             self._journal.release(flush.log)
 
     def _note_time(self, job: Job) -> None:
@@ -345,10 +351,11 @@ def _flush_of(partition: Partition, *, by_journal: bool) -> LogFlush:
     """Return what a job does for the partition: all that is staged, and as durable as its topic asks now.
 
     The journal makes only that durable which lies behind nothing unsynced: a topic that was lax before is
-    synced in its log first.
+    synced in its log first. One that has become lax is synced once more, so that the journal, which stands
+    in for it, can begin again.
     """
     flushed = partition.log
-    sync = partition.wants_sync()
+    sync = partition.wants_sync() or (flushed.needs_journal and not partition.durable)
     is_durable = flushed.is_durable
     staged = flushed.take_staged()
     may_journal = by_journal and partition.durable and not partition.deleted

@@ -58,7 +58,7 @@ class LogFiles:
         config = log_config_of(partition.config)
         opened = self._data.open_log(partition.topic, partition.topic_id, partition.index, config)
         if again:
-            self._journal.recall(partition.topic_id, partition.index)
+            self._journal.recall({(partition.topic_id, partition.index)})
         known_end = max(
             self._data.known_end(partition.topic, partition.index),
             self._journal.end_offset(partition.topic_id, partition.index),

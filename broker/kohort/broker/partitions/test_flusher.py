@@ -29,6 +29,7 @@ class Disk:
         self.end_offset = 0
         self.written_offset = 0
         self.is_durable, self.needs_journal, self.rolls = True, False, False
+        self.unsynced_bytes = 0
         self.durable_to: list[int] = []
         self.writes: list[tuple[int, bool, str]] = []
         self.error: StorageError | None = None
@@ -86,7 +87,7 @@ class FakeJournal:
         self.error: StorageError | None = None
         self.failure: StorageError | None = None
         self.appended: list[int] = []
-        self.recalled: list[int] = []
+        self.recalled: list[set[tuple[UUID, int]]] = []
         self.released: list[object] = []
         self.before_append: Callable[[], None] = lambda: None
         self.restarts = 0
@@ -105,8 +106,8 @@ class FakeJournal:
     def release(self, log: object) -> None:
         self.released.append(log)
 
-    def recall(self, topic_id: UUID, partition: int) -> None:
-        self.recalled.append(partition)
+    def recall(self, logs: set[tuple[UUID, int]]) -> None:
+        self.recalled.append(logs)
 
     def restart(self) -> None:
         self.restarts += 1
@@ -163,6 +164,32 @@ def test_a_failure_reaches_those_who_waited_for_that_log_alone() -> None:
     world.flusher.start_round()
     assert world.said == ["bad failed", "one no space left", "good committed", "two done"]
     assert world.counters.flush_failures == 1
+
+
+def test_what_is_unsynced_of_a_log_is_not_for_the_loop_to_wait_for() -> None:
+    world = World()
+    disk = Disk("a", world.said)
+    disk.is_durable, disk.unsynced_bytes = False, INLINE_BYTES_MAX + 1
+    world.stage(disk, 10, "first")
+    world.flusher.start_round()
+    world.take_posted()
+    assert [name[:6] for _, _, name in disk.writes] == ["flush-"]
+    world.flusher.close()
+
+
+def test_a_log_that_has_become_lax_is_synced_once_so_that_the_journal_can_begin_again() -> None:
+    world = World()
+    disk = Disk("a", world.said)
+    world.journal.room = True
+    world.stage(disk, 10, "journaled")
+    world.flusher.start_round()
+    assert disk.needs_journal
+    disk.durable = False
+    for name in ("synced", "lax"):
+        world.stage(disk, 10, name)
+        world.flusher.start_round()
+    assert [sync for _, sync, _ in disk.writes] == [False, True, False]
+    assert not disk.needs_journal
 
 
 def test_a_large_round_is_written_by_a_worker_and_answered_in_the_loop() -> None:
@@ -272,7 +299,7 @@ def test_a_log_that_fails_when_the_journal_is_full_finds_its_batches_there_again
     bad.error = StorageError("i/o error")
     world.stage(Disk("other", world.said), 10, "other")
     world.flusher.start_round()
-    assert world.journal.recalled == [0]
+    assert world.journal.recalled == [{(bad.topic_id, 0)}]
     assert "bad failed" in world.said
 
 

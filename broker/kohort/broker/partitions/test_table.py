@@ -13,12 +13,23 @@ from kohort.broker.partitions import Partition
 from kohort.broker.partitions.test_support import NODE_ID, World
 from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.storage import StorageError
+from kohort.storage.filesystem import FileSystem
 from kohort.storage.memory_filesystem import MemoryFileSystem
 
 
 @pytest.fixture
 def world(tmp_path: Path) -> World:
     return World(tmp_path)
+
+
+def with_records_in_log(folder: Path, disk: FileSystem | None = None, *, batches: int = 1) -> World:
+    """Return a world, started anew, whose log `t-0` has batches of which the journal knows nothing."""
+    before = World(folder, disk)
+    before.create("t")
+    before.fill("t", batches=batches)
+    before.close()
+    before.journal.close()
+    return World(folder, disk, metadata=before.metadata)
 
 
 def test_partitions_are_found_by_name_and_by_id(world: World) -> None:
@@ -281,8 +292,7 @@ async def test_action_between_writes_hears_of_a_failed_flush(world: World) -> No
 
 def test_failed_log_is_opened_again_after_the_flushes_that_waited_for_it() -> None:
     disk = MemoryFileSystem()
-    world = World(Path("/data"), disk)
-    world.create("t")
+    world = with_records_in_log(Path("/data"), disk)
     partition = world.partition("t")
     world.stage("t")
     disk.syncs_until_failure = 0
@@ -353,15 +363,34 @@ def test_a_topic_does_not_begin_where_a_folder_ended_that_was_set_aside(tmp_path
 
 
 def test_records_of_a_topic_that_nobody_can_tell_are_shown_in_no_other(tmp_path: Path) -> None:
-    world = World(tmp_path)
-    world.create("t")
-    world.fill("t")
+    world = with_records_in_log(tmp_path)
     (tmp_path / "t-0" / "partition.metadata").unlink()
     world.crash()
     again = World(tmp_path, metadata=world.metadata)
     assert again.partition("t").log.log_end_offset == 0
     [aside] = tmp_path.glob("t-0.*-stray")
     assert list(aside.glob("*.log"))
+
+
+def test_records_in_a_folder_that_nobody_can_tell_come_back_from_the_journal(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.create("t")
+    world.fill("t", batches=2)
+    assert world.partition("t").log.needs_journal
+    (tmp_path / "t-0" / "partition.metadata").unlink()
+    world.crash()
+    again = World(tmp_path, metadata=world.metadata)
+    assert again.partition("t").log.log_end_offset == 2
+    [aside] = tmp_path.glob("t-0.*-stray")
+    assert list(aside.glob("*.log"))
+
+
+def test_the_first_flush_of_a_new_log_costs_no_sync_of_its_own() -> None:
+    world = World(Path("/data"), MemoryFileSystem())
+    world.create("t", partitions=8)
+    for index in range(8):
+        world.fill("t", index)
+        assert world.partition("t", index).log.needs_journal
 
 
 def test_whose_a_folder_is_is_on_the_disk_before_anything_is_acknowledged() -> None:
@@ -374,9 +403,8 @@ def test_whose_a_folder_is_is_on_the_disk_before_anything_is_acknowledged() -> N
 
 
 def test_a_log_that_lost_its_end_serves_under_a_new_leader_epoch(tmp_path: Path) -> None:
-    world = World(tmp_path)
-    topic_id = world.create("t")
-    world.fill("t", batches=3)
+    world = with_records_in_log(tmp_path, batches=3)
+    topic_id = world.partition("t").topic_id
     world.data.checkpoint()
     world.crash()
     (tmp_path / "t-0" / f"{0:020d}.log").write_bytes(b"")
