@@ -36,7 +36,7 @@ SPARK_WORKERS ?= 2
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test test-spark nightly check format interop spark differential large crash kills bench fuzz fuzz-broker sim sim-cluster scenarios mutants docs wheel constraints clean
+.PHONY: help venv demo test test-spark nightly check format interop spark applications differential large crash kills bench fuzz fuzz-broker sim sim-cluster scenarios mutants docs wheel constraints clean
 
 help:  ## Show the targets.
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -106,6 +106,13 @@ crash: $(STAMP)  ## Kill a broker 200 times while clients use it. ROUNDS=n, SEED
 
 kills: $(STAMP)  ## Kill readers and broker 100 times in each mode of delivery. ROUNDS=n, SEED=n.
 	@ROUNDS=$${ROUNDS:-100} $(PY) -m pytest -s tests/kills $(ARGS)
+
+# Their libraries want other versions of what the tests have, so that they get an environment of their own.
+applications: $(STAMP)  ## Run the guides' tests with FastStream, Quix Streams, kafkajs and franz-go, which it installs.
+	@test -x build/applications/bin/python || $(PYTHON) -m venv build/applications
+	@build/applications/bin/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt --upgrade pip
+	@build/applications/bin/python -m pip --disable-pip-version-check install --quiet --group applications --editable .
+	@KOHORT_TEST_APPLICATIONS=1 build/applications/bin/python -m pytest tests/testing/test_guides.py $(ARGS)
 
 differential: $(STAMP)  ## Compare group answers with Apache Kafka's, script by script; needs Java and Maven.
 	@$(PY) -m tests.differential.run --write $(ARGS)

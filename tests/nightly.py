@@ -52,6 +52,7 @@ STEPS = (
     Step("kills", "make kills", 60),
     Step("large", "make large", 15, {"KOHORT_TEST_LARGE": "1"}),
     Step("interop", "make interop", 40, {"KOHORT_TEST_MIXED": "1"}),
+    Step("applications", "make applications", 20, {"KOHORT_TEST_APPLICATIONS": "1"}),
     Step("busy", f"{PYTEST} tests/client/test_busy_user.py", 10, {"KOHORT_TEST_BUSY": "1"}),
     Step("churn", f"{PYTEST} tests/client/test_consumer_churn.py", 10, {"KOHORT_TEST_CHURN_S": "60"}),
     Step("producer", f"{PYTEST} tests/client/test_produce_while_killed.py", 30, {"ROUNDS": "100"}),

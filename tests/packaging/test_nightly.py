@@ -121,6 +121,6 @@ def _is_alive(pid: int) -> bool:
 def test_a_name_that_is_no_step_says_which_there_are(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         nightly.main(["sleep"])
-    assert "there is no step 'sleep', but attacks, busy, " in capsys.readouterr().err
+    assert "there is no step 'sleep', but applications, attacks, busy, " in capsys.readouterr().err
     assert nightly.main(["--list", "busy"]) == 0
     assert "KOHORT_TEST_BUSY=1" in capsys.readouterr().out

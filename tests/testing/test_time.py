@@ -9,10 +9,13 @@ from kafka import KafkaConsumer
 
 from kohort.client import Producer
 from kohort.testing import Broker
+from tests.interop.java_member import JavaMember
+from tests.interop.kafka_tools import MissingTool
 
 SESSION_MS = 45_000
 WEEK_SECONDS = 7 * 24 * 3600
 QUICK_SECONDS = 0.2
+JVM_SECONDS = 30.0  # For a process to start, and to join.
 BUSY_SECONDS = 2.0  # Where others have the cores; nothing in it sleeps.
 
 Close = Callable[[], None]
@@ -51,12 +54,24 @@ def kafka_python_member(broker: Broker, client_id: str = "kafka-python") -> Clos
     return consumer.close
 
 
+def java_member(broker: Broker) -> Close:
+    """Kafka's own consumer, in a process of its own."""
+    try:
+        member = JavaMember(
+            broker.bootstrap, "readers", "orders", strategy="range", session_timeout_ms=SESSION_MS
+        )
+    except MissingTool as missing:
+        pytest.skip(str(missing))
+    broker.until(lambda: broker.groups["readers"].state == "Stable" and member.assignment, JVM_SECONDS)
+    return member.close
+
+
 def is_in(broker: Broker, client_id: str) -> bool:
     group = broker.groups["readers"]
     return group.state == "Stable" and client_id in [each.client_id for each in group.members]
 
 
-@pytest.mark.parametrize("join", [confluent_member, kafka_python_member])
+@pytest.mark.parametrize("join", [confluent_member, kafka_python_member, java_member])
 def test_a_session_of_45_seconds_ends_at_once(broker: Broker, join: Callable[[Broker], Close]) -> None:
     close = join(broker)
     began, computed = time.perf_counter(), time.process_time()

@@ -1,0 +1,79 @@
+"""Every block of Python in docs/guides is a file of tests that passes; the examples in other languages run.
+
+What needs more than this project's own environment runs where KOHORT_TEST_APPLICATIONS=1, as
+`make applications` sets it in an environment of its own; there nothing is skipped.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.client.guide import blocks
+
+pytest_plugins = ["pytester"]
+
+ROOT = Path(__file__).parents[2]
+GUIDES = sorted((ROOT / "docs" / "guides").glob("*.md"))
+BLOCKS = [pytest.param(code, id=f"{guide.stem}-{line}") for guide in GUIDES for line, code in blocks(guide)]
+NEEDED = ("faststream", "quixstreams", "pytest_asyncio")
+HAS_TO_RUN = "KOHORT_TEST_APPLICATIONS" in os.environ
+COMMAND_SECONDS_MAX = 300
+
+
+@pytest.mark.parametrize("code", BLOCKS)
+def test_a_block_of_a_guide_passes(pytester: pytest.Pytester, code: str) -> None:
+    imported = set(re.findall(r"(?:import|from) ([a-z_]+)", code))
+    needed = imported.intersection(NEEDED) | ({"pytest_asyncio"} if "mark.asyncio" in code else set())
+    missing = [name for name in needed if importlib.util.find_spec(name) is None]
+    if missing and not HAS_TO_RUN:
+        pytest.skip(f"{', '.join(missing)}: not installed here; make applications runs it")
+    assert not missing
+    pytester.makepyfile(code)
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider")
+    result.assert_outcomes(passed=len(re.findall(r"^(?:async )?def test_", code, re.MULTILINE)))
+
+
+def test_every_library_has_a_guide() -> None:
+    names = {guide.stem for guide in GUIDES}
+    libraries = ("confluent-kafka", "kafka-python", "aiokafka", "faststream", "quixstreams")
+    assert names == {*(f"testing-{each}" for each in libraries), "from-testcontainers", "other-languages"}
+
+
+@pytest.mark.parametrize(
+    "program, folder, commands",
+    [
+        ("npm", "node", (["npm", "install", "--no-audit", "--no-fund"], ["npm", "test"])),
+        ("go", "go", (["go", "test", "./..."],)),
+    ],
+)
+def test_an_example_in_another_language_passes(
+    program: str, folder: str, commands: tuple[list[str], ...], tmp_path: Path
+) -> None:
+    if not HAS_TO_RUN:
+        pytest.skip("it downloads its client: make applications runs it")
+    if shutil.which(program) is None:
+        pytest.skip(f"there is no {program} on this machine")
+    place = tmp_path / folder
+    shutil.copytree(
+        ROOT / "examples" / folder, place, ignore=shutil.ignore_patterns("node_modules", "package-lock.json")
+    )
+    kohort = str(Path(sys.executable).with_name("kohort"))
+    for command in commands:
+        done = subprocess.run(
+            command,
+            cwd=place,
+            env={**os.environ, "KOHORT": kohort},
+            capture_output=True,
+            text=True,
+            timeout=COMMAND_SECONDS_MAX,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
