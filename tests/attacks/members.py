@@ -20,13 +20,17 @@ SESSION_MS = 60_000
 
 
 def joining(
-    group_id: str, member_id: str = "", instance_id: str | None = None, metadata: bytes = b""
+    group_id: str,
+    member_id: str = "",
+    instance_id: str | None = None,
+    metadata: bytes = b"",
+    rebalance_ms: int = REBALANCE_MS,
 ) -> JoinGroupRequest:
     """Return a request to join a group; it ends a rebalance that waits for others after a second."""
     return JoinGroupRequest(
         group_id=group_id,
         session_timeout_ms=SESSION_MS,
-        rebalance_timeout_ms=REBALANCE_MS,
+        rebalance_timeout_ms=rebalance_ms,
         member_id=member_id,
         group_instance_id=instance_id,
         protocol_type="consumer",
@@ -37,10 +41,13 @@ def joining(
 class Member:
     """One member, in the generation that it joined last."""
 
-    def __init__(self, line: Line, group_id: str, metadata: bytes = b"") -> None:
+    def __init__(
+        self, line: Line, group_id: str, metadata: bytes = b"", rebalance_ms: int = REBALANCE_MS
+    ) -> None:
         self.line = line
         self.group_id = group_id
         self.metadata = metadata
+        self.rebalance_ms = rebalance_ms
         self.joined = JoinGroupResponse(
             error_code=-1, protocol_name=None, leader="", member_id="", members=()
         )
@@ -48,7 +55,12 @@ class Member:
     def join(self, client_id: str | None = None) -> int:
         """Join the next generation; return the error code."""
         while True:
-            request = joining(self.group_id, self.joined.member_id, metadata=self.metadata)
+            request = joining(
+                self.group_id,
+                self.joined.member_id,
+                metadata=self.metadata,
+                rebalance_ms=self.rebalance_ms,
+            )
             self.joined = self.line.ask(request, JoinGroupResponse, 5, client_id)
             if self.joined.error_code != ErrorCode.MEMBER_ID_REQUIRED:
                 return self.joined.error_code

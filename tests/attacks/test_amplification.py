@@ -84,7 +84,7 @@ def many_offsets(attacked: Trial) -> None:
 
 def a_fat_group(attacked: Trial) -> None:
     """Let one group have a member with seven megabytes of metadata."""
-    member = Member(attacked.connect(), GROUP, metadata=bytes(7 * MEGABYTE))
+    member = Member(attacked.connect(), GROUP, bytes(7 * MEGABYTE), rebalance_ms=60_000)
     assert member.join() == ErrorCode.NONE
     assert member.sync(bytes(MEGABYTE // 2)) == ErrorCode.NONE
 
@@ -196,6 +196,16 @@ def test_many_answers_to_one_frame_of_a_thousand_connections(trial: StartTrial) 
         many_offsets(attacked)
         for line in [attacked.connect(SMALL_BUFFER_BYTES) for _ in range(300)]:
             line.send(OF_ALL, 8)
+        time.sleep(HELD_S)
+
+
+def test_megabytes_of_a_group_that_many_connections_ask_for(trial: StartTrial) -> None:
+    """Whoever asks while a flush is under way is answered after it: all of them in one round."""
+    with trial() as attacked:
+        a_fat_group(attacked)
+        asked = b"".join(frame(DescribeGroupsRequest(groups=(GROUP,)), 5, number) for number in range(20))
+        for line in [attacked.connect(SMALL_BUFFER_BYTES) for _ in range(MEMBERS)]:
+            line.push(asked, PUSHED_WITHIN_S)
         time.sleep(HELD_S)
 
 

@@ -154,6 +154,8 @@ class Connection:
         """Hand over what arrived in an earlier turn; read again if all of it was."""
         if self.closed:
             return
+        if self.peer.deferred:
+            self._touch()
         try:
             may_read = self._hand_over()
         except WireError as error:
@@ -251,7 +253,7 @@ class Connection:
             self.paused = False
             peer.resumed(self._driver.now_ms)
             self._driver.watch(self)
-        elif peer.frames and peer.may_ask():
+        elif peer.may_encode() or (peer.frames and peer.may_ask()):
             self._driver.go_on_later(self)
         else:
             self._pause()  # Room may have become scarce since: then it waits for it with the others.
@@ -265,12 +267,15 @@ class Connection:
         """
         if self.closed:
             return
+        peer = self.peer
         try:
-            self.peer.complete(request, message)
+            peer.complete(request, message)
         except Exception:  # A supervisor: whoever answers may be in the middle of answering others.
             self._driver.log.exception("an answer cannot be encoded", peer=self.name, api=request.api.name)
             self.close()
             return
+        if peer.held_bytes > NOTED_BYTES_MIN:
+            self._note_if_much()  # A flush may answer hundreds at once.
         if not self.touched:
             self._touch()
 
@@ -291,7 +296,12 @@ class Connection:
         if self.closed:
             return
         peer = self.peer
-        data = peer.collect()
+        try:
+            data = peer.collect()
+        except Exception:  # A supervisor, as in `complete`.
+            self._driver.log.exception("an answer cannot be encoded", peer=self.name)
+            self.close()
+            return
         if data and not self._send_at_once(data):
             return
         if peer.pieces and not self.wants_write:
@@ -299,6 +309,9 @@ class Connection:
         elif self.paused:
             self.resume_if_possible()
         self._note_if_much()
+        if peer.deferred and not self.paused:
+            self._pause()
+            self.resume_if_possible()
 
     def _send_at_once(self, data: bytes) -> bool:
         """Send what it is the turn of; return whether the connection is still open."""

@@ -8,7 +8,8 @@ have taken a quarter more, nobody asks what may have a large answer; heartbeats,
 produces go on.
 
 Two of those who wait are let through, so that none waits for room that only waiting ones could make: one to
-finish a large frame, one to ask.
+finish a large frame, one to ask, or to have encoded what it has asked. Whose answers have been small comes
+before the others there.
 """
 
 from collections.abc import Sized
@@ -39,6 +40,12 @@ class Holder(Protocol):
 
     held_bytes: int
     buffer_bytes: int
+    deferred: int
+
+    @property
+    def is_modest(self) -> bool:
+        """Whether its answers have been small so far."""
+        ...
 
     @property
     def frames(self) -> Sized:
@@ -114,17 +121,14 @@ class InFlight:
             connection.resume_if_possible()
             if not connection.paused:
                 del self.waiting[connection]
-        for connection in list(self.waiting):
-            peer = connection.peer
-            if peer.pieces:
-                continue  # What it waits for is its own client.
-            if peer.frames:
-                if self._asking is None and self.allowance.is_full:
-                    self._let_ask(connection, now_ms)
-            elif self._finishing is None and self.allowance.is_scarce:
-                self._let_finish(connection, now_ms)
-            if self._asking is not None and self._finishing is not None:
-                break
+        if self._asking is None and self.allowance.is_full:
+            asking = list(filter(_wants_to_ask, self.waiting))
+            if asking:
+                self._let_ask(next((each for each in asking if each.peer.is_modest), asking[0]), now_ms)
+        if self._finishing is None and self.allowance.is_scarce:
+            finishing = next(filter(_wants_to_finish, self.waiting), None)
+            if finishing is not None:
+                self._let_finish(finishing, now_ms)
 
     def _end_passages(self, now_ms: int) -> None:
         """Take them from those who have no more use for them, or have had them long enough."""
@@ -135,7 +139,7 @@ class InFlight:
         if self._asking is not None:
             peer = self._asking.peer
             is_over = now_ms - self._since_ms[1] > PASSAGE_MS_MAX
-            if is_over or not self.allowance.is_full or not (peer.frames or peer.pieces):
+            if is_over or not self.allowance.is_full or not (peer.frames or peer.deferred or peer.pieces):
                 self._let_ask(None)
 
     def _let_finish(self, connection: Waiter | None, now_ms: int = 0) -> None:
@@ -156,3 +160,14 @@ class InFlight:
             connection.resume_if_possible()
             if connection.paused:
                 self.waiting[connection] = None
+
+
+def _wants_to_ask(connection: Waiter) -> bool:
+    """Return whether it waits to ask or to be answered, and not for its own client to take something."""
+    peer = connection.peer
+    return not peer.pieces and (bool(peer.frames) or bool(peer.deferred))
+
+
+def _wants_to_finish(connection: Waiter) -> bool:
+    peer = connection.peer
+    return not (peer.pieces or peer.frames or peer.deferred)

@@ -11,6 +11,9 @@ Answers leave in the order of their requests. Everything that is kept for the cl
 `held_bytes`: what it has sent until it is answered, and the answers until it has taken them. When that
 reaches what is allowed, or too many requests are in flight, no further request comes out, and what has
 arrived already stays here as it is until there is room: whoever asks much and takes little slows itself.
+
+What is asked is often answered all at once, after a flush. An answer that may be long is encoded while there
+is room for it; until then its message waits here, and so does whatever else this client wants.
 """
 
 import struct
@@ -33,7 +36,11 @@ REQUESTS_IN_FLIGHT_MAX = 512
 REQUEST_BYTES = 2_048  # What a request in flight takes besides its own bytes, about.
 FILE_RANGE_BYTES = 1_024  # What a range that is to be sent from its file takes.
 JOINED_BYTES = 16_384  # Pieces up to this are joined into one before they are sent.
-FETCH_KEY = 1  # The one API whose answers have pieces that are large, or are ranges of files.
+MODEST_ANSWERS_MIN = 4
+MODEST_ANSWER_BYTES_MAX = 4_096
+LENGTHY_IN_FLIGHT_MAX = 8  # Requests whose answers may be long: until they are known nobody can count them.
+FETCH_KEY = 1  # Its answers hold what was read for them, or ranges of files: they are counted at once.
+IN_PIECES = frozenset((FETCH_KEY, 11, 14, 15))  # Fetch; groups, whose large bytes all answers share.
 
 # Produce, commits, coordinators, members, versions, producers, transactions: what is answered is no larger
 # than what was asked, or than a group. These are answered however much is held.
@@ -59,7 +66,9 @@ class Peer:
 
     __slots__ = (
         "_allowance",
+        "_asked",
         "_in_flight",
+        "_lengthy_in_flight",
         "_origin",
         "_reader",
         "_slow_frame",
@@ -67,6 +76,7 @@ class Peer:
         "buffer_bytes",
         "bytes_in",
         "bytes_out",
+        "deferred",
         "frames",
         "held_bytes",
         "last_active_ms",
@@ -81,6 +91,10 @@ class Peer:
         self._in_flight: list[Request] = []  # Few: a deque is no quicker, and ten times as large.
         self._slow_frame: tuple[int, int] | None = None  # Since when, and `bytes_in` then.
         self._slow_taker: tuple[int, int] | None = None  # Since when, and `bytes_out` then.
+        self._asked = 0  # How many requests came out.
+        self._lengthy_in_flight = 0  # Those in flight whose answers may be long, fetches not counted.
+        self.deferred = 0
+        """How many answers are known and wait for room to be encoded."""
         self.buffer_bytes = 0
         """How large the buffer of a large frame under way is; 0 where there is none."""
         self.frames: list[Frame] = []
@@ -120,6 +134,12 @@ class Peer:
             self.frames = frames + self.frames if self.frames else frames
             self._slow_frame = None
 
+    @property
+    def is_modest(self) -> bool:
+        """Whether some answers were taken, and they were small on average."""
+        answered = self._asked - len(self._in_flight)
+        return answered >= MODEST_ANSWERS_MIN and self.bytes_out <= answered * MODEST_ANSWER_BYTES_MAX
+
     # -- requests out -------------------------------------------------------------------------------------
 
     @property
@@ -134,21 +154,20 @@ class Peer:
         handing it over makes it less.
         """
         allowance = self._allowance
-        if len(self._in_flight) >= REQUESTS_IN_FLIGHT_MAX:
+        if self.deferred or len(self._in_flight) >= REQUESTS_IN_FLIGHT_MAX:
             return False
-        if allowance.is_full and self._may_be_answered_at_length() and allowance.asking is not self:
-            return False
+        is_full = allowance.is_full and allowance.asking is not self
+        if is_full or self._lengthy_in_flight >= LENGTHY_IN_FLIGHT_MAX:
+            api_key = int.from_bytes(self.frames[-1][:2], "big", signed=True)
+            if api_key not in SHORT_ANSWERS and (is_full or api_key != FETCH_KEY):
+                return False
         if self.held_bytes < allowance.held_bytes_max:
             return True
         return not self._in_flight and not self.pieces
 
-    def _may_be_answered_at_length(self) -> bool:
-        """Return whether the next request asks for what may be much larger than it is."""
-        return int.from_bytes(self.frames[-1][:2], "big", signed=True) not in SHORT_ANSWERS
-
     def may_read(self) -> bool:
         """Return whether more bytes are to be taken from this client now."""
-        if self.frames or len(self._in_flight) >= REQUESTS_IN_FLIGHT_MAX:
+        if self.frames or self.deferred or len(self._in_flight) >= REQUESTS_IN_FLIGHT_MAX:
             return False
         if self.held_bytes < self._allowance.held_bytes_max:
             return True
@@ -166,7 +185,9 @@ class Peer:
             return None
         allowance, in_flight = self._allowance, self._in_flight
         may_be_too_much = (
-            self.held_bytes >= allowance.held_bytes_max or len(in_flight) >= REQUESTS_IN_FLIGHT_MAX
+            self.held_bytes >= allowance.held_bytes_max
+            or len(in_flight) >= REQUESTS_IN_FLIGHT_MAX
+            or self._lengthy_in_flight >= LENGTHY_IN_FLIGHT_MAX
         )
         if (may_be_too_much or allowance.is_full) and not self.may_ask():
             return None
@@ -186,6 +207,9 @@ class Peer:
         request = Request(self._origin, api, version, correlation_id, client_id, size)
         self.held_bytes += REQUEST_BYTES
         in_flight.append(request)
+        self._asked += 1
+        if api_key not in SHORT_ANSWERS and api_key != FETCH_KEY:
+            self._lengthy_in_flight += 1
         if version in api.flexible_versions:
             end = _skip_tagged_fields(frame, end)
         elif version not in api.known_versions:
@@ -209,8 +233,45 @@ class Peer:
     def complete(self, request: Request, message: Message) -> None:
         """Take the answer to `request`. Raises: whatever encoding an impossible message raises."""
         assert request.answer is None, f"{request.api.name} answered twice"
+        api_key = request.api.api_key
+        if api_key not in SHORT_ANSWERS and api_key != FETCH_KEY:
+            allowance = self._allowance
+            assert request.deferred is None, f"{request.api.name} answered twice"
+            if self.deferred or self.held_bytes >= allowance.held_bytes_max or allowance.is_full:
+                request.deferred = message
+                self.deferred += 1
+                return
+            self._lengthy_in_flight -= 1
+        self._encode(request, message)
+
+    def may_encode(self) -> bool:
+        """Return whether an answer is deferred for which there is room now.
+
+        One is always allowed where nothing is owed, unless all room is taken: then to one client after
+        the other.
+        """
+        allowance = self._allowance
+        if not self.deferred or (allowance.is_full and allowance.asking is not self):
+            return False
+        if self.held_bytes < allowance.held_bytes_max:
+            return True
+        return not self.pieces and self._in_flight[0].deferred is not None
+
+    def _encode_deferred(self) -> None:
+        """Encode what was deferred, as far as there is room. Raises: as `complete`."""
+        for request in self._in_flight:
+            message = request.deferred
+            if message is not None:
+                if not self.may_encode():
+                    return
+                request.deferred = None
+                self.deferred -= 1
+                self._lengthy_in_flight -= 1
+                self._encode(request, message)
+
+    def _encode(self, request: Request, message: Message) -> None:
         body = message.encode_parts(request.version)
-        if request.api.api_key != FETCH_KEY:
+        if request.api.api_key not in IN_PIECES:
             body = [b"".join(body)]  # type: ignore[arg-type]  # without ranges of files
         size = sum(map(len, body))
         if request.version in request.api.tagged_answer_versions:
@@ -222,16 +283,20 @@ class Peer:
         request.answer = answer
 
     def abandon(self, request: Request) -> None:
-        """Take `request` as answered with nothing."""
+        """Take `request` as answered with nothing. Only what has a short answer may be."""
         assert request.answer is None, f"{request.api.name} answered twice"
+        assert request.api.api_key in SHORT_ANSWERS, request.api.name
         request.answer = []
 
     def collect(self) -> bytes:
         """Take the answers whose turn it is; return them where they are small and nothing is before them.
 
         They count as sent then, unless `not_sent` says otherwise. Larger ones are in `pieces`.
+        Raises: whatever encoding an impossible message raises.
         """
         waiting = self._in_flight
+        if self.deferred:
+            self._encode_deferred()
         small: list[bytes] = []
         while waiting and (answer := waiting[0].answer) is not None:
             self.held_bytes -= waiting.pop(0).held_bytes
@@ -339,6 +404,7 @@ class Peer:
         """Forget everything: the connection is closed."""
         self.frames = []
         self._in_flight.clear()
+        self._lengthy_in_flight = self.deferred = 0
         self.pieces = _NO_PIECES
         self.held_bytes = 0
 

@@ -37,7 +37,16 @@ class Origin(Protocol):
 class Request:
     """One request of one connection; its answer is sent when all before it have been."""
 
-    __slots__ = ("answer", "api", "client_id", "connection", "correlation_id", "held_bytes", "version")
+    __slots__ = (
+        "answer",
+        "api",
+        "client_id",
+        "connection",
+        "correlation_id",
+        "deferred",
+        "held_bytes",
+        "version",
+    )
 
     def __init__(  # noqa: PLR0917  # Made for every request, which keywords would slow.
         self,
@@ -54,6 +63,7 @@ class Request:
         self.correlation_id = correlation_id
         self.client_id = client_id
         self.answer: Answer | None = None
+        self.deferred: Message | None = None  # The answer, while there is no room to encode it.
         self.held_bytes = held_bytes  # What it is counted as until it is answered.
 
     @property

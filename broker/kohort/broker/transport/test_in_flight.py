@@ -16,6 +16,8 @@ class FakePeer:
     buffer_bytes: int = 1  # In the middle of a frame.
     frames: tuple[bytes, ...] = ()
     pieces: tuple[bytes, ...] = ()
+    deferred: int = 0
+    is_modest: bool = False
 
 
 @dataclass(eq=False)
@@ -32,7 +34,7 @@ class FakeConnection:
 
     def may_go_on(self) -> bool:
         allowance = self.in_flight.allowance
-        if self.peer.frames and allowance.is_full:
+        if (self.peer.frames or self.peer.deferred) and allowance.is_full:
             return allowance.asking is self.peer
         if self.peer.held_bytes < allowance.held_bytes_max:
             return True
@@ -180,6 +182,31 @@ def test_when_it_is_full_one_asks_after_the_other() -> None:
     asking[0].peer = FakePeer(0, 0)  # Asked, answered, taken.
     in_flight.end_round(NOW_MS)
     assert [each.paused for each in asking] == [False, False, True]
+
+
+def test_when_it_is_full_whose_answers_are_small_comes_first() -> None:
+    in_flight = InFlight(BYTES_MAX)
+    connections(in_flight, BYTES_MAX * 2)[0].peer.pieces = (b"owed",)
+    asking = [FakeConnection(in_flight) for _ in range(9)]
+    for connection in asking:
+        connection.peer = FakePeer(100, 0, (b"a question",), is_modest=connection is asking[5])
+        connection.look()
+    in_flight.end_round(NOW_MS)
+    assert [each for each in asking if not each.paused] == [asking[5]]
+
+
+def test_when_it_is_full_one_answer_after_the_other_is_encoded() -> None:
+    in_flight = InFlight(BYTES_MAX)
+    connections(in_flight, BYTES_MAX * 2)[0].peer.pieces = (b"owed",)
+    asked = [FakeConnection(in_flight) for _ in range(2)]
+    for connection in asked:
+        connection.peer = FakePeer(100, 0, deferred=1)
+        connection.look()
+    in_flight.end_round(NOW_MS)
+    assert [each.paused for each in asked] == [False, True]
+    asked[0].peer = FakePeer(0, 0)  # Encoded and taken.
+    in_flight.end_round(NOW_MS)
+    assert [each.paused for each in asked] == [False, False]
 
 
 def test_the_one_frame_that_is_let_through_takes_nobody_the_room_to_ask() -> None:

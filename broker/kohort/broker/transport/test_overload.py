@@ -15,17 +15,20 @@ from kohort.broker.transport import file_range
 from kohort.broker.transport.connection import SEND_BYTES_PER_TURN
 from kohort.broker.transport.file_range import STRETCH_BYTES, FileRange
 from kohort.broker.transport.in_flight import HELD_BYTES_MAX, SHARE_BYTES_MIN
-from kohort.broker.transport.peer import SLOW_GRACE_MS
+from kohort.broker.transport.peer import LENGTHY_IN_FLIGHT_MAX, SLOW_GRACE_MS
 from kohort.broker.transport.plain import PlainTransport
 from kohort.broker.transport.request import Request
 from kohort.broker.transport.test_support import (
     FETCH,
     HEARTBEAT,
     HEARTBEAT_VERSION,
+    LIST_GROUPS,
     World,
     fetch,
     fetched,
     frame,
+    list_groups,
+    listed,
     receive,
     world,
 )
@@ -116,6 +119,77 @@ async def test_a_slow_reader_keeps_its_connection_while_those_who_took_more_make
         here.advance(1_000)
         await here.until(lambda: here.counters.stalled_connections > 0)
         assert [each for each, _ in await receive(slow)] == [7]
+
+
+async def test_answers_that_are_known_all_at_once_take_one_limit_together() -> None:
+    """A flush ends, and a thousand questions that waited for it are answered: 1 GB if all were encoded."""
+    limit = 8_000_000
+    small_buffers = ("socket.send.buffer.bytes", "65536")
+    async with world(("queued.max.request.bytes", str(limit)), small_buffers) as here:
+        asked: list[Request] = []
+        here.handlers[LIST_GROUPS] = lambda _, request: asked.append(request)
+        greedy = [await here.connect() for _ in range(50)]
+        good = await here.connect()
+        for stream in greedy:
+            await stream.send_all(b"".join(map(list_groups, range(20))))
+        await here.until(lambda: len(asked) == 50 * LENGTHY_IN_FLIGHT_MAX)
+        await good.send_all(list_groups(7))
+        await here.until(lambda: len(asked) == 50 * LENGTHY_IN_FLIGHT_MAX + 1)
+        for request in asked:
+            request.respond(listed(1_000_000))
+        most = limit * 5 // 4 + 2_000_000
+        await here.until(lambda: here.reactor.in_flight.allowance.is_full)
+        assert here.reactor.in_flight.held_bytes < most
+        await asks(here, await here.connect(), 1)
+        here.advance(1_000)  # Who takes nothing makes way, and the one who reads gets its answer.
+        received = await receive(good)
+        assert [each for each, _ in received] == [7]
+        assert len(received[0][1]) > 1_000_000
+        assert here.reactor.in_flight.held_bytes < most
+
+
+async def test_all_who_waited_for_one_flush_are_answered_in_the_end() -> None:
+    async with world(("queued.max.request.bytes", "3000000")) as here:
+        asked: list[Request] = []
+        here.handlers[LIST_GROUPS] = lambda _, request: asked.append(request)
+        streams = [await here.connect() for _ in range(10)]
+        for stream in streams:
+            await stream.send_all(b"".join(map(list_groups, range(20))))
+
+        async def read(stream: trio.SocketStream) -> None:
+            assert [each for each, _ in await receive(stream, 20)] == list(range(20))
+
+        async with trio.open_nursery() as nursery:
+            for stream in streams:
+                nursery.start_soon(read, stream)
+            answered = 0
+            while answered < 200:
+                await here.until(lambda: bool(asked))
+                flushed, asked[:] = list(asked), []
+                for request in flushed:
+                    request.respond(listed(700_000))
+                answered += len(flushed)
+        await here.until(lambda: here.reactor.in_flight.held_bytes == 0)
+
+
+async def test_an_answer_that_cannot_be_encoded_when_there_is_room_costs_its_connection_alone() -> None:
+    small_buffers = ("socket.send.buffer.bytes", "65536")
+    async with world(("queued.max.request.bytes", "1000000"), small_buffers) as here:
+        asked: list[Request] = []
+        here.handlers[LIST_GROUPS] = lambda _, request: asked.append(request)
+        greedy, bad, good = [await here.connect() for _ in range(3)]
+        await greedy.send_all(list_groups(1))
+        await here.until(lambda: len(asked) == 1)
+        await bad.send_all(list_groups(1))
+        await here.until(lambda: len(asked) == 2)
+        await good.send_all(list_groups(1))
+        await here.until(lambda: len(asked) == 3)
+        asked[0].respond(listed(8_000_000))
+        asked[1].respond(HeartbeatResponse(error_code="no number"))  # type: ignore[arg-type]
+        asked[2].respond(listed(1_000))
+        assert await bad.receive_some() == b""
+        await greedy.aclose()
+        assert [each for each, _ in await receive(good)] == [1]
 
 
 async def test_everybody_who_had_to_wait_is_served_in_the_end() -> None:

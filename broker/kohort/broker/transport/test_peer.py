@@ -14,6 +14,7 @@ from kohort.broker.transport.in_flight import HELD_BYTES_MAX, SHARE_BYTES_MIN, A
 from kohort.broker.transport.peer import (
     FILE_RANGE_BYTES,
     JOINED_BYTES,
+    LENGTHY_IN_FLIGHT_MAX,
     REQUEST_BYTES,
     REQUESTS_IN_FLIGHT_MAX,
     SHORT_ANSWERS,
@@ -29,9 +30,16 @@ from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ErrorCode, WireError
 from kohort.protocol.messages import (
     ApiVersionsResponse,
+    DescribedGroup,
+    DescribedGroupMember,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
     FetchResponse,
     HeartbeatRequest,
     HeartbeatResponse,
+    ListedGroup,
+    ListGroupsRequest,
+    ListGroupsResponse,
     ProduceRequest,
 )
 from kohort.protocol.messages.fetch import FetchableTopicResponse, PartitionData
@@ -40,6 +48,8 @@ from kohort.protocol.registry import APIS
 
 HEARTBEAT, HEARTBEAT_VERSION = 12, 4
 FETCH, FETCH_VERSION = 1, 12
+DESCRIBE_GROUPS, DESCRIBE_GROUPS_VERSION = 15, 5
+LIST_GROUPS, LIST_GROUPS_VERSION = 16, 5
 PRODUCE = 0
 API_VERSIONS = 18
 FRAME_BYTES_MAX = 100 * 1024 * 1024
@@ -110,6 +120,10 @@ def frame(
     )
     if api_key == FETCH:
         body = struct.pack(">iiiiBii", -1, 0, 0, 1, 0, 0, -1) + b"\1\1\1\0"
+    elif api_key == LIST_GROUPS:
+        body = ListGroupsRequest(states_filter=(), types_filter=()).encode(version)
+    elif api_key == DESCRIBE_GROUPS:
+        body = DescribeGroupsRequest(groups=("g",)).encode(version)
     head = struct.pack(">hhih", api_key, version, correlation_id, 4) + b"test" + tags
     return struct.pack(">i", len(head) + len(body)) + head + body
 
@@ -122,6 +136,16 @@ def correlation_ids(wire: bytes) -> list[int]:
         found.append(int.from_bytes(wire[4:8], "big"))
         wire = wire[4 + size :]
     return found
+
+
+def list_groups(correlation_id: int) -> bytes:
+    return frame(correlation_id, api_key=LIST_GROUPS, version=LIST_GROUPS_VERSION)
+
+
+def listed(size_bytes: int) -> ListGroupsResponse:
+    """Return an answer of about that size."""
+    group = ListedGroup(group_id="g" * 1_000, protocol_type="", group_state="", group_type="")
+    return ListGroupsResponse(throttle_time_ms=0, error_code=0, groups=(group,) * (size_bytes // 1_000))
 
 
 # -- order ----------------------------------------------------------------------------------------------
@@ -493,3 +517,111 @@ def test_whatever_the_pieces_and_the_order_each_answer_leaves_once_and_in_turn(r
     assert correlation_ids(side.wire) == list(range(count))
     assert side.peer.held_bytes == 0
     assert side.peer.bytes_out == len(side.wire)
+
+
+# -- answers that may be long, and are known all at once ------------------------------------------------
+
+
+def test_few_questions_with_long_answers_are_in_flight_at_a_time() -> None:
+    """What their answers take is known when they come: after a flush, perhaps all of them."""
+    side = Side()
+    asked = side.receive(b"".join(map(list_groups, range(20))))
+    assert asked == LENGTHY_IN_FLIGHT_MAX
+    assert not side.peer.may_read()
+    for number, request in enumerate(side.asked):
+        side.peer.complete(request, listed(1_000))
+        assert side.ask() == (1 if number < 20 - LENGTHY_IN_FLIGHT_MAX else 0)
+        side.send()
+    assert correlation_ids(side.wire) == list(range(20))
+    assert side.peer.may_read()
+
+
+def test_heartbeats_and_fetches_are_no_such_questions() -> None:
+    side = Side()
+    side.receive(b"".join(map(list_groups, range(LENGTHY_IN_FLIGHT_MAX))))
+    more = [frame(number) for number in range(20)]
+    more += [frame(number, api_key=FETCH, version=FETCH_VERSION) for number in range(20)]
+    assert side.receive(b"".join(more)) == 40
+
+
+def test_an_answer_for_which_there_is_no_room_is_encoded_when_there_is() -> None:
+    side = Side()
+    side.receive(b"".join(map(list_groups, range(5))) + frame(5))
+    for request in side.asked[:5]:
+        side.peer.complete(request, listed(HELD_BYTES_MAX * 2 // 5))
+    side.answer(side.asked[5])
+    assert side.peer.deferred == 2
+    assert side.peer.held_bytes < HELD_BYTES_MAX * 7 // 5
+    assert not side.peer.may_ask()
+    assert not side.peer.may_read()
+    sent = side.send()
+    assert sent > HELD_BYTES_MAX
+    assert side.peer.may_encode()
+    side.send()
+    assert correlation_ids(side.wire) == list(range(6))
+    assert (side.peer.deferred, side.peer.held_bytes) == (0, 0)
+    assert side.peer.may_read()
+
+
+def test_while_all_room_is_taken_nothing_long_is_encoded_but_for_whom_it_is_the_turn() -> None:
+    side = Side()
+    side.receive(list_groups(1) + list_groups(2) + frame(3))
+    side.allowance.is_full, side.allowance.held_bytes_max = True, SHARE_BYTES_MIN
+    for request in side.asked[:2]:
+        side.peer.complete(request, listed(100_000))
+    side.answer(side.asked[2])
+    assert side.send() == 0
+    assert side.peer.held_bytes < SHARE_BYTES_MIN
+    side.allowance.asking = side.peer
+    assert side.send() > 0
+    assert correlation_ids(side.wire) == [1]
+    assert side.peer.deferred == 1
+    side.send()
+    assert correlation_ids(side.wire) == [1, 2, 3]
+
+
+def test_an_answer_behind_one_that_is_not_known_yet_is_encoded_too() -> None:
+    side = Side()
+    side.receive(list_groups(1) + list_groups(2))
+    side.allowance.is_full = True
+    side.peer.complete(side.asked[1], listed(1_000))
+    side.allowance.is_full = False
+    assert side.peer.may_encode()
+    assert side.send() == 0
+    assert side.peer.deferred == 0
+    side.peer.complete(side.asked[0], listed(1_000))
+    side.send()
+    assert correlation_ids(side.wire) == [1, 2]
+
+
+def test_what_members_brought_is_in_no_answer_a_copy() -> None:
+    """Seven megabytes in a hundred answers are still seven megabytes."""
+    side = Side()
+    metadata = bytes(JOINED_BYTES + 1)
+    member = DescribedGroupMember(
+        member_id="m", client_id="c", client_host="h", member_metadata=metadata, member_assignment=b""
+    )
+    group = DescribedGroup(
+        error_code=0, group_id="g", group_state="", protocol_type="", protocol_data="", members=(member,)
+    )
+    side.receive(frame(1, api_key=DESCRIBE_GROUPS, version=DESCRIBE_GROUPS_VERSION))
+    side.peer.complete(side.asked[0], DescribeGroupsResponse(groups=(group,)))
+    assert side.peer.collect() == b""
+    assert any(piece is metadata for piece in side.peer.pieces)
+    assert side.peer.held_bytes > len(metadata)
+    side.send()
+    assert side.peer.held_bytes == 0
+
+
+def test_who_was_answered_a_few_times_in_few_bytes_is_modest() -> None:
+    side = Side()
+    side.receive(b"".join(map(frame, range(4))))
+    assert not side.peer.is_modest
+    for request in side.asked:
+        side.answer(request)
+    side.send()
+    assert side.peer.is_modest
+    side.receive(list_groups(4))
+    side.peer.complete(side.asked[-1], listed(100_000))
+    side.send()
+    assert not side.peer.is_modest

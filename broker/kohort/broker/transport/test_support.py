@@ -20,13 +20,22 @@ from kohort.broker.transport.poller import KqueuePoller, Poller, make_poller
 from kohort.broker.transport.reactor import Reactor
 from kohort.broker.transport.request import Request
 from kohort.broker.transport.test_kqueue import FakeSelect
-from kohort.protocol.messages import FetchRequest, FetchResponse, HeartbeatRequest
+from kohort.protocol.messages import (
+    FetchRequest,
+    FetchResponse,
+    HeartbeatRequest,
+    ListedGroup,
+    ListGroupsRequest,
+    ListGroupsResponse,
+)
 from kohort.protocol.messages.fetch import FetchableTopicResponse, PartitionData
 
 HEARTBEAT = 12
 HEARTBEAT_VERSION = 4
 FETCH = 1
 FETCH_VERSION = 12
+LIST_GROUPS = 16
+LIST_GROUPS_VERSION = 5
 API_VERSIONS = 18
 CONNECTIONS_MAX = 1_000
 
@@ -134,3 +143,14 @@ def fetched(records: object) -> FetchResponse:
     """Return an answer with these records."""
     partition = PartitionData(partition_index=0, error_code=0, high_watermark=1, records=cast(bytes, records))
     return FetchResponse(responses=(FetchableTopicResponse(topic="t", partitions=(partition,)),))
+
+
+def list_groups(correlation_id: int) -> bytes:
+    body = ListGroupsRequest(states_filter=(), types_filter=()).encode(LIST_GROUPS_VERSION)
+    return frame(correlation_id, api_key=LIST_GROUPS, version=LIST_GROUPS_VERSION, body=body)
+
+
+def listed(size_bytes: int) -> ListGroupsResponse:
+    """Return an answer of about that size."""
+    group = ListedGroup(group_id="g" * 1_000, protocol_type="", group_state="", group_type="")
+    return ListGroupsResponse(throttle_time_ms=0, error_code=0, groups=(group,) * (size_bytes // 1_000))
