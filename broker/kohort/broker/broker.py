@@ -68,6 +68,7 @@ from kohort.storage.journal import Journal
 
 if TYPE_CHECKING:
     from kohort.broker.cluster.member import ClusterMember
+    from kohort.broker.partitions.replicas import Replicas
 
 CHECKPOINT_MS_MAX = 60_000  # One that takes longer hangs in the disk.
 LOOP_SILENCE_MS_MAX = 15_000  # The loop says every two seconds that it goes round.
@@ -185,12 +186,26 @@ class Broker:
             loop=self.mailbox,
             workers=self.workers,
             may_lead=None if self.cluster is None else self.cluster.may_lead,
+            replicas=None if self.cluster is None else self._replicas(self.cluster),
         )
         self.lost_tails = LostTails(self.metadata, self.node_id, self.workers)
         self.producer_ids = ProducerIds(self.metadata)
         place = place_in_turn if self.cluster is None else self.cluster.place
         self.topics = Topics(self.metadata, self.current, self.partitions.ready, place)
         self._making_offsets_topic = trio.Lock()
+
+    def _replicas(self, cluster: "ClusterMember") -> "Replicas":
+        """Return who gives partitions that several brokers have their roles."""
+        from kohort.broker.partitions.replicas import Replicas  # noqa: PLC0415  # A broker alone has none.
+
+        return Replicas(
+            self.node_id,
+            clock=self.clock,
+            loop=self.mailbox,
+            lag_ms_max=lambda: self.current.config.replica_lag_time_max_ms,
+            may_follow=cluster.may_follow,
+            check=cluster.check_lease,
+        )
 
     def _coordinate(self) -> None:
         self.group_events = GroupEventLog(
@@ -320,6 +335,7 @@ class Broker:
         if self.cluster is not None:
             self.cluster.follow(self._follow_leadership)
             self.supervisor.start("cluster duties", self.cluster.duties(self.current))
+            self.cluster.replicate(self.partitions, self.flusher, self.supervisor, self.current, self.clock)
         for name, run in (
             ("checkpoint", self._checkpoint_regularly),
             ("data folder", self.partitions.watch_folder_regularly),

@@ -76,6 +76,7 @@ class Journal:
         self._lock = Lock()
         self._orphaned: dict[tuple[UUID, int], list[bytes]] = {}
         self._is_orphaned_saved = False  # Whether their own file has all of them.
+        self._is_wiped = False  # Whether the files have nothing that a start would read.
         self._ends: dict[PartitionLog, int] = {}  # Where what this lap has of each log ends.
         self.failure: StorageError | None = None
         try:
@@ -88,6 +89,7 @@ class Journal:
     def _read_orphaned(self) -> None:
         kept = self._file_system.read(self._kept_path) or b""
         content = self._file_system.read(self._path) or b""
+        self._is_wiped = not kept and not content
         for _, entry in journal_entries(kept):
             self._leave(entry)
         for sequence, entry in journal_entries(content):
@@ -220,6 +222,7 @@ class Journal:
 
     def _append(self, written: Sequence[Written]) -> None:
         file = self._file or self._prepare()
+        self._is_wiped = False
         parts: list[Buffer] = []
         for each in written:
             batches = [batch.data for batch in each.batches]
@@ -261,6 +264,32 @@ class Journal:
                 raise self._fail(error) from error
             self._ends = {}
             self._position = 0
+
+    def may_name(self, log: PartitionLog) -> bool:
+        """Whether what a crash would leave here may have batches of the log."""
+        return not self._is_wiped and (not self._position or log in self._ends)
+
+    def wipe(self) -> None:
+        """Leave nothing that a start would read. Raises: StorageError, after which it is used no more.
+
+        The caller has it begin again before, and restored what was orphaned in every log that is open.
+        """
+        with self._lock:
+            if self.failure is not None:
+                raise self.failure
+            assert not self._ends, "logs have entries in the journal"
+            try:
+                if self._file is None:
+                    self._prepare()
+                elif not self._position:
+                    self._file.write_at([bytes(_HEAD.size)], 0)
+                    self._file.sync()
+                self._is_orphaned_saved = False
+                self._save_orphaned()
+            except OSError as error:
+                raise self._fail(error) from error
+            self._remove_kept()
+            self._is_wiped = True
 
     def release(self, log: PartitionLog) -> None:
         """Stand no more for a log that is deleted, or that has failed and was recalled."""

@@ -360,6 +360,36 @@ class PartitionLog(ReadableLog):
         self._save_epochs(sync=True)
         self._reload_producers()
 
+    def restart_at(self, offset: int) -> None:
+        """Remove all that the log has; it begins and goes on at `offset`, where a leader's log begins.
+
+        Blocking, and not while `write` runs. Raises: StorageError.
+        """
+        self._check_usable()
+        self._staged, self.staged_bytes = [], 0
+        try:
+            self._truncate(min(self.log_start_offset, self._segments[0].base_offset, self.written_offset))
+            self._begin_at(offset)
+        except OSError as error:
+            raise self._fail(f"{self.directory} cannot begin anew: {error}") from error
+
+    def _begin_at(self, offset: int) -> None:
+        """Give the log, which is empty, another start. Raises: OSError."""
+        empty = self._segments[0]
+        if empty.base_offset != offset:
+            fresh = empty.sibling(offset)
+            fresh.create()
+            empty.remove()
+            self.file_system.sync_directory(self._path)
+            self._segments = (fresh,)
+        self._tail = Tail(offset, self._segments[0], 0)
+        self._synced_bytes = 0
+        self.log_start_offset = offset
+        self.log_end_offset = self.flushed_offset = self.synced_offset = offset
+        self._epochs.truncate_from(0)
+        self._save_epochs(sync=True)
+        self._reload_producers()
+
     def _reload_producers(self) -> None:
         loader = LogLoader(self.file_system, self._path, self.config)
         self.producers, self._snapshot_offset = loader.load_producers(self._segments, self.log_end_offset)

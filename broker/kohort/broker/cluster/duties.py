@@ -11,9 +11,9 @@ import structlog
 
 from kohort.broker.config import topic_config
 from kohort.broker.config.current import CurrentConfig
-from kohort.broker.controller import LiveBroker, LiveBrokers, TopicRules, decide
+from kohort.broker.controller import TopicRules, decide
 from kohort.broker.controller.election import led_anew
-from kohort.broker.controller.facts import UNASSIGNED
+from kohort.broker.controller.facts import live_brokers
 from kohort.broker.metadata import NO_LEADER, Mutation, PartitionKey, PartitionState, Snapshot, TopicState
 from kohort.broker.metadata.etcd_store import EtcdMetadataStore
 from kohort.broker.replication.authority import Authority
@@ -86,17 +86,3 @@ def _partitions(topics: Iterable[TopicState]) -> Iterator[tuple[PartitionKey, Pa
     for topic in topics:
         for state in topic.partitions:
             yield (topic.topic_id, state.index), state
-
-
-def live_brokers(now: Snapshot) -> LiveBrokers:
-    """Return the brokers as decisions look at them."""
-    return {
-        each.node_id: LiveBroker(
-            each.node_id,
-            each.epoch,
-            each.directories[0] if each.directories else UNASSIGNED,
-            each.rack,
-            each.is_draining,
-        )
-        for each in now.brokers
-    }

@@ -7,9 +7,12 @@ from uuid import uuid4
 import structlog
 import trio
 
+from kohort.broker.cluster.appending import Appending
 from kohort.broker.cluster.duties import Duties
 from kohort.broker.cluster.first_broker import take_along
+from kohort.broker.cluster.followers import Followers
 from kohort.broker.cluster.gate import Gate
+from kohort.broker.cluster.in_sync_replicas import InSyncReplicas
 from kohort.broker.cluster.options import ClusterOptions
 from kohort.broker.cluster.placing import place_by_racks
 from kohort.broker.cluster.tenure import LeasedTenure
@@ -19,7 +22,10 @@ from kohort.broker.etcd.errors import EtcdError
 from kohort.broker.metadata import BrokerState, MetadataConflict, Snapshot
 from kohort.broker.metadata.etcd_store import EtcdMetadataStore
 from kohort.broker.metadata.membership import boot_time_ms
-from kohort.broker.runtime.supervisor import Part
+from kohort.broker.partitions import PartitionTable
+from kohort.broker.partitions.flusher import Flusher
+from kohort.broker.runtime.clock import Clock
+from kohort.broker.runtime.supervisor import Part, Supervisor
 from kohort.broker.transport.dispatch import Dispatch
 from kohort.storage import DataDirectory, StorageError
 
@@ -41,6 +47,8 @@ class ClusterMember:
         self._more = trio.Event()
         self._on_change: Callable[[], None] = lambda: None
         self.may_lead = tenure.may_lead
+        self.may_follow = tenure.may_follow
+        self.check_lease = tenure.check
         self.place = place_by_racks
         tenure.on_change = self._lease_changed
         tenure.snapshot = store.snapshot
@@ -88,6 +96,33 @@ class ClusterMember:
             incarnation_id=self._incarnation_id,
             directories=(directory_id,),
         )
+
+    def replicate(
+        self,
+        partitions: PartitionTable,
+        flusher: Flusher,
+        supervisor: Supervisor,
+        current: CurrentConfig,
+        clock: Clock,
+    ) -> None:
+        """Follow and lead what several brokers have, from now on."""
+        replicas = partitions.replicas
+        assert replicas is not None
+        in_sync = InSyncReplicas(self.store, replicas, self._tenure.check, current, clock)
+        supervisor.start("in-sync replicas", in_sync.keep)
+        following = Followers(
+            replicas,
+            Appending(partitions, flusher, clock),
+            supervisor,
+            current,
+            address_of=self._address_of,
+            identity=lambda: (self._tenure.authority.node_id, self._tenure.authority.broker_epoch),
+        )
+        supervisor.start("followers", following.run)
+
+    def _address_of(self, node_id: int) -> tuple[str, int] | None:
+        broker = self.store.snapshot().broker(node_id)
+        return None if broker is None else (broker.host, broker.port)
 
     # -- tasks ------------------------------------------------------------------------------------------
 
@@ -159,7 +194,7 @@ async def joined(
             tenure=tenure,
         )
         data.write_meta(store.snapshot().cluster_id, node_id)
-        data.ensure_directory_id(uuid4())
+        tenure.authority.directory_id = data.ensure_directory_id(uuid4())
         await take_along(store, data, node_id)
         try:
             yield ClusterMember(store, tenure, data)

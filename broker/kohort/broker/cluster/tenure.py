@@ -30,6 +30,10 @@ class LeasedTenure:
         """Return whether this broker may act as the partition's leader just now."""
         return self.authority.may_lead(key, state, self._now_ms())
 
+    def may_follow(self, state: PartitionState) -> bool:
+        """Return whether the state speaks of the folder that this broker has."""
+        return self.authority.has_its_folder(state)
+
     def check(self) -> bool:
         """Return whether the broker may act just now; who leads resigns first where it may not any more."""
         acts = self.authority.may_act(self._now_ms())

@@ -236,6 +236,29 @@ class BrokerConfig(Settings):
     unclean_leader_election_enable: bool = setting(
         BOOLEAN, False, "Whether a replica that lags behind may lead when no other can.", read_only=False
     )
+    replica_lag_time_max_ms: int = setting(
+        LONG, 30000, "How long a replica may lack something until it is out of sync."
+    )
+    replica_fetch_max_bytes: int = setting(
+        INT, 1048576, "How much of one partition a follower asks for at once.", at_least(0)
+    )
+    replica_fetch_response_max_bytes: int = setting(
+        INT, 10485760, "How much of all partitions of one leader a follower asks for at once.", at_least(0)
+    )
+    replica_fetch_wait_max_ms: int = setting(
+        INT, 500, "How long a leader may wait with its answer to a follower until there is something new."
+    )
+    replica_fetch_backoff_ms: int = setting(
+        INT, 1000, "How long a follower waits where its leader does not answer.", at_least(0)
+    )
+    replica_socket_timeout_ms: int = setting(
+        INT, 30000, "How long a follower waits for an answer of its leader."
+    )
+    replica_selector_class: str | None = setting(
+        STRING,
+        None,
+        "With the name of Kafka's RackAwareReplicaSelector consumers are sent to a replica in their rack.",
+    )
     message_max_bytes: int = setting(
         INT, 1048588, "The largest record batch, as it was compressed.", at_least(0), read_only=False
     )

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from typing import NamedTuple
 from uuid import UUID
 
+from kohort.broker.metadata.snapshot import Snapshot
+
 UNASSIGNED = UUID(int=0)
 """The directory of a replica that was never told. Source: org.apache.kafka.common.DirectoryId.UNASSIGNED."""
 
@@ -28,3 +30,17 @@ class TopicRules(NamedTuple):
 
     min_insync_replicas: int = 1
     unclean_leader_election: bool = False
+
+
+def live_brokers(now: Snapshot) -> LiveBrokers:
+    """Return the brokers as decisions look at them."""
+    return {
+        each.node_id: LiveBroker(
+            each.node_id,
+            each.epoch,
+            each.directories[0] if each.directories else UNASSIGNED,
+            each.rack,
+            each.is_draining,
+        )
+        for each in now.brokers
+    }

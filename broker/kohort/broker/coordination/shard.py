@@ -23,6 +23,7 @@ from kohort.broker.coordination.machine import CoreT, Machine
 from kohort.broker.group import CancelTimer, Decision, Effect, Event, Note, Record, Reply, SetTimer
 from kohort.broker.partitions import Partition
 from kohort.broker.partitions.flusher import Flusher
+from kohort.broker.partitions.partition import LedElsewhere
 from kohort.broker.partitions.throttler import Throttler
 from kohort.broker.runtime.clock import Clock
 from kohort.broker.runtime.timers import Timers
@@ -63,6 +64,10 @@ class ShardLogs(Protocol):
 
     async def opened(self, topic: str, index: int, /) -> Partition:
         """Return the partition once its log is open. Raises: StorageError."""
+        ...
+
+    async def committed(self, partition: Partition, /) -> None:
+        """Return once all that its log has is on every replica that counts. Raises: StorageError."""
         ...
 
     async def between_writes(self, partition: Partition, action: Callable[[], None], /) -> None:
@@ -176,11 +181,14 @@ class Shard(Generic[CoreT]):
         except StorageError as error:
             self._flushed(self.core, error)
             return
-        self._flusher.request(partition, partial(self._flushed, self.core))
+        self._flusher.request_commit(partition, partial(self._flushed, self.core))
 
     def _flushed(self, core: CoreT, error: StorageError | None) -> None:
         if core is not self.core:
             return  # The shard was dropped while the flush was in flight.
+        if isinstance(error, LedElsewhere):
+            self._fail()
+            return
         if error is not None:
             log.error("a shard's log failed", shard=self.index, error=str(error))
             self._fail()
@@ -225,6 +233,8 @@ class Shard(Generic[CoreT]):
         # A flush of what this shard staged before may be under way, or may have failed without anybody
         # having said so yet: what it wrote would be replayed, and be gone with the next opening of the log.
         await self._logs.between_writes(partition, _look_on)
+        # What an earlier leader left, or this shard before, may not be on every replica yet.
+        await self._logs.committed(partition)
         batches = partition.log.read_batches()
         if partition.log.size_bytes <= self._inline_load_bytes:
             core = loaded_core(self.machine, batches, self.index)

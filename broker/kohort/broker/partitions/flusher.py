@@ -18,7 +18,7 @@ import msgspec
 import structlog
 
 from kohort.broker.partitions.counters import PartitionCounters
-from kohort.broker.partitions.partition import Partition
+from kohort.broker.partitions.partition import LedElsewhere, Partition
 from kohort.broker.runtime.loop import Loop
 from kohort.storage import PartitionLog, StorageError
 from kohort.storage.journal import Journal, Written
@@ -124,6 +124,7 @@ class Flusher:
         self._journaling = 0  # How many jobs under way have, or may have, entries in the journal.
         self._prepare: list[Callable[[], None]] = []
         self._jobs: SimpleQueue[Job | None] = SimpleQueue()
+        self._is_emptying = False  # Whether the journal is to be empty for a moment.
         self._handed_over: dict[Job, float] = {}  # To the writers, and when.
         self._writers: list[Thread] = []
         self._mean_sync_seconds = 0.0
@@ -137,6 +138,24 @@ class Flusher:
             self._loop.wake()
         else:
             waiting.append(done)
+
+    def request_commit(self, partition: Partition, done: Done) -> None:
+        """Flush what is staged; then call `done` once every replica that counts has it, too."""
+        leadership = partition.leadership
+        if leadership is None:
+            self.request(partition, done)
+            return
+        end_offset = partition.log.log_end_offset
+
+        def flushed(error: StorageError | None) -> None:
+            if error is None and partition.leadership is not leadership:
+                error = LedElsewhere(f"{partition.topic}-{partition.index} has got another leader")
+            if error is None:
+                partition.when_committed(end_offset, done)
+            else:
+                done(error)
+
+        self.request(partition, flushed)
 
     def prepare(self, action: Callable[[], None]) -> None:
         """Let `action` stage and request at the end of this round: many small records in one batch."""
@@ -158,6 +177,23 @@ class Flusher:
             if not ready:
                 return
             self._begin(self._job_for(ready))
+
+    def empty_journal(self, truncated: PartitionLog) -> bool:
+        """Return whether the journal has nothing of a log that is to be cut, on the disk either.
+
+        After a crash it would bring back what was cut, or write it over what came in its place. Until it is
+        empty it takes nothing new; the caller asks again. Raises: StorageError where the journal has failed.
+        """
+        if not self._journal.may_name(truncated):
+            return True
+        if self._journal.failure is not None:
+            raise self._journal.failure
+        self._is_emptying = True
+        if not self._begin_lap():
+            return False
+        self._is_emptying = False
+        self._journal.wipe()
+        return True
 
     def _begin(self, job: Job, *, loop_may_wait: bool = True) -> None:
         """Have the job written, in the loop itself where that takes no time to speak of."""
@@ -196,7 +232,7 @@ class Flusher:
         for partition in partitions:
             if partition.durable:
                 size_bytes += partition.log.staged_bytes
-        if not size_bytes or size_bytes > JOURNALED_BYTES_MAX:
+        if not size_bytes or size_bytes > JOURNALED_BYTES_MAX or self._is_emptying:
             return False
         if self._journal.has_room(size_bytes, len(partitions)):
             return True

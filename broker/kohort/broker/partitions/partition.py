@@ -1,8 +1,9 @@
-"""One partition as this broker leads it: what may be appended, what may be read, who waits for more."""
+"""One partition as this broker has it: what may be appended, what may be read, who waits for more."""
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from threading import Lock
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 from uuid import UUID
 
 import msgspec
@@ -16,6 +17,9 @@ from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.protocol.records import NO_PRODUCER_ID, BatchHeader, read_header
 from kohort.protocol.records.effort import Effort
 from kohort.storage import PartitionLog, StorageError
+
+if TYPE_CHECKING:
+    from kohort.broker.replication import Following, Leadership
 
 NO_TIMESTAMP = -1
 NO_LEADER_EPOCH = -1
@@ -41,8 +45,19 @@ class Wait(Protocol):
         ...
 
 
+class LedElsewhere(StorageError):
+    """Another broker leads the partition by now, or nobody: what was asked of it here may be lost."""
+
+
+Committed = Callable[[StorageError | None], None]
+"""Called in the loop's thread once all replicas that count have something, or never will by this leader."""
+
+
 class Partition:
-    """A partition that this broker leads. All methods belong to the loop's thread but `open`.
+    """A partition that is on this broker. All methods belong to the loop's thread but `open`.
+
+    One that is `replicated` serves only in a role: it leads, and its high watermark is what its in-sync
+    replicas have, or it follows. `Replicas` gives it its roles. Any other one is led as long as it is here.
 
     Its log is opened at first use, so that a broker with many partitions starts at once. `error_code`
     is what every request is answered while the partition does not serve, and None while it does.
@@ -50,6 +65,7 @@ class Partition:
 
     __slots__ = (
         "_awaits_epoch",
+        "_commits",
         "_failed",
         "_had_log",
         "_open_log",
@@ -59,14 +75,20 @@ class Partition:
         "durable",
         "error_code",
         "failures",
+        "following",
         "high_watermark",
         "index",
         "leader_epoch",
+        "leadership",
         "log",
         "lost_tail",
         "offline",
         "on_lost_tail",
+        "on_opened",
+        "on_synced",
         "opened",
+        "replica_waits",
+        "replicated",
         "resigned",
         "sync_due",
         "topic",
@@ -108,6 +130,17 @@ class Partition:
         self._awaits_epoch = False  # Whether nothing may be appended under the leader epoch of now.
         self.on_lost_tail: Callable[[Partition], bool] = lambda partition: False
         self.waits: dict[Wait, None] = {}
+        self.replicated = False
+        """Whether other brokers have it as well, or had: it serves in a role only."""
+        self.leadership: Leadership | None = None
+        self.following: Following | None = None
+        self.replica_waits: dict[Wait, None] = {}
+        """Followers that wait for more; they see what is on the disk here."""
+        self.on_opened: Callable[[Partition], None] = lambda partition: None
+        """Called in any thread once the log is open, or is open again."""
+        self.on_synced: Callable[[Partition], None] = lambda partition: None
+        """Called where more of a replicated log is as durable as its topic asks."""
+        self._commits: deque[tuple[int, Committed]] = deque()  # Who waits for the high watermark, by offset.
         self._open_log = open_log
         self._opening = Lock()
         self._failed = on_failed
@@ -135,26 +168,32 @@ class Partition:
                 self._go_offline(error)
                 self._failed(self)
             self.opened = True
+        if self.replicated:
+            self.on_opened(self)
 
     def reopened(self, opened: PartitionLog) -> None:
         """Serve again, from a log that was opened anew after a failure."""
         self.offline = None
         self._use(opened)
+        if self.replicated:
+            self.on_opened(self)
 
     def _use(self, opened: PartitionLog) -> None:
         """Serve from `opened`: all that it holds is on disk, and with one replica that is committed."""
-        opened.assign_epoch(self.leader_epoch)
+        if not self.replicated:
+            opened.assign_epoch(self.leader_epoch)
         lost_tail = self.lost_tail or opened.log_end_offset < self.high_watermark
         self.lost_tail = False
         self.log = opened
         self._had_log = True
-        self.high_watermark = opened.log_end_offset
+        end_offset = opened.log_end_offset
+        self.high_watermark = min(self.high_watermark, end_offset) if self.replicated else end_offset
         epoch_before = self.leader_epoch
         # One that was asked for and has not come yet is still waited for: the tail is lost all the same.
         self._awaits_epoch |= lost_tail and self.on_lost_tail(self)
         if self.leader_epoch > epoch_before:  # The loop has been quicker than this thread.
             self._awaits_epoch = False
-        serves = not self._awaits_epoch and not self.resigned
+        serves = not self._awaits_epoch and not self.resigned and not self.replicated
         self.error_code = None if serves else ErrorCode.NOT_LEADER_OR_FOLLOWER
         if self.deleted:  # Looked at last: the loop may have deleted it while a worker was opening it.
             self.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -239,7 +278,9 @@ class Partition:
 
     def committed(self, end_offset: int) -> None:
         """Let readers see what a flush has written, and synced where the topic asks for it."""
-        if end_offset != self.high_watermark:
+        if self.replicated:
+            self.on_synced(self)
+        elif end_offset != self.high_watermark:
             self.high_watermark = end_offset
             self._wake()
             if self.failures:
@@ -255,6 +296,7 @@ class Partition:
         """Go offline: what was staged is lost, and what is on the disk must be read anew."""
         if self.offline is None and not self.deleted:
             self._go_offline(error)
+            self._end_role(error)
             self._wake()
             self._failed(self)
 
@@ -262,6 +304,7 @@ class Partition:
         """Answer nobody any more; whoever waits is told that the partition is gone."""
         self.deleted = True
         self.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        self._end_role(LedElsewhere(f"{self.topic}-{self.index} is deleted"))
         self._wake()
 
     def follow(self, config: TopicConfig, leader_epoch: int) -> None:
@@ -274,11 +317,12 @@ class Partition:
                 serving_log.config = log_config_of(config)
         if leader_epoch > self.leader_epoch:
             self.leader_epoch = leader_epoch
-            if serving_log is not None:
+            if serving_log is not None and not self.replicated:
                 serving_log.assign_epoch(leader_epoch)
             if (
                 self._awaits_epoch
                 and not self.resigned
+                and not self.replicated
                 and self.error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
             ):
                 self.error_code = None
@@ -290,6 +334,7 @@ class Partition:
             self.resigned = True
             if self.error_code is None:
                 self.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+            self._end_role(LedElsewhere(f"{self.topic}-{self.index} is led by another broker"))
             self._wake()
 
     def lead_again(self) -> None:
@@ -299,12 +344,81 @@ class Partition:
             self.error_code = None
 
     def _wake(self) -> None:
-        for wait in tuple(self.waits):
+        self._wake_all(self.waits)
+        if self.error_code is not None:
+            self.wake_replicas()
+
+    def wake_replicas(self) -> None:
+        """Have followers that wait look again."""
+        if self.replica_waits:
+            self._wake_all(self.replica_waits)
+
+    def _wake_all(self, waits: dict[Wait, None]) -> None:
+        for wait in tuple(waits):
             try:
                 wait.advanced(self)
             except Exception:  # A supervisor: what ails one reader costs the others nothing.
                 log.exception("a reader could not be woken", topic=self.topic, partition=self.index)
-                self.waits.pop(wait, None)
+                waits.pop(wait, None)
+
+    # -- roles of a replicated partition ------------------------------------------------------------------
+
+    def lead(self, leadership: "Leadership") -> None:
+        """Lead under this leader epoch; what an earlier role was asked for is refused."""
+        self._end_role(LedElsewhere(f"{self.topic}-{self.index} is led under another epoch"))
+        self.leadership = leadership
+        self.resigned = False
+        self.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER if self._awaits_epoch else None
+        self.moved()
+        self._wake()
+
+    def follow_leader(self, following: "Following") -> None:
+        """Follow under this leader epoch."""
+        self.resign()
+        self._end_role(LedElsewhere(f"{self.topic}-{self.index} is led by another broker"))
+        self.following = following
+
+    def have_no_role(self) -> None:
+        """Neither lead nor follow: nobody leads, or the log can't be read."""
+        self.resign()
+        self.following = None
+
+    def moved(self) -> None:
+        """Show what is committed by now, and tell who waits for it."""
+        role = self.leadership or self.following
+        if role is None or role.high_watermark == self.high_watermark:
+            return
+        self.high_watermark = high_watermark = role.high_watermark
+        if self.failures:
+            self._works_again()
+        commits = self._commits
+        while commits and commits[0][0] <= high_watermark:
+            self._tell(commits.popleft()[1], None)
+        self._wake()
+
+    def when_committed(self, end_offset: int, done: Committed) -> None:
+        """Call `done` once all before `end_offset` is on every replica that counts. Asked for in order."""
+        if self.leadership is None:
+            done(self.offline or LedElsewhere(f"{self.topic}-{self.index} is led by another broker"))
+        elif self.leadership.high_watermark >= end_offset:
+            done(None)
+        else:
+            self._commits.append((end_offset, done))
+
+    def _end_role(self, error: StorageError) -> None:
+        """Be neither leader nor follower; who waits for the high watermark hears why it will not come."""
+        self.leadership = self.following = None
+        commits = self._commits
+        if commits:
+            self._commits = deque()
+            for _, done in commits:
+                self._tell(done, error)
+
+    def _tell(self, done: Committed, error: StorageError | None) -> None:
+        try:
+            done(error)
+        except Exception:  # A supervisor: what goes wrong there is kept from the others who wait.
+            log.exception("whoever waited for a commit failed", topic=self.topic, partition=self.index)
 
     # -- what readers ask -------------------------------------------------------------------------------
 

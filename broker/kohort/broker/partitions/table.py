@@ -4,6 +4,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
 
 import structlog
@@ -13,7 +14,7 @@ from kohort.broker.config.current import CurrentConfig
 from kohort.broker.metadata import MetadataStore, PartitionKey, PartitionState, Snapshot, TopicState
 from kohort.broker.partitions.flusher import Flusher
 from kohort.broker.partitions.log_files import LogFiles, NameTaken
-from kohort.broker.partitions.partition import Partition
+from kohort.broker.partitions.partition import LedElsewhere, Partition
 from kohort.broker.runtime.clock import Clock
 from kohort.broker.runtime.loop import Loop
 from kohort.broker.runtime.supervisor import UNWATCHED, Watched
@@ -21,6 +22,9 @@ from kohort.broker.runtime.timers import Timers
 from kohort.broker.runtime.workers import Event, Workers
 from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.storage import PartitionLog, StorageError
+
+if TYPE_CHECKING:
+    from kohort.broker.partitions.replicas import Replicas
 
 REOPEN_DELAYS_MS = (100, 500, 2_000, 10_000)
 OPENERS = 4
@@ -34,6 +38,16 @@ MayLead = Callable[[PartitionKey, PartitionState], bool]
 """Returns whether this broker may act as the partition's leader under that state, as its lease has it."""
 
 log = structlog.get_logger("kohort.partition")
+
+
+class _News(NamedTuple):
+    """Waits for whatever happens to a partition."""
+
+    came: Event
+
+    def advanced(self, partition: Partition) -> None:
+        """Hear of it."""
+        self.came.set()
 
 
 class PartitionTable:
@@ -52,11 +66,12 @@ class PartitionTable:
         loop: Loop,
         workers: Workers,
         may_lead: MayLead | None = None,
+        replicas: "Replicas | None" = None,
     ) -> None:
         """Take the partitions that the metadata gives to `node_id`. Raises: StorageError.
 
         A broker alone leads for ever what it leads. In a cluster `may_lead` is asked at each change of the
-        metadata, and at each `refresh`.
+        metadata, and at each `refresh`; `replicas` is who gives those with several replicas their roles.
         """
         self._metadata = metadata
         self._current = current
@@ -68,6 +83,7 @@ class PartitionTable:
         self._loop = loop
         self._workers = workers
         self._may_lead = may_lead
+        self.replicas = replicas
         self._by_name: dict[str, Partitions] = {}
         self._by_id: dict[UUID, Partitions] = {}
         self._making: dict[str, Future[None]] = {}
@@ -78,6 +94,8 @@ class PartitionTable:
         self._attempts: dict[Partition, int] = {}  # To open a log again, since it served last.
         self._file_work = workers.queue("log-files")  # In order: files go before others take their name.
         files.set_strays_aside(metadata.snapshot())
+        if replicas is not None:
+            replicas.know_brokers(metadata.snapshot())
         for topic in metadata.snapshot().topics.values():
             self._put(topic)
         self._unwatch = metadata.watch(self._apply)
@@ -149,7 +167,32 @@ class PartitionTable:
     def leads(self, topic: str, index: int) -> bool:
         """Whether this broker leads the partition, open or not."""
         partition = self.peek(topic, index)
-        return partition is not None and not partition.resigned
+        if partition is None:
+            return False
+        if partition.replicated and self.replicas is not None:
+            return self.replicas.is_to_lead(partition)
+        return not partition.resigned
+
+    async def committed(self, partition: Partition) -> None:
+        """Return once all that the log has by now is on every replica that counts.
+
+        Raises: StorageError where this broker does not lead it, or does not any more.
+        """
+        if not partition.replicated:
+            return
+        end_offset = -1
+        while self.leads(partition.topic, partition.index) and not partition.deleted:
+            if partition.leadership is not None:
+                end_offset = partition.log.log_end_offset if end_offset < 0 else end_offset
+                if partition.high_watermark >= end_offset:
+                    return
+            news = _News(self._workers.event())
+            partition.waits[news] = None
+            try:
+                await news.came.wait()
+            finally:
+                partition.waits.pop(news, None)
+        raise LedElsewhere(f"{partition.topic}-{partition.index} is led by another broker")
 
     def of_topic(self, topic: str) -> tuple[Partition, ...]:
         """Return the partitions of a topic that this broker leads, whether open or not, by their indexes."""
@@ -168,11 +211,11 @@ class PartitionTable:
     async def open_all(self) -> None:
         """Open every log in worker threads where the last stop was not clean, since recovery takes long.
 
-        After a clean stop each is opened at its first use.
+        After a clean stop each is opened at its first use, but those that others follow, or that follow.
         """
-        if self._files.clean:
+        waiting = deque(each for each in self if each.replicated) if self._files.clean else deque(self)
+        if not waiting:
             return
-        waiting = deque(self)
         openers = [self._workers.event() for _ in range(OPENERS)]
         for done in openers:
             self._workers.spawn(self._open_some, waiting, done)
@@ -249,6 +292,8 @@ class PartitionTable:
             if now is None or now.topic_id != topic.topic_id:
                 self._remove(topic)
         all_changed = before.configs is not after.configs and before.configs != after.configs
+        if self.replicas is not None and before.brokers is not after.brokers:
+            self.replicas.know_brokers(after)
         coming: list[Partition] = []
         for name, topic in after.topics.items():
             if all_changed or before.topics.get(name) is not topic:
@@ -314,6 +359,11 @@ class PartitionTable:
                 if self._is_here(topic, state):
                     partition = known[state.index] = self._make(topic, config, state)
                     made.append(partition)
+            elif self._node_id not in state.replicas:
+                known[state.index] = None
+                self._remove_one(partition)
+            elif self.replicas is not None and (partition.replicated or len(state.replicas) > 1):
+                self.replicas.settle(partition, state, leads=self._leads(topic, state))
             elif self._leads(topic, state):
                 partition.lead_again()
             else:
@@ -332,7 +382,13 @@ class PartitionTable:
         )
         made.on_lost_tail = self._lost_tail
         self.unopened.add(made)
-        if not self._leads(topic, state):
+        leads = self._leads(topic, state)
+        if self.replicas is not None:
+            made.on_opened = self.replicas.opened
+            made.on_synced = self.replicas.synced
+        if self.replicas is not None and len(state.replicas) > 1:
+            self.replicas.settle(made, state, leads=leads)
+        elif not leads:
             made.resign()
         return made
 
@@ -361,13 +417,19 @@ class PartitionTable:
         self._making.pop(topic.name, None)
         for partition in self._by_name.pop(topic.name, ()):
             if partition is not None:
-                self.unopened.discard(partition)
-                partition.delete()
-                self._files.announce_deletion(partition)
-                if not partition.had_log:
-                    self._delete_files(partition)
-                else:  # What a flush is writing must be over, and the flusher knows when that is.
-                    self._flusher.request(partition, partial(self._flushed_last, partition))
+                self._remove_one(partition)
+
+    def _remove_one(self, partition: Partition) -> None:
+        """Let a partition go, with its files: it is deleted, or on other brokers from now on."""
+        self.unopened.discard(partition)
+        if self.replicas is not None:
+            self.replicas.forget(partition)
+        partition.delete()
+        self._files.announce_deletion(partition)
+        if not partition.had_log:
+            self._delete_files(partition)
+        else:  # What a flush is writing must be over, and the flusher knows when that is.
+            self._flusher.request(partition, partial(self._flushed_last, partition))
 
     def _flushed_last(self, partition: Partition, _error: StorageError | None) -> None:
         self._delete_files(partition)

@@ -1,12 +1,13 @@
 """Fetch: record batches from where a reader stands, at once or when there are enough of them.
 
-Every reader is taken for a consumer: with one replica nobody follows, so the replica's fields mean
-nothing. Source: KafkaApis.handleFetchRequest, ReplicaManager.fetchMessages.
+Followers read what is on this broker's disk, consumers what is committed.
+Source: KafkaApis.handleFetchRequest, ReplicaManager.fetchMessages.
 """
 
 from kohort.broker.handlers.data.family import Data
 from kohort.broker.handlers.data.fetch_reading import read_targets, refused
 from kohort.broker.handlers.data.fetch_wait import FetchWait, answer
+from kohort.broker.handlers.data.reader import reader_of
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ApiError
 from kohort.protocol.messages import FetchRequest, FetchResponse
@@ -22,11 +23,19 @@ def handle(data: Data, message: FetchRequest, request: Request) -> FetchResponse
         return refused(error.code)
     max_bytes = min(message.max_bytes, data.current.config.fetch_max_bytes)
     min_bytes = min(message.min_bytes, max_bytes)
-    reading = read_targets(context, data.partitions, max_bytes)
+    reader = reader_of(data, message, request.version)
+    reading = read_targets(context, data.partitions, max_bytes, reader)
     if reading.must_answer or reading.size_bytes >= min_bytes or message.max_wait_ms <= 0:
         return answer(data, message, context, reading)
     wait = FetchWait(
-        data, request, message, context, reading=reading, min_bytes=min_bytes, max_bytes=max_bytes
+        data,
+        request,
+        message,
+        context,
+        reading=reading,
+        reader=reader.after_arrival(),
+        min_bytes=min_bytes,
+        max_bytes=max_bytes,
     )
     wait.begin(now_ms)
     return None

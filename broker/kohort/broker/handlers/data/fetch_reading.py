@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kohort.broker.handlers.data.fetch_sessions import FetchContext, FetchSession
 from kohort.broker.handlers.data.fetch_target import FetchTarget
+from kohort.broker.handlers.data.reader import CONSUMER, PreferredReplica, Reader, Refusal, end_offset_for
 from kohort.broker.partitions.partition import Partition
 from kohort.broker.transport.file_range import FileRange
 from kohort.broker.transport.peer import FILE_RANGE_BYTES
@@ -31,13 +32,14 @@ if TYPE_CHECKING:
 
 NO_EPOCH = -1
 UNKNOWN_OFFSET = -1
+NO_REPLICA = -1
 READ_COMMITTED = 1
 COPIED_BYTES_MAX = 16_384
 COPIED_BYTES_PER_ANSWER_MAX = 1024 * 1024
 BATCH_LENGTH_END = 12
 NO_DIVERGENCE = FetchResponseEpochEndOffset()
 
-Outcome = Slice | ErrorCode | FetchResponseEpochEndOffset | None
+Outcome = Slice | Refusal | None
 """What a pass found in a partition; None is nothing new."""
 
 
@@ -68,7 +70,9 @@ class Reading(NamedTuple):
     must_answer: bool
 
 
-def read_targets(context: FetchContext, table: "PartitionTable", max_bytes: int) -> Reading:
+def read_targets(
+    context: FetchContext, table: "PartitionTable", max_bytes: int, reader: Reader = CONSUMER
+) -> Reading:
     """Return what can be sent now: at least one batch if there is any, else no more than `max_bytes`."""
     outcomes: list[tuple[FetchTarget, Outcome]] = []
     remaining_bytes, size_bytes, failed, known = max_bytes, 0, False, False
@@ -78,7 +82,7 @@ def read_targets(context: FetchContext, table: "PartitionTable", max_bytes: int)
             outcomes.append((target, target.missing))
             continue
         known = True
-        outcome = _read(target, partition, remaining_bytes, at_least_one_batch=not size_bytes)
+        outcome = _read(target, partition, remaining_bytes, reader, at_least_one_batch=not size_bytes)
         if type(outcome) is Slice:
             size_bytes += outcome.size_bytes
             remaining_bytes -= outcome.size_bytes
@@ -89,9 +93,20 @@ def read_targets(context: FetchContext, table: "PartitionTable", max_bytes: int)
 
 
 def _read(
-    target: FetchTarget, partition: Partition, remaining_bytes: int, *, at_least_one_batch: bool
+    target: FetchTarget,
+    partition: Partition,
+    remaining_bytes: int,
+    reader: Reader,
+    *,
+    at_least_one_batch: bool,
 ) -> Outcome:
-    if partition.error_code is not None:
+    end_offset = partition.high_watermark
+    if partition.replicated and reader.replicas is not None:
+        found = end_offset_for(reader, target, partition)
+        if not isinstance(found, int) or isinstance(found, ErrorCode):
+            return found
+        end_offset = found
+    elif partition.error_code is not None:
         return partition.error_code
     if target.current_leader_epoch != NO_EPOCH:
         error_code = partition.check_leader_epoch(target.current_leader_epoch)
@@ -104,21 +119,21 @@ def _read(
             return diverging
     if offset < partition_log.log_start_offset or offset > partition_log.log_end_offset:
         return ErrorCode.OFFSET_OUT_OF_RANGE
-    if offset >= partition.high_watermark:
+    if offset >= end_offset:
         return None
     limit_bytes = min(target.max_bytes, remaining_bytes)
     if limit_bytes <= 0 and not at_least_one_batch:
         return None
     try:
-        found = partition_log.read(
-            offset, max(limit_bytes, 0), partition.high_watermark, at_least_one_batch=at_least_one_batch
+        records = partition_log.read(
+            offset, max(limit_bytes, 0), end_offset, at_least_one_batch=at_least_one_batch
         )
     except StorageError as error:
         partition.failed(error)
         return ErrorCode.KAFKA_STORAGE_ERROR
-    if not at_least_one_batch and found.size_bytes >= limit_bytes and _has_no_whole_batch(found):
+    if not at_least_one_batch and records.size_bytes >= limit_bytes and _has_no_whole_batch(records):
         return None
-    return found if found.size_bytes else None
+    return records if records.size_bytes else None
 
 
 def _has_no_whole_batch(found: Slice) -> bool:
@@ -141,9 +156,9 @@ def _diverging_epoch(
     return None
 
 
-def measure(target: FetchTarget, partition: Partition) -> int | None:
+def measure(target: FetchTarget, partition: Partition, reader: Reader = CONSUMER) -> int | None:
     """Return how many bytes this one partition could send, or None where it has an error to tell."""
-    outcome = _read(target, partition, target.max_bytes, at_least_one_batch=True)
+    outcome = _read(target, partition, target.max_bytes, reader, at_least_one_batch=True)
     if outcome is None:
         return 0
     return outcome.size_bytes if type(outcome) is Slice else None
@@ -207,9 +222,12 @@ def _partition_data(
         return failed_partition(target.index, outcome)
     records: bytes | FileRange = b""
     diverging_epoch = NO_DIVERGENCE
+    preferred_read_replica = NO_REPLICA
     aborted: tuple[AbortedTransaction, ...] = ()
     if isinstance(outcome, FetchResponseEpochEndOffset):
         diverging_epoch = outcome
+    elif isinstance(outcome, PreferredReplica):
+        preferred_read_replica = outcome.node_id
     elif outcome is not None:
         try:
             records = _records(outcome, copying)
@@ -226,6 +244,7 @@ def _partition_data(
         log_start_offset=partition.log.log_start_offset,
         diverging_epoch=diverging_epoch,
         aborted_transactions=aborted if isolation_level == READ_COMMITTED else None,
+        preferred_read_replica=preferred_read_replica,
         records=records,
     )
 

@@ -14,6 +14,7 @@ from kohort.broker.handlers.data.fetch_reading import (
 )
 from kohort.broker.handlers.data.fetch_sessions import FetchContext
 from kohort.broker.handlers.data.fetch_target import FetchTarget
+from kohort.broker.handlers.data.reader import CONSUMER, Reader
 from kohort.broker.partitions.partition import Partition
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ErrorCode
@@ -33,6 +34,7 @@ class FetchWait:
         "_max_bytes",
         "_message",
         "_min_bytes",
+        "_reader",
         "_request",
         "_sizes",
         "_targets",
@@ -47,6 +49,7 @@ class FetchWait:
         context: FetchContext,
         *,
         reading: Reading,
+        reader: Reader = CONSUMER,
         min_bytes: int,
         max_bytes: int,
     ) -> None:
@@ -54,6 +57,7 @@ class FetchWait:
         self._request = request
         self._message = message
         self._context = context
+        self._reader = reader
         self._min_bytes = min_bytes
         self._max_bytes = max_bytes
         self._answered = False
@@ -70,7 +74,7 @@ class FetchWait:
     def begin(self, now_ms: int) -> None:
         """Wait from now on."""
         for partition in self._targets:
-            partition.waits[self] = None
+            (partition.replica_waits if self._reader.is_follower else partition.waits)[self] = None
         self._data.timers.set(self._timer, now_ms + self._message.max_wait_ms, self._time_is_up)
         self._request.connection.on_close.append(self.drop)
 
@@ -79,17 +83,17 @@ class FetchWait:
         if self._answered:
             return
         if self._min_bytes > 1:
-            size_bytes = measure(self._targets[partition], partition)
+            size_bytes = measure(self._targets[partition], partition, self._reader)
             if size_bytes is not None:
                 self._sizes[partition] = size_bytes
                 if sum(self._sizes.values()) < self._min_bytes:
                     return
-        reading = read_targets(self._context, self._data.partitions, self._max_bytes)
+        reading = read_targets(self._context, self._data.partitions, self._max_bytes, self._reader)
         if reading.must_answer or reading.size_bytes >= self._min_bytes:
             self._answer(reading)
 
     def _time_is_up(self) -> None:
-        self._answer(read_targets(self._context, self._data.partitions, self._max_bytes))
+        self._answer(read_targets(self._context, self._data.partitions, self._max_bytes, self._reader))
 
     def _answer(self, reading: Reading) -> None:
         if self._answered:
@@ -107,7 +111,7 @@ class FetchWait:
         self._answered = True
         self._data.timers.cancel(self._timer)
         for partition in self._targets:
-            partition.waits.pop(self, None)
+            (partition.replica_waits if self._reader.is_follower else partition.waits).pop(self, None)
 
 
 def _count(data: Data, reading: Reading) -> None:

@@ -32,6 +32,7 @@ FIRST_VERSION_OF = {
     EARLIEST_PENDING_UPLOAD: 11,
 }
 CONSUMER = -1
+FIRST_VERSION_WITH_UNKNOWN_ENDS = 5
 
 Found = tuple[int, int, int]
 """Offset, timestamp, leader epoch; each -1 where there is none."""
@@ -89,6 +90,12 @@ class _Finder:
         if self._version < FIRST_VERSION_OF.get(timestamp, 0):
             raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
         if timestamp == LATEST:
+            if self._is_consumer and is_end_unknown(partition):
+                raise ApiError(
+                    ErrorCode.OFFSET_NOT_AVAILABLE
+                    if self._version >= FIRST_VERSION_WITH_UNKNOWN_ENDS
+                    else ErrorCode.LEADER_NOT_AVAILABLE
+                )
             return self._end_offset(partition), -1, partition.leader_epoch
         if timestamp in (EARLIEST, EARLIEST_LOCAL):
             return _earliest(partition)
@@ -107,6 +114,11 @@ class _Finder:
     def _end_offset(self, partition: Partition) -> int:
         """Return the first offset that the asker can't fetch; a tool that debugs sees all there is."""
         return partition.last_stable_offset if self._is_consumer else partition.log.log_end_offset
+
+
+def is_end_unknown(partition: Partition) -> bool:
+    """Return whether an earlier leader may have shown more than is known here to be committed (KIP-207)."""
+    return partition.leadership is not None and partition.leadership.latest_offset is None
 
 
 def _refused(asked: ListOffsetsPartition, code: ErrorCode) -> ListOffsetsPartitionResponse:

@@ -1,6 +1,7 @@
 """Produce: append record batches, and answer once they are as durable as their topics ask.
 
-There is one replica, so acks=1 and acks=all mean the same. Source: KafkaApis.handleProduceRequest.
+`acks=all` waits until every in-sync replica has the records on its disk, for as long as the request
+allows; where there is one replica, acks=1 means the same. Source: KafkaApis.handleProduceRequest.
 
 Transactions have no coordinator yet. A transactional batch is answered INVALID_TXN_STATE, which is
 what Kafka says of one outside a transaction: producers give up instead of trying again.
@@ -16,7 +17,7 @@ import msgspec
 from kohort.broker.handlers.data.family import Data
 from kohort.broker.handlers.data.record_checks import rest
 from kohort.broker.metadata import INTERNAL_TOPICS
-from kohort.broker.partitions.partition import Partition
+from kohort.broker.partitions.partition import LedElsewhere, Partition
 from kohort.broker.partitions.produced import Produced, RecordsRejected, check_compression, too_much_work
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ApiError, ErrorCode
@@ -35,6 +36,7 @@ from kohort.storage import StorageError
 
 FIRST_VERSION_WITH_IDS = 13
 NO_OFFSET = -1
+ALL = -1
 
 
 def handle(data: Data, message: ProduceRequest, request: Request) -> ProduceResponse | None:
@@ -64,6 +66,7 @@ class Produce:
         "_now_ms",
         "_request",
         "_results",
+        "_uncommitted",
         "failed",
         "in_checks",
         "waiting",
@@ -76,6 +79,7 @@ class Produce:
         self._now_ms = data.clock.wall_ms()
         self._effort = Effort.quick()
         self._results: list[list[PartitionProduceResponse | None]] = []  # None until there is one.
+        self._uncommitted: dict[int, _Place] | None = None  # Those that wait for other replicas.
         self.waiting = 0
         self.in_checks = 0
         """How many of its batches a thread looks into: until then it holds its place, acks=0 or not."""
@@ -147,6 +151,11 @@ class Produce:
 
     def _append(self, partition: Partition, produced: Produced, place: "_Place") -> None:
         """Append a batch, and ask for the flush. Raises: ApiError."""
+        waits_for_all = partition.replicated and self._message.acks == ALL
+        if waits_for_all and partition.leadership is not None:
+            refused = partition.leadership.check_enough_replicas()
+            if refused is not None:
+                raise ApiError(refused)
         appended = partition.append(produced, self._now_ms)
         if not appended.duplicate:
             self._count(produced)
@@ -160,7 +169,44 @@ class Produce:
                 log_start_offset=appended.log_start_offset,
             )
         )
-        self._data.flusher.request(partition, partial(self._flushed, place, partition))
+        if waits_for_all:
+            self._wait_for_replicas(place)
+            self._data.flusher.request_commit(partition, partial(self._committed, place, partition))
+        else:
+            self._data.flusher.request(partition, partial(self._flushed, place, partition))
+
+    def _wait_for_replicas(self, place: "_Place") -> None:
+        if self._uncommitted is None:
+            self._uncommitted = {}
+            deadline_ms = self._data.clock.now_ms() + max(0, self._message.timeout_ms)
+            self._data.timers.set(("produce", self), deadline_ms, self._time_is_up)
+            self._request.connection.on_close.append(self._drop)
+        self._uncommitted[id(place)] = place
+
+    def _committed(self, place: "_Place", partition: Partition, error: StorageError | None) -> None:
+        """Note what came of records that other replicas were waited for."""
+        if self._uncommitted is None or self._uncommitted.pop(id(place), None) is None:
+            return  # Its time was up.
+        if error is None and partition.leadership is not None:
+            if not partition.leadership.has_enough_replicas:
+                self._fail(place, ApiError(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND))
+        elif isinstance(error, LedElsewhere):
+            self._fail(place, ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+            error = None
+        self._flushed(place, partition, error)
+
+    def _time_is_up(self) -> None:
+        """Say so of records that not every in-sync replica has by now; they may still be committed."""
+        late, self._uncommitted = self._uncommitted or {}, {}
+        for place in late.values():
+            self.waiting -= 1
+            self._fail(place, ApiError(ErrorCode.REQUEST_TIMED_OUT))
+        self._answer_if_done()
+
+    def _drop(self) -> None:
+        """Answer nobody: the connection is closed."""
+        self._uncommitted = {}
+        self._data.timers.cancel(("produce", self))
 
     def _fail(self, place: "_Place", error: ApiError) -> None:
         self.failed = True
@@ -205,6 +251,9 @@ class Produce:
         if not self._message.acks:
             self._close_if_failed()
         elif not self.waiting:
+            if self._uncommitted is not None:
+                self._data.timers.cancel(("produce", self))
+                self._request.connection.on_close.remove(self._drop)
             self._request.respond(self.answer())
 
     def answer(self) -> ProduceResponse:

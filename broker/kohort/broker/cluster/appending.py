@@ -1,0 +1,118 @@
+"""What a follower does with its leader's answers: append, sync, cut, begin anew."""
+
+from collections.abc import Callable
+
+import structlog
+import trio
+
+from kohort.broker.partitions import Partition, PartitionTable
+from kohort.broker.partitions.flusher import Flusher
+from kohort.broker.replication import Following, Restart, Truncate
+from kohort.broker.runtime.clock import Clock
+from kohort.protocol.errors import WireError
+from kohort.protocol.records import BatchHeader, Buffer, iterate_batches, read_header
+from kohort.storage import StorageError
+
+JOURNAL_POLL_SECONDS = 0.002
+
+log = structlog.get_logger("kohort.replication")
+
+
+class Appending:
+    """Changes the logs of followed partitions. The loop's thread."""
+
+    def __init__(self, partitions: PartitionTable, flusher: Flusher, clock: Clock) -> None:
+        self._partitions = partitions
+        self._flusher = flusher
+        self._clock = clock
+
+    async def append(self, partition: Partition, following: Following, records: Buffer) -> bool:
+        """Stage what came, byte for byte; whether that is something. The caller has it flushed.
+
+        Raises: StorageError; WireError for what is damaged, and then nothing has changed.
+        """
+        headers = whole_batches(records)
+        if not headers:
+            return False
+        own = partition.log
+        if headers[0].base_offset < own.log_end_offset and own.log_start_offset == own.log_end_offset:
+            # The leader's log begins within its first batch, and this one is empty.
+            await self._begin_at(partition, following, headers[0].base_offset)
+        if partition.following is not following:
+            return False
+        partition.log.stage_replicated(records, headers)
+        return True
+
+    async def flush(self, partitions: list[Partition]) -> None:
+        """Return when what was staged is as durable as its topics ask, or has failed there."""
+        left = len(partitions)
+        done = trio.Event()
+
+        def flushed(_: StorageError | None) -> None:
+            nonlocal left
+            left -= 1
+            if not left:
+                done.set()
+
+        for partition in partitions:
+            self._flusher.request(partition, flushed)
+        if left:
+            await done.wait()
+
+    async def cut(self, partition: Partition, following: Following, cut: Truncate | Restart) -> None:
+        """Have the log end where it was to be cut, on the disk as well. Raises: StorageError."""
+        log.warning(
+            "a follower's log is cut",
+            topic=partition.topic,
+            partition=partition.index,
+            to_offset=cut.offset,
+            log_end_offset=partition.log.log_end_offset,
+            high_watermark=following.high_watermark,
+            begins_anew=isinstance(cut, Restart),
+        )
+        if isinstance(cut, Restart):
+            await self._begin_at(partition, following, cut.offset)
+        else:
+            await self._between_writes(partition, following, lambda: partition.log.truncate_to(cut.offset))
+
+    async def _begin_at(self, partition: Partition, following: Following, offset: int) -> None:
+        await self._between_writes(partition, following, lambda: partition.log.restart_at(offset))
+
+    async def _between_writes(
+        self, partition: Partition, following: Following, change: Callable[[], None]
+    ) -> None:
+        """Change the log while nobody writes it, and the journal has nothing of it that would come back."""
+
+        def act() -> None:
+            if partition.following is following and partition.serving_log is not None:
+                change()
+                following.truncated()
+                partition.moved()
+
+        while not self._flusher.empty_journal(partition.log):
+            await trio.sleep(JOURNAL_POLL_SECONDS)
+        try:
+            await self._partitions.between_writes(partition, act)
+        except StorageError as error:
+            partition.failed(error)
+            raise
+
+    async def follow_start(self, partition: Partition, following: Following, offset: int) -> None:
+        """Let the log begin no earlier than the leader's, as far as it is committed. Raises: StorageError."""
+        own = partition.log
+        offset = min(offset, following.high_watermark, own.written_offset)
+        if offset > own.log_start_offset:
+            await self._partitions.between_writes(
+                partition, lambda: own.delete_records_before(offset, self._clock.wall_ms())
+            )
+
+
+def whole_batches(records: Buffer) -> list[BatchHeader]:
+    """Return the headers of the batches that are whole, each checked. Raises: WireError."""
+    headers: list[BatchHeader] = []
+    for batch in iterate_batches(records, check_crcs=True):
+        header = read_header(batch)
+        if headers and header.base_offset < headers[-1].next_offset:
+            raise WireError(f"a batch from {header.base_offset} on behind one to {headers[-1].next_offset}")
+        headers.append(header)
+    return headers

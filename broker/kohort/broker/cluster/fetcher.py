@@ -1,0 +1,212 @@
+"""What is fetched over one connection to a leader: all that is followed there, again and again.
+
+A fetch says by where it begins what is on this broker's disk. So one is sent once all of the last is
+synced; what the leader got meanwhile comes together in the next answer.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import structlog
+import trio
+
+from kohort.broker.cluster.appending import Appending
+from kohort.broker.cluster.follower_session import FollowerSession
+from kohort.broker.cluster.peer_connection import PeerConnection
+from kohort.broker.config.current import CurrentConfig
+from kohort.broker.metadata import PartitionKey
+from kohort.broker.partitions import Partition
+from kohort.broker.partitions.replicas import Replicas
+from kohort.broker.replication import Diverging, FetchFrom, Following, Restart, Truncate
+from kohort.protocol.errors import ErrorCode, WireError
+from kohort.protocol.messages import (
+    FetchRequest,
+    FetchResponse,
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+    PartitionData,
+)
+from kohort.storage import StorageError
+
+FETCH_VERSION = 17
+LIST_OFFSETS_VERSION = 7
+EARLIEST, LATEST = -2, -1
+ERROR_BACKOFF_SECONDS = 0.1
+IDLE_SECONDS = 0.01
+SESSION_LOST = {ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALID_FETCH_SESSION_EPOCH}
+
+log = structlog.get_logger("kohort.replication")
+
+
+class Asked(NamedTuple):
+    """A partition of a fetch, as it was when that was sent."""
+
+    partition: Partition
+    following: Following
+    at: FetchFrom
+
+
+class Fetcher:
+    """One connection's worth of fetching."""
+
+    def __init__(
+        self,
+        leader: int,
+        replicas: Replicas,
+        appending: Appending,
+        current: CurrentConfig,
+        identity: Callable[[], tuple[int, int]],
+    ) -> None:
+        self._leader = leader
+        self._replicas = replicas
+        self._appending = appending
+        self._current = current
+        self._identity = identity
+        config = current.config
+        self._session = FollowerSession(
+            config.replica_fetch_wait_max_ms,
+            config.replica_fetch_response_max_bytes,
+            config.replica_fetch_max_bytes,
+        )
+        self._paused: dict[Partition, float] = {}  # Those with an error, until when.
+
+    async def run(self, peer: PeerConnection, change: Callable[[], trio.Event]) -> None:
+        """Fetch until nothing is followed there, or something else is.
+
+        Raises: OSError, trio.BrokenResourceError, trio.TooSlowError, WireError where the connection is gone.
+        """
+        while self._replicas.followed(self._leader):
+            changed = change()
+            asked = self._wanted()
+            if not asked:
+                with trio.move_on_after(IDLE_SECONDS):
+                    await changed.wait()
+                continue
+            wanted = {key: each.at for key, each in asked.items()}
+            answer = await self._ask(peer, self._session.request(wanted, *self._identity()), changed)
+            if answer is None:
+                return  # Something else is followed: what is new shall not wait for an answer to the old.
+            await self._take(peer, asked, answer)
+
+    def _wanted(self) -> dict[PartitionKey, Asked]:
+        now = trio.current_time()
+        self._paused = {partition: until for partition, until in self._paused.items() if until > now}
+        wanted: dict[PartitionKey, Asked] = {}
+        for partition in self._replicas.followed(self._leader):
+            following = partition.following
+            if following is None or partition in self._paused or partition.serving_log is None:
+                continue
+            at = following.next_fetch()
+            if at is not None:
+                wanted[partition.topic_id, partition.index] = Asked(partition, following, at)
+        return wanted
+
+    async def _ask(
+        self, peer: PeerConnection, request: FetchRequest, changed: trio.Event
+    ) -> FetchResponse | None:
+        """Return the answer, or None where something else is followed by now: the connection is done with."""
+        answer: FetchResponse | None = None
+        async with trio.open_nursery() as nursery:
+
+            async def watch() -> None:
+                await changed.wait()
+                nursery.cancel_scope.cancel()
+
+            nursery.start_soon(watch)
+            with trio.fail_after(self._current.config.replica_socket_timeout_ms / 1_000):
+                answer = await peer.ask(request, FetchResponse, FETCH_VERSION)
+            nursery.cancel_scope.cancel()
+        return answer
+
+    async def _take(
+        self, peer: PeerConnection, asked: dict[PartitionKey, Asked], answer: FetchResponse
+    ) -> None:
+        """Do what the answer asks for, and return once all that it brought is synced."""
+        if answer.error_code:
+            self._session.reset()
+            if answer.error_code not in SESSION_LOST:
+                log.warning(
+                    "a leader refuses to be fetched from", leader=self._leader, error=answer.error_code
+                )
+                await trio.sleep(ERROR_BACKOFF_SECONDS)
+            return
+        self._session.answered(answer.session_id)
+        staged: list[Partition] = []
+        for topic in answer.responses:
+            for data in topic.partitions:
+                each = asked.get((topic.topic_id, data.partition_index))
+                if each is None or each.partition.following is not each.following:
+                    continue
+                try:
+                    if await self._take_one(peer, each, data):
+                        staged.append(each.partition)
+                except (StorageError, WireError) as error:
+                    self._pause(each.partition, str(error))
+        if staged:
+            await self._appending.flush(staged)
+
+    async def _take_one(self, peer: PeerConnection, each: Asked, data: PartitionData) -> bool:
+        """Return whether something was staged. Raises: StorageError, WireError."""
+        partition, following, at = each
+        if partition.log.log_end_offset != at.offset:
+            return False  # It was cut, or opened anew, meanwhile.
+        if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            await self._out_of_range(peer, partition, following)
+        elif data.error_code:
+            self._pause(partition, ErrorCode(data.error_code).name)
+        elif data.diverging_epoch.epoch >= 0:
+            found = Diverging(data.diverging_epoch.epoch, data.diverging_epoch.end_offset)
+            await self._appending.cut(partition, following, following.diverged(found))
+        else:
+            following.answered(data.high_watermark, data.log_start_offset)
+            records = data.records
+            if records is not None and len(records):
+                assert isinstance(records, bytes | memoryview)
+                return await self._appending.append(partition, following, records)
+            following.synced()
+            partition.moved()
+            await self._appending.follow_start(partition, following, data.log_start_offset)
+        return False
+
+    def _pause(self, partition: Partition, why: str) -> None:
+        """Ask no more of a partition for a moment: the metadata may be on their way, or the disk fails."""
+        log.info(
+            "a partition can't be fetched",
+            topic=partition.topic,
+            partition=partition.index,
+            leader=self._leader,
+            error=why,
+        )
+        self._paused[partition] = trio.current_time() + ERROR_BACKOFF_SECONDS
+
+    async def _out_of_range(self, peer: PeerConnection, partition: Partition, following: Following) -> None:
+        start_offset = await self._offset_at(peer, partition, following, EARLIEST)
+        end_offset = await self._offset_at(peer, partition, following, LATEST)
+        if start_offset is None or end_offset is None or partition.following is not following:
+            return
+        cut: Truncate | Restart | None = following.out_of_range(start_offset, end_offset)
+        if cut is not None:
+            await self._appending.cut(partition, following, cut)
+
+    async def _offset_at(
+        self, peer: PeerConnection, partition: Partition, following: Following, timestamp: int
+    ) -> int | None:
+        """Return where the leader's log begins, or ends; None where it does not say."""
+        asked = ListOffsetsPartition(
+            partition_index=partition.index,
+            current_leader_epoch=following.state.leader_epoch,
+            timestamp=timestamp,
+        )
+        request = ListOffsetsRequest(
+            replica_id=self._identity()[0],
+            topics=(ListOffsetsTopic(name=partition.topic, partitions=(asked,)),),
+        )
+        with trio.fail_after(self._current.config.replica_socket_timeout_ms / 1_000):
+            answer = await peer.ask(request, ListOffsetsResponse, LIST_OFFSETS_VERSION)
+        (found,) = answer.topics[0].partitions
+        if found.error_code:
+            self._pause(partition, ErrorCode(found.error_code).name)
+            return None
+        return found.offset

@@ -1,0 +1,91 @@
+"""A follower's fetch session with one leader: what is asked for is told once, and then what is different.
+
+Source: KIP-227; kafka.server's RemoteLeaderEndPoint and FetchSessionHandler.
+"""
+
+from collections.abc import Mapping
+from uuid import UUID
+
+from kohort.broker.metadata import PartitionKey
+from kohort.broker.replication import FetchFrom
+from kohort.protocol.messages import (
+    FetchPartition,
+    FetchRequest,
+    FetchTopic,
+    ForgottenTopic,
+    ReplicaState,
+)
+
+NO_SESSION = 0
+INITIAL_EPOCH = 0
+EPOCH_MAX = 2**31 - 1
+
+
+class FollowerSession:
+    """What the leader of a connection knows of this broker's wishes."""
+
+    def __init__(self, max_wait_ms: int, max_bytes: int, partition_max_bytes: int) -> None:
+        self._max_wait_ms = max_wait_ms
+        self._max_bytes = max_bytes
+        self._partition_max_bytes = partition_max_bytes
+        self._session_id = NO_SESSION
+        self._epoch = INITIAL_EPOCH
+        self._told: dict[PartitionKey, FetchFrom] = {}
+
+    def request(
+        self, wanted: Mapping[PartitionKey, FetchFrom], node_id: int, broker_epoch: int
+    ) -> FetchRequest:
+        """Return the fetch of all that is wanted."""
+        told = self._told
+        changed = {key: at for key, at in wanted.items() if told.get(key) != at}
+        forgotten = [key for key in told if key not in wanted]
+        self._told = dict(wanted)
+        return FetchRequest(
+            replica_state=ReplicaState(replica_id=node_id, replica_epoch=broker_epoch),
+            max_wait_ms=self._max_wait_ms,
+            min_bytes=1,
+            max_bytes=self._max_bytes,
+            session_id=self._session_id,
+            session_epoch=self._epoch,
+            topics=self._topics(changed),
+            forgotten_topics_data=_forgotten(forgotten),
+        )
+
+    def _topics(self, changed: Mapping[PartitionKey, FetchFrom]) -> tuple[FetchTopic, ...]:
+        topics: dict[UUID, list[FetchPartition]] = {}
+        for (topic_id, index), at in changed.items():
+            topics.setdefault(topic_id, []).append(
+                FetchPartition(
+                    partition=index,
+                    current_leader_epoch=at.leader_epoch,
+                    fetch_offset=at.offset,
+                    last_fetched_epoch=at.last_fetched_epoch,
+                    partition_max_bytes=self._partition_max_bytes,
+                )
+            )
+        return tuple(
+            FetchTopic(topic_id=topic_id, partitions=tuple(partitions))
+            for topic_id, partitions in topics.items()
+        )
+
+    def answered(self, session_id: int) -> None:
+        """Take up the session that the answer goes on with; without one all is told again."""
+        if session_id == NO_SESSION:
+            self.reset()
+            return
+        self._session_id = session_id
+        self._epoch = 1 if self._epoch == EPOCH_MAX else self._epoch + 1
+
+    def reset(self) -> None:
+        """Begin anew: the leader does not know the session any more."""
+        self._session_id, self._epoch = NO_SESSION, INITIAL_EPOCH
+        self._told = {}
+
+
+def _forgotten(keys: list[PartitionKey]) -> tuple[ForgottenTopic, ...]:
+    topics: dict[UUID, list[int]] = {}
+    for topic_id, index in keys:
+        topics.setdefault(topic_id, []).append(index)
+    return tuple(
+        ForgottenTopic(topic_id=topic_id, partitions=tuple(indexes)) for topic_id, indexes in topics.items()
+    )

@@ -1,0 +1,120 @@
+"""Who fetches: a consumer, of some rack perhaps, or a follower; and what that one may see of a partition.
+
+Source: ReplicaManager.fetchMessages, Partition.fetchRecords; KIP-392 (reads from followers), KIP-903.
+"""
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from kohort.broker.handlers.data.family import Data
+from kohort.broker.handlers.data.fetch_target import FetchTarget
+from kohort.broker.partitions.partition import Partition
+from kohort.protocol.errors import ErrorCode
+from kohort.protocol.messages import FetchRequest, FetchResponseEpochEndOffset
+
+if TYPE_CHECKING:
+    from kohort.broker.partitions.replicas import Replicas
+
+CONSUMER_ID = -1
+FIRST_VERSION_WITH_RACKS = 11
+FIRST_VERSION_WITH_REPLICA_STATE = 15
+RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+
+
+class PreferredReplica(NamedTuple):
+    """A consumer reads from this broker from now on."""
+
+    node_id: int
+
+
+Refusal = ErrorCode | FetchResponseEpochEndOffset | PreferredReplica
+"""What a reader is told instead of records."""
+
+
+class Reader(NamedTuple):
+    """One fetch's reader. `replicas` is None on a broker that is alone: nobody follows there."""
+
+    replicas: "Replicas | None" = None
+    node_id: int = CONSUMER_ID
+    broker_epoch: int = -1
+    has_arrived: bool = False
+    """Whether the request has just come, and tells how far a follower is."""
+    reads_followers: bool = False
+    rack: str = ""
+    """The consumer's, where it is to be sent to the replica there."""
+
+    @property
+    def is_follower(self) -> bool:
+        """Whether another broker asks."""
+        return self.node_id > CONSUMER_ID
+
+    def after_arrival(self) -> "Reader":
+        """Return the same one, looked at once more while it waits."""
+        return self._replace(has_arrived=False) if self.has_arrived else self
+
+
+CONSUMER = Reader()
+
+
+def reader_of(data: Data, message: FetchRequest, version: int) -> Reader:
+    """Return who asks."""
+    replicas = data.partitions.replicas
+    if replicas is None:
+        return CONSUMER
+    state = message.replica_state
+    node_id = state.replica_id if version >= FIRST_VERSION_WITH_REPLICA_STATE else message.replica_id
+    if node_id > CONSUMER_ID:
+        return Reader(replicas, node_id, state.replica_epoch, has_arrived=True)
+    is_rack_aware = data.current.config.replica_selector_class == RACK_AWARE
+    return Reader(
+        replicas,
+        has_arrived=True,
+        reads_followers=version >= FIRST_VERSION_WITH_RACKS,
+        rack=message.rack_id if is_rack_aware else "",
+    )
+
+
+def end_offset_for(reader: Reader, target: FetchTarget, partition: Partition) -> int | Refusal:
+    """Return up to where this reader sees a replicated partition, or what it is told instead.
+
+    How far a follower is counts once, when its request arrives.
+    """
+    replicas, leadership = reader.replicas, partition.leadership
+    assert replicas is not None
+    if reader.is_follower:
+        if reader.has_arrived:
+            refused = replicas.fetched(
+                partition,
+                node_id=reader.node_id,
+                broker_epoch=reader.broker_epoch,
+                offset=target.fetch_offset,
+                last_fetched_epoch=target.last_fetched_epoch,
+                leader_epoch=target.current_leader_epoch,
+            )
+            if refused is not None:
+                return refused if isinstance(refused, ErrorCode) else _epoch_end(*refused)
+            leadership = partition.leadership
+        if leadership is None:
+            return partition.error_code or ErrorCode.NOT_LEADER_OR_FOLLOWER
+        epoch_error = partition.check_leader_epoch(target.current_leader_epoch)
+        return leadership.log.flushed_offset if epoch_error is None else epoch_error
+    return _refusal_of_consumer(reader, replicas, target, partition) or partition.high_watermark
+
+
+def _refusal_of_consumer(
+    reader: Reader, replicas: "Replicas", target: FetchTarget, partition: Partition
+) -> Refusal | None:
+    if partition.error_code is not None and not (reader.reads_followers and partition.following is not None):
+        return partition.error_code
+    error_code = partition.check_leader_epoch(target.current_leader_epoch)
+    error_code = error_code or replicas.check_read(partition, target.fetch_offset)
+    if error_code is not None:
+        return error_code
+    if reader.rack and reader.has_arrived:
+        preferred = replicas.read_replica(partition, reader.rack, target.fetch_offset)
+        if preferred is not None:
+            return PreferredReplica(preferred)
+    return None
+
+
+def _epoch_end(epoch: int, end_offset: int) -> FetchResponseEpochEndOffset:
+    return FetchResponseEpochEndOffset(epoch=epoch, end_offset=end_offset)

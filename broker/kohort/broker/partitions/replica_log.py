@@ -1,0 +1,42 @@
+"""A partition's log as replication counts it: by what is as durable as its topic asks."""
+
+from typing import TYPE_CHECKING
+
+from kohort.storage import PartitionLog
+
+if TYPE_CHECKING:
+    from kohort.broker.partitions.partition import Partition
+
+
+class ReplicaLog:
+    """One log, from its opening on: a partition that is opened anew has another."""
+
+    __slots__ = ("_log", "_partition")
+
+    def __init__(self, partition: "Partition", log: PartitionLog) -> None:
+        self._partition = partition
+        self._log = log
+
+    @property
+    def log_start_offset(self) -> int:
+        """The first offset that is kept."""
+        return self._log.log_start_offset
+
+    @property
+    def log_end_offset(self) -> int:
+        """Where the next record goes; counts what is staged."""
+        return self._log.log_end_offset
+
+    @property
+    def flushed_offset(self) -> int:
+        """What lies before is on the disk, or at least written where the topic asks for no more."""
+        return self._log.flushed_offset if self._partition.durable else self._log.written_offset
+
+    @property
+    def latest_epoch(self) -> int:
+        """The newest leader epoch, -1 when there is none."""
+        return self._log.latest_epoch
+
+    def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
+        """Return the largest known epoch not above `epoch` and where it ends; (-1, -1) when unknown."""
+        return self._log.end_offset_for_epoch(epoch)

@@ -1,0 +1,229 @@
+"""What this broker is to each partition that several brokers have: its leader, a follower, or nothing yet.
+
+Decisions are those of the pure room `replication`; here they meet logs, the metadata and those who wait.
+"""
+
+from collections.abc import Callable, Collection
+from functools import partial
+
+from kohort.broker.controller import LiveBrokers
+from kohort.broker.controller.facts import live_brokers
+from kohort.broker.metadata import NO_LEADER, PartitionState, Snapshot
+from kohort.broker.partitions.partition import Partition
+from kohort.broker.partitions.replica_log import ReplicaLog
+from kohort.broker.replication import (
+    Diverging,
+    FetchFrom,
+    Following,
+    Leadership,
+    ReplicaFetch,
+    Served,
+    check_follower_read,
+    select_read_replica,
+)
+from kohort.broker.runtime.clock import Clock
+from kohort.broker.runtime.loop import Loop
+from kohort.protocol.errors import ErrorCode
+
+MayFollow = Callable[[PartitionState], bool]
+"""Returns whether the state speaks of the folder that this broker has."""
+
+NOBODY: Collection[Partition] = ()
+
+
+class Replicas:
+    """The roles of this broker. All methods belong to the loop's thread but `opened`."""
+
+    def __init__(
+        self,
+        node_id: int,
+        *,
+        clock: Clock,
+        loop: Loop,
+        lag_ms_max: Callable[[], int],
+        may_follow: MayFollow,
+        check: Callable[[], object],
+    ) -> None:
+        """`check` looks whether this broker may act, and has it resign where it may not."""
+        self._node_id = node_id
+        self._clock = clock
+        self._loop = loop
+        self._lag_ms_max = lag_ms_max
+        self._may_follow = may_follow
+        self._check = check
+        self._states: dict[Partition, PartitionState] = {}
+        self._to_lead: dict[Partition, None] = {}
+        self._followed: dict[int, dict[Partition, None]] = {}
+        self._leader_of: dict[Partition, int] = {}
+        self.brokers: LiveBrokers = {}
+        self.on_followed: Callable[[int], None] = lambda leader: None
+        """Called where something else is to be fetched from this leader by now."""
+        self.on_lag: Callable[[Partition], None] = lambda partition: None
+        """Called where somebody fetches who is not in sync, but may be by now."""
+
+    # -- what the metadata says ---------------------------------------------------------------------------
+
+    def know_brokers(self, now: Snapshot) -> None:
+        """Hear who lives by now."""
+        self.brokers = live_brokers(now)
+        for partition in self._to_lead:
+            if partition.leadership is not None:
+                partition.leadership.brokers_changed(self.brokers)
+
+    def settle(self, partition: Partition, state: PartitionState, *, leads: bool) -> None:
+        """Make of the partition what the state makes of it; `leads` says that this broker may lead it."""
+        partition.replicated = True
+        self._states[partition] = state
+        if leads:
+            self._to_lead[partition] = None
+        else:
+            self._to_lead.pop(partition, None)
+        self._take_role(partition)
+
+    def forget(self, partition: Partition) -> None:
+        """Have nothing to do with a partition any more: it is deleted, or not on this broker."""
+        self._states.pop(partition, None)
+        self._to_lead.pop(partition, None)
+        self._fetch_from(partition, None)
+
+    def is_to_lead(self, partition: Partition) -> bool:
+        """Whether this broker is the leader, or is about to be."""
+        return partition in self._to_lead
+
+    def opened(self, partition: Partition) -> None:
+        """Hear that the partition's log is open. Any thread."""
+        self._loop.post(partial(self._opened, partition))
+
+    def _opened(self, partition: Partition) -> None:
+        if partition in self._states and not partition.deleted:
+            self._take_role(partition)
+
+    def _take_role(self, partition: Partition) -> None:
+        state = self._states[partition]
+        if partition.serving_log is None:
+            if partition.offline is None:
+                partition.have_no_role()
+            self._fetch_from(partition, None)
+        elif partition in self._to_lead:
+            self._fetch_from(partition, None)
+            self._lead(partition, state)
+        elif state.leader in {NO_LEADER, self._node_id} or not self._may_follow(state):
+            partition.have_no_role()
+            self._fetch_from(partition, None)
+        else:
+            self._follow(partition, state)
+
+    def _lead(self, partition: Partition, state: PartitionState) -> None:
+        now_ms, leadership = self._clock.now_ms(), partition.leadership
+        if leadership is not None and leadership.state.leader_epoch == state.leader_epoch:
+            leadership.min_insync_replicas = partition.config.min_insync_replicas
+            leadership.follow(state, now_ms)
+            leadership.synced(now_ms)  # The settings may be others as well.
+            partition.moved()
+            return
+        opened = partition.log
+        opened.assign_epoch(state.leader_epoch)
+        leadership = Leadership(
+            self._node_id,
+            state,
+            ReplicaLog(partition, opened),
+            high_watermark=min(partition.high_watermark, opened.log_end_offset),
+            min_insync_replicas=partition.config.min_insync_replicas,
+            lag_ms_max=self._lag_ms_max(),
+            now_ms=now_ms,
+        )
+        leadership.brokers_changed(self.brokers)
+        partition.lead(leadership)
+
+    def _follow(self, partition: Partition, state: PartitionState) -> None:
+        following = partition.following
+        if following is not None and following.state.leader_epoch == state.leader_epoch:
+            following.follow(state)
+            return
+        log = ReplicaLog(partition, partition.log)
+        partition.follow_leader(Following(state, log, high_watermark=partition.high_watermark))
+        self._fetch_from(partition, state.leader)
+
+    def _fetch_from(self, partition: Partition, leader: int | None) -> None:
+        before = self._leader_of.pop(partition, None)
+        if before is not None:
+            followed = self._followed[before]
+            followed.pop(partition, None)
+            if not followed:
+                del self._followed[before]
+        if leader is not None:
+            self._leader_of[partition] = leader
+            self._followed.setdefault(leader, {})[partition] = None
+        for each in {before, leader} - {None}:
+            self.on_followed(each)  # type: ignore[arg-type]  # None is taken away
+
+    # -- what is followed, and led ------------------------------------------------------------------------
+
+    @property
+    def leaders(self) -> Collection[int]:
+        """The brokers that something is to be fetched from."""
+        return self._followed.keys()
+
+    def followed(self, leader: int) -> Collection[Partition]:
+        """Return what is to be fetched from this broker."""
+        return self._followed.get(leader, NOBODY)
+
+    @property
+    def to_lead(self) -> Collection[Partition]:
+        """What this broker leads, or is about to."""
+        return self._to_lead.keys()
+
+    # -- what happens to them -----------------------------------------------------------------------------
+
+    def synced(self, partition: Partition) -> None:
+        """Hear that more of the partition's log is as durable as its topic asks."""
+        if partition.leadership is not None:
+            self._check()
+        leadership, following = partition.leadership, partition.following
+        if leadership is not None:
+            leadership.synced(self._clock.now_ms())
+            partition.moved()
+            partition.wake_replicas()
+        elif following is not None:
+            following.synced()
+            partition.moved()
+
+    def fetched(
+        self,
+        partition: Partition,
+        *,
+        node_id: int,
+        broker_epoch: int,
+        offset: int,
+        last_fetched_epoch: int,
+        leader_epoch: int,
+    ) -> ErrorCode | tuple[int, int] | None:
+        """Take in how far a follower is; return why it can't be served from there, None where it can.
+
+        A pair is an epoch, and where that ends here: the follower's log leaves this one.
+        """
+        leadership = partition.leadership
+        if leadership is None:
+            return partition.error_code or ErrorCode.NOT_LEADER_OR_FOLLOWER
+        at = FetchFrom(offset, last_fetched_epoch, leader_epoch)
+        found = leadership.handle_fetch(ReplicaFetch(node_id, broker_epoch, at), self._clock.now_ms())
+        partition.moved()
+        if node_id not in leadership.state.isr:
+            self.on_lag(partition)
+        if isinstance(found, Diverging):
+            return found.epoch, found.end_offset
+        return None if isinstance(found, Served) else found
+
+    def check_read(self, partition: Partition, offset: int) -> ErrorCode | None:
+        """Return why a consumer can't read from `offset` on, None where it can, or there is nothing yet."""
+        if partition.leadership is not None:
+            return partition.leadership.check_read(offset)
+        if partition.following is not None:
+            return check_follower_read(partition.following, offset)
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    def read_replica(self, partition: Partition, rack: str, offset: int) -> int | None:
+        """Return who a consumer of this rack should read from instead; None where from this broker."""
+        if partition.leadership is None:
+            return None
+        return select_read_replica(partition.leadership, self.brokers, rack, offset)
