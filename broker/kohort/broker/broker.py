@@ -304,6 +304,9 @@ class Broker:
 
     async def _ensure_offsets_topic(self) -> TopicState:
         """Return `__consumer_offsets`, made unless it is there. Raises: ApiError if it can't be."""
+        present = self.metadata.snapshot().topics.get(OFFSETS_TOPIC)
+        if present is not None and not self._making_offsets_topic.locked():
+            return present  # A lock lets one in at each turn of the loop: fifty shards would queue for it.
         async with self._making_offsets_topic:
             return await self.topics.ensure(offsets_topic(self.current.config))
 

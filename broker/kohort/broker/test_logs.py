@@ -4,7 +4,7 @@ from collections.abc import Iterator
 import pytest
 import structlog
 
-from kohort.broker.logs import configure_logs
+from kohort.broker.logs import PlainLines, configure_logs
 
 FORGED = "x\n2026-01-01T00:00:00Z [info     ] ready\x1b[2K\x9b31m\u202e"
 
@@ -58,3 +58,20 @@ def test_json_has_one_line_an_event_and_all_that_was_said(capsys: pytest.Capture
     said = json.loads(line)
     assert said["client_id"] == FORGED
     assert FORGED in said["exception"]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {},
+        {"group": "g", "cause": "a member joined", "members": 3, "reason": ""},
+        {"quotes": "it's", "double": 'a"b', "equals": "a=b", "path": "/data", "none": None, "list": ["a", 1]},
+        {"z": 1, "a": 2, "rate": 1.5, "flag": True, "bytes": b"\x00"},
+    ],
+)
+@pytest.mark.parametrize("level", ["info", "warning", "critical"])
+@pytest.mark.parametrize("event", ["ready", "an event that takes more room than its column has"])
+def test_plain_lines_are_those_that_structlog_writes(event: str, level: str, said: dict[str, object]) -> None:
+    theirs = structlog.dev.ConsoleRenderer(colors=False)
+    line = {"event": event, "level": level, "timestamp": "2026-01-01T00:00:00.000000Z", **said}
+    assert PlainLines(theirs)(None, level, dict(line)) == theirs(None, level, dict(line))
