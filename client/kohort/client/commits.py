@@ -187,7 +187,7 @@ class Commits:
         try:
             await self.commit(offsets, deadline)
         except KohortError as error:
-            logger.warning("the last automatic commit failed: %s", error)
+            logger.warning("the last automatic commit failed: %s", str(error))
 
     # Inside
 
@@ -264,7 +264,7 @@ class Commits:
 
 def _log(offsets: Offsets, error: KohortError | None) -> None:
     if error is not None:
-        logger.warning("a commit of %s failed: %s", _names(offsets), error)
+        logger.warning("a commit of %s failed: %s", _names(offsets), str(error))
 
 
 def _names(partitions: Iterable[TopicPartition]) -> str:

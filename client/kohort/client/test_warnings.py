@@ -156,3 +156,12 @@ def test_automatic_commits_that_fail_for_good_are_told_of(
     (message,) = said(caplog)
     assert message.startswith("an automatic commit failed")
     assert "GROUP_AUTHORIZATION_FAILED" in message
+
+
+def test_what_a_handler_keeps_holds_no_error(caplog: pytest.LogCaptureFixture) -> None:
+    """An error has its frames, and these the sockets that they were about to connect."""
+    Warnings(Clock()).say("broker", BrokerError(ErrorCode.NOT_COORDINATOR))
+    (record,) = caplog.records
+    assert isinstance(record.args, tuple)
+    assert {type(each) for each in record.args} == {str}
+    assert "NOT_COORDINATOR" in record.getMessage()

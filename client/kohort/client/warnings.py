@@ -45,7 +45,8 @@ class Warnings:
         if now_ms < found.due_ms:
             return
         lasting_s = (now_ms - found.since_ms) // 1_000
-        logger.warning("%s%s", message, f" (for {lasting_s} s now)" if lasting_s > 1 else "")
+        # As text: an error that somebody's handler keeps would keep its frames, and their sockets open.
+        logger.warning("%s%s", str(message), f" (for {lasting_s} s now)" if lasting_s > 1 else "")
         found.due_ms = now_ms + found.gap_ms
         found.gap_ms = min(2 * found.gap_ms, GAP_MOST_MS)
 

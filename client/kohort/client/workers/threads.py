@@ -186,11 +186,11 @@ class WorkerPool(Generic[K_co, V_co]):
         try:
             self._consumer.commit(offsets)
         except CommitFailedError as error:
-            logger.warning("the group has moved on, records will be handled again: %s", error)
+            logger.warning("the group has moved on, records will be handled again: %s", str(error))
         except KohortError as error:
             if not error.retriable:
                 raise
-            logger.warning("a commit failed, the next one will make up for it: %s", error)
+            logger.warning("a commit failed, the next one will make up for it: %s", str(error))
         else:
             with self._changed:
                 self._backlog.committed(offsets)
