@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from kohort.pipeline.delta import delta_settings
 from kohort.pipeline.session import local_session
 from tests.interop.broker_process import BrokerProcess
 from tests.interop.kafka_tools import MissingTool, Tools, jars
@@ -31,14 +32,23 @@ def quick_java() -> None:
     quick_jvm.spread()
 
 
+def delta_jars() -> Sequence[Path]:
+    """Return the jars of Delta Lake. Raises: MissingTool."""
+    return sorted(jars("delta").glob("*.jar"))
+
+
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """The session: two cores, no page, nothing but this machine's loopback."""
+    """The session: two cores, no page, nothing but this machine's loopback; Delta where it can be had."""
+    found: list[Path] = []
+    settings = dict(SETTINGS)
     try:
-        found = connector_jars()
+        found += connector_jars()
+        found += delta_jars()
+        settings |= delta_settings(fetch=False)
     except MissingTool:
-        found = []
-    session = local_session("kohort-tests", master="local[2]", memory="700m", jars=found, settings=SETTINGS)
+        pass
+    session = local_session("kohort-tests", master="local[2]", memory="700m", jars=found, settings=settings)
     session.sparkContext.setLogLevel("OFF")
     yield session
     session.stop()
@@ -49,6 +59,16 @@ def connector(spark: SparkSession) -> SparkSession:
     """The session, when it has Spark's Kafka connector; else the test is skipped with a word."""
     try:
         connector_jars()
+    except MissingTool as missing:
+        pytest.skip(str(missing))
+    return spark
+
+
+@pytest.fixture(scope="session")
+def delta(spark: SparkSession) -> SparkSession:
+    """The session, when it has Delta Lake; else the test is skipped with a word."""
+    try:
+        delta_jars()
     except MissingTool as missing:
         pytest.skip(str(missing))
     return spark

@@ -21,11 +21,16 @@ from typing import ParamSpec, TypeVar
 from pyarrow import RecordBatch
 from pyspark.sql import DataFrame, SparkSession
 
+from kohort.pipeline.delta import delta_settings
 from kohort.pipeline.ingest import Summary, ingest
+from kohort.pipeline.ingest.delta_log import LOG
+from kohort.pipeline.ingest.delta_table import DeltaTable
+from kohort.pipeline.ingest.formats import FORMATS, PARQUET
 from kohort.pipeline.ingest.group_offsets import BrokerGroup
 from kohort.pipeline.ingest.manifest import ManifestLog
-from kohort.pipeline.ingest.sink import TableSink
+from kohort.pipeline.ingest.parquet_table import ParquetTable
 from kohort.pipeline.session import local_session
+from tests.interop.kafka_tools import jars
 from tests.interop.waiting import wait_until
 
 Parameters = ParamSpec("Parameters")
@@ -99,10 +104,12 @@ def wrapped(
 def arrange(moment: str, happen: Callable[[], None], batch: int = BATCH, put: Put = setattr) -> None:
     """Have something happen at that moment; IN_WRITE is `deadly`'s."""
     if moment in {BEFORE_WRITE, AFTER_WRITE}:
-        write = wrapped(TableSink._write_files, happen, batch, before=moment == BEFORE_WRITE)
-        put(TableSink, "_write_files", write)
+        write = wrapped(ParquetTable._write_files, happen, batch, before=moment == BEFORE_WRITE)
+        put(ParquetTable, "_write_files", write)
+        put(DeltaTable, "put", wrapped(DeltaTable.put, happen, batch, before=True))
     elif moment == AFTER_MANIFEST:
         put(ManifestLog, "append", wrapped(ManifestLog.append, happen, batch, before=False))
+        put(DeltaTable, "put", wrapped(DeltaTable.put, happen, batch, before=False))
     elif moment in {BEFORE_GROUP, AFTER_GROUP}:
         commit = wrapped(BrokerGroup.commit, happen, batch, before=moment == BEFORE_GROUP)
         put(BrokerGroup, "commit", commit)
@@ -129,7 +136,23 @@ def deadly(stream: DataFrame, offset: int, folder: Path, happen: Callable[[], No
 
 def half_written(folder: Path) -> list[Path]:
     """Return the files of tasks that are done in batches that are not."""
+    if (folder / "table" / LOG).exists():
+        return files_in_no_version(folder / "table")
     return sorted((folder / DATA).glob("*batch-*/_temporary/0/task_*/*.parquet"))
+
+
+def files_in_no_version(table: Path) -> list[Path]:
+    """Return the files of a Delta table that no version has."""
+    told = "".join(each.read_text() for each in (table / LOG).glob("*.json"))
+    return sorted(each for each in table.glob("part-*.parquet") if each.name not in told)
+
+
+def session_for(form: str) -> SparkSession:
+    """Return a session of this process's own that writes tables of that form."""
+    if form == PARQUET:
+        return local_session("ingest")
+    found = sorted(jars("delta").glob("*.jar"))
+    return local_session("ingest", jars=found, settings=delta_settings(fetch=False))
 
 
 def stream_of(spark: SparkSession, options: Namespace) -> DataFrame:
@@ -142,7 +165,7 @@ def run(options: Namespace) -> Summary:
     happen = deadly_for(os.getpgid(0))
     if options.at:
         arrange(options.at, happen)
-    spark = local_session("ingest")
+    spark = session_for(options.format)
     stream = stream_of(spark, options)
     if options.at == IN_WRITE:
         stream = deadly(stream, DEADLY_OFFSET, options.folder, happen)
@@ -153,6 +176,7 @@ def run(options: Namespace) -> Summary:
         options.group,
         options.bootstrap,
         resume=options.resume,
+        format=options.format,
     )
     with job:
         job.wait()
@@ -168,6 +192,7 @@ def main() -> int:
     parser.add_argument("--rows", type=int, default=ROWS)
     parser.add_argument("--at", choices=MOMENTS)
     parser.add_argument("--resume", action="store_true")
+    parser.add_argument("--format", choices=FORMATS, default=PARQUET)
     summary = run(parser.parse_args())
     told = {"rows": summary.rows, "batch": summary.batch_id, "error": summary.group.error}
     sys.stdout.write(json.dumps(told) + "\n")

@@ -18,7 +18,9 @@ from pyspark.sql import functions as F
 from kohort.client import LATEST, Admin, NewTopic, Producer, TopicPartition
 from kohort.pipeline.ingest import Ingest, Summary, ingest, read_manifest
 from kohort.pipeline.ingest.checkpoint import COMMITS, OFFSETS, Checkpoint
+from kohort.pipeline.ingest.delta_log import LOG, parse_commit
 from kohort.pipeline.ingest.folder import LocalFolder
+from kohort.pipeline.ingest.formats import DELTA, PARQUET
 from kohort.pipeline.ingest.manifest import ManifestLog
 from kohort.pipeline.options import TIMEOUT_MS
 from tests.interop.broker_process import BrokerProcess
@@ -71,6 +73,12 @@ STATE_AT = {
     AFTER_MANIFEST: State([0, 1], [0, 1], [0], folders=2, half_written=0, whole=2),
 }
 """The moments behind these are the mirror's, whom the data does not wait for."""
+DELTA_STATE_AT = {
+    BEFORE_WRITE: State([0], [0, 1], [0], folders=1, half_written=0, whole=1),
+    IN_WRITE: State([0], [0, 1], [0], folders=1, half_written=1, whole=1),
+    AFTER_MANIFEST: State([0, 1], [0, 1], [0], folders=1, half_written=0, whole=2),
+}
+"""Delta writes the files and the version that has them in one call."""
 
 
 @dataclass
@@ -84,6 +92,7 @@ class World:
     tools: Tools | None = None
     """Kafka's own, where they can be had."""
     written: int = field(default=0)
+    format: str = PARQUET
 
     @property
     def table(self) -> str:
@@ -138,6 +147,7 @@ class World:
             self.broker.bootstrap,
             resume=resume,
             fail_on_data_loss=fail_on_data_loss,
+            format=self.format,
         ) as job:
             job.wait()
             return job.stop()
@@ -146,6 +156,7 @@ class World:
         """Start a driver as a process of its own."""
         command = [sys.executable, "-m", ingest_driver.__name__, str(self.folder)]
         command += ["--bootstrap", self.broker.bootstrap, "--topic", self.topic, "--group", self.group]
+        command += ["--format", self.format]
         with (self.folder / "driver.log").open("a") as log:
             return subprocess.Popen(
                 [*command, *arguments],
@@ -175,7 +186,9 @@ class World:
         stream = self.stream(spark, timeout_ms=str(timeout_ms))
         if moment == IN_WRITE:
             stream = deadly(stream, DEADLY_OFFSET, self.folder, wait_in(self.folder))
-        job = ingest(stream, self.table, self.checkpoint, self.group, self.broker.bootstrap)
+        job = ingest(
+            stream, self.table, self.checkpoint, self.group, self.broker.bootstrap, format=self.format
+        )
         until(lambda: (self.folder / REACHED).exists() or not job.query.isActive)
         assert job.query.exception() is None
         return job
@@ -186,6 +199,8 @@ class World:
 
     def state(self) -> State:
         """Return what lies on the disk."""
+        if self.format == DELTA:
+            return self._delta_state()
         entries = ManifestLog(LocalFolder(Path(self.table))).read().entries
         data = self.folder / DATA
         return State(
@@ -197,11 +212,24 @@ class World:
             whole=len(list(data.glob("*/_SUCCESS"))),
         )
 
+    def _delta_state(self) -> State:
+        """Return what lies on the disk of a Delta table, whose files are all in one folder."""
+        log = Path(self.table) / LOG
+        puts = [parse_commit(int(each.stem), each.read_text()) for each in sorted(log.glob("*.json"))]
+        return State(
+            [each.word.batch_id for each in puts if each is not None],
+            batches_in(Path(self.checkpoint) / OFFSETS),
+            batches_in(Path(self.checkpoint) / COMMITS),
+            folders=1,
+            half_written=min(len(half_written(self.folder)), 1),  # Files have their names at once.
+            whole=len(puts),
+        )
+
     def assert_it_is(self, moment: str) -> None:
         """What lies on the disk, and what the group has, is what it has to be at that moment."""
         self.assert_group_is_nowhere_ahead()
         if moment in STATE_AT:
-            assert self.state() == STATE_AT[moment]
+            assert self.state() == (DELTA_STATE_AT if self.format == DELTA else STATE_AT)[moment]
             return
         checkpoint = Checkpoint(LocalFolder(Path(self.checkpoint)))
         told = [
@@ -218,7 +246,10 @@ class World:
 
     def values(self, spark: SparkSession) -> list[int]:
         """Return the numbers in the table, sorted."""
-        frame = read_manifest(spark, self.table)
+        if self.format == DELTA:
+            frame = spark.read.format(DELTA).load(self.table)
+        else:
+            frame = read_manifest(spark, self.table)
         rows = frame.select(F.col("value").cast("string").cast("int").alias("number")).collect()
         return sorted(row["number"] for row in rows)
 

@@ -3,7 +3,7 @@
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from importlib import import_module
 from importlib.util import find_spec
@@ -84,15 +84,20 @@ def telling_errors() -> Iterator[None]:
 
 
 @contextmanager
-def spark_session(name: str, master: str, memory: str) -> Iterator["SparkSession"]:
-    """A session for one job. Raises: click.ClickException without PySpark or Java, or if a query fails."""
+def spark_session(
+    name: str, master: str, memory: str, settings: Mapping[str, str] | None = None
+) -> Iterator["SparkSession"]:
+    """A session for one job; `settings` have Spark's own names.
+
+    Raises: click.ClickException without PySpark or Java, or if a query fails.
+    """
     require_pyspark()
     from pyspark.errors import PySparkException
 
     from kohort.pipeline.session import local_session
 
     with telling_errors():
-        session = local_session(name, master=master, memory=memory)
+        session = local_session(name, master=master, memory=memory, settings=settings)
         session.sparkContext.setLogLevel("ERROR")
         try:
             yield session

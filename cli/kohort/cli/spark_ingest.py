@@ -6,7 +6,7 @@ import click
 
 from kohort.cli.options import bootstrap_option, json_option, require_broker
 from kohort.cli.output import print_json, print_line
-from kohort.cli.spark import PROBLEM, follow, spark_options, spark_session
+from kohort.cli.spark import PROBLEM, follow, require_pyspark, spark_options, spark_session, telling_errors
 
 if TYPE_CHECKING:
     from kohort.pipeline.ingest import Ingest, Summary
@@ -25,6 +25,18 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @click.option("--every", metavar="TIME", help='Go on, with a batch every "10 seconds"; else end at the end.')
 @click.option("--max-rows", type=click.IntRange(1), help="Rows that one batch takes at most.")
+@click.option(
+    "--format", "form", type=click.Choice(["parquet", "delta"]), default="parquet", show_default=True,
+    help="Parquet files with a manifest, or Delta Lake, which Spark fetches from Maven Central.",
+)  # fmt: skip
+@click.option(
+    "--partition-by", "partition_by", multiple=True, metavar="COLUMN",
+    help="Lay a Delta table out by this column; repeatable.",
+)  # fmt: skip
+@click.option(
+    "--decode", metavar="FORM:FILE",
+    help="What values hold: json:FILE, avro:FILE or protobuf:FILE:MESSAGE.",
+)  # fmt: skip
 @click.option("--resume", is_flag=True, help="Go on with a table whose checkpoint is lost.")
 @click.option("--backwards", is_flag=True, help="Let the group go back to the checkpoint.")
 @click.option("--allow-data-loss", is_flag=True, help="Take records that are gone for granted.")
@@ -40,6 +52,9 @@ def ingest_command(
     starting: str,
     every: str | None,
     max_rows: int | None,
+    form: str,
+    partition_by: tuple[str, ...],
+    decode: str | None,
     resume: bool,
     backwards: bool,
     allow_data_loss: bool,
@@ -48,16 +63,26 @@ def ingest_command(
     as_json: bool,
     servers: str,
 ) -> None:
-    """Write topics to a table of Parquet files, every record once, and tell a group how far it is.
+    """Write topics to a table, every record once, and tell a group how far it is.
 
     Started again, it goes on where it was. The exit code is 1 when the group could not be told.
 
     \b
     kohort spark ingest flights --to /data/flights --group spark
     kohort spark ingest flights --to /data/flights --group spark --every "10 seconds"
+    kohort spark ingest flights --to /data/flights --group spark --format delta --decode json:flights.ddl
     """
     bootstrap = ",".join(require_broker(servers))
-    with spark_session("kohort ingest", master, memory) as session:
+    require_pyspark()
+    from kohort.pipeline.delta import adding_package, delta_settings
+    from kohort.pipeline.payload import decoded, parse_payload
+
+    with telling_errors():
+        payload = None if decode is None else parse_payload(decode)
+    settings = delta_settings() if form == "delta" else {}
+    if payload is not None and payload.package is not None:
+        settings = adding_package(settings, payload.package)
+    with spark_session("kohort ingest", master, memory, settings) as session:
         from kohort.pipeline.ingest import ingest
 
         reader = session.readStream.format("kohort").option("bootstrap", bootstrap)
@@ -65,8 +90,11 @@ def ingest_command(
         reader = reader.option("fail_on_data_loss", str(not allow_data_loss).lower())
         if max_rows is not None:
             reader = reader.option("max_rows_per_trigger", str(max_rows))
+        stream = reader.load()
+        if payload is not None:
+            stream = decoded(stream, payload)
         job = ingest(
-            reader.load(),
+            stream,
             table,
             checkpoint or f"{table.rstrip('/')}/_checkpoint",
             group,
@@ -75,6 +103,8 @@ def ingest_command(
             resume=resume,
             backwards=backwards,
             fail_on_data_loss=not allow_data_loss,
+            format=form,
+            partition_by=partition_by,
         )
         summary = follow(job, "reading", lambda: _progress(job))
     _tell(summary, group, as_json)

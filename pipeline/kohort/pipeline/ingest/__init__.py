@@ -1,10 +1,12 @@
-"""A topic to a table of Parquet files, exactly once for its readers, and the group's lag told truly."""
+"""A topic to a table, exactly once for its readers, and the group's lag told truly."""
 
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from kohort.pipeline.ingest.batch_table import TableTakenError
     from kohort.pipeline.ingest.checkpoint import CheckpointError
     from kohort.pipeline.ingest.comparison import Comparison, GroupAheadError, GroupBusyError
+    from kohort.pipeline.ingest.formats import TableFormatError
     from kohort.pipeline.ingest.job import Ingest, Summary, ingest
     from kohort.pipeline.ingest.manifest import ManifestError
     from kohort.pipeline.ingest.reconciling import reconcile
@@ -12,8 +14,10 @@ if TYPE_CHECKING:
     from kohort.pipeline.ingest.table import read_manifest
 
 _HOME = {
+    "batch_table": "TableTakenError",
     "checkpoint": "CheckpointError",
     "comparison": "Comparison GroupAheadError GroupBusyError",
+    "formats": "TableFormatError",
     "job": "Ingest Summary ingest",
     "manifest": "ManifestError",
     "reconciling": "reconcile",
@@ -31,6 +35,8 @@ __all__ = [
     "Ingest",
     "ManifestError",
     "Summary",
+    "TableFormatError",
+    "TableTakenError",
     "ingest",
     "read_manifest",
     "reconcile",

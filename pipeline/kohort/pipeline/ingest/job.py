@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -11,8 +12,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 from kohort.client import TopicPartition
 from kohort.pipeline.ingest.checkpoint import Checkpoint
 from kohort.pipeline.ingest.folder import open_folder
+from kohort.pipeline.ingest.formats import PARQUET, open_table
 from kohort.pipeline.ingest.group_offsets import BrokerGroup
-from kohort.pipeline.ingest.manifest import ManifestLog
 from kohort.pipeline.ingest.mirror import Mirror, MirrorState
 from kohort.pipeline.ingest.sink import Rules, TableSink
 from kohort.pipeline.running import RunningQuery
@@ -78,11 +79,10 @@ class Ingest(RunningQuery[Summary]):
 
     def _summarize(self, state: MirrorState) -> Summary:
         progress = self._checkpoint.progress()
-        manifest = self._sink.manifest
         return Summary(
             rows=self._sink.rows,
-            rows_in_table=manifest.rows,
-            batches_in_table=len(manifest.entries),
+            rows_in_table=self._sink.table.rows,
+            batches_in_table=self._sink.table.batches,
             batch_id=-1 if progress is None else progress.batch_id,
             offsets={} if progress is None else dict(progress.offsets),
             group=state,
@@ -100,21 +100,25 @@ def ingest(
     fail_on_data_loss: bool = True,
     resume: bool = False,
     backwards: bool = False,
+    format: str = PARQUET,
+    partition_by: Sequence[str] = (),
 ) -> Ingest:
-    """Start to write a stream over topics to a table of Parquet files, and return the running ingest.
+    """Start to write a stream over topics to a table, and return the running ingest.
 
     `stream` comes from format("kohort") or format("kafka") and keeps the columns topic, partition and
     offset. `every` is the time between batches, such as "10 seconds"; without it the ingest ends when it has
-    read what was there at the start. `group` is told how far Spark's checkpoint is; read the table with
-    `read_manifest`. `resume` lets a new checkpoint go on with a table whose own is lost, `backwards` lets
-    the group go back to the checkpoint, `fail_on_data_loss=False` takes gaps for granted.
+    read what was there at the start. `group` is told how far Spark's checkpoint is. `format` is "parquet", to
+    be read with `read_manifest`, or "delta", for every reader of Delta Lake; `partition_by` names columns by
+    which a Delta table is laid out. `resume` lets a new checkpoint go on with a table whose own is lost,
+    `backwards` lets the group go back to the checkpoint, `fail_on_data_loss=False` takes gaps for granted.
 
-    Raises: GroupBusyError, GroupAheadError, CheckpointLostError, CheckpointError, ManifestError.
+    Raises: GroupBusyError, GroupAheadError, CheckpointLostError, CheckpointError, ManifestError,
+    NoDeltaError, TableFormatError.
     """
     spark = stream.sparkSession
-    log = ManifestLog(open_folder(spark, path))
+    table = open_table(spark, path, format, partition_by)
     place = Checkpoint(open_folder(spark, checkpoint))
-    sink = TableSink(log, place, Rules(fail_on_data_loss=fail_on_data_loss, resume=resume))
+    sink = TableSink(table, place, Rules(fail_on_data_loss=fail_on_data_loss, resume=resume))
     sink.check_owner()
     offsets = BrokerGroup(group, bootstrap)
     mirror = Mirror(place, offsets, backwards=backwards)

@@ -49,11 +49,7 @@ class Entry(msgspec.Struct, frozen=True):
     @property
     def offsets(self) -> dict[TopicPartition, int]:
         """`ends` by partition."""
-        return {
-            TopicPartition(topic, partition): offset
-            for topic, partitions in self.ends.items()
-            for partition, offset in partitions.items()
-        }
+        return partitions_of(self.ends)
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -128,6 +124,15 @@ def nested(offsets: Offsets) -> dict[str, dict[int, int]]:
     for partition in sorted(offsets):
         found.setdefault(partition.topic, {})[partition.partition] = offsets[partition]
     return found
+
+
+def partitions_of(ends: dict[str, dict[int, int]]) -> dict[TopicPartition, int]:
+    """Return what `nested` has made of offsets as they were."""
+    return {
+        TopicPartition(topic, partition): offset
+        for topic, partitions in ends.items()
+        for partition, offset in partitions.items()
+    }
 
 
 @dataclass(slots=True)

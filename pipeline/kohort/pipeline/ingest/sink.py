@@ -1,4 +1,4 @@
-"""The sink of an ingest: one batch of a stream to Parquet files, and these into the manifest."""
+"""The sink of an ingest: one batch of a stream into the table, once."""
 
 from __future__ import annotations
 
@@ -8,15 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pyspark.sql import Observation
 from pyspark.sql import functions as F
 
 from kohort.client import TopicPartition
 from kohort.pipeline.errors import DataLossError, PipelineError
+from kohort.pipeline.ingest.batch_table import Batch, BatchTable, TableTakenError
 from kohort.pipeline.ingest.checkpoint import Checkpoint, Offsets
-from kohort.pipeline.ingest.manifest import Entry, Manifest, ManifestLog, nested
-from kohort.pipeline.ingest.table import FILE_ENDING
-from kohort.pipeline.ingest.writer import TableWriter, require_files
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -40,28 +37,23 @@ class Rules:
 class TableSink:
     """Puts batches into a table: called by Spark, in one thread, in the order of their numbers."""
 
-    def __init__(self, log: ManifestLog, checkpoint: Checkpoint, rules: Rules) -> None:
-        self._table = log.table
-        self._writer = TableWriter(log)
+    def __init__(self, table: BatchTable, checkpoint: Checkpoint, rules: Rules) -> None:
+        self.table = table
         self._checkpoint = checkpoint
         self._rules = rules
+        self._owner = table.owner()
         self.rows = 0
         """Rows written since this sink was made."""
 
-    @property
-    def manifest(self) -> Manifest:
-        """The list as this sink knows it."""
-        return self._writer.manifest
-
     def check_owner(self) -> None:
         """Return if the table may be gone on with. Raises: CheckpointLostError."""
-        if not self.manifest.entries or self._rules.resume:
+        owner = self._owner
+        if owner is None or self._rules.resume:
             return
-        owner = self.manifest.entries[-1].query_id
         found = self._checkpoint.query_id()
         if found != owner:
             raise CheckpointLostError(
-                f"{self._table.uri} was written by the query {owner}, and the checkpoint"
+                f"{self.table.uri} was written by the query {owner}, and the checkpoint"
                 f" {self._checkpoint.uri} {'is empty' if found is None else f'is of the query {found}'}: the"
                 " checkpoint was lost, or it is not the one that belongs to this table. With --resume"
                 " (resume=True) a new checkpoint goes on where the table ends: start the stream at or before"
@@ -69,42 +61,39 @@ class TableSink:
             )
 
     def write(self, frame: DataFrame, batch_id: int) -> None:
-        """Put a batch into the table, once however often it runs. Raises: DataLossError, ManifestError."""
-        self._writer.begin()
-        query_id = self._checkpoint.query_id() or ""
-        ends = self._checkpoint.ends_of(batch_id)
-        former = self.manifest.of(query_id, batch_id)
-        if former is not None and former.offsets == ends:
-            return  # It was written before the driver died: the same offsets are the same records.
-        before = _without(self.manifest, query_id, batch_id)
-        position = before.positions()
+        """Put a batch into the table, once however often it runs.
+
+        Raises: DataLossError, ManifestError, TableTakenError.
+        """
+        self.table.begin()
+        batch = Batch(self._checkpoint.query_id() or "", batch_id, self._checkpoint.ends_of(batch_id))
+        if self.table.has(batch):
+            return  # It was written before the driver died.
+        self._require_ours(batch)
+        position = self.table.positions_before(batch)
         starts = self._checkpoint.starts_of(batch_id)
         if self._rules.fail_on_data_loss:
-            self._require_table(batch_id, before)
-            known = starts if starts or batch_id or not position else _first_offsets(frame, ends)
+            self._require_table(batch_id, position)
+            known = starts if starts or batch_id or not position else _first_offsets(frame, batch.ends)
             _require_no_gap(known, position)
-        entry = self._write_files(_not_in_table(frame, starts, position), query_id, batch_id, ends)
-        self._writer.put(entry)
-        self.rows += entry.rows
+        self.rows += self.table.put(_not_in_table(frame, starts, position), batch)
+        self._owner = batch.query_id
 
-    def _write_files(self, frame: DataFrame, query_id: str, batch_id: int, ends: Offsets) -> Entry:
-        """Write a batch's files into a folder of their own; return what the manifest has to say of them."""
-        folder = self._writer.new_folder(batch_id)
-        counted = Observation()
-        observed = frame.observe(counted, F.count(F.lit(1)).alias("rows"))
-        observed.write.parquet(f"{self._table.uri}/{folder}")
-        rows = int(counted.get["rows"])
-        names = self._table.child(folder).names()
-        files = tuple(f"{folder}/{name}" for name in sorted(names) if name.endswith(FILE_ENDING))
-        require_files(files, rows, f"{self._table.uri}/{folder}")
-        return Entry(query_id, batch_id, files if rows else (), rows, nested(ends), frame.schema.json())
+    def _require_ours(self, batch: Batch) -> None:
+        """Return if no other query has put anything in since this one looked. Raises: TableTakenError."""
+        owner = self.table.owner()
+        if owner not in {batch.query_id, self._owner}:
+            raise TableTakenError(
+                f"the query {owner} writes to {self.table.uri} meanwhile: two queries write to one table, or"
+                " this one was thought dead; it changes nothing any more"
+            )
 
-    def _require_table(self, batch_id: int, before: Manifest) -> None:
+    def _require_table(self, batch_id: int, position: Offsets) -> None:
         """Return if the table has what the checkpoint has done. Raises: DataLossError."""
-        if batch_id > 0 and not before.entries:
+        if batch_id > 0 and not position:
             raise DataLossError(
                 f"the checkpoint {self._checkpoint.uri} goes on with batch {batch_id}, and the table"
-                f" {self._table.uri} has none of the batches before it: the table was lost or moved, or"
+                f" {self.table.uri} has none of the batches before it: the table was lost or moved, or"
                 " it is another one's. Start with a new checkpoint, or opt out with fail_on_data_loss=False"
             )
 
@@ -118,12 +107,6 @@ def _require_no_gap(starts: Offsets, position: Offsets) -> None:
                 f" at {start}: the records between would be missing. Start the stream at or before"
                 f" {position[partition]}, or opt out with fail_on_data_loss=False"
             )
-
-
-def _without(manifest: Manifest, query_id: str, batch_id: int) -> Manifest:
-    """Return the list before this batch: on a run that is repeated it may have the batch, and later ones."""
-    kept = [each for each in manifest.entries if each.query_id != query_id or each.batch_id < batch_id]
-    return Manifest(tuple(kept), manifest.version)
 
 
 def _first_offsets(frame: DataFrame, ends: Offsets) -> dict[TopicPartition, int]:

@@ -1,0 +1,64 @@
+"""What the sink asks of a table, whatever its form: whose batches it has, how far they reach, a new one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from kohort.pipeline.errors import PipelineError
+from kohort.pipeline.ingest.checkpoint import Offsets
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+class TableTakenError(PipelineError):
+    """Another driver has changed the table: two queries write to it, or this one was thought dead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """A batch of a query, and the next offset to read of each partition behind it."""
+
+    query_id: str
+    batch_id: int
+    ends: Offsets
+
+
+class BatchTable(Protocol):
+    """A table that is written batch by batch, in one thread."""
+
+    @property
+    def uri(self) -> str:
+        """The table's name as Spark takes it."""
+        ...
+
+    @property
+    def rows(self) -> int:
+        """The rows in the table."""
+        ...
+
+    @property
+    def batches(self) -> int:
+        """How many batches are in the table."""
+        ...
+
+    def owner(self) -> str | None:
+        """Return the id of the query that has put in the last batch, None of an empty table."""
+        ...
+
+    def begin(self) -> None:
+        """Be the one who writes; what others have put in before is looked at anew."""
+        ...
+
+    def has(self, batch: Batch) -> bool:
+        """Return whether exactly this batch is in the table. Raises: TableTakenError, DataLossError."""
+        ...
+
+    def positions_before(self, batch: Batch) -> Offsets:
+        """Return the next offset of each partition that is not in the table, but for this batch on."""
+        ...
+
+    def put(self, frame: DataFrame, batch: Batch) -> int:
+        """Put a batch's records into the table, all or none; return how many. Raises: PipelineError."""
+        ...

@@ -1,0 +1,135 @@
+"""What the log of a Delta table says of the batches that were put into it.
+
+The log is a folder `_delta_log` of numbered files, one per version of the table, each made in one step; a
+line of JSON per action. Each batch is one version: its `commitInfo` has our word on the batch as user
+metadata, and the metrics of the write. What is older than `delta.logRetentionDuration` may be cleared away.
+Source: Delta's PROTOCOL.md, sections 'Delta Log Entries' and 'Commit Provenance Information'.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+import msgspec
+
+from kohort.pipeline.errors import PipelineError
+from kohort.pipeline.ingest.batch_table import Batch
+from kohort.pipeline.ingest.checkpoint import Offsets
+from kohort.pipeline.ingest.folder import Folder
+from kohort.pipeline.ingest.manifest import nested, partitions_of
+
+LOG, ENDING, DIGITS = "_delta_log", ".json", 20
+WRITTEN_BY = "kohort"
+
+
+class DeltaLogError(PipelineError):
+    """A Delta log that is damaged, or of a kind that is not known here."""
+
+
+class Word(msgspec.Struct, frozen=True, kw_only=True):
+    """What a version says of its batch, as the user metadata of its commit.
+
+    `positions` are where the table ends with it, which a query that reads something again does not move back;
+    `token` is of this one attempt to write; `batches` counts those in the table, this one among them.
+    """
+
+    written_by: str = WRITTEN_BY
+    query_id: str
+    batch_id: int
+    ends: dict[str, dict[int, int]]
+    positions: dict[str, dict[int, int]]
+    batches: int
+    token: str
+
+    @property
+    def batch(self) -> Batch:
+        """The batch of which it is said."""
+        return Batch(self.query_id, self.batch_id, partitions_of(self.ends))
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """A batch in the table: the version that it made, our word on it, and its rows."""
+
+    version: int
+    word: Word
+    rows: int
+
+
+def word_on(batch: Batch, before: Offsets, batches: int, token: str) -> str:
+    """Return the user metadata of a batch's commit; the table ended at `before`."""
+    positions = {**before}
+    for partition, end in batch.ends.items():
+        positions[partition] = max(end, positions.get(partition, end))
+    return msgspec.json.encode(
+        Word(
+            query_id=batch.query_id,
+            batch_id=batch.batch_id,
+            ends=nested(batch.ends),
+            positions=nested(positions),
+            batches=batches,
+            token=token,
+        )
+    ).decode()
+
+
+class DeltaLog:
+    """The log of one table, read and never written: Delta does that."""
+
+    def __init__(self, table: Folder) -> None:
+        self.uri = table.uri
+        self._folder = table.child(LOG)
+
+    def version(self) -> int:
+        """Return the table's version, -1 where there is none."""
+        return max(self._versions(), default=-1)
+
+    def last_put(self, above: int = -1) -> Put | None:
+        """Return the newest batch in the table, None where no version above that one tells of any.
+
+        Versions between are others' work: compaction, deletions. Raises: DeltaLogError.
+        """
+        for version in sorted((each for each in self._versions() if each > above), reverse=True):
+            try:
+                text = self._folder.read(_name(version))
+            except FileNotFoundError:  # Cleared away meanwhile, and all that is older with it.
+                return None
+            found = parse_commit(version, text)
+            if found is not None:
+                return found
+        return None
+
+    def _versions(self) -> set[int]:
+        names = self._folder.names()
+        return {
+            int(name[:DIGITS])
+            for name in names
+            if len(name) == DIGITS + len(ENDING) and name.endswith(ENDING) and name[:DIGITS].isdigit()
+        }
+
+
+def parse_commit(version: int, text: str) -> Put | None:
+    """Return the batch that a version put in, None where it is not one of ours. Raises: DeltaLogError."""
+    for line in text.splitlines():
+        if '"commitInfo"' not in line:
+            continue
+        try:
+            told = json.loads(line).get("commitInfo")
+        except ValueError as error:
+            raise DeltaLogError(f"version {version} of the Delta log is damaged: {error}") from None
+        if told is None:
+            continue
+        try:
+            word = msgspec.json.decode(told.get("userMetadata") or "", type=Word)
+        except msgspec.DecodeError:  # Another's word, or none.
+            return None
+        if word.written_by != WRITTEN_BY:
+            return None
+        rows = int((told.get("operationMetrics") or {}).get("numOutputRows", 0))
+        return Put(version, word, rows)
+    return None
+
+
+def _name(version: int) -> str:
+    return f"{version:0{DIGITS}}{ENDING}"

@@ -1,0 +1,148 @@
+"""A Delta Lake table, which every reader of Delta reads.
+
+A batch is one version of the table. Delta takes it with a transaction of our application, whose number has to
+be higher than the last: who has looked at the table before another driver changed it is refused by Delta, or
+passed over, and hears of it here. What the batch is, the version says itself (`delta_log`).
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as F
+
+from kohort.client import TopicPartition
+from kohort.pipeline.delta import require_delta
+from kohort.pipeline.errors import DataLossError
+from kohort.pipeline.ingest.batch_table import Batch, TableTakenError
+from kohort.pipeline.ingest.checkpoint import Offsets
+from kohort.pipeline.ingest.delta_log import DeltaLog, Put, word_on
+from kohort.pipeline.ingest.folder import open_folder
+from kohort.pipeline.ingest.manifest import partitions_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+APPLICATION = "kohort-ingest"
+CONFLICT = re.compile(r"\[DELTA_(?:CONCURRENT_\w+|METADATA_CHANGED|PROTOCOL_CHANGED)")
+"""The conditions under which Delta refuses what was planned before another driver changed the table."""
+PLACE = ("topic", "partition", "offset")
+
+
+class DeltaTable:
+    """Puts batches into a Delta table, each as one version."""
+
+    def __init__(self, spark: SparkSession, path: str, partition_by: Sequence[str] = ()) -> None:
+        """Look at the table, which need not be there yet. Raises: NoDeltaError, DeltaLogError."""
+        require_delta(spark)
+        folder = open_folder(spark, path)
+        self._spark = spark
+        self._uri = folder.uri
+        self._log = DeltaLog(folder)
+        self._partition_by = tuple(partition_by)
+        self._version = -1
+        self._last: Put | None = None
+        self._look()
+
+    @property
+    def uri(self) -> str:
+        """The table's name as Spark takes it."""
+        return self._uri
+
+    @property
+    def rows(self) -> int:
+        """The rows in the table, which Delta counts from its log."""
+        if self._version < 0:
+            return 0
+        return self._spark.read.format("delta").load(self._uri).count()
+
+    @property
+    def batches(self) -> int:
+        """How many batches were put into the table."""
+        return 0 if self._last is None else self._last.word.batches
+
+    def owner(self) -> str | None:
+        """Return the id of the query that has put in the last batch, None where the log knows of none."""
+        return None if self._last is None else self._last.word.query_id
+
+    def begin(self) -> None:
+        """Look at what others have put in."""
+        self._look()
+
+    def has(self, batch: Batch) -> bool:
+        """Return whether exactly this batch is in the table. It is the last one, or not in it.
+
+        Raises: TableTakenError where the table is further than the checkpoint, or is another query's by now.
+        """
+        if self._last is None or self._last.word.query_id != batch.query_id:
+            return False
+        former = self._last.word.batch
+        if former == batch:
+            return True
+        if former.batch_id < batch.batch_id:
+            return False
+        raise TableTakenError(
+            f"{self._uri} has the query's batch {former.batch_id} already, and the checkpoint runs batch"
+            f" {batch.batch_id}: another driver goes on with a checkpoint of the same query, or this"
+            " checkpoint is an older one that was put back. With a new checkpoint and --resume (resume=True)"
+            " it goes on where the table ends"
+        )
+
+    def positions_before(self, batch: Batch) -> Offsets:
+        """Return the next offset of each partition that is not in the table.
+
+        Where the log does not know of a batch any more, the rows are looked at.
+        """
+        if self._last is not None:
+            return partitions_of(self._last.word.positions)
+        if self._version < 0:
+            return {}
+        return self._positions_of_rows()
+
+    def put(self, frame: DataFrame, batch: Batch) -> int:
+        """Put a batch in, as one version of the table; return how many rows it has.
+
+        Raises: TableTakenError where another driver was quicker.
+        """
+        token = uuid.uuid4().hex
+        seen, number = self._version, self._version + 1
+        writer = frame.write.format("delta").mode("append")
+        writer = writer.option("txnAppId", APPLICATION).option("txnVersion", str(number))
+        word = word_on(batch, self.positions_before(batch), self.batches + 1, token)
+        writer = writer.option("userMetadata", word)
+        try:
+            writer.partitionBy(*self._partition_by).save(self._uri)
+        except (PySparkException, Py4JJavaError) as error:
+            if CONFLICT.search(str(error)) is None:
+                raise
+            raise self._taken() from error
+        put = self._log.last_put(above=seen)
+        if put is None or put.word.token != token:
+            raise self._taken()
+        self._version, self._last = put.version, put
+        return put.rows
+
+    def _taken(self) -> TableTakenError:
+        return TableTakenError(
+            f"another driver has put a batch into {self._uri} meanwhile: two queries write to one table, or"
+            " this driver was thought dead; it has put nothing in"
+        )
+
+    def _look(self) -> None:
+        self._version = self._log.version()
+        self._last = self._log.last_put() or self._last
+
+    def _positions_of_rows(self) -> Offsets:
+        frame = self._spark.read.format("delta").load(self._uri)
+        if set(PLACE) - set(frame.columns):
+            raise DataLossError(
+                f"the log of {self._uri} does not say any more which offsets are in the table, and it has no"
+                f" columns {', '.join(PLACE)} that would: what is in it already cannot be told"
+            )
+        rows = frame.groupBy("topic", "partition").agg(F.max("offset").alias("offset")).collect()
+        return {TopicPartition(row["topic"], row["partition"]): int(row["offset"]) + 1 for row in rows}

@@ -1,0 +1,49 @@
+"""The forms a table can have, and which one a folder has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from kohort.pipeline.errors import PipelineError
+from kohort.pipeline.ingest.batch_table import BatchTable
+from kohort.pipeline.ingest.delta_log import LOG
+from kohort.pipeline.ingest.folder import open_folder
+from kohort.pipeline.ingest.manifest import MANIFEST, ManifestLog
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PARQUET, DELTA = "parquet", "delta"
+FORMATS = (PARQUET, DELTA)
+_SIGNS = {MANIFEST: PARQUET, LOG: DELTA}
+"""What lies in the folder of a table of each form."""
+
+
+class TableFormatError(PipelineError):
+    """A form that is not known, or another one than the table in the folder has."""
+
+
+def open_table(spark: SparkSession, path: str, format: str, partition_by: Sequence[str] = ()) -> BatchTable:
+    """Return the table in a folder, which need not be there yet.
+
+    Raises: TableFormatError, NoDeltaError, ManifestError, DeltaLogError.
+    """
+    if format not in FORMATS:
+        raise TableFormatError(f"{format!r} is no format of a table: give one of {', '.join(FORMATS)}")
+    if partition_by and format != DELTA:
+        raise TableFormatError("columns to lay the table out by take the format delta")
+    folder = open_folder(spark, path)
+    for sign in sorted(folder.names() & set(_SIGNS)):
+        if _SIGNS[sign] != format:
+            raise TableFormatError(
+                f"{folder.uri} is a table of the format {_SIGNS[sign]}, and {format} was asked for:"
+                " give it a folder of its own"
+            )
+    if format == DELTA:
+        from kohort.pipeline.ingest.delta_table import DeltaTable  # noqa: PLC0415  # Spark's errors come with it.
+
+        return DeltaTable(spark, path, partition_by)
+    from kohort.pipeline.ingest.parquet_table import ParquetTable  # noqa: PLC0415
+
+    return ParquetTable(ManifestLog(folder))

@@ -1,0 +1,89 @@
+"""A table of Parquet files, of which a manifest says which are in it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Observation
+from pyspark.sql import functions as F
+
+from kohort.pipeline.ingest.batch_table import Batch
+from kohort.pipeline.ingest.checkpoint import Offsets
+from kohort.pipeline.ingest.manifest import Entry, Manifest, ManifestLog, nested
+from kohort.pipeline.ingest.table import FILE_ENDING
+from kohort.pipeline.ingest.writer import TableWriter, require_files
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+class ParquetTable:
+    """Puts batches into folders of their own, and these into the manifest."""
+
+    def __init__(self, log: ManifestLog) -> None:
+        self._folder = log.table
+        self._writer = TableWriter(log)
+
+    @property
+    def uri(self) -> str:
+        """The table's name as Spark takes it."""
+        return self._folder.uri
+
+    @property
+    def rows(self) -> int:
+        """The rows in the table."""
+        return self._writer.manifest.rows
+
+    @property
+    def batches(self) -> int:
+        """How many batches are in the table."""
+        return len(self._writer.manifest.entries)
+
+    def owner(self) -> str | None:
+        """Return the id of the query that has put in the last batch, None of an empty table."""
+        entries = self._writer.manifest.entries
+        return entries[-1].query_id if entries else None
+
+    def begin(self) -> None:
+        """Be the one who writes: drivers that began earlier put nothing in any more."""
+        self._writer.begin()
+
+    def has(self, batch: Batch) -> bool:
+        """Return whether exactly this batch is in the table: the same offsets are the same records.
+
+        One with other offsets, after a checkpoint was rolled back, takes the place of its former self.
+        """
+        former = self._writer.manifest.of(batch.query_id, batch.batch_id)
+        return former is not None and former.offsets == batch.ends
+
+    def positions_before(self, batch: Batch) -> Offsets:
+        """Return the next offset of each partition that is not in the table, but for this batch on."""
+        manifest = self._writer.manifest
+        kept = [
+            each
+            for each in manifest.entries
+            if each.query_id != batch.query_id or each.batch_id < batch.batch_id
+        ]
+        return Manifest(tuple(kept), manifest.version).positions()
+
+    def put(self, frame: DataFrame, batch: Batch) -> int:
+        """Write a batch's files, and put them into the manifest; return how many rows they have.
+
+        Raises: ManifestError where another driver has changed the table, DataLossError.
+        """
+        entry = self._write_files(frame, batch)
+        self._writer.put(entry)
+        return entry.rows
+
+    def _write_files(self, frame: DataFrame, batch: Batch) -> Entry:
+        """Write a batch's files into a folder of their own; return what the manifest has to say of them."""
+        folder = self._writer.new_folder(batch.batch_id)
+        counted = Observation()
+        observed = frame.observe(counted, F.count(F.lit(1)).alias("rows"))
+        observed.write.parquet(f"{self.uri}/{folder}")
+        rows = int(counted.get["rows"])
+        names = self._folder.child(folder).names()
+        files = tuple(f"{folder}/{name}" for name in sorted(names) if name.endswith(FILE_ENDING))
+        require_files(files, rows, f"{self.uri}/{folder}")
+        ends, columns = nested(batch.ends), frame.schema.json()
+        return Entry(batch.query_id, batch.batch_id, files if rows else (), rows, ends, columns)

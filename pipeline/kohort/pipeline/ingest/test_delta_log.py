@@ -1,0 +1,71 @@
+"""What the log of a Delta table says, and what others write into it."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from kohort.client import TopicPartition
+from kohort.pipeline.ingest.batch_table import Batch
+from kohort.pipeline.ingest.delta_log import LOG, DeltaLog, DeltaLogError, parse_commit, word_on
+from kohort.pipeline.ingest.folder import LocalFolder
+
+BATCH = Batch("q", 7, {TopicPartition("air", 0): 17, TopicPartition("air", 1): 0})
+
+
+def commit(word: str | None, operation: str = "WRITE") -> str:
+    """Return a version's file."""
+    told = {"operation": operation, "operationMetrics": {"numOutputRows": "12"}, "userMetadata": word}
+    kept = {name: value for name, value in told.items() if value is not None}
+    return "\n".join(
+        [json.dumps({"protocol": {"minReaderVersion": 1}}), json.dumps({"commitInfo": kept}), "{}"]
+    )
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> DeltaLog:
+    return DeltaLog(LocalFolder(tmp_path))
+
+
+def put(tmp_path: Path, version: int, text: str) -> None:
+    (tmp_path / LOG).mkdir(exist_ok=True)
+    (tmp_path / LOG / f"{version:020d}.json").write_text(text)
+
+
+def test_a_version_says_its_batch_and_rows() -> None:
+    found = parse_commit(3, commit(word_on(BATCH, {}, 8, "t")))
+    assert found is not None
+    assert (found.version, found.rows, found.word.batch) == (3, 12, BATCH)
+    assert (found.word.batches, found.word.token) == (8, "t")
+
+
+def test_a_query_that_reads_again_what_the_table_has_does_not_move_its_end_back() -> None:
+    before = {TopicPartition("air", 0): 30, TopicPartition("sea", 0): 5}
+    found = parse_commit(3, commit(word_on(BATCH, before, 8, "t")))
+    assert found is not None
+    assert found.word.batch == BATCH
+    assert found.word.positions == {"air": {0: 30, 1: 0}, "sea": {0: 5}}
+
+
+@pytest.mark.parametrize("word", [None, "", "by hand", '{"written_by": "spark"}', "[]"])
+def test_the_word_of_others_is_none_of_ours(word: str | None) -> None:
+    assert parse_commit(3, commit(word)) is None
+
+
+def test_the_newest_batch_stands_behind_the_work_of_others(log: DeltaLog, tmp_path: Path) -> None:
+    assert (log.version(), log.last_put()) == (-1, None)
+    put(tmp_path, 0, commit(word_on(BATCH, {}, 1, "t")))
+    put(tmp_path, 1, commit(None, "OPTIMIZE"))
+    (tmp_path / LOG / "_last_checkpoint").write_text("{}")
+    (tmp_path / LOG / f"{1:020d}.checkpoint.parquet").write_text("")
+    (tmp_path / LOG / f"{1:020d}.crc").write_text("")
+    found = log.last_put()
+    assert found is not None
+    assert (log.version(), found.version) == (1, 0)
+    assert log.last_put(above=0) is None
+
+
+def test_a_damaged_version_is_an_error(log: DeltaLog, tmp_path: Path) -> None:
+    put(tmp_path, 0, '{"commitInfo": {')
+    with pytest.raises(DeltaLogError, match="version 0"):
+        log.last_put()

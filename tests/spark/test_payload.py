@@ -1,0 +1,72 @@
+"""Values decoded by Spark's own functions, and what is done with those that cannot be."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from kohort.pipeline.payload import Payload, PayloadError, decoded, decoder_package, parse_payload
+
+DDL = "carrier string, delay int"
+GOOD = b'{"carrier": "AA", "delay": 7}'
+
+
+def frame_of(spark: SparkSession, *values: bytes | None) -> DataFrame:
+    rows = [("flights", number, value) for number, value in enumerate(values)]
+    return spark.createDataFrame(rows, "topic string, offset int, value binary")
+
+
+def test_json_becomes_columns_and_what_is_damaged_is_kept_as_it_came(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    (tmp_path / "flights.ddl").write_text(DDL)
+    payload = parse_payload(f"json:{tmp_path}/flights.ddl")
+    frame = decoded(frame_of(spark, GOOD, b"no json", None, b'{"delay": "late"}', b"{}"), payload)
+    assert frame.columns == ["topic", "offset", "value", "undecoded"]
+    rows = frame.orderBy("offset").collect()
+    good, damaged, tombstone, wrong, empty = rows
+    assert (good.value.carrier, good.value.delay, good.undecoded) == ("AA", 7, None)
+    assert (damaged.value, bytes(damaged.undecoded)) == (None, b"no json")
+    assert (tombstone.value, tombstone.undecoded) == (None, None)
+    assert (wrong.value, bytes(wrong.undecoded)) == (None, b'{"delay": "late"}')
+    assert (empty.value.carrier, empty.undecoded) == (None, None)
+
+
+def test_a_schema_may_be_sparks_own_json(spark: SparkSession) -> None:
+    schema = json.dumps(StructType().add("carrier", "string").jsonValue())
+    (row,) = decoded(frame_of(spark, GOOD), Payload("json", schema)).collect()
+    assert row.value.asDict() == {"carrier": "AA"}
+
+
+@pytest.mark.parametrize("schema", ['{"type": "struct"}', "carrier strin", "int"])
+def test_a_schema_that_is_none_is_an_error(spark: SparkSession, schema: str) -> None:
+    with pytest.raises(PayloadError):
+        decoded(frame_of(spark, GOOD), Payload("json", schema))
+
+
+@pytest.mark.parametrize("form", ["avro", "protobuf"])
+def test_a_decoder_that_is_not_there_is_named(spark: SparkSession, form: str, tmp_path: Path) -> None:
+    (tmp_path / "schema").write_bytes(b"")
+    payload = Payload(form, str(tmp_path / "schema"), "air.Flight")
+    with pytest.raises(PayloadError, match=f"{decoder_package(form)}"):
+        decoded(frame_of(spark, GOOD), payload)
+
+
+@pytest.mark.parametrize(
+    "text, says",
+    [
+        ("xml:a", "give json:FILE"),
+        ("json", "give json:FILE"),
+        ("json:", "give json:FILE"),
+        ("json:/nowhere/at/all", "cannot be read"),
+        ("protobuf:only-a-file", "MESSAGE"),
+        ("protobuf:/nowhere:air.Flight", "cannot be read"),
+    ],
+)
+def test_what_is_no_description_of_values_is_an_error(text: str, says: str) -> None:
+    with pytest.raises(PayloadError, match=says):
+        parse_payload(text)
