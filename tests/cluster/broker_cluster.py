@@ -32,9 +32,10 @@ SETTINGS = (
 class BrokerCluster:
     """Brokers 1 to `count`, each in a rack of its own unless a setting says otherwise."""
 
-    def __init__(self, etcd: EtcdProcess, name: str, folder: Path, count: int) -> None:
+    def __init__(self, etcd: EtcdProcess, name: str, folder: Path, count: int, *settings: str) -> None:
         self.url = f"etcd://127.0.0.1:{etcd.port}/{name}"
         self._folder = folder
+        self._settings = settings
         self.brokers = {node_id: self.broker(node_id) for node_id in range(1, count + 1)}
 
     def broker(self, node_id: int, *settings: str, folder: str | None = None) -> BrokerProcess:
@@ -42,7 +43,7 @@ class BrokerCluster:
         own = self._folder / (folder or str(node_id))
         own.mkdir(exist_ok=True)
         place = (f"kohort.cluster={self.url}", f"node.id={node_id}", f"broker.rack=r{node_id}")
-        return BrokerProcess(own, *SETTINGS, *place, *settings)
+        return BrokerProcess(own, *SETTINGS, *self._settings, *place, *settings)
 
     def __enter__(self) -> BrokerCluster:
         for broker in self.brokers.values():

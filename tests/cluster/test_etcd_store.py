@@ -400,6 +400,38 @@ def _is_controller(store: EtcdMetadataStore, node_id: int, epoch: int) -> bool:
     return (now.controller_id, now.controller_epoch) == (node_id, epoch)
 
 
+async def test_a_dead_broker_is_taken_out_before_its_lease_ends_and_is_the_controller_no_more(
+    shared_etcd: EtcdProcess, name: str
+) -> None:
+    heard = Heard()
+    async with opened(shared_etcd.url, name, tenure=heard) as one, opened(shared_etcd.url, name) as two:
+        first = (await one.register(broker(1))).broker(1)
+        assert first is not None
+        assert await one.become_controller(1) is not None
+        await two.register(broker(2, OTHER_FOLDER))
+        after = await two.expel(first)
+        assert (after.broker(1), after.controller_id) == (None, -1)
+        await until(lambda: heard.losses == 1)
+        with pytest.raises(BrokerFenced):
+            await put(one, topic("a"))
+        second = (await one.register(broker(1))).broker(1)
+        assert second is not None
+        assert second.epoch > first.epoch
+        await until(lambda: two.snapshot().broker(1) == second)
+        assert (await two.expel(first)).broker(1) == second  # Another life: nothing is done to it.
+
+
+async def test_who_is_not_registered_itself_takes_nobody_out(shared_etcd: EtcdProcess, name: str) -> None:
+    async with opened(shared_etcd.url, name) as one, opened(shared_etcd.url, name) as two:
+        first = (await one.register(broker(1))).broker(1)
+        assert first is not None
+        await two.register(broker(2, OTHER_FOLDER))
+        await two._client.revoke(two.membership.lease_id)
+        with pytest.raises(BrokerFenced):
+            await two.expel(first)
+        assert one.snapshot().broker(1) == first
+
+
 async def test_a_controller_of_before_changes_nothing(shared_etcd: EtcdProcess, name: str) -> None:
     async with opened(shared_etcd.url, name) as one:
         await one.register(broker(1))

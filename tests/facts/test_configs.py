@@ -13,6 +13,13 @@ from kohort.broker.config.unused import unused_names
 TABLE = Path(__file__).with_name("kafka-4.4-configs.tsv")
 ROWS = [line.split("\t") for line in TABLE.read_text(encoding="utf-8").splitlines()]
 KAFKA = {(kind, name): (default, type_name, limits) for kind, name, default, type_name, limits in ROWS}
+# What only admin clients set. Source: org.apache.kafka.server.config.QuotaConfig.
+RATES = (
+    "leader.replication.throttled.rate",
+    "follower.replication.throttled.rate",
+    "replica.alter.log.dirs.io.max.bytes.per.second",
+)
+KAFKA |= {("broker", name): (str(2**63 - 1), "LONG", "[0,...]") for name in RATES}
 OURS_ALONE = "kohort."
 KAFKA_HAS = [each for each in BROKER_DEFINITIONS if not each.name.startswith(OURS_ALONE)]
 DEFINITIONS = [("broker", each) for each in KAFKA_HAS] + [

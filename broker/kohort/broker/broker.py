@@ -72,6 +72,7 @@ if TYPE_CHECKING:
 
 CHECKPOINT_MS_MAX = 60_000  # One that takes longer hangs in the disk.
 LOOP_SILENCE_MS_MAX = 15_000  # The loop says every two seconds that it goes round.
+ANSWERS_SECONDS_MAX = 1.0  # For what is still asked of a broker that leads nothing any more.
 CLOSERS = 8  # Logs that are closed at once: their syncs share what the disk does.
 
 log = structlog.get_logger("kohort.broker")
@@ -273,6 +274,7 @@ class Broker:
             self.node_id,
             self.data.path,
             self.workers,
+            None if self.cluster is None else self.cluster.store.expel,
         )
         dispatch: Dispatch = HandlerTable(
             groups, data, administration, Opening(self.partitions, self.workers)
@@ -337,8 +339,9 @@ class Broker:
         self.coordinators.start()
         if self.cluster is not None:
             self.cluster.follow(self._follow_leadership)
-            self.supervisor.start("cluster duties", self.cluster.duties(self.current))
             self.cluster.replicate(self.partitions, self.flusher, self.supervisor, self.current, self.clock)
+            for name, run in self.cluster.tasks(self.current):
+                self.supervisor.start(name, run)
         for name, run in (
             ("checkpoint", self._checkpoint_regularly),
             ("data folder", self.partitions.watch_folder_regularly),
@@ -354,7 +357,10 @@ class Broker:
 
     async def _register(self) -> None:
         """Let others know this broker; in a cluster under a lease, which is kept from then on."""
-        broker = BrokerState(self.node_id, *self.advertised, self.current.config.broker_rack)
+        config = self.current.config
+        broker = BrokerState(
+            self.node_id, *self.advertised, config.broker_rack, is_drained=config.kohort_drained
+        )
         if self.cluster is None:
             await self.metadata.register(broker)
             return
@@ -387,6 +393,15 @@ class Broker:
             await self.partitions.save_log_starts()
         except StorageError as error:
             log.error("the checkpoint of the logs failed", error=str(error))
+
+    async def hand_over(self) -> None:
+        """Let others of the cluster lead what this broker leads, and answer what was asked until then."""
+        if self.cluster is None or not self.current.config.controlled_shutdown_enable:
+            return
+        await self.cluster.hand_over()
+        with trio.move_on_after(ANSWERS_SECONDS_MAX):
+            while self.reactor.in_flight.held_bytes:
+                await trio.sleep(0.01)
 
     def close(self) -> None:
         """Write what is staged, close every log cleanly, and mark the folder as cleanly closed. Blocks."""

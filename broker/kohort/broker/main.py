@@ -5,7 +5,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -261,8 +261,22 @@ async def serve(options: ServeOptions, config: BrokerConfig, filesystem: FileSys
             async for number in signals:
                 log.info("stopping", signal=signal.Signals(number).name)
                 break
+            await hand_over(broker, signals)
             nursery.cancel_scope.cancel()
     log.info("stopped")
+
+
+async def hand_over(broker: Broker, signals: AsyncIterator[int]) -> None:
+    """Let others lead what the broker leads; a second signal is in a hurry."""
+
+    async def hurry(scope: trio.CancelScope) -> None:
+        async for _ in signals:
+            scope.cancel()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(hurry, nursery.cancel_scope)
+        await broker.hand_over()
+        nursery.cancel_scope.cancel()
 
 
 def stop_signals() -> list[signal.Signals]:

@@ -11,12 +11,13 @@ import structlog
 
 from kohort.broker.config import topic_config
 from kohort.broker.config.current import CurrentConfig
-from kohort.broker.controller import TopicRules, decide
+from kohort.broker.controller import TopicRules, balanced, decide, live_brokers
 from kohort.broker.controller.election import led_anew
-from kohort.broker.controller.facts import live_brokers
 from kohort.broker.metadata import NO_LEADER, Mutation, PartitionKey, PartitionState, Snapshot, TopicState
 from kohort.broker.metadata.etcd_store import EtcdMetadataStore
 from kohort.broker.replication.authority import Authority
+
+IMBALANCE_PERCENTAGE_MAX = 10.0  # Kafka's leader.imbalance.per.broker.percentage.
 
 log = structlog.get_logger("kohort.cluster")
 
@@ -68,6 +69,23 @@ class Duties:
             mutation = Mutation(partitions={each.key: each.after for each in changes})
             await self._store.change(now, mutation, controller_epoch=now.controller_epoch)
         self._settled = now
+
+    async def balance(self, now: Snapshot) -> None:
+        """As the controller, let preferred leaders lead again where too many of a broker's do not.
+
+        Raises: MetadataConflict, StorageError.
+        """
+        if not self.is_controller(now):
+            return
+        keys = {id(state): key for key, state in _partitions(now.topics.values())}
+        states = (state for _, state in _partitions(now.topics.values()))
+        changes = {
+            keys[id(before)]: after
+            for before, after in balanced(states, live_brokers(now), IMBALANCE_PERCENTAGE_MAX)
+        }
+        if changes:
+            log.info("preferred leaders lead again", partitions=len(changes))
+            await self._store.change(now, Mutation(partitions=changes), controller_epoch=now.controller_epoch)
 
     def _to_look_at(self, now: Snapshot) -> Iterator[tuple[PartitionKey, PartitionState]]:
         """Yield what may have to be settled: all where brokers or settings are others, else what changed."""

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from uuid import uuid4
 
+import msgspec
 import structlog
 import trio
 
@@ -14,9 +15,11 @@ from kohort.broker.cluster.followers import Followers
 from kohort.broker.cluster.gate import Gate
 from kohort.broker.cluster.in_sync_replicas import InSyncReplicas
 from kohort.broker.cluster.options import ClusterOptions
+from kohort.broker.cluster.peers import PeerWatch
 from kohort.broker.cluster.placing import place_by_racks
 from kohort.broker.cluster.tenure import LeasedTenure
 from kohort.broker.config.current import CurrentConfig
+from kohort.broker.controller import is_drained, live_brokers
 from kohort.broker.etcd.client import EtcdClient
 from kohort.broker.etcd.errors import EtcdError
 from kohort.broker.metadata import BrokerState, MetadataConflict, Snapshot
@@ -32,6 +35,10 @@ from kohort.storage import DataDirectory, StorageError
 CHECK_SECONDS = 0.1
 RETRY_SECONDS = 1.0
 SIGHT_MS_MAX = 60_000
+HAND_OVER_SECONDS_MAX = 8.0
+"""What a container has until it is killed is ten seconds, with most who run one."""
+
+Task = Callable[[Part], Awaitable[None]]
 
 log = structlog.get_logger("kohort.cluster")
 
@@ -46,6 +53,8 @@ class ClusterMember:
         self._incarnation_id = uuid4()
         self._more = trio.Event()
         self._on_change: Callable[[], None] = lambda: None
+        self._broker: BrokerState | None = None  # As it was registered last.
+        self._stops = False
         self.may_lead = tenure.may_lead
         self.may_follow = tenure.may_follow
         self.check_lease = tenure.check
@@ -88,14 +97,10 @@ class ClusterMember:
         """Return what this broker registers with."""
         directory_id = self.data.directory_id
         assert directory_id is not None
-        return BrokerState(
-            broker.node_id,
-            broker.host,
-            broker.port,
-            broker.rack,
-            incarnation_id=self._incarnation_id,
-            directories=(directory_id,),
+        self._broker = msgspec.structs.replace(
+            broker, incarnation_id=self._incarnation_id, directories=(directory_id,)
         )
+        return self._broker
 
     def replicate(
         self,
@@ -140,8 +145,8 @@ class ClusterMember:
             self._tenure.check()
             await trio.sleep(CHECK_SECONDS)
 
-    def duties(self, current: CurrentConfig) -> Callable[[Part], Awaitable[None]]:
-        """Return the task that sees to what the metadata ask for, as long as this broker may act."""
+    def tasks(self, current: CurrentConfig) -> tuple[tuple[str, Task], ...]:
+        """Return by name what sees to what the metadata ask for, as long as this broker may act."""
         duties = Duties(self.store, current, self._tenure.authority)
 
         async def see(part: Part) -> None:
@@ -149,10 +154,62 @@ class ClusterMember:
                 more = self._more
                 if self._tenure.check():
                     with part.working(SIGHT_MS_MAX):
+                        await self._restate(current.config.kohort_drained)
                         await self._see_once(duties)
                 await more.wait()
 
-        return see
+        async def balance(part: Part) -> None:
+            while True:
+                await trio.sleep(current.config.leader_imbalance_check_interval_seconds)
+                if current.config.auto_leader_rebalance_enable and self._tenure.check():
+                    with part.working(SIGHT_MS_MAX):
+                        await self._balance_once(duties)
+
+        peers = PeerWatch(self.store, self._tenure.authority.node_id, self.store.expel)
+        return (
+            ("cluster duties", see),
+            ("preferred leaders", balance),
+            ("other brokers", peers.run),
+        )
+
+    async def _restate(self, is_drained: bool) -> None:
+        """Let the registration say whether this broker is to lead: others decide by that."""
+        while self._broker is not None and self.store.membership.is_registered:
+            says = msgspec.structs.replace(self._broker, is_drained=is_drained, is_draining=self._stops)
+            if says == self._broker:
+                return
+            try:
+                await self.store.register(says)
+                self._broker = says
+            except StorageError as error:
+                log.warning("the registration could not be changed", error=str(error))
+                await trio.sleep(RETRY_SECONDS)
+
+    async def _balance_once(self, duties: Duties) -> None:
+        try:
+            await duties.balance(self.store.snapshot())
+        except MetadataConflict:
+            log.debug("leaders have changed meanwhile: they are looked at again later")
+        except StorageError as error:
+            log.warning("preferred leaders could not be elected", error=str(error))
+
+    async def hand_over(self) -> None:
+        """Return once others lead what this broker led, where others can; or after a while, with a word."""
+        self._stops = True
+        self._look_again()
+        with trio.move_on_after(HAND_OVER_SECONDS_MAX) as patience:
+            while not self._is_handed_over(self.store.snapshot()):
+                await self._more.wait()
+        if patience.cancelled_caught:
+            log.warning("this broker stops though it still leads what others could lead")
+
+    def _is_handed_over(self, now: Snapshot) -> bool:
+        node_id = self._tenure.authority.node_id
+        own = now.broker(node_id)
+        if own is None or not self._tenure.check():
+            return True  # It leads nothing any more.
+        states = (each for topic in now.topics.values() for each in topic.partitions)
+        return own.is_draining and is_drained(node_id, states, live_brokers(now))
 
     async def _see_once(self, duties: Duties) -> None:
         """See to the newest snapshot until nothing stands against it."""

@@ -2,7 +2,7 @@
 
 from secrets import randbelow
 
-from kohort.broker.controller import NotEnoughBrokers, UsableBroker, place
+from kohort.broker.controller import NotEnoughBrokers, UsableBroker, live_brokers, place
 from kohort.broker.metadata import Snapshot
 from kohort.protocol.errors import ApiError, ErrorCode
 
@@ -12,7 +12,9 @@ def place_by_racks(snapshot: Snapshot, count: int, factor: int, first: int = 0) 
 
     Raises: ApiError INVALID_REPLICATION_FACTOR where there are fewer brokers than replicas.
     """
-    usable = [UsableBroker(each.node_id, each.rack, not each.is_draining) for each in snapshot.brokers]
+    usable = [
+        UsableBroker(each.node_id, each.rack, each.may_be_chosen) for each in live_brokers(snapshot).values()
+    ]
     try:
         return place(usable, count, factor, randbelow)
     except NotEnoughBrokers as error:

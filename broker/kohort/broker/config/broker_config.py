@@ -73,6 +73,13 @@ class BrokerConfig(Settings):
         "How long etcd, all endpoints together, may take for an answer. Not in Kafka.",
         at_least(100),
     )
+    kohort_drained: bool = setting(
+        BOOLEAN,
+        False,
+        "Whether this broker of a cluster leads only what no other can; it goes on to hold replicas. "
+        "Not in Kafka.",
+        read_only=False,
+    )
     broker_session_timeout_ms: int = setting(
         INT,
         9000,
@@ -80,6 +87,39 @@ class BrokerConfig(Settings):
     )
     broker_heartbeat_interval_ms: int = setting(
         INT, 2000, "How often a broker of a cluster gives a sign of life."
+    )
+    controlled_shutdown_enable: bool = setting(
+        BOOLEAN, True, "Whether others lead what a broker leads before it stops."
+    )
+    auto_leader_rebalance_enable: bool = setting(
+        BOOLEAN,
+        True,
+        "Whether the controller lets preferred leaders lead again where another leads more than a tenth of "
+        "what a broker should.",
+    )
+    leader_imbalance_check_interval_seconds: int = setting(
+        LONG, 300, "How often the controller looks whether preferred leaders lead.", at_least(1)
+    )
+    leader_replication_throttled_rate: int = setting(
+        LONG,
+        LONG_MAX,
+        "How many bytes a second a leader sends of the replicas that a topic names as throttled.",
+        at_least(0),
+        read_only=False,
+    )
+    follower_replication_throttled_rate: int = setting(
+        LONG,
+        LONG_MAX,
+        "How many bytes a second a follower takes of the replicas that a topic names as throttled.",
+        at_least(0),
+        read_only=False,
+    )
+    replica_alter_log_dirs_io_max_bytes_per_second: int = setting(
+        LONG,
+        LONG_MAX,
+        "How many bytes a second move between the data folders of a broker; kohort has one folder.",
+        at_least(0),
+        read_only=False,
     )
 
     # -- connections and requests ---------------------------------------------------------------------
@@ -497,6 +537,7 @@ class BrokerConfig(Settings):
             ConfigSource.STATIC_BROKER: dict(self.layer(ConfigSource.STATIC_BROKER)),
         }
         config = BrokerConfig()
+        del config.__dict__["broker_id"]  # It was made of the default of node.id.
         for layer in reversed(layers.values()):
             config.__dict__.update(self.parse_values(layer))
         config._settle(layers)

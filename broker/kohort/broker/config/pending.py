@@ -5,9 +5,12 @@ A test compares this list with what the code reads: whoever makes one work takes
 
 BROKER_WITHOUT_EFFECT = frozenset(
     [
+        "follower.replication.throttled.rate",
+        "leader.replication.throttled.rate",
         "log.flush.start.offset.checkpoint.interval.ms",
         "max.request.partition.size.limit",
         "queued.max.requests",
+        "replica.alter.log.dirs.io.max.bytes.per.second",
         "request.timeout.ms",
     ]
 )

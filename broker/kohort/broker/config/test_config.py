@@ -158,3 +158,9 @@ def test_what_was_altered_for_one_broker_wins_over_all_brokers_and_the_start() -
 def test_settings_never_change() -> None:
     with pytest.raises(AttributeError, match="cannot be changed"):
         BrokerConfig().num_partitions = 4
+
+
+@pytest.mark.parametrize("name", ["node.id", "broker.id"])
+def test_what_is_altered_leaves_the_number_of_the_broker_as_it_is(name: str) -> None:
+    altered = BrokerConfig.parsed({name: "7"}).with_dynamic({"log.retention.ms": "5"})
+    assert (altered.node_id, altered.broker_id, altered.log_retention_ms) == (7, 7, 5)

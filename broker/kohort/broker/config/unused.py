@@ -3,10 +3,10 @@
 _NAMES = """
     add.partitions.to.txn.retry.backoff.max.ms add.partitions.to.txn.retry.backoff.ms advertised.listeners
     alter.config.policy.class.name alter.log.dirs.replication.quota.window.num
-    alter.log.dirs.replication.quota.window.size.seconds authorizer.class.name auto.leader.rebalance.enable
+    alter.log.dirs.replication.quota.window.size.seconds authorizer.class.name
     background.threads client.quota.callback.class
     config.providers connection.failed.authentication.delay.ms connections.max.reauth.ms
-    controlled.shutdown.enable controller.listener.names controller.performance.always.log.threshold.ms
+    controller.listener.names controller.performance.always.log.threshold.ms
     controller.performance.sample.period.ms controller.quorum.append.linger.ms
     controller.quorum.auto.join.enable controller.quorum.bootstrap.servers
     controller.quorum.election.backoff.max.ms controller.quorum.election.timeout.ms
@@ -50,7 +50,7 @@ _NAMES = """
     group.streams.task.offset.interval.ms group.streams.topology.description.plugin.class
     initial.broker.registration.timeout.ms inter.broker.listener.name internal.metadata.delete.delay.millis
     internal.metadata.log.segment.bytes internal.metadata.max.batch.size.in.bytes
-    kafka.metrics.polling.interval.secs kafka.metrics.reporters leader.imbalance.check.interval.seconds
+    kafka.metrics.polling.interval.secs kafka.metrics.reporters
     listener.security.protocol.map listeners
     log.cleaner.io.buffer.load.factor log.cleaner.io.buffer.size
     log.cleaner.threads log.dir log.dir.failure.timeout.ms log.dirs

@@ -9,13 +9,19 @@ Source: org.apache.kafka.controller.ReplicationControlManager and PartitionChang
 from kohort.broker.controller.balance import balanced, imbalance_percentages, is_drained, preferred
 from kohort.broker.controller.decisions import Change, decide
 from kohort.broker.controller.election import settled
-from kohort.broker.controller.facts import LiveBroker, LiveBrokers, TopicRules
+from kohort.broker.controller.facts import LiveBroker, LiveBrokers, TopicRules, live_brokers
 from kohort.broker.controller.in_sync import min_in_sync, with_isr
 from kohort.broker.controller.placement import NotEnoughBrokers, UsableBroker, place
 from kohort.broker.controller.reassignment import ReassignmentRefused, begin, cancel
+from kohort.broker.controller.requests import (
+    ElectionKind,
+    plan_elections,
+    plan_reassignments,
+)
 
 __all__ = [
     "Change",
+    "ElectionKind",
     "LiveBroker",
     "LiveBrokers",
     "NotEnoughBrokers",
@@ -28,8 +34,11 @@ __all__ = [
     "decide",
     "imbalance_percentages",
     "is_drained",
+    "live_brokers",
     "min_in_sync",
     "place",
+    "plan_elections",
+    "plan_reassignments",
     "preferred",
     "settled",
     "with_isr",

@@ -17,7 +17,7 @@ def preferred(state: PartitionState, brokers: LiveBrokers) -> PartitionState:
     """Return the state led by its first replica, the same object where that one leads or can't."""
     first = state.replicas[0]
     broker = brokers.get(first)
-    if first == state.leader or first not in state.isr or broker is None or broker.is_draining:
+    if first == state.leader or first not in state.isr or broker is None or not broker.may_be_chosen:
         return state
     return with_epochs(state, replace(state, leader=first))
 
@@ -53,6 +53,6 @@ def is_drained(node_id: int, states: Iterable[PartitionState], brokers: LiveBrok
     for state in states:
         if state.leader != node_id:
             continue
-        if any(each in brokers and not brokers[each].is_draining for each in state.isr if each != node_id):
+        if any(each in brokers and brokers[each].may_be_chosen for each in state.isr if each != node_id):
             return False
     return True

@@ -57,7 +57,7 @@ def _is_calm(state: PartitionState, brokers: LiveBrokers) -> bool:
         return False
     for node_id in state.isr:
         broker = brokers.get(node_id)
-        if broker is None or broker.is_draining:
+        if broker is None or not broker.may_be_chosen:
             return False
     return True
 
@@ -105,20 +105,20 @@ def _elected(state: PartitionState, brokers: LiveBrokers) -> int | None:
     if state.leader in in_sync:
         in_sync.insert(0, state.leader)
     eligible = [each for each in state.replicas if each in state.elr]
-    stays = [each for each in in_sync if not _is_draining(each, brokers)]
+    stays = [each for each in in_sync if _may_be_chosen(each, brokers)]
     return _first((*stays, *in_sync, *eligible), lambda each: each in brokers)
 
 
 def _unclean(state: PartitionState, brokers: LiveBrokers) -> int | None:
     """Return who leads with what it has; who came back empty has least of all, so it comes last."""
     with_a_log = [each for each in state.replicas if each not in state.last_known_elr]
-    stays = [each for each in with_a_log if not _is_draining(each, brokers)]
+    stays = [each for each in with_a_log if _may_be_chosen(each, brokers)]
     return _first((*stays, *with_a_log, *state.replicas), lambda each: each in brokers)
 
 
-def _is_draining(node_id: int, brokers: LiveBrokers) -> bool:
+def _may_be_chosen(node_id: int, brokers: LiveBrokers) -> bool:
     broker = brokers.get(node_id)
-    return broker is not None and broker.is_draining
+    return broker is None or broker.may_be_chosen
 
 
 def _first(nodes: Collection[int], holds: Callable[[int], bool]) -> int | None:

@@ -18,7 +18,14 @@ class LiveBroker(NamedTuple):
     directory_id: UUID = UNASSIGNED
     rack: str | None = None
     is_draining: bool = False
-    """Whether it asks to be let go: it leads only what nobody else can."""
+    """Whether it is about to stop: it leads only what nobody else can, and leaves ISRs where others stay."""
+    is_drained: bool = False
+    """Whether an administrator wants it to lead only what nobody else can; it stays in sync."""
+
+    @property
+    def may_be_chosen(self) -> bool:
+        """Return whether it is to lead like any other."""
+        return not (self.is_draining or self.is_drained)
 
 
 LiveBrokers = Mapping[int, LiveBroker]
@@ -33,7 +40,7 @@ class TopicRules(NamedTuple):
 
 
 def live_brokers(now: Snapshot) -> LiveBrokers:
-    """Return the brokers as decisions look at them."""
+    """Return the brokers of a snapshot as decisions look at them."""
     return {
         each.node_id: LiveBroker(
             each.node_id,
@@ -41,6 +48,7 @@ def live_brokers(now: Snapshot) -> LiveBrokers:
             each.directories[0] if each.directories else UNASSIGNED,
             each.rack,
             each.is_draining,
+            each.is_drained,
         )
         for each in now.brokers
     }

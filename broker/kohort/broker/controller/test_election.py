@@ -141,3 +141,13 @@ def test_an_epoch_never_stays_where_the_leader_is_another() -> None:
     after = settled(state, live(2, 3), TWO)
     back = settled(replace(after, isr=(1, 2, 3)), live(1, 3), TWO)
     assert [state.leader_epoch, after.leader_epoch, back.leader_epoch] == [5, 6, 7]
+
+
+def test_who_is_drained_leads_nothing_that_another_can_and_stays_in_sync() -> None:
+    brokers = {each: LiveBroker(each, is_drained=each == 1) for each in (1, 2)}
+    state = PartitionState(0, leader=1, leader_epoch=3, replicas=(1, 2), isr=(1, 2))
+    after = settled(state, brokers, TopicRules())
+    assert (after.leader, after.isr, after.leader_epoch) == (2, (1, 2), 4)
+    assert settled(after, brokers, TopicRules()) is after
+    alone = PartitionState(0, leader=1, leader_epoch=3, replicas=(1,), isr=(1,))
+    assert settled(alone, brokers, TopicRules()) is alone

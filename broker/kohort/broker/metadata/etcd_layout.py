@@ -76,6 +76,7 @@ class BrokerValue(msgspec.Struct, frozen=True, omit_defaults=True):
     directories: tuple[UUID, ...]
     rack: str | None = None
     is_draining: bool = False
+    is_drained: bool = False
 
 
 class ControllerValue(msgspec.Struct, frozen=True):
@@ -172,7 +173,14 @@ def broker_value(broker: BrokerState) -> bytes:
     """Return what stands under the broker's key."""
     listener = Listener("PLAINTEXT", broker.host, broker.port)
     return encoded(
-        BrokerValue((listener,), broker.incarnation_id, broker.directories, broker.rack, broker.is_draining)
+        BrokerValue(
+            (listener,),
+            broker.incarnation_id,
+            broker.directories,
+            broker.rack,
+            broker.is_draining,
+            broker.is_drained,
+        )
     )
 
 
@@ -189,4 +197,5 @@ def broker_state(key: bytes, node_id: int, epoch: int, value: bytes) -> BrokerSt
         found.incarnation_id,
         found.directories,
         found.is_draining,
+        found.is_drained,
     )

@@ -198,10 +198,8 @@ class EtcdMetadataStore:
             return await self._look_whether_made(transaction)
         if done.succeeded:
             return done.revision
+        self._check_guards(guards, done)
         found = [found.items[0] if found.items else None for found in done.found]
-        for guard, item in zip(guards, found, strict=False):
-            if item is None or item.create_revision != guard.revision:
-                self._guard_fell(guard)
         await self._catch_up([each.key for each in compares], found, done.revision)
         raise MetadataConflict("another broker has changed the same")
 
@@ -217,6 +215,12 @@ class EtcdMetadataStore:
             raise MetadataUnavailable(f"etcd can't be reached: {error}") from error
         except EtcdError as error:
             raise StorageError(f"etcd refuses the change: {error}") from error
+
+    def _check_guards(self, guards: Sequence[Compare], done: Transacted) -> None:
+        """Return if what was looked at first is as the guards say. Raises: BrokerFenced."""
+        for guard, looked in zip(guards, done.found, strict=False):
+            if not looked.items or looked.items[0].create_revision != guard.revision:
+                self._guard_fell(guard)
 
     def _guard_fell(self, guard: Compare) -> None:
         if guard.key == self._keys.controller:
@@ -283,6 +287,28 @@ class EtcdMetadataStore:
         await self.until(lambda snapshot: snapshot.version >= done.revision)
         return done.revision
 
+    async def expel(self, broker: BrokerState) -> Snapshot:
+        """Return a snapshot in which this life of a broker is not registered, and not the controller.
+
+        Where that is so already, or another life has begun, nothing is done. Raises: StorageError.
+        """
+        while _lives(self._snapshot, broker):
+            now = self._snapshot
+            guards = self.membership.compare()
+            gone = Transaction([*guards])
+            for key, epoch in (
+                (self._keys.broker(broker.node_id), broker.epoch),
+                (self._keys.controller, now.controller_epoch),
+            ):
+                if key != self._keys.controller or now.controller_id == broker.node_id:
+                    gone.add(created_at(key, epoch), Delete(key))
+            done = await self._txn(gone.compares, gone.operations, [Range(each.key) for each in guards])
+            if done is not None and not done.succeeded:
+                self._check_guards(guards, done)
+            # What stood against it, or what came of it, the watch tells.
+            await self.until(lambda snapshot, before=now.version: snapshot.version > before)  # type: ignore[misc]
+        return self._snapshot
+
     # -- producer ids -----------------------------------------------------------------------------------
 
     async def allocate_producer_ids(self, count: int = PRODUCER_ID_BLOCK) -> range:
@@ -312,6 +338,12 @@ class EtcdMetadataStore:
 def _has(snapshot: Snapshot, node_id: int, epoch: int) -> bool:
     broker = snapshot.broker(node_id)
     return broker is not None and broker.epoch >= epoch
+
+
+def _lives(snapshot: Snapshot, broker: BrokerState) -> bool:
+    """Return whether this very life of the broker is registered."""
+    here = snapshot.broker(broker.node_id)
+    return here is not None and here.epoch == broker.epoch
 
 
 async def _read(client: EtcdClient, keys: Keys) -> EtcdImage:

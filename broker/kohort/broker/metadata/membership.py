@@ -73,6 +73,11 @@ class Membership:
         self.epoch = NO_EPOCH
         self.lease_id = 0
 
+    @property
+    def is_registered(self) -> bool:
+        """Whether this broker has a registration, as far as it knows."""
+        return self.epoch != NO_EPOCH
+
     def compare(self) -> list[Compare]:
         """Return what every change by this broker compares. Raises: BrokerFenced without a registration."""
         if self._broker is None:

@@ -45,6 +45,8 @@ class BrokerState(msgspec.Struct, frozen=True):
     """The ids of its data folders: who comes with another has lost what it held (KIP-858)."""
     is_draining: bool = False
     """Whether it asks to be let go: others shall lead what it leads."""
+    is_drained: bool = False
+    """Whether an administrator has it lead nothing that another can."""
 
 
 class ResourceType(IntEnum):

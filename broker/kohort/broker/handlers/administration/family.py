@@ -1,10 +1,11 @@
 """The parts of a broker that questions about the cluster are put to."""
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from kohort.broker.config.current import CurrentConfig
-from kohort.broker.metadata import MetadataStore
+from kohort.broker.metadata import BrokerState, MetadataStore, Snapshot
 from kohort.broker.metadata.configs import Configs
 from kohort.broker.metadata.topics import Topics
 from kohort.broker.runtime.workers import Workers
@@ -23,3 +24,5 @@ class Administration:
     data_path: Path
     """The folder with the logs."""
     workers: Workers
+    expel: Callable[[BrokerState], Awaitable[Snapshot]] | None = None
+    """Takes a broker's registration away; None where there is one broker."""

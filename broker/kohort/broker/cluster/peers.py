@@ -1,0 +1,121 @@
+"""A broker whose process dies is noticed by the others at once, and not only when its lease ends.
+
+Each broker keeps an idle connection to each other one. A process that dies ends it, and a machine on which
+nobody listens any more refuses the next: both together say that this life of the broker is over, and its
+registration is removed, under a compare of its epoch. Whoever is only slow, paused or cut off ends nothing
+and refuses nothing; that its lease decides.
+"""
+
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+
+import structlog
+import trio
+
+from kohort.broker.metadata import BrokerState, MetadataStore, Snapshot
+from kohort.broker.runtime.supervisor import Watched
+from kohort.storage import StorageError
+
+CONNECT_SECONDS_MAX = 5.0
+LASTING_SECONDS = 1.0
+RETRY_SECONDS_MIN = 0.02
+RETRY_SECONDS_MAX = 5.0
+
+Expel = Callable[[BrokerState], Awaitable[object]]
+"""Removes the registration of this very life of a broker. Raises: StorageError."""
+
+log = structlog.get_logger("kohort.cluster")
+
+
+class PeerWatch:
+    """One connection to each of the other brokers. The loop's thread."""
+
+    def __init__(self, store: MetadataStore, node_id: int, expel: Expel) -> None:
+        self._store = store
+        self._node_id = node_id
+        self._expel = expel
+        self._watched: dict[tuple[int, int], trio.CancelScope] = {}
+
+    async def run(self, part: Watched) -> None:
+        """Watch whoever lives, until cancelled."""
+        more = trio.Event()
+
+        def look_again(before: Snapshot, after: Snapshot) -> None:
+            if before.brokers != after.brokers:
+                more.set()
+
+        async with trio.open_nursery() as nursery:
+            with self._told(look_again):
+                while True:
+                    more = trio.Event()
+                    for broker, scope in self._follow(self._store.snapshot()):
+                        nursery.start_soon(self._watch, broker, scope)
+                    await more.wait()
+
+    @contextmanager
+    def _told(self, look_again: Callable[[Snapshot, Snapshot], None]) -> Iterator[None]:
+        end = self._store.watch(look_again)
+        try:
+            yield
+        finally:
+            end()
+            self._watched.clear()
+
+    def _follow(self, now: Snapshot) -> list[tuple[BrokerState, trio.CancelScope]]:
+        """Leave those who are gone alone, and return who has come."""
+        lives = {(each.node_id, each.epoch): each for each in now.brokers if each.node_id != self._node_id}
+        for life in [each for each in self._watched if each not in lives]:
+            self._watched.pop(life).cancel()
+        come = {life: trio.CancelScope() for life in lives if life not in self._watched}
+        self._watched.update(come)
+        return [(lives[life], scope) for life, scope in come.items()]
+
+    async def _watch(self, broker: BrokerState, scope: trio.CancelScope) -> None:
+        """Keep a connection to this life of a broker; see it out where it dies."""
+        with scope:
+            was_there, retry_seconds = False, RETRY_SECONDS_MIN
+            while True:
+                began = trio.current_time()
+                try:
+                    with trio.fail_after(CONNECT_SECONDS_MAX):
+                        stream = await trio.open_tcp_stream(broker.host, broker.port)
+                except (OSError, trio.TooSlowError) as error:
+                    if was_there and was_refused(error):
+                        await self._see_out(broker)
+                else:
+                    was_there = True
+                    await _ended(stream)
+                if trio.current_time() - began > LASTING_SECONDS:
+                    retry_seconds = RETRY_SECONDS_MIN
+                    continue  # It may be an idle connection that was closed: look at once.
+                await trio.sleep(retry_seconds)
+                retry_seconds = min(retry_seconds * 2, RETRY_SECONDS_MAX)
+
+    async def _see_out(self, broker: BrokerState) -> None:
+        log.warning("a broker's process is gone", node_id=broker.node_id, broker_epoch=broker.epoch)
+        try:
+            await self._expel(broker)
+        except StorageError as error:
+            log.warning(
+                "a dead broker's registration stays until its lease ends",
+                node_id=broker.node_id,
+                error=str(error),
+            )
+
+
+async def _ended(stream: trio.SocketStream) -> None:
+    """Return once the connection is no more. Nobody sends on it, as nobody is asked anything."""
+    async with stream:
+        try:
+            while await stream.receive_some(1024):
+                pass
+        except trio.BrokenResourceError:
+            return
+
+
+def was_refused(error: BaseException) -> bool:
+    """Return whether nobody listens at any of the addresses that were tried."""
+    cause = error.__cause__
+    if isinstance(cause, BaseExceptionGroup):
+        return all(isinstance(each, ConnectionRefusedError) for each in cause.exceptions)
+    return isinstance(cause or error, ConnectionRefusedError)
