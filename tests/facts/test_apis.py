@@ -18,7 +18,6 @@ OF_BROKERS = {key for key, (_, _, _, listeners, _) in KAFKA.items() if "broker" 
 
 NO_TRANSACTIONS = "there is no transaction coordinator yet: producers with a transactional.id are refused"
 NO_AUTHENTICATION = "listeners are PLAINTEXT: nobody logs in, so there are no credentials and no tokens"
-ONE_BROKER = "there is one broker: nothing to elect, to move or to take out"
 NO_RAFT = "there is no quorum and no feature level: metadata is a file"
 CLASSIC_GROUPS_ALONE = (
     "groups are classic ones: clients with group.protocol=consumer are told UNSUPPORTED_VERSION"
@@ -39,12 +38,10 @@ ABSENT = {
     39: NO_AUTHENTICATION,
     40: NO_AUTHENTICATION,
     41: NO_AUTHENTICATION,
-    43: ONE_BROKER,
     50: NO_AUTHENTICATION,
     51: NO_AUTHENTICATION,
     55: NO_RAFT,
     57: NO_RAFT,
-    64: ONE_BROKER,
     65: NO_TRANSACTIONS,
     66: NO_TRANSACTIONS,
     68: CLASSIC_GROUPS_ALONE,

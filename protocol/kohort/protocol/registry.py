@@ -53,7 +53,7 @@ class Api:
 
 
 ASKED_ALONE = frozenset(
-    ("ConsumerGroupDescribe", "ElectLeaders", "ShareGroupDescribe", "StreamsGroupDescribe", "UpdateFeatures")
+    ("ConsumerGroupDescribe", "ShareGroupDescribe", "StreamsGroupDescribe", "UpdateFeatures")
 )
 """What the admin client asks of Apache Kafka, and the broker here does not answer."""
 

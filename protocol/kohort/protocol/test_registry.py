@@ -47,6 +47,7 @@ KAFKA_4_4 = """
 57 UpdateFeatures          0-2   0
 60 DescribeCluster         0-2   0
 61 DescribeProducers       0     0
+64 UnregisterBroker        0     0
 69 ConsumerGroupDescribe   0-1   0
 74 ListConfigResources     0-1   0
 75 DescribeTopicPartitions 0     0

@@ -306,6 +306,10 @@ if TYPE_CHECKING:
         SyncGroupRequestAssignment,
         SyncGroupResponse,
     )
+    from kohort.protocol.messages.unregister_broker import (
+        UnregisterBrokerRequest,
+        UnregisterBrokerResponse,
+    )
     from kohort.protocol.messages.update_features import (
         UpdateFeaturesFeatureUpdateKey,
         UpdateFeaturesRequest,
@@ -314,6 +318,7 @@ if TYPE_CHECKING:
     )
 
 _HOME = {
+    "unregister_broker": "UnregisterBrokerRequest UnregisterBrokerResponse",
     "update_features": (
         "UpdateFeaturesFeatureUpdateKey "
         "UpdateFeaturesRequest "
@@ -708,6 +713,8 @@ __all__ = [
     "TopicProduceData",
     "TopicProduceResponse",
     "TopicResponse",
+    "UnregisterBrokerRequest",
+    "UnregisterBrokerResponse",
     "UpdateFeaturesFeatureUpdateKey",
     "UpdateFeaturesRequest",
     "UpdateFeaturesResponse",

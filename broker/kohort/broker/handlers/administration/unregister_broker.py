@@ -1,0 +1,51 @@
+"""UnregisterBroker: a broker is taken out, whether it lives or has gone for good (KIP-631)."""
+
+from kohort.broker.handlers.administration.family import Administration
+from kohort.broker.metadata import ConfigResource, Mutation, ResourceType, Snapshot, update
+from kohort.broker.metadata.store import storage_error
+from kohort.broker.transport.request import Request
+from kohort.protocol.errors import ApiError, ErrorCode
+from kohort.protocol.messages import UnregisterBrokerRequest, UnregisterBrokerResponse
+from kohort.storage import StorageError
+
+
+async def handle(
+    admin: Administration, message: UnregisterBrokerRequest, request: Request
+) -> UnregisterBrokerResponse:
+    """Return that the broker's registration and settings are gone; one that runs registers anew."""
+    try:
+        await _unregister(admin, message.broker_id)
+    except ApiError as error:
+        return UnregisterBrokerResponse(
+            throttle_time_ms=0, error_code=error.code, error_message=error.message
+        )
+    return UnregisterBrokerResponse(throttle_time_ms=0, error_code=ErrorCode.NONE, error_message=None)
+
+
+async def _unregister(admin: Administration, node_id: int) -> None:
+    """Return once nothing is known of the broker any more. Raises: ApiError."""
+    snapshot = admin.metadata.snapshot()
+    if not _is_known(snapshot, node_id):
+        text = f"Broker ID {node_id} is not currently registered"
+        raise ApiError(ErrorCode.BROKER_ID_NOT_REGISTERED, text)
+    if admin.expel is None:
+        raise ApiError(ErrorCode.INVALID_REQUEST, "a broker that is alone can't be taken out")
+    own = ConfigResource(ResourceType.BROKER, str(node_id))
+    try:
+        broker = snapshot.broker(node_id)
+        if broker is not None:
+            await admin.expel(broker)
+        await update(
+            admin.metadata, lambda now: Mutation(configs={own: {}}) if own in now.configs else Mutation()
+        )
+    except StorageError as error:
+        raise storage_error(error) from error
+
+
+def _is_known(snapshot: Snapshot, node_id: int) -> bool:
+    """Return whether it lives, has settings of its own, or is to hold replicas."""
+    if snapshot.broker(node_id) is not None:
+        return True
+    if ConfigResource(ResourceType.BROKER, str(node_id)) in snapshot.configs:
+        return True
+    return any(node_id in each.replicas for topic in snapshot.topics.values() for each in topic.partitions)
