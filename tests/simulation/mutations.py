@@ -248,12 +248,12 @@ MUTANTS = (
     ),
     Mutant(
         "a flush writes what was staged meanwhile",
-        f"{STORAGE}/partition_log.py",
+        f"{STORAGE}/writable_log.py",
         "            if staged.batches:\n                self._write_batches(staged.batches)\n",
         "            self._write_batches([*staged.batches, *self.take_staged().batches])\n",
         others=(
             Edit(
-                f"{STORAGE}/partition_log.py",
+                f"{STORAGE}/writable_log.py",
                 "        self.flushed_offset = end_offset\n",
                 "        self.flushed_offset = self.written_offset\n",
             ),
@@ -309,13 +309,13 @@ MUTANTS = (
     ),
     Mutant(
         "records are acknowledged before it is known whose they are",
-        f"{STORAGE}/partition_log.py",
+        f"{STORAGE}/writable_log.py",
         "            name_folder(self.file_system, self._path, self.topic_id)\n",
         "",
     ),
     Mutant(
         "batches that a crash orphaned are let go in a folder without an owner",
-        f"{STORAGE}/partition_log.py",
+        f"{STORAGE}/writable_log.py",
         "            if batches:\n                self._name_folder()\n",
         "",
     ),

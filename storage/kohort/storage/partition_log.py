@@ -1,9 +1,7 @@
-"""A partition's log: batches are staged in memory, written by a worker thread, read by anyone.
+"""A partition's log: batches come at its end, segments go at its start, some are replaced.
 
-The loop's thread takes what is staged, as a value; `write_staged` writes exactly that, and may do so in a
-worker thread while the loop stages more. There is never a second write, and no truncation, deletion or
-close, while one runs. Readers see what is written, never what is staged. A failed write or sync is
-final: the log takes nothing more until it was closed and opened again from what the disk holds.
+What is here changes which segments there are. There is no truncation, deletion, replacement or close while
+a write runs; how batches are written is in `writable_log`.
 Source: org.apache.kafka.storage.internals.log.UnifiedLog.
 """
 
@@ -11,66 +9,30 @@ from collections.abc import Sequence
 from pathlib import Path
 from uuid import UUID
 
-from kohort.protocol.records import BatchHeader
 from kohort.storage.cleaning import Replacement
 from kohort.storage.config import LogConfig
 from kohort.storage.errors import StorageError
-from kohort.storage.filesystem import Buffer, FileSystem
-from kohort.storage.layout import (
-    LEADER_EPOCH_CHECKPOINT,
-    claim_folder,
-    keep_newest,
-    mark_deleted,
-    name_folder,
-    partition_folder,
-    remove_folder,
-)
+from kohort.storage.filesystem import FileSystem
+from kohort.storage.layout import claim_folder, mark_deleted, partition_folder, remove_folder
 from kohort.storage.open_files import OpenSegments
 from kohort.storage.producers import SNAPSHOT_SUFFIX
-from kohort.storage.readable_log import ReadableLog
 from kohort.storage.reading import Tail
 from kohort.storage.recovery import LoadedLog, LogLoader
 from kohort.storage.retention import removable_segments
-from kohort.storage.rewriting import write_again
-from kohort.storage.segment import Segment, StagedBatch, file_name
-from kohort.storage.staging import Staged, replicated_batches, staged_batch
+from kohort.storage.segment import Segment
 from kohort.storage.swapping import DeletedFiles, promise, set_aside, take_place
+from kohort.storage.writable_log import WritableLog
 
-_NOTHING = Staged((), 0, 0)
 
-
-class PartitionLog(ReadableLog):
+class PartitionLog(WritableLog):
     """One partition's batches, from `log_start_offset` to `log_end_offset`."""
 
     def __init__(
         self, file_system: FileSystem, directory: Path, topic_id: UUID, config: LogConfig, loaded: LoadedLog
     ) -> None:
-        active = loaded.segments[-1]
-        tail = Tail(loaded.log_end_offset, active, active.size_bytes)
-        super().__init__(directory, loaded.segments, tail, loaded.log_start_offset)
-        self.aborted_transactions = loaded.aborted
-        self.topic_id = topic_id
-        self.topic_id_bytes = topic_id.bytes
-        self.config = config
-        self.log_end_offset = loaded.log_end_offset  # Counts what is staged.
-        self.flushed_offset = loaded.log_end_offset  # What lies before is on the disk, here or in a journal.
-        self.synced_offset = loaded.log_end_offset  # What lies before is on the disk in this log's files.
-        self.producers = loaded.producers
+        super().__init__(file_system, directory, topic_id, config, loaded)
         self.truncated_bytes = loaded.truncated_bytes
         self.removed_segments, self.gaps = loaded.removed_segments, loaded.gaps
-        self.file_system = file_system
-        self._path = str(directory)
-        self._epochs = loaded.epochs
-        self._written_producers = loaded.producers.copy()  # `producers` is ahead by what is staged.
-        self._snapshot_offset = loaded.snapshot_offset
-        self._staged: list[StagedBatch] = []
-        self.staged_bytes = 0  # What is staged and not yet taken.
-        self._synced_bytes = active.size_bytes
-        self._failure: StorageError | None = None
-        self._has_sync_failed = False
-        self._is_closed = False
-        self._is_named = False  # Whether the folder is known to say, on the disk, whose it is.
-        self._began_empty = not loaded.log_end_offset
         self._deleted_files = DeletedFiles(file_system)
 
     @classmethod
@@ -99,230 +61,6 @@ class PartitionLog(ReadableLog):
         except OSError as error:
             raise StorageError(f"{directory} cannot be opened: {error}") from error
         return cls(file_system, directory, topic_id, config, loaded)
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether the log takes and gives nothing any more."""
-        return self._is_closed
-
-    @property
-    def latest_epoch(self) -> int:
-        """The newest leader epoch, -1 when there is none."""
-        return self._epochs.latest
-
-    @property
-    def recovery_point(self) -> int:
-        """From where an unclean start must scan: batches and indexes before it are on the disk."""
-        return self.flushed_offset if self._is_closed else self._segments[-1].base_offset
-
-    @property
-    def failure(self) -> StorageError | None:
-        """Why the log takes no more appends, None while it does."""
-        return self._failure
-
-    def stage(
-        self,
-        records: Buffer,
-        headers: Sequence[BatchHeader],
-        leader_epoch: int,
-        *,
-        append_time_ms: int | None = None,
-    ) -> int:
-        """Return the offset that the first record gets; `headers` are those of the batches in `records`.
-
-        With `append_time_ms` it becomes every record's timestamp. The bytes are copied: offset, epoch
-        and timestamp are set in the copy. No I/O. Raises: StorageError when the log has failed.
-        """
-        self._check_usable()
-        first_offset = offset = self.log_end_offset
-        self._epochs.assign(leader_epoch, offset)
-        position = 0
-        for header in headers:
-            size = header.size_bytes
-            data = records if size == len(records) else records[position : position + size]
-            position += size
-            batch = staged_batch(data, header, offset, leader_epoch, append_time_ms)
-            if header.producer_id >= 0:
-                self.producers.append(header, offset)
-            self._staged.append(batch)
-            self.staged_bytes += size
-            offset = batch.last_offset + 1
-        self.log_end_offset = offset
-        return first_offset
-
-    def stage_replicated(self, records: Buffer, headers: Sequence[BatchHeader]) -> None:
-        """Stage batches of a leader's log byte for byte: offsets, epochs and times are the leader's.
-
-        They follow what is here; where the leader has compacted, offsets are missing between them. No I/O.
-        Raises: StorageError when the log has failed, or a batch lies before this log's end.
-        """
-        self._check_usable()
-        batches = replicated_batches(records, headers, self.log_end_offset)
-        for batch in batches:
-            self._epochs.assign(batch.header.partition_leader_epoch, batch.base_offset)
-            self.producers.append(batch.header, batch.base_offset)
-            self.staged_bytes += len(batch.data)
-            self.log_end_offset = batch.last_offset + 1
-        self._staged += batches
-
-    def take_staged(self) -> Staged:
-        """Return what is staged; whoever takes it has it written before anything else of this log."""
-        taken = Staged(self._staged, self.log_end_offset, self.staged_bytes)
-        self._staged, self.staged_bytes = [], 0
-        return taken
-
-    @property
-    def is_durable(self) -> bool:
-        """Whether all that is written is on the disk, here or in a journal, and whose it is as well.
-
-        A journal says whose its batches are. While it alone has them all, from the first one on, a folder
-        that a crash leaves without its id has nothing that would be missed.
-        """
-        is_known = self._is_named or self._began_empty
-        return is_known and self.flushed_offset == self._tail.written_offset
-
-    @property
-    def needs_journal(self) -> bool:
-        """Whether something of this log is on the disk in a journal alone."""
-        return self.flushed_offset > self.synced_offset
-
-    @property
-    def unsynced_bytes(self) -> int:
-        """How much of the newest segment is written and not synced: what a sync has to wait for, about."""
-        return self._tail.size_bytes - self._synced_bytes
-
-    def became_durable(self, end_offset: int) -> None:
-        """Note that what is written below `end_offset` is on the disk, though not in this log's files."""
-        assert self.flushed_offset <= end_offset <= self.written_offset, (self.flushed_offset, end_offset)
-        self.flushed_offset = end_offset
-
-    def write(self, sync: bool) -> None:
-        """Write what is staged, as `write_staged`."""
-        self.write_staged(self.take_staged(), sync=sync)
-
-    def sync(self) -> None:
-        """Return when all that is written is on the disk. Blocking. Raises: StorageError."""
-        self.write_staged(_NOTHING, sync=True)
-
-    def write_staged(self, staged: Staged, *, sync: bool) -> None:
-        """Write what was taken; with `sync` return when it, and all before it, is on the disk.
-
-        Blocking: for a worker thread. Raises: StorageError, after which the log takes no more appends.
-        """
-        self._check_usable()
-        try:
-            if self._epochs.is_changed:
-                self._save_epochs(sync=False)
-            if staged.batches:
-                self._write_batches(staged.batches)
-            if sync and self.synced_offset != self._tail.written_offset:
-                self._sync()
-        except OSError as error:
-            raise self._fail(f"{self.directory} failed and takes no more appends: {error}") from error
-
-    def rolls_with(self, staged: Staged) -> bool:
-        """Whether a new segment seems to begin with what was taken, which takes several syncs. No I/O."""
-        if not staged.batches:
-            return False
-        newest_ms = staged.batches[-1].max_timestamp
-        return self._segments[-1].seems_full(staged.size_bytes, newest_ms, self.config)
-
-    def _write_batches(self, batches: Sequence[StagedBatch]) -> None:
-        """Write the batches in runs, a new run with each new segment. Raises: OSError."""
-        config, segment = self.config, self._segments[-1]
-        run: list[StagedBatch] = []
-        run_bytes = 0
-        for batch in batches:
-            if segment.must_roll_before(batch, run_bytes, config):
-                self._write_run(segment, run)
-                segment = self._roll(batch.base_offset)
-                run, run_bytes = [], 0
-            if not segment.size_bytes and not run:
-                segment.first_timestamp = batch.max_timestamp
-            run.append(batch)
-            run_bytes += len(batch.data)
-        self._write_run(segment, run)
-
-    def _write_run(self, segment: Segment, run: list[StagedBatch]) -> None:
-        if not run:
-            return
-        segment.append(run, self.config.index_interval_bytes)
-        for batch in run:
-            if batch.header.producer_id >= 0:
-                self._written_producers.append(batch.header, batch.base_offset)
-        self._tail = Tail(run[-1].last_offset + 1, segment, segment.size_bytes)
-
-    def _roll(self, base_offset: int) -> Segment:
-        """Return a new active segment; all before it, indexes too, is on the disk. Raises: OSError."""
-        if self.synced_offset != self._tail.written_offset:
-            self._sync()
-        self._segments[-1].finish()
-        self._save_epochs(sync=True)
-        self._save_snapshot(base_offset)
-        segment = self._segments[-1].sibling(base_offset)
-        segment.create()
-        self.file_system.sync_directory(self._path)
-        for older in self._segments:
-            older.seal()  # Reopened by who reads there, and let go again when the log has grown.
-        self._segments = (*self._segments, segment)
-        self._synced_bytes = 0
-        return segment
-
-    def _sync(self) -> None:
-        written_offset, segment, size_bytes = self._tail
-        try:
-            self._name_folder()
-            segment.sync()
-        except OSError:
-            self._has_sync_failed = True
-            raise
-        self._synced_bytes = size_bytes
-        self.flushed_offset = self.synced_offset = written_offset
-
-    def _name_folder(self) -> None:
-        """Have the folder say whose it is: else what is synced in it might pass for another topic's."""
-        if not self._is_named:
-            name_folder(self.file_system, self._path, self.topic_id)
-            self._is_named = True
-
-    def _save_epochs(self, *, sync: bool) -> None:
-        self._epochs.is_changed = False
-        path = f"{self._path}/{LEADER_EPOCH_CHECKPOINT}"
-        self.file_system.replace(path, self._epochs.encode(), sync=sync)
-
-    def _save_snapshot(self, offset: int) -> None:
-        """Keep the producers as of `offset`, and the snapshot before. Raises: OSError."""
-        path = f"{self._path}/{file_name(offset, SNAPSHOT_SUFFIX)}"
-        self.file_system.replace(path, self._written_producers.encode_snapshot())
-        self._snapshot_offset = offset
-        keep_newest(self.file_system, self._path, SNAPSHOT_SUFFIX, count=2)
-
-    def _check_usable(self) -> None:
-        if self._failure is not None:
-            raise self._failure
-        if self._is_closed:
-            raise StorageError(f"{self.directory} is closed")
-
-    def write_again(self, batches: Sequence[Buffer]) -> None:
-        """Write batches that the log shows once more, and sync them; not while `write` runs. Blocking."""
-        try:
-            if batches:
-                self._name_folder()
-            write_again(self._segments, self.written_offset, batches)
-        except OSError as error:
-            raise self._fail(f"{self.directory} failed and takes no more appends: {error}") from error
-
-    def assign_epoch(self, epoch: int) -> None:
-        """Note that what is staged from now on belongs to `epoch`; `write` keeps it on the disk."""
-        self._epochs.assign(epoch, self.log_end_offset)
-
-    def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
-        """Return the largest known epoch not above `epoch` and where it ends; (-1, -1) when unknown."""
-        return self._epochs.end_offset_for(epoch, self.log_end_offset)
-
-    def epoch_at(self, offset: int) -> int:
-        """Return the leader epoch that `offset` belongs to, -1 when unknown."""
-        return self._epochs.epoch_at(offset)
 
     def truncate_to(self, offset: int) -> None:
         """Remove every batch that ends at `offset` or behind it, and what is staged.
@@ -498,10 +236,6 @@ class PartitionLog(ReadableLog):
         if count := self.producers.remove_expired(now_ms, expiration_ms):
             self._snapshot_offset = -1  # The newest snapshot still knows them.
         return count
-
-    def _fail(self, message: str) -> StorageError:
-        self._failure = StorageError(message)
-        return self._failure
 
     def close(self) -> None:
         """Write and sync what is staged, complete the indexes, snapshot the producers; let the files go.

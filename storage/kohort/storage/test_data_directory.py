@@ -1,6 +1,7 @@
 """The data folder: its lock, its checkpoints in Kafka's formats, its clean-shutdown mark."""
 
 from collections.abc import Callable
+from inspect import getattr_static
 from pathlib import Path
 from threading import Thread
 from typing import cast
@@ -206,7 +207,7 @@ class Meanwhile:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, action: Callable[[], None]) -> None:
         self._thread = Thread(target=action)
         self._looked = False
-        point = cast(property, vars(PartitionLog)["recovery_point"]).fget
+        point = cast(property, getattr_static(PartitionLog, "recovery_point")).fget
         assert point is not None
 
         def recovery_point(log: PartitionLog) -> int:
