@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import signal
+import time
 from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
 from pathlib import Path
 from uuid import uuid4
 
@@ -11,15 +16,20 @@ import trio
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.cluster.broker_cluster import PATIENCE_SECONDS, BrokerCluster, topic_of
+from kohort.client import Consumer as KohortConsumer
+from tests.cluster.broker_cluster import PATIENCE_SECONDS, SESSION_MS, BrokerCluster, topic_of
 from tests.cluster.etcd_process import EtcdProcess
+from tests.cluster.test_brokers import coordinator
 from tests.interop.broker_process import BrokerProcess
+
+LAG_MS = 1_000
+QUICK = (f"replica.lag.time.max.ms={LAG_MS}", "replica.fetch.backoff.ms=100")
 
 
 @pytest.fixture
 def cluster(shared_etcd: EtcdProcess, tmp_path: Path) -> Iterator[BrokerCluster]:
     """Three brokers."""
-    with BrokerCluster(shared_etcd, uuid4().hex, tmp_path, 3) as cluster:
+    with BrokerCluster(shared_etcd, uuid4().hex, tmp_path, 3, *QUICK) as cluster:
         yield cluster
 
 
@@ -156,3 +166,210 @@ async def test_what_was_acknowledged_survives_its_leader(cluster: BrokerCluster)
         await until(all_in_sync)
     assert not writer.errors
     assert await values_of(cluster.bootstrap, "air") == [b"%d" % number for number in range(1_800)]
+
+
+async def in_sync(cluster: BrokerCluster, topic: str, *node_ids: int) -> None:
+    """Return once a broker that runs says that these, and nobody else, are in sync."""
+    asked = next(each for node_id, each in cluster.brokers.items() if node_id in node_ids)
+
+    async def are_in_sync() -> bool:
+        return await isr(asked, topic) == node_ids
+
+    await until(are_in_sync)
+
+
+async def test_a_follower_that_is_away_leaves_the_in_sync_replicas_and_comes_back(
+    cluster: BrokerCluster,
+) -> None:
+    await create(cluster, "air")
+    led_by = await leader(cluster.brokers[1], "air")
+    away = led_by % 3 + 1
+    others = tuple(sorted({1, 2, 3} - {away}))
+    writer = Writer(cluster)
+    writer.send("air", 100)
+    assert await writer.flush() == 0
+    cluster.brokers[away].kill()
+    writer.send("air", 100)
+    assert await writer.flush() == 0  # It is waited for until it is out of sync.
+    await in_sync(cluster, "air", *others)
+    writer.send("air", 100)
+    assert await writer.flush() == 0
+    cluster.brokers[away].start()
+    await in_sync(cluster, "air", 1, 2, 3)
+    assert not writer.errors
+    assert len(await values_of(cluster.bootstrap, "air")) == 300
+    for other in others:  # What the one that was away has, it has to the last record.
+        cluster.brokers[other].kill()
+    cluster.brokers[others[0]].start()
+    await in_sync(cluster, "air", *sorted((away, others[0])))
+    assert await values_of(cluster.bootstrap, "air") == writer.acknowledged
+
+
+async def test_a_follower_that_stands_still_is_taken_out_by_its_leader(cluster: BrokerCluster) -> None:
+    await create(cluster, "air", min_insync_replicas="3")
+    led_by = await leader(cluster.brokers[1], "air")
+    slow = cluster.brokers[led_by % 3 + 1]
+    others = tuple(sorted({1, 2, 3} - {led_by % 3 + 1}))
+    os.kill(slow.pid, signal.SIGSTOP)
+    try:
+        writer = Writer(cluster, **{"message.timeout.ms": 60_000})
+        writer.send("air", 10)  # They are appended, and wait.
+        await in_sync(cluster, "air", *others)
+        refused = Writer(cluster, **{"message.timeout.ms": 1_500, "enable.idempotence": False})
+        refused.send("air", 1)
+        assert await refused.flush() == 0
+        assert (refused.acknowledged, len(refused.errors)) == ([], 1)
+        assert await writer.flush(0.1) == 10, "acknowledged by fewer than min.insync.replicas"
+    finally:
+        os.kill(slow.pid, signal.SIGCONT)
+    await in_sync(cluster, "air", 1, 2, 3)
+    assert await writer.flush() == 0
+    assert not writer.errors
+    assert await values_of(cluster.bootstrap, "air") == writer.acknowledged
+
+
+@pytest.mark.parametrize("is_leader", [False, True], ids=["a follower", "the leader"])
+async def test_a_replica_that_lost_its_folder_gets_all_of_it_again(
+    cluster: BrokerCluster, is_leader: bool
+) -> None:
+    await create(cluster, "air")
+    led_by = await leader(cluster.brokers[1], "air")
+    wiped = led_by if is_leader else led_by % 3 + 1
+    writer = Writer(cluster)
+    writer.send("air", 200)
+    assert await writer.flush() == 0
+    cluster.brokers[wiped].kill()
+    shutil.rmtree(cluster.brokers[wiped].data)
+    cluster.brokers[wiped].start()
+    writer.send("air", 200)
+    assert await writer.flush() == 0
+    await in_sync(cluster, "air", 1, 2, 3)
+    assert not writer.errors
+    assert await values_of(cluster.bootstrap, "air") == writer.acknowledged
+    assert len(writer.acknowledged) == 400
+    segments = {(broker.data / "air-0" / f"{0:020}.log").read_bytes() for broker in cluster.brokers.values()}
+    assert len(segments) == 1
+
+
+async def test_a_leader_that_stood_still_for_longer_than_its_lease_acknowledges_nothing_wrongly(
+    cluster: BrokerCluster,
+) -> None:
+    await create(cluster, "air")
+    led_by = await leader(cluster.brokers[1], "air")
+    other = cluster.brokers[led_by % 3 + 1]
+    writer = Writer(cluster, **{"socket.timeout.ms": 3_000})
+    writer.send("air", 100)
+    os.kill(cluster.brokers[led_by].pid, signal.SIGSTOP)
+    try:
+        writer.send("air", 100)
+
+        async def is_led_by_another() -> bool:
+            return await leader(other, "air") not in {-1, led_by}
+
+        await until(is_led_by_another)
+        writer.send("air", 100)
+        await writer.flush(SESSION_MS / 1_000)
+    finally:
+        os.kill(cluster.brokers[led_by].pid, signal.SIGCONT)
+    writer.send("air", 100)
+    assert await writer.flush() == 0
+    await in_sync(cluster, "air", 1, 2, 3)
+    assert not writer.errors
+    assert await values_of(cluster.bootstrap, "air") == [b"%d" % number for number in range(400)]
+
+
+class Reader:
+    """A member of a group, by confluent-kafka; it says how often it was given partitions."""
+
+    def __init__(self, cluster: BrokerCluster, group_id: str, topic: str) -> None:
+        self.given: list[list[int]] = []
+        self.values: list[bytes] = []
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": cluster.bootstrap,
+                "group.id": group_id,
+                "auto.offset.reset": "earliest",
+                "enable.auto.commit": False,
+                "partition.assignment.strategy": "range",
+                "session.timeout.ms": 30_000,
+            }
+        )
+        self._consumer.subscribe([topic], on_assign=self._given)
+
+    def _given(self, _: Consumer, partitions: list[TopicPartition]) -> None:
+        self.given.append([each.partition for each in partitions])
+
+    def read(self, count: int) -> None:
+        """Read so many records. Blocks."""
+        while count:
+            count -= self.poll(PATIENCE_SECONDS)
+
+    def poll(self, seconds: float) -> bool:
+        """Return whether there was a record. Blocks."""
+        message = self._consumer.poll(seconds)
+        if message is None or message.error() is not None:
+            return False
+        self.values.append(message.value())
+        return True
+
+    def commit(self) -> dict[int, int]:
+        """Commit where it stands, and return that, by partition, as the group has it. Blocks."""
+        self._consumer.commit(asynchronous=False)
+        committed = self._consumer.committed(self._consumer.assignment(), PATIENCE_SECONDS)
+        return {each.partition: each.offset for each in committed}
+
+    def close(self) -> None:
+        """Leave the group."""
+        self._consumer.close()
+
+
+def test_a_group_goes_on_at_another_coordinator_as_if_nothing_had_happened(cluster: BrokerCluster) -> None:
+    trio.run(partial(create, cluster, "air", 4))
+    writer = Writer(cluster)
+    for partition in range(4):
+        writer.send("air", 50, partition)
+    assert trio.run(writer.flush) == 0
+    reader = Reader(cluster, "flights", "air")
+    ours = KohortConsumer(
+        "air",
+        bootstrap_servers=cluster.bootstrap,
+        group_id="flights",
+        auto_offset_reset="earliest",
+        enable_auto_commit=False,
+        partition_assignment_strategy=("range",),
+        session_timeout_ms=30_000,
+    )
+    try:
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while not (reader.given and len(reader.given[-1]) == 2 and len(ours.assignment()) == 2):
+            assert time.monotonic() < deadline, (reader.given, ours.assignment())
+            reader.poll(0.1)
+            ours.poll(timeout_ms=100)
+        before = commit_both(reader, ours)
+        given, generation_id = list(reader.given), ours.group_metadata().generation_id
+        for _ in range(2):
+            led_by = trio.run(coordinator, cluster.brokers[1], "flights")
+            cluster.brokers[led_by].kill()
+            for partition in range(4):
+                writer.send("air", 50, partition)
+            assert trio.run(writer.flush) == 0
+            after = commit_both(reader, ours)
+            assert all(after[partition] >= offset for partition, offset in before.items())
+            before = after
+            assert (reader.given, ours.group_metadata().generation_id) == (given, generation_id)
+            cluster.brokers[led_by].start()
+            trio.run(in_sync, cluster, "air", 1, 2, 3)
+            trio.run(in_sync, cluster, "__consumer_offsets", 1, 2, 3)
+    finally:
+        reader.close()
+        ours.close()
+    assert not writer.errors
+
+
+def commit_both(reader: Reader, ours: KohortConsumer[object, object]) -> dict[int, int]:
+    """Read a little with both members, commit with both, and return the commits of the first."""
+    reader.read(20)
+    while not ours.poll(timeout_ms=1_000):
+        pass
+    ours.commit()
+    return reader.commit()

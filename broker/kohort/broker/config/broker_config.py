@@ -220,10 +220,9 @@ class BrokerConfig(Settings):
     )
     offsets_topic_replication_factor: int = setting(
         SHORT,
-        1,
-        "The replicas of each partition of __consumer_offsets; one broker holds one.",
+        3,
+        "The replicas of each partition of __consumer_offsets; a broker alone holds one.",
         at_least(1),
-        kafka_default="3",
     )
     offsets_topic_segment_bytes: int = setting(
         INT, 104857600, "The segment size of __consumer_offsets.", at_least(1)

@@ -12,11 +12,14 @@ LONG_MAX = 2**63 - 1
 
 
 def offsets_topic(config: BrokerConfig) -> NewTopic:
-    """Return what `__consumer_offsets` is created with. Source: Kafka's GroupCoordinatorService."""
+    """Return what `__consumer_offsets` is created with. Source: Kafka's GroupCoordinatorService.
+
+    A broker alone is all replicas that there are.
+    """
     return NewTopic(
         OFFSETS_TOPIC,
         config.offsets_topic_num_partitions,
-        config.offsets_topic_replication_factor,
+        1 if config.kohort_cluster is None else config.offsets_topic_replication_factor,
         configs={
             "cleanup.policy": "compact",
             "compression.type": "producer",
