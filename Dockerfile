@@ -16,8 +16,9 @@ WORKDIR /var/lib/kohort
 VOLUME /var/lib/kohort
 EXPOSE 9092 9644
 STOPSIGNAL SIGTERM
+# Without site packages, so that a look costs 20 ms of a core and not ten times that.
 HEALTHCHECK --interval=10s --timeout=3s --start-period=5s --retries=3 \
-    CMD ["python", "-c", "from urllib.request import urlopen; urlopen('http://127.0.0.1:9644/health/ready', timeout=2)"]
+    CMD ["python", "-I", "-S", "-c", "import socket; c = socket.create_connection(('127.0.0.1', 9644), 2); c.sendall(b'GET /health/ready HTTP/1.1\\r\\nHost: 127.0.0.1\\r\\nConnection: close\\r\\n\\r\\n'); raise SystemExit(b' 200 ' not in c.recv(64))"]
 ENTRYPOINT ["kohort"]
 # Clients are told localhost:9092, which `docker run -p 127.0.0.1:9092:9092` makes true; containers beside it say
 # --network container:NAME, or another --advertise is given.

@@ -3,6 +3,7 @@
 import json
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 import yaml
 
 from kohort.broker.main import parse
+from kohort.testing import Broker
 
 ROOT = Path(__file__).parents[2]
 Compose = dict[str, Any]
@@ -56,8 +58,24 @@ def test_the_image_is_built_in_one_stage_and_run_in_another_by_a_user_of_its_own
     assert str(options.places.data).startswith(last("VOLUME"))
 
 
-def test_the_health_of_the_image_is_asked_where_it_is_told() -> None:
-    assert "http://127.0.0.1:9644/health/ready" in last("HEALTHCHECK")
+def health_commands(compose: Compose) -> list[list[str]]:
+    """Return the commands by which the image and the compose file ask how the broker is."""
+    _, _, image = last("HEALTHCHECK").partition("CMD ")
+    return [json.loads(image), compose["services"]["broker"]["healthcheck"]["test"][1:]]
+
+
+def test_the_health_of_the_image_is_asked_where_it_is_told(compose: Compose) -> None:
+    for command in health_commands(compose):
+        assert "('127.0.0.1', 9644)" in command[-1]
+
+
+def test_the_health_check_says_whether_the_broker_is_ready(compose: Compose) -> None:
+    for command in health_commands(compose):
+        with Broker(http=True) as broker:
+            program = command[-1].replace("9644", broker.http.rpartition(":")[2])
+            asked = [sys.executable, *command[1:-1], program]
+            assert subprocess.run(asked, check=False, timeout=20).returncode == 0
+        assert subprocess.run(asked, check=False, capture_output=True, timeout=20).returncode != 0
 
 
 def test_what_the_image_copies_is_not_ignored() -> None:
@@ -115,7 +133,9 @@ def test_every_named_volume_is_declared(compose: Compose) -> None:
 
 
 def test_prometheus_scrapes_the_broker(compose: Compose) -> None:
-    (mount,) = (each for each in compose["services"]["prometheus"]["volumes"] if each.startswith("./"))
+    mounts = [each for each in compose["services"]["prometheus"]["volumes"] if each.startswith("./")]
+    assert all((ROOT / each.split(":")[0]).exists() for each in mounts)
+    (mount,) = (each for each in mounts if each.startswith("./deploy/prometheus.yml"))
     settings = yaml.safe_load((ROOT / mount.split(":")[0]).read_text(encoding="utf-8"))
     (job,) = settings["scrape_configs"]
     assert job["static_configs"] == [{"targets": ["broker:9644"]}]
