@@ -19,7 +19,7 @@ PYTHON ?= $(shell for each in python3 python3.13 python3.12 python3.11 python; d
 
 PIP := $(PY) -m pip --disable-pip-version-check --require-virtualenv
 SOURCES := protocol storage broker client pipeline cli testkit
-CHECKED := $(SOURCES) examples docs/tables.py docs/requirements.py
+CHECKED := $(SOURCES) examples docs/tables.py docs/requirements.py docs/site_links.py
 IMPORTS_SPARK := cli/kohort/cli/spark|/on_spark\.py$$
 
 # Who may import whom is a contract about what ships: a test may throw dice.
@@ -36,7 +36,7 @@ SPARK_WORKERS ?= 2
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test test-spark nightly check format interop spark applications differential large crash kills bench fuzz fuzz-broker sim sim-cluster scenarios mutants docs wheel constraints clean
+.PHONY: help venv demo test test-spark nightly check format interop spark applications differential large crash kills bench fuzz fuzz-broker sim sim-cluster scenarios mutants docs tables wheel constraints clean
 
 help:  ## Show the targets.
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -112,7 +112,7 @@ applications: $(STAMP)  ## Run the guides' tests with FastStream, Quix Streams, 
 	@test -x build/applications/bin/python || $(PYTHON) -m venv build/applications
 	@build/applications/bin/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt --upgrade pip
 	@build/applications/bin/python -m pip --disable-pip-version-check install --quiet --group applications --editable .
-	@KOHORT_TEST_APPLICATIONS=1 build/applications/bin/python -m pytest tests/testing/test_guides.py $(ARGS)
+	@KOHORT_TEST_APPLICATIONS=1 build/applications/bin/python -m pytest tests/testing/test_guides.py tests/packaging/test_deploy.py $(ARGS)
 
 differential: $(STAMP)  ## Compare group answers with Apache Kafka's, script by script; needs Java and Maven.
 	@$(PY) -m tests.differential.run --write $(ARGS)
@@ -142,9 +142,17 @@ mutants: $(STAMP)  ## Break the broker in many ways; simulation and scenarios ha
 	@$(PY) -m tests.simulation.mutants $(ARGS)
 	@$(PY) -m tests.simulation.cluster.mutants
 
-docs: $(STAMP)  ## Write the tables in docs/ anew from what the code declares.
+# The site's tools are 160 MB, which nobody needs who only wants the tables: make tables.
+docs: tables  ## Write the tables in docs/ anew, and build the site into build/site; a broken link fails it.
+	@test -x build/site-tools/bin/mkdocs || { $(PYTHON) -m venv build/site-tools && \
+		build/site-tools/bin/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt --upgrade pip && \
+		build/site-tools/bin/python -m pip --disable-pip-version-check install --quiet --group docs; }
+	@NO_MKDOCS_2_WARNING=1 build/site-tools/bin/python -m mkdocs build --clean
+
+tables: $(STAMP)  ## Write the tables in docs/ anew from what the code declares.
 	@$(PY) docs/tables.py
 	@$(PY) docs/requirements.py
+	@$(PY) docs/imports.py
 
 wheel: $(STAMP)  ## Build the wheel into dist/.
 	@$(PY) -m hatchling build --target wheel

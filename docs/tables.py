@@ -1,24 +1,35 @@
-"""Writes the tables in docs/ from what the code declares: settings, metrics.
+"""Writes the tables in docs/ from what the code declares: settings, metrics, APIs, errors, commands.
 
 python docs/tables.py [--check]     with --check nothing is written; the status is 1 where a table is old
 """
 
+import contextlib
 import inspect
+import io
+import os
+import re
 import sys
 import tomllib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+import click
 import msgspec
 
 from kohort.broker.config import BROKER_DEFINITIONS, TOPIC_DEFINITIONS, ConfigDefinition, render
 from kohort.broker.config.pending import BROKER_WITHOUT_EFFECT, TOPIC_WITHOUT_EFFECT
+from kohort.broker.handlers.apis import MODULES
 from kohort.broker.http.families import FAMILIES
+from kohort.broker.main import parse
+from kohort.cli.commands import kohort
 from kohort.client import errors
 from kohort.client.config import ClientConfig, ConsumerConfig, ProducerConfig
 from kohort.client.workers import HandlerError
+from kohort.protocol.errors import ErrorCode
+from kohort.protocol.registry import APIS
 
 DOCS = Path(__file__).parent
+KAFKAS_APIS = DOCS.parent / "tests" / "facts" / "kafka-4.4-api-versions.tsv"
 WORDS = tomllib.loads((DOCS / "client-settings.toml").read_text(encoding="utf-8"))
 
 
@@ -118,6 +129,77 @@ def error_code(error: type[errors.KohortError]) -> str:
     return "" if error.code is errors.KohortError.code else code(error.code.name)
 
 
+def apis() -> str:
+    """Return the table of the APIs that the broker answers, with Kafka's own versions."""
+    lines = KAFKAS_APIS.read_text(encoding="utf-8").splitlines()[1:]
+    kafkas = {int(key): versions for key, _, versions, *_ in (line.split("\t") for line in lines)}
+    return table(
+        ("key", "name", "versions", "in Kafka 4.4"),
+        ((str(key), code(APIS[key].name), str(APIS[key].versions), kafkas[key]) for key in sorted(MODULES)),
+    )
+
+
+def error_codes() -> str:
+    """Return the table of Kafka's error codes, each with the client's exceptions that always stand for it."""
+    raised: dict[ErrorCode, list[str]] = {}
+    for each in vars(errors).values():
+        if inspect.isclass(each) and issubclass(each, errors.KohortError) and error_code(each):
+            raised.setdefault(each.code, []).append(code(each.__name__))
+    return table(
+        ("code", "name", "retriable", "raised by the client as"),
+        (
+            (
+                str(each.value),
+                code(each.name),
+                "yes" if each.retriable else "",
+                ", ".join(raised.get(each, ())),
+            )
+            for each in ErrorCode
+        ),
+    )
+
+
+def commands() -> str:
+    """Return a part for each command: what it does, and a table of its options."""
+    return "\n\n".join(
+        f"## {' '.join(path)}\n\n{text}\n\n{table(('argument or option', 'meaning'), options)}"
+        for path, text, options in _commands(kohort, ("kohort",))
+    )
+
+
+def _commands(
+    command: click.Command, path: tuple[str, ...]
+) -> Iterator[tuple[tuple[str, ...], str, list[tuple[str, str]]]]:
+    if path == ("kohort", "serve"):
+        yield path, "Run a broker until SIGTERM, SIGINT or SIGHUP.", _serve_options()
+        return
+    context = click.Context(command, info_name=path[-1], max_content_width=100)
+    if isinstance(command, click.Group):
+        for name in command.list_commands(context):
+            found = command.get_command(context, name)
+            assert found is not None
+            yield from _commands(found, (*path, name))
+        return
+    arguments = (each for each in command.params if isinstance(each, click.Argument))
+    options = (each for each in command.get_params(context) if isinstance(each, click.Option))
+    records = (each.get_help_record(context) for each in options)
+    rows = [(code(each.make_metavar(context)), "") for each in arguments]
+    rows += [(code(found[0]), found[1]) for found in records if found and not found[0].endswith("--help")]
+    yield path, inspect.cleandoc(command.help or "").replace("\b\n", ""), rows
+
+
+def _serve_options() -> list[tuple[str, str]]:
+    """Return the options of `kohort serve`, which has a parser of its own."""
+    printed = io.StringIO()
+    os.environ["COLUMNS"] = "200"  # Where lines are broken, words with hyphens are.
+    with contextlib.redirect_stdout(printed), contextlib.suppress(SystemExit):
+        parse(["--help"])
+    _, _, options = printed.getvalue().partition("show this help message and exit\n")
+    parts = re.split(r"^  (?=--)", options, flags=re.MULTILINE)[1:]
+    found = (re.match(r"(--\S+(?: [^ \n]\S*)?)\s+(.*)", each, re.DOTALL) for each in parts)
+    return [(code(each[1]), " ".join(each[2].split())) for each in found if each]
+
+
 def written(file: Path, tables: dict[str, str]) -> str:
     """Return the text of `file` with each table between the two comments that bear its name."""
     text = file.read_text(encoding="utf-8")
@@ -140,6 +222,9 @@ def main(arguments: Sequence[str]) -> int:
             "topic defaults": topic_names(),
         },
         DOCS / "metrics.md": {"metrics": metrics()},
+        DOCS / "reference" / "apis.md": {"apis": apis()},
+        DOCS / "reference" / "errors.md": {"error codes": error_codes()},
+        DOCS / "reference" / "commands.md": {"commands": commands()},
         DOCS / "client.md": {
             "client settings": client_settings(ClientConfig, msgspec.Struct),
             "consumer settings": client_settings(ConsumerConfig, ClientConfig),

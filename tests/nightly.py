@@ -53,6 +53,7 @@ STEPS = (
     Step("large", "make large", 15, {"KOHORT_TEST_LARGE": "1"}),
     Step("interop", "make interop", 40, {"KOHORT_TEST_MIXED": "1"}),
     Step("applications", "make applications", 20, {"KOHORT_TEST_APPLICATIONS": "1"}),
+    Step("docs", "make docs", 10),
     Step("busy", f"{PYTEST} tests/client/test_busy_user.py", 10, {"KOHORT_TEST_BUSY": "1"}),
     Step("soak", f"{PYTEST} tests/client/test_soak.py", 20, {"KOHORT_TEST_SOAK_S": "600"}),
     Step("churn", f"{PYTEST} tests/client/test_consumer_churn.py", 10, {"KOHORT_TEST_CHURN_S": "60"}),

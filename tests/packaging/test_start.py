@@ -1,0 +1,69 @@
+"""Every block of docs/start.md runs, in its order and in one shell, and says what the page shows.
+
+What docs/running.md says of backups is done with the data that this leaves behind.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+DOCS = Path(__file__).parents[2] / "docs"
+BLOCK = re.compile(r"^```(sh|text)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+SECONDS_MAX = 120
+
+
+def free_port() -> int:
+    """Return a port that nobody listens at."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def test_the_first_five_minutes_go_as_the_page_says(tmp_path: Path) -> None:
+    if shutil.which("curl") is None:
+        pytest.skip("there is no curl on this machine")
+    kafka, http = f"127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}"
+    text = (
+        (DOCS / "start.md")
+        .read_text(encoding="utf-8")
+        .replace("127.0.0.1:9092", kafka)
+        .replace("127.0.0.1:9644", http)
+    )
+    found = BLOCK.findall(text)
+    script = "\n".join(code for kind, code in found if kind == "sh")
+    script = script.replace("kohort serve", f"kohort serve --listen {kafka} --http {http}")
+    done = run(script, tmp_path, {"KOHORT_BOOTSTRAP_SERVERS": kafka, "KOHORT_HTTP": http})
+    assert done.returncode == 0, done.stdout + done.stderr
+    printed = done.stdout + done.stderr
+    shown = [line for kind, lines in found if kind == "text" for line in lines.splitlines()]
+    assert shown
+    for line in shown:
+        assert line in printed, f"{line!r} is not in:\n{printed}"
+
+    backup = BLOCK.findall((DOCS / "running.md").read_text(encoding="utf-8"))
+    done = run("\n".join(code for _, code in backup), tmp_path, {})
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (tmp_path / "restored" / "kohort-data" / "meta.properties").exists()
+
+
+def run(script: str, folder: Path, settings: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """Return how a script has ended that knows this environment's `kohort`."""
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    return subprocess.run(
+        ["bash", "-e", "-m", "-c", script],
+        cwd=folder,
+        env={**os.environ, "PATH": path, **settings},
+        capture_output=True,
+        text=True,
+        timeout=SECONDS_MAX,
+        check=False,
+    )
