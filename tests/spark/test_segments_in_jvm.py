@@ -27,7 +27,7 @@ from kohort.protocol.records import (
     encode_records,
     seal_batch,
 )
-from kohort.protocol.records.compression import zstd
+from kohort.protocol.records.codecs import zstd
 from kohort.protocol.records.header import CRC_COVERS_FROM, CRC_POSITION, LOG_APPEND_TIME_FLAG
 from tests.spark.batches import T0, marker
 from tests.spark.ingest_world import only_large

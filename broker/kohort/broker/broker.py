@@ -5,12 +5,12 @@ from base64 import urlsafe_b64encode
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
+import msgspec
 import structlog
 import trio
 
@@ -78,8 +78,7 @@ CLOSERS = 8  # Logs that are closed at once: their syncs share what the disk doe
 log = structlog.get_logger("kohort.broker")
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
+class Address(msgspec.Struct, frozen=True):
     """A host and a port."""
 
     host: str
@@ -89,8 +88,7 @@ class Address:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
-@dataclass(frozen=True, slots=True)
-class Places:
+class Places(msgspec.Struct, frozen=True):
     """Where a broker listens, what it tells clients to connect to, and where its data is."""
 
     listen: Address

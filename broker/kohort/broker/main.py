@@ -7,11 +7,11 @@ import socket
 import sys
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NoReturn
 
 import kohort.broker.lean_imports  # noqa: F401  # isort: skip  # Before structlog.
+import msgspec
 import structlog
 import trio
 
@@ -34,8 +34,7 @@ USAGE = 2
 log = structlog.get_logger("kohort.broker")
 
 
-@dataclass(frozen=True, slots=True)
-class ServeOptions:
+class ServeOptions(msgspec.Struct, frozen=True):
     """What the command line says."""
 
     places: Places
@@ -183,7 +182,7 @@ def with_file(options: ServeOptions, flags: Mapping[str, str]) -> ServeOptions:
         if name in kept:
             continue
         if name == "data":
-            places = replace(places, data=Path(text))
+            places = msgspec.structs.replace(places, data=Path(text))
             continue
         try:
             found = address(text)
@@ -192,10 +191,10 @@ def with_file(options: ServeOptions, flags: Mapping[str, str]) -> ServeOptions:
         if name == "http":
             http = found
         elif name == "listen":
-            places = replace(places, listen=found)
+            places = msgspec.structs.replace(places, listen=found)
         else:
-            places = replace(places, advertise=found)
-    return replace(options, places=places, http=http)
+            places = msgspec.structs.replace(places, advertise=found)
+    return msgspec.structs.replace(options, places=places, http=http)
 
 
 def say_checked(config: BrokerConfig, flags: Mapping[str, str]) -> int:
@@ -227,8 +226,8 @@ def throw_away_data(options: ServeOptions) -> Iterator[tuple[ServeOptions, FileS
         yield options, None
         return
     with ephemeral.throw_away_folder() as folder:
-        places = replace(options.places, data=folder / "data")
-        yield replace(options, places=places), ephemeral.file_system()
+        places = msgspec.structs.replace(options.places, data=folder / "data")
+        yield msgspec.structs.replace(options, places=places), ephemeral.file_system()
 
 
 def complain(*problems: BaseException) -> int:

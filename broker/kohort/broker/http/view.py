@@ -1,8 +1,9 @@
 """What the HTTP pages look at: the few facts about a broker that they show."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
+
+import msgspec
 
 from kohort.broker.config import describe_topic
 from kohort.broker.config.current import CurrentConfig
@@ -83,8 +84,7 @@ class PartitionFacts(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Counters:
+class Counters(msgspec.Struct, frozen=True):
     """What each part of the broker has counted."""
 
     transport: TransportCounters
@@ -92,8 +92,7 @@ class Counters:
     groups: GroupCounters
 
 
-@dataclass(frozen=True, slots=True)
-class PageLimits:
+class PageLimits(msgspec.Struct, frozen=True):
     """How much of what a page may show has a row of its own."""
 
     groups_max: int = 1_000

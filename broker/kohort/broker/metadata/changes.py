@@ -4,7 +4,6 @@ Both stores decide by this what is a conflict. Pure.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 import msgspec
 
@@ -14,20 +13,21 @@ from kohort.broker.metadata.store import MetadataConflict
 from kohort.broker.metadata.topic_names import metric_name
 
 
-@dataclass(slots=True)
-class Changes:
+class Changes(msgspec.Struct):
     """A mutation by the things that it touches, each of which is compared by itself."""
 
-    created: list[TopicState] = field(default_factory=list)
-    deleted: list[TopicState] = field(default_factory=list)
+    created: list[TopicState] = msgspec.field(default_factory=list)
+    deleted: list[TopicState] = msgspec.field(default_factory=list)
     """As they were; one that is created again in the same change stands here, too."""
-    altered: list[tuple[TopicState, TopicState]] = field(default_factory=list)
+    altered: list[tuple[TopicState, TopicState]] = msgspec.field(default_factory=list)
     """Before and after of topics whose settings or number of partitions are others."""
-    added: dict[PartitionKey, PartitionState] = field(default_factory=dict)
+    added: dict[PartitionKey, PartitionState] = msgspec.field(default_factory=dict)
     """New partitions of topics that exist."""
-    partitions: dict[PartitionKey, tuple[PartitionState, PartitionState]] = field(default_factory=dict)
+    partitions: dict[PartitionKey, tuple[PartitionState, PartitionState]] = msgspec.field(
+        default_factory=dict
+    )
     """Before and after of partitions that exist."""
-    configs: dict[ConfigResource, Mapping[str, str]] = field(default_factory=dict)
+    configs: dict[ConfigResource, Mapping[str, str]] = msgspec.field(default_factory=dict)
     """What these resources have set from now on."""
 
 

@@ -1,7 +1,6 @@
 """Configurations of topics and brokers are altered: checked as they would be afterwards, then changed."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 
 import msgspec
@@ -36,8 +35,7 @@ class Operation(IntEnum):
     SUBTRACT = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(msgspec.Struct, frozen=True):
     """One operation on one value; `operation` is as the client gave it."""
 
     name: str
@@ -45,8 +43,7 @@ class Step:
     value: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigChange:
+class ConfigChange(msgspec.Struct, frozen=True):
     """What is to be done to the configuration of one resource.
 
     The steps are taken on what is set now, or where it is to be replaced, on nothing.

@@ -6,7 +6,6 @@ changes of partitions that exist are several transactions, each whole. Pure.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
 
 import msgspec
 
@@ -25,12 +24,11 @@ class TooManyChanges(ValueError):
     """One change has more topics or settings than etcd takes in a transaction."""
 
 
-@dataclass(slots=True)
-class Transaction:
+class Transaction(msgspec.Struct):
     """What is done if all comparisons hold."""
 
-    compares: list[Compare] = field(default_factory=list)
-    operations: list[Operation] = field(default_factory=list)
+    compares: list[Compare] = msgspec.field(default_factory=list)
+    operations: list[Operation] = msgspec.field(default_factory=list)
 
     def add(self, compare: Compare, *operations: Operation) -> None:
         """Do these, too, and only if that holds as well."""
@@ -56,7 +54,7 @@ def with_directories(changes: Changes, brokers: Sequence[BrokerState]) -> Change
         for topic in changes.created
     ]
     added = {key: told(state) for key, state in changes.added.items()}
-    return replace(changes, created=created, added=added)
+    return msgspec.structs.replace(changes, created=created, added=added)
 
 
 class Planner:

@@ -71,8 +71,7 @@ PartitionKey = tuple[UUID, int]
 """A partition by its topic's id and its index."""
 
 
-@dataclass(frozen=True, slots=True)
-class Mutation:
+class Mutation(msgspec.Struct, frozen=True):
     """What the next snapshot has otherwise: topics put in or taken out, single partitions, configurations.
 
     An empty mapping in `configs` removes the resource's configuration. `partitions` are some that exist, of
@@ -81,8 +80,8 @@ class Mutation:
 
     put: tuple[TopicState, ...] = ()
     delete: tuple[str, ...] = ()
-    configs: Mapping[ConfigResource, Mapping[str, str]] = field(default_factory=dict)
-    partitions: Mapping[PartitionKey, PartitionState] = field(default_factory=dict)
+    configs: Mapping[ConfigResource, Mapping[str, str]] = msgspec.field(default_factory=dict)
+    partitions: Mapping[PartitionKey, PartitionState] = msgspec.field(default_factory=dict)
 
     def __bool__(self) -> bool:
         return bool(self.put or self.delete or self.configs or self.partitions)

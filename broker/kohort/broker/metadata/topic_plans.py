@@ -5,8 +5,9 @@ ReplicationControlManager, so that a request with two faults is told of the same
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from uuid import UUID, uuid4
+
+import msgspec
 
 from kohort.broker.config import BrokerConfig, ConfigError, topic_config
 from kohort.broker.metadata.partition_state import PartitionState
@@ -21,15 +22,14 @@ METADATA_TOPIC = "__cluster_metadata"
 Replicas = tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class NewTopic:
+class NewTopic(msgspec.Struct, frozen=True):
     """A topic that is asked for. `assignments` are (partition, replicas) as the client gave them."""
 
     name: str
     partition_count: int = UNSET
     replication_factor: int = UNSET
     assignments: Sequence[tuple[int, Replicas]] = ()
-    configs: Mapping[str, str | None] = field(default_factory=dict)
+    configs: Mapping[str, str | None] = msgspec.field(default_factory=dict)
 
 
 Place = Callable[[Snapshot, int, int, int], list[Replicas]]

@@ -1,8 +1,9 @@
 """Topics are created, deleted and given more partitions: decided on the newest snapshot, changed at once."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from uuid import UUID
+
+import msgspec
 
 from kohort.broker.config import BrokerConfig
 from kohort.broker.config.current import CurrentConfig
@@ -31,8 +32,7 @@ Outcome = TopicState | ApiError
 """What a topic has become, or would become; or why nothing becomes of it."""
 
 
-@dataclass(frozen=True, slots=True)
-class MorePartitions:
+class MorePartitions(msgspec.Struct, frozen=True):
     """The number of partitions that a topic shall have in all, and where the new ones shall be."""
 
     name: str

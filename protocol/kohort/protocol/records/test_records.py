@@ -29,7 +29,8 @@ from kohort.protocol.records import (
     validate_produced,
     verify_crc,
 )
-from kohort.protocol.records.compression import MAX_MEMBERS, PlainSizeExceeded, zstd
+from kohort.protocol.records.codecs import zstd
+from kohort.protocol.records.compression import MAX_MEMBERS, PlainSizeExceeded
 
 CODECS = tuple(Compression)
 headers = st.lists(st.tuples(st.text(max_size=8), st.none() | st.binary(max_size=20)), max_size=3).map(tuple)

@@ -1,8 +1,9 @@
 """The parts of a broker that questions about the cluster are put to."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from kohort.broker.config.current import CurrentConfig
 from kohort.broker.metadata import BrokerState, MetadataStore, Snapshot
@@ -11,8 +12,7 @@ from kohort.broker.metadata.topics import Topics
 from kohort.broker.runtime.workers import Workers
 
 
-@dataclass(frozen=True, slots=True)
-class Administration:
+class Administration(msgspec.Struct, frozen=True):
     """The cluster's facts, and how they are changed."""
 
     metadata: MetadataStore

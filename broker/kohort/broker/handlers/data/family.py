@@ -1,6 +1,6 @@
 """The parts of a broker that questions about records are put to."""
 
-from dataclasses import dataclass
+import msgspec
 
 from kohort.broker.config.current import CurrentConfig
 from kohort.broker.handlers.data.fetch_sessions import FetchSessions
@@ -13,8 +13,7 @@ from kohort.broker.runtime.timers import Timers
 from kohort.broker.transport.counters import TransportCounters
 
 
-@dataclass(frozen=True, slots=True)
-class Data:
+class Data(msgspec.Struct, frozen=True):
     """The partitions of this broker, and what appending to them and reading from them takes."""
 
     partitions: PartitionTable

@@ -1,16 +1,16 @@
 """The parts of a broker that questions about groups are put to."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from uuid import UUID, uuid4
+
+import msgspec
 
 from kohort.broker.coordination.coordinators import Coordinators
 from kohort.broker.coordination.counters import GroupCounters
 from kohort.broker.metadata import MetadataStore
 
 
-@dataclass(frozen=True, slots=True)
-class Groups:
+class Groups(msgspec.Struct, frozen=True):
     """The groups of this broker, and what their members refer to."""
 
     coordinators: Coordinators

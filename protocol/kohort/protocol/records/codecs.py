@@ -1,0 +1,180 @@
+"""gzip, snappy, lz4 and zstd, in the framings that Kafka's Java client writes and reads.
+
+Pieces that hold nothing, such as empty gzip members, are counted, for each costs time and none takes the
+cap away.
+"""
+
+import sys
+import zlib
+from collections.abc import Callable
+
+import cramjam
+import lz4.frame
+
+from kohort.protocol.errors import WireError
+from kohort.protocol.records.compression import MAX_MEMBERS, PlainSizeExceeded
+from kohort.protocol.records.header import Buffer, Compression
+
+if sys.version_info >= (3, 14):  # PEP 784, and the same module for those before.
+    from compression import zstd as zstd  # noqa: PLC0414  # Tests get it from here.
+else:
+    from backports import zstd as zstd  # noqa: PLC0414
+
+_GZIP_WINDOW_BITS = 31
+_ZSTD_PIECE_BYTES = 128 * 1024
+_ZSTD_LEVEL = 3
+_XERIAL_HEADER = b"\x82SNAPPY\x00" + (1).to_bytes(4, "big") * 2  # The magic, version 1, readable by 1.
+_XERIAL_MAGIC = _XERIAL_HEADER[:8]
+_XERIAL_BLOCK_BYTES = 32 * 1024
+_XERIAL_LEAST_BLOCK_BYTES = 1024  # What Java's SnappyOutputStream takes for a block at least ...
+_XERIAL_SHORT_BLOCKS_MAX = 1024  # ... but for one that was flushed.
+
+
+def compress(compression: Compression, data: bytes, level: int | None) -> bytes:
+    """Return `data` in the codec's framing, at this level or the codec's default; snappy has no levels."""
+    return _COMPRESSORS[compression](data, level)
+
+
+def decompress(compression: Compression, data: Buffer, max_bytes: int) -> bytes:
+    """Return what was compressed.
+
+    Raises: PlainSizeExceeded when it is larger than `max_bytes`, WireError when it is damaged.
+    """
+    try:
+        plain = _DECOMPRESSORS[compression](data, max_bytes)
+    except (zlib.error, RuntimeError, zstd.ZstdError, cramjam.DecompressionError, EOFError) as error:
+        raise WireError(f"damaged {compression.name} data: {error}") from error
+    if len(plain) > max_bytes:
+        raise _too_large(compression)
+    return plain
+
+
+def _too_large(compression: Compression) -> PlainSizeExceeded:
+    return PlainSizeExceeded(f"{compression.name} data decompresses to more than the cap")
+
+
+def _too_many_pieces(compression: Compression, what: str) -> PlainSizeExceeded:
+    return PlainSizeExceeded(f"{compression.name} data is cut into too many {what}")
+
+
+def _gzip(data: bytes, level: int | None) -> bytes:
+    codec = zlib.compressobj(zlib.Z_DEFAULT_COMPRESSION if level is None else level, wbits=_GZIP_WINDOW_BITS)
+    return codec.compress(data) + codec.flush()
+
+
+def _read_gzip(data: Buffer, max_bytes: int) -> bytes:
+    members: list[bytes] = []
+    room = max_bytes + 1
+    rest = bytes(data)
+    while len(members) < MAX_MEMBERS:  # They may follow one another, as Java's GZIPInputStream has it.
+        codec = zlib.decompressobj(wbits=_GZIP_WINDOW_BITS)
+        members.append(codec.decompress(rest, room))
+        room -= len(members[-1])
+        if not room:
+            raise _too_large(Compression.GZIP)
+        if not codec.eof:
+            raise EOFError("it ends early")
+        rest = codec.unused_data
+        if not rest:
+            return members[0] if len(members) == 1 else b"".join(members)
+    raise _too_many_pieces(Compression.GZIP, "members")
+
+
+def _snappy(data: bytes, _level: int | None) -> bytes:
+    out = [_XERIAL_HEADER]
+    for start in range(0, len(data), _XERIAL_BLOCK_BYTES):
+        block = bytes(cramjam.snappy.compress_raw(data[start : start + _XERIAL_BLOCK_BYTES]))
+        out += (len(block).to_bytes(4, "big"), block)
+    return b"".join(out)
+
+
+def _read_snappy(data: Buffer, max_bytes: int) -> bytes:
+    view = memoryview(data)
+    if view[: len(_XERIAL_MAGIC)] != _XERIAL_MAGIC:
+        return _read_raw_snappy(view, max_bytes)  # librdkafka may write it so.
+    out: list[bytes] = []
+    position, total = len(_XERIAL_HEADER), 0
+    blocks_max = _XERIAL_SHORT_BLOCKS_MAX + max_bytes // _XERIAL_LEAST_BLOCK_BYTES
+    while position < len(view):
+        if len(out) == blocks_max:
+            raise _too_many_pieces(Compression.SNAPPY, "blocks")
+        stop = position + 4 + int.from_bytes(view[position : position + 4], "big")
+        if stop > len(view):
+            raise EOFError("a block ends early")
+        block = _read_raw_snappy(view[position + 4 : stop], max_bytes - total)
+        out.append(block)
+        total += len(block)
+        position = stop
+    return b"".join(out)
+
+
+def _read_raw_snappy(block: memoryview, max_bytes: int) -> bytes:
+    size = cramjam.snappy.decompress_raw_len(block)  # Read from the block's first bytes.
+    if size > max_bytes:
+        raise _too_large(Compression.SNAPPY)
+    return bytes(cramjam.snappy.decompress_raw(block))
+
+
+def _lz4(data: bytes, level: int | None) -> bytes:
+    # Kafka's Java client refuses linked blocks, and writes neither the size nor a checksum of the whole.
+    return bytes(
+        lz4.frame.compress(
+            data,
+            compression_level=lz4.frame.COMPRESSIONLEVEL_MIN if level is None else level,
+            block_size=lz4.frame.BLOCKSIZE_MAX64KB,
+            block_linked=False,
+            content_checksum=False,
+            store_size=False,
+        )
+    )
+
+
+def _read_lz4(data: Buffer, max_bytes: int) -> bytes:
+    codec = lz4.frame.LZ4FrameDecompressor()
+    plain = bytes(codec.decompress(bytes(data), max_length=max_bytes + 1))
+    if not codec.eof and len(plain) <= max_bytes:
+        raise EOFError("it ends early")
+    return plain
+
+
+def _zstd(data: bytes, level: int | None) -> bytes:
+    return zstd.compress(data, _ZSTD_LEVEL if level is None else level)
+
+
+def _read_zstd(data: Buffer, max_bytes: int) -> bytes:
+    # Frames that were streamed carry no content size. Pieces of one size also take half the time of one
+    # buffer that grows with what comes.
+    pieces: list[bytes] = []
+    room = max_bytes + 1
+    for _ in range(MAX_MEMBERS):  # They may follow one another, as Java's ZstdInputStream has it.
+        codec = zstd.ZstdDecompressor()
+        rest = data
+        while True:
+            piece = codec.decompress(rest, min(_ZSTD_PIECE_BYTES, room))
+            pieces.append(piece)
+            room -= len(piece)
+            if not room:
+                raise _too_large(Compression.ZSTD)
+            if codec.eof:
+                break
+            if codec.needs_input:
+                raise EOFError("it ends early")
+            rest = b""
+        data = codec.unused_data
+        if not data:
+            return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+    raise _too_many_pieces(Compression.ZSTD, "frames")
+
+
+_COMPRESSORS: dict[Compression, Callable[[bytes, int | None], bytes]] = {
+    Compression.GZIP: _gzip,
+    Compression.SNAPPY: _snappy,
+    Compression.LZ4: _lz4,
+    Compression.ZSTD: _zstd,
+}
+_DECOMPRESSORS: dict[Compression, Callable[[Buffer, int], bytes]] = {
+    Compression.GZIP: _read_gzip,
+    Compression.SNAPPY: _read_snappy,
+    Compression.LZ4: _read_lz4,
+    Compression.ZSTD: _read_zstd,
+}
