@@ -1,0 +1,79 @@
+"""The way into the loop from other threads."""
+
+import select
+from collections.abc import Iterator
+from threading import Barrier, Thread
+
+import pytest
+
+from kohort.broker.runtime.loop import Mailbox
+
+THREADS = 4
+ACTIONS_EACH = 2_000
+
+
+@pytest.fixture
+def mailbox() -> Iterator[Mailbox]:
+    made = Mailbox()
+    yield made
+    made.close()
+
+
+def is_readable(mailbox: Mailbox) -> bool:
+    return bool(select.select([mailbox.fileno()], [], [], 0)[0])
+
+
+def test_what_is_posted_wakes_the_loop_and_comes_out_in_order(mailbox: Mailbox) -> None:
+    done: list[int] = []
+    for number in range(3):
+        mailbox.post(lambda number=number: done.append(number))  # type: ignore[misc]
+    assert is_readable(mailbox)
+    mailbox.drain()
+    assert not is_readable(mailbox)
+    while (action := mailbox.next()) is not None:
+        action()
+    assert done == [0, 1, 2]
+
+
+def test_nobody_wakes_a_loop_that_goes_round(mailbox: Mailbox) -> None:
+    mailbox.is_in_round = True
+    mailbox.wake()
+    assert not is_readable(mailbox)
+    mailbox.is_in_round = False
+    mailbox.wake()
+    assert is_readable(mailbox)
+
+
+def test_signals_that_nobody_reads_hold_up_nobody(mailbox: Mailbox) -> None:
+    for _ in range(20_000):
+        mailbox.post(lambda: None)
+    assert is_readable(mailbox)
+
+
+def test_threads_that_still_post_while_the_mailbox_closes_notice_nothing() -> None:
+    """A flush that ends after the loop has: it signals nobody, and above all no other's descriptor."""
+    for _ in range(5):
+        mailbox = Mailbox()
+        failures: list[BaseException] = []
+        together = Barrier(THREADS + 1)
+
+        def post(
+            mailbox: Mailbox = mailbox,
+            failures: list[BaseException] = failures,
+            together: Barrier = together,
+        ) -> None:
+            together.wait()
+            try:
+                for _ in range(ACTIONS_EACH):
+                    mailbox.post(lambda: None)
+            except BaseException as error:  # noqa: BLE001  # Whatever a thread meets is to be seen here.
+                failures.append(error)
+
+        threads = [Thread(target=post) for _ in range(THREADS)]
+        for thread in threads:
+            thread.start()
+        together.wait()
+        mailbox.close()
+        for thread in threads:
+            thread.join()
+        assert failures == []
