@@ -44,7 +44,8 @@ class Step:
 
 STEPS = (
     Step("simulation", "make sim SEEDS=1000", 60),
-    Step("mutants", "make mutants", 40),
+    Step("simulation-cluster", "make sim-cluster SEEDS=1000", 60),
+    Step("mutants", "make mutants", 60),
     Step("fuzz", "make fuzz", 20),
     Step("fuzz-broker", "make fuzz-broker", 20),
     Step("attacks", f"{PYTEST} tests/attacks", 20, {"KOHORT_TEST_NIGHTLY": "1"}),

@@ -46,6 +46,15 @@ def cluster(shared_etcd: EtcdProcess, tmp_path: Path) -> Iterator[BrokerCluster]
         yield cluster
 
 
+@pytest.fixture(scope="module")
+def calm_cluster(
+    shared_etcd: EtcdProcess, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[BrokerCluster]:
+    """Three brokers for all tests that leave them running; each makes topics and groups of its own."""
+    with BrokerCluster(shared_etcd, uuid4().hex, tmp_path_factory.mktemp("calm"), 3) as cluster:
+        yield cluster
+
+
 async def create(broker: BrokerProcess, name: str, partitions: int, replicas: int) -> None:
     topic = CreatableTopic(
         name=name, num_partitions=partitions, replication_factor=replicas, assignments=(), configs=()
@@ -90,24 +99,24 @@ async def coordinator(broker: BrokerProcess, group_id: str) -> int:
 # -- what they tell ---------------------------------------------------------------------------------------
 
 
-async def test_all_brokers_tell_the_same_of_brokers_racks_and_controller(cluster: BrokerCluster) -> None:
-    told = [await described(broker) for broker in cluster.brokers.values()]
+async def test_all_brokers_tell_the_same_of_brokers_racks_and_controller(calm_cluster: BrokerCluster) -> None:
+    told = [await described(broker) for broker in calm_cluster.brokers.values()]
     assert told[0].cluster_id
     for each in told:
         assert [(one.broker_id, one.port, one.rack) for one in each.brokers] == [
-            (node_id, broker.address[1], f"r{node_id}") for node_id, broker in cluster.brokers.items()
+            (node_id, broker.address[1], f"r{node_id}") for node_id, broker in calm_cluster.brokers.items()
         ]
-        assert each.controller_id in cluster.brokers
+        assert each.controller_id in calm_cluster.brokers
         assert (each.cluster_id, each.controller_id) == (told[0].cluster_id, told[0].controller_id)
 
 
 async def test_a_topic_is_known_everywhere_and_its_replicas_lie_in_different_racks(
-    cluster: BrokerCluster,
+    calm_cluster: BrokerCluster,
 ) -> None:
-    await create(cluster.brokers[1], "air", 6, 2)
-    for broker in cluster.brokers.values():
+    await create(calm_cluster.brokers[1], "air", 6, 2)
+    for broker in calm_cluster.brokers.values():
         await until(lambda broker=broker: _is_known(broker, "air"))  # type: ignore[misc]
-    topic = await topic_of(cluster.brokers[3], "air")
+    topic = await topic_of(calm_cluster.brokers[3], "air")
     assert sorted(each.leader_id for each in topic.partitions) == [1, 1, 2, 2, 3, 3]
     for each in topic.partitions:
         assert each.leader_id == each.replica_nodes[0]
@@ -119,22 +128,22 @@ async def _is_known(broker: BrokerProcess, name: str) -> bool:
     return (await topic_of(broker, name)).error_code == 0
 
 
-async def test_only_the_leader_serves(cluster: BrokerCluster) -> None:
-    await create(cluster.brokers[1], "air", 3, 1)
-    led = await leaders(cluster.brokers[1], "air")
-    for node_id, broker in cluster.brokers.items():
-        await until(lambda broker=broker: _is_known(broker, "air"))  # type: ignore[misc]
+async def test_only_the_leader_serves(calm_cluster: BrokerCluster) -> None:
+    await create(calm_cluster.brokers[1], "led", 3, 1)
+    led = await leaders(calm_cluster.brokers[1], "led")
+    for node_id, broker in calm_cluster.brokers.items():
+        await until(lambda broker=broker: _is_known(broker, "led"))  # type: ignore[misc]
         for index, leader in enumerate(led):
             expected = (0, 0) if leader == node_id else (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
-            assert await end_offset(broker, "air", index) == expected
+            assert await end_offset(broker, "led", index) == expected
 
 
-async def test_only_the_coordinator_answers_for_a_group(cluster: BrokerCluster) -> None:
+async def test_only_the_coordinator_answers_for_a_group(calm_cluster: BrokerCluster) -> None:
     groups = [f"group-{number}" for number in range(12)]
-    found = {group: await coordinator(cluster.brokers[1], group) for group in groups}
+    found = {group: await coordinator(calm_cluster.brokers[1], group) for group in groups}
     assert len(set(found.values())) > 1
     for group, node_id in found.items():
-        for each, broker in cluster.brokers.items():
+        for each, broker in calm_cluster.brokers.items():
             assert await coordinator(broker, group) == node_id
             asked = HeartbeatRequest(group_id=group, generation_id=1, member_id="nobody")
             code = (await (await client_of(broker)).ask(asked, HeartbeatResponse)).error_code
@@ -142,27 +151,27 @@ async def test_only_the_coordinator_answers_for_a_group(cluster: BrokerCluster) 
             assert code == (here if each == node_id else ErrorCode.NOT_COORDINATOR)
 
 
-def test_clients_produce_and_consume_over_all_brokers(cluster: BrokerCluster) -> None:
+def test_clients_produce_and_consume_over_all_brokers(calm_cluster: BrokerCluster) -> None:
     failed: list[object] = []
 
     def delivered(error: object, _message: object) -> None:
         if error is not None:
             failed.append(error)
 
-    producer = Producer({"bootstrap.servers": cluster.brokers[2].bootstrap})
+    producer = Producer({"bootstrap.servers": calm_cluster.brokers[2].bootstrap})
     for number in range(300):
-        producer.produce("air", str(number), callback=delivered)
+        producer.produce("produced", str(number), callback=delivered)
     assert producer.flush(PATIENCE_SECONDS) == 0
     assert not failed
     consumer = Consumer(
         {
-            "bootstrap.servers": cluster.brokers[3].bootstrap,
+            "bootstrap.servers": calm_cluster.brokers[3].bootstrap,
             "group.id": "flights",
             "auto.offset.reset": "earliest",
         }
     )
     try:
-        consumer.subscribe(["air"])
+        consumer.subscribe(["produced"])
         values: set[bytes | None] = set()
         while len(values) < 300:
             message = consumer.poll(PATIENCE_SECONDS)
@@ -341,13 +350,13 @@ def failed_start(folder: Path, *arguments: str) -> str:
 
 
 def test_a_node_id_that_is_in_use_ends_the_start_with_one_line(
-    cluster: BrokerCluster, tmp_path: Path
+    calm_cluster: BrokerCluster, tmp_path: Path
 ) -> None:
     said = failed_start(
-        tmp_path / "other", "--node-id", "2", "--cluster", cluster.url,
+        tmp_path / "other", "--node-id", "2", "--cluster", calm_cluster.url,
         "--set", "broker.session.timeout.ms=1000", "--set", "broker.heartbeat.interval.ms=200",
     )  # fmt: skip
-    port = cluster.brokers[2].address[1]
+    port = calm_cluster.brokers[2].address[1]
     assert said == (
         f"kohort serve: node id 2 is in use by another broker at 127.0.0.1:{port}: "
         "give each its own with --node-id"
@@ -433,7 +442,7 @@ async def test_a_broker_that_was_alone_begins_a_cluster_with_all_that_it_had(
 
 
 async def test_a_folder_of_a_broker_alone_is_kept_from_a_cluster_that_there_is(
-    cluster: BrokerCluster, tmp_path: Path
+    calm_cluster: BrokerCluster, tmp_path: Path
 ) -> None:
     (tmp_path / "alone").mkdir()
     alone = BrokerProcess(tmp_path / "alone", "node.id=4")
@@ -441,7 +450,7 @@ async def test_a_folder_of_a_broker_alone_is_kept_from_a_cluster_that_there_is(
     await create(alone, "air", 1, 1)
     alone.stop()
     said = await trio.to_thread.run_sync(
-        lambda: failed_start(alone.data, "--node-id", "4", "--cluster", cluster.url)
+        lambda: failed_start(alone.data, "--node-id", "4", "--cluster", calm_cluster.url)
     )
     assert "belongs to" in said
     assert (alone.data / "air-0").is_dir()
