@@ -5,7 +5,7 @@ COPY . .
 RUN python -m venv /kohort \
     && /kohort/bin/pip install --no-cache-dir --disable-pip-version-check --constraint constraints.txt --upgrade pip \
     && /kohort/bin/pip install --no-cache-dir --disable-pip-version-check \
-       --constraint constraints.txt --build-constraint constraints.txt .
+       --constraint constraints.txt --build-constraint constraints.txt ".[cluster]"
 
 FROM python:3.13-slim
 RUN useradd --system --uid 10001 --create-home --home-dir /var/lib/kohort kohort

@@ -69,7 +69,7 @@ def test_the_cluster_tells_of_its_brokers(kohort: Kohort, bootstrap: str) -> Non
     assert (f"{broker['host']}:{broker['port']}", found["controller_id"]) == (bootstrap, broker["id"])
     lines = kohort("cluster", "describe").stdout.splitlines()
     assert lines[0] == f"Cluster ID: {found['cluster_id']}"
-    assert lines[2].split() == [str(broker["id"]), bootstrap, "-", "yes"]
+    assert lines[2].split()[:4] == [str(broker["id"]), bootstrap, "-", "yes"]
 
 
 def test_settings_are_shown_set_and_taken_back(kohort: Kohort, topic: str) -> None:

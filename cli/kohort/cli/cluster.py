@@ -1,37 +1,20 @@
-"""`kohort cluster`."""
+"""`kohort cluster`: its brokers, and what an administrator has them do."""
 
-import click
+from kohort.cli.lazy import Later, LazyGroup
 
-from kohort.cli.options import bootstrap_option, json_option, open_admin
-from kohort.cli.output import print_json, print_line
+import click  # isort: skip
+
+_COMMANDS = {
+    "up": Later("kohort.cli.cluster_up", "up", "Run a cluster on this machine, for trying."),
+    "describe": Later("kohort.cli.cluster_brokers", "describe", "Print the brokers, and what each holds."),
+    "drain": Later("kohort.cli.cluster_brokers", "drain", "Have a broker lead nothing for a while."),
+    "undrain": Later("kohort.cli.cluster_brokers", "undrain", "Let a drained broker lead again."),
+    "reassign": Later("kohort.cli.cluster_reassign", "reassign", "Spread replicas evenly over brokers."),
+    "balance": Later("kohort.cli.cluster_brokers", "balance", "Let preferred leaders lead again."),
+    "unregister": Later("kohort.cli.cluster_brokers", "unregister", "Take out a broker that is gone."),
+}
 
 
-@click.group()
+@click.group(cls=LazyGroup, later=_COMMANDS)
 def cluster() -> None:
-    """Tell of the cluster and its brokers."""
-
-
-@cluster.command()
-@json_option
-@bootstrap_option
-def describe(as_json: bool, servers: str) -> None:
-    """Print the cluster's id and its brokers, with the address that each has clients connect to."""
-    with open_admin(servers) as admin:
-        found = admin.describe_cluster()
-    if as_json:
-        print_json(
-            {
-                "cluster_id": found.cluster_id,
-                "controller_id": found.controller_id,
-                "brokers": [
-                    {"id": each.node_id, "host": each.host, "port": each.port, "rack": each.rack}
-                    for each in found.nodes
-                ],
-            }
-        )
-        return
-    print_line(f"Cluster ID: {found.cluster_id}")
-    print_line(f"{'BROKER':<8} {'ADDRESS':<30} {'RACK':<15} CONTROLLER")
-    for each in found.nodes:
-        controller = "yes" if each.node_id == found.controller_id else "-"
-        print_line(f"{each.node_id:<8} {each.address:<30} {each.rack or '-':<15} {controller}")
+    """Tell of the cluster and its brokers, move replicas, drain and take out brokers."""

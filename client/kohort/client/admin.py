@@ -200,6 +200,10 @@ class Admin:
         """Return the partitions, of these or of all, that are being moved."""
         return await self._cluster_admin.reassignments(partitions)
 
+    async def unregister_broker(self, broker_id: int) -> None:
+        """Take a broker out of the cluster that has gone for good; its replicas stay assigned to it."""
+        await self._cluster_admin.unregister(broker_id)
+
     async def describe_features(self) -> Features:
         """Return what brokers support, and the levels that the cluster has agreed on (KIP-584)."""
         return await self._cluster_admin.features()

@@ -37,6 +37,8 @@ from kohort.protocol.messages import (
     ListPartitionReassignmentsTopic,
     ReassignablePartition,
     ReassignableTopic,
+    UnregisterBrokerRequest,
+    UnregisterBrokerResponse,
     UpdateFeaturesFeatureUpdateKey,
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
@@ -171,6 +173,13 @@ class ClusterAdmin:
             for topic in answer.topics
             for each in topic.partitions
         }
+
+    async def unregister(self, node_id: int) -> None:
+        """Take a broker out. Raises: BrokerError."""
+        answer = await self._cluster.request_any(
+            UnregisterBrokerRequest(broker_id=node_id), UnregisterBrokerResponse
+        )
+        check(answer.error_code, answer.error_message)
 
     async def features(self) -> Features:
         """Return what a broker supports, and the levels that its cluster has agreed on."""

@@ -211,6 +211,10 @@ class Admin:
         """Return the partitions, of these or of all, that are being moved."""
         return self._loop.call(self._admin.list_partition_reassignments, partitions)
 
+    def unregister_broker(self, broker_id: int) -> None:
+        """Take a broker out of the cluster that has gone for good; its replicas stay assigned to it."""
+        self._loop.call(self._admin.unregister_broker, broker_id)
+
     def describe_features(self) -> Features:
         """Return what brokers support, and the levels that the cluster has agreed on (KIP-584)."""
         return self._loop.call(self._admin.describe_features)
