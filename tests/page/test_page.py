@@ -167,6 +167,9 @@ def test_it_fits_a_phone_in_light_and_dark(page: Browser, is_dark: bool, tmp_pat
     assert page.run("document.documentElement.scrollWidth") <= 360
     open_group(page)
     assert page.run("document.documentElement.scrollWidth") <= 360
+    assert page.run("document.querySelector('svg.timeline').getBoundingClientRect().width") <= 360
+    letters = page.run("document.querySelector('svg.timeline text').getBoundingClientRect().height")
+    assert letters > 8, "a picture that is shrunk to a phone's width cannot be read"
     back = page.run("getComputedStyle(document.body).backgroundColor")
     assert (sum(map(int, back[4:-1].split(","))) < 200) == is_dark
     assert page.picture().startswith(b"\x89PNG")

@@ -5,6 +5,7 @@ anew: nobody holds a connection for ever. Source: HTML, Server-sent events.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import suppress
 
 import msgspec
 import trio
@@ -81,7 +82,9 @@ class FeedResponse:
             response = StreamingResponse(events, media_type="text/event-stream")
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(_end_when_gone, receive, nursery.cancel_scope)
-                await response(scope, receive, send)
+                # Caught in here: the nursery would wrap it, and nobody behind looks into groups.
+                with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+                    await response(scope, receive, send)
                 nursery.cancel_scope.cancel()
         finally:
             self._feeds.open -= 1

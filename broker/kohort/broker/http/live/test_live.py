@@ -16,6 +16,7 @@ import msgspec
 import pytest
 import trio
 import trio.testing
+from starlette.types import Message
 
 from kohort.broker.group.events import CauseKind
 from kohort.broker.http import pages
@@ -294,3 +295,20 @@ async def test_very_many_groups_and_topics_are_told_in_a_second_and_hold_nobody_
     assert took < 1
     assert seconds() < STEP_SECONDS_MAX
     assert len(answer.body) < 500_000
+
+
+async def test_a_browser_that_goes_while_it_is_told_is_no_failure() -> None:
+    feeds = feed.Feeds()
+
+    async def view() -> object:
+        return {}
+
+    async def silence() -> Message:
+        await trio.sleep_forever()
+        raise AssertionError
+
+    async def gone(message: Message) -> None:
+        raise trio.BrokenResourceError
+
+    await feed.FeedResponse(feeds, "any", view)({"type": "http"}, silence, gone)
+    assert feeds.open == 0

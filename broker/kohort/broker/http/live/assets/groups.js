@@ -13,7 +13,7 @@ export function groupsView(told, { set, parameters }) {
     return [
       h("span", {}, link("group", { id: each.group_id }, name(each.group_id)), " ", stormBadge(each.storm)),
       state(each.state), number(each.members), number(each.lag), age(each.lag_seconds),
-      h("span", {}, line(looks), " ", words(growth(looks))), verdict(each.verdict), shown(each.cause),
+      trend(looks), verdict(each.verdict), shown(each.cause),
     ];
   });
   const states = Object.entries(told.by_state).map(([each, count]) => `${number(count)} ${each}`).join(", ");
@@ -49,6 +49,11 @@ function verdict(text) {
   return text ? h("span", { class: `badge ${VERDICTS[text] ?? "bad"}` }, shown(text)) : "–";
 }
 
+// A line takes two looks; the second comes within seconds.
+function trend(looks) {
+  return looks.length < 2 ? h("span", { class: "soft" }, "…") : h("span", {}, line(looks), " ", words(growth(looks)));
+}
+
 function age(seconds) {
   return seconds === null || seconds === undefined ? "–" : duration(seconds * 1000);
 }
@@ -61,7 +66,7 @@ export function groupView(told, { set, parameters }) {
     facts([
       ["State", state(told.state)], ["Generation", number(told.generation_id)], ["Members", number(told.members.length + told.members_left_out)],
       ["Assignor", shown(told.protocol_name ?? "–")], ["Lag", `${number(told.lag)} records`], ["Oldest unread", age(told.lag_seconds)],
-      ["Trend", h("span", {}, line(looks), " ", words(growth(looks)))], ["Verdict", verdict(told.verdict)],
+      ["Trend", trend(looks)], ["Verdict", verdict(told.verdict)],
     ]),
     told.rebalance ? ongoing(told.rebalance) : null,
     h("h2", {}, "Rebalances"), timeline(told, chosen, (place) => set({ rebalance: place })),

@@ -2,12 +2,15 @@
 
 import { duration, h, shown, svg } from "/page/dom.js";
 
-const WIDTH = 1000, LEFT = 150, LANE = 18, TOP = 22, LEAST = 4, MEMBERS = 8;
+const LANE = 18, TOP = 22, LEAST = 4, MEMBERS = 8;
+const WIDE = { WIDTH: 1000, LEFT: 150, LETTERS: 20 }, NARROW = { WIDTH: 400, LEFT: 92, LETTERS: 12 };
+const PHONE = window.matchMedia("(max-width: 40rem)");
 const STORM_MS = 300_000, STORM_REBALANCES = 4;
 
 export function timeline(group, chosen, choose) {
   const all = group.rebalances;
   if (!all.length) return h("p", { class: "soft" }, "No rebalance is known since the broker started.");
+  const { WIDTH, LEFT, LETTERS } = PHONE.matches ? NARROW : WIDE;  // A picture that is shrunk cannot be read.
   const first = all[0].started_ms;
   const span = Math.max(group.now_ms - first, 1000);
   const x = (ms) => LEFT + (ms - first) / span * (WIDTH - LEFT - 12);
@@ -23,7 +26,7 @@ export function timeline(group, chosen, choose) {
   all.forEach((each, place) => picture.append(bar(each, place, x, width, place === chosen, choose)));
   names.forEach((name, lane) => {
     const y = TOP + LANE * (lane + 1);
-    picture.append(svg("text", { x: 6, y: y + 10 }, shortened(shown(name))));
+    picture.append(svg("text", { x: 6, y: y + 10 }, shortened(shown(name), LETTERS)));
     for (const each of all) {
       for (const waited of each.waited_for.filter((one) => (one.client_id || one.member_id) === name)) {
         const kind = waited.joined ? "wait" : "vain";
@@ -34,7 +37,7 @@ export function timeline(group, chosen, choose) {
   });
   const base = height - 18;
   picture.append(svg("line", { class: "axis", x1: LEFT, x2: WIDTH - 8, y1: base, y2: base }),
-    svg("text", { x: LEFT, y: height - 5 }, new Date(first).toLocaleString()),
+    svg("text", { x: LEFT, y: height - 5 }, moment(first, LETTERS)),
     svg("text", { x: WIDTH - 8, y: height - 5, "text-anchor": "end" }, `now, ${duration(span)} later`));
   return h("div", { class: "wide" }, picture);
 }
@@ -76,8 +79,13 @@ function storms(all) {
   return found;
 }
 
-function shortened(text) {
-  return text.length > 20 ? `${text.slice(0, 19)}…` : text;
+function shortened(text, letters) {
+  return text.length > letters ? `${text.slice(0, letters - 1)}…` : text;
+}
+
+// When it began; a phone has no room for the day.
+function moment(ms, letters) {
+  return letters < WIDE.LETTERS ? new Date(ms).toLocaleTimeString() : new Date(ms).toLocaleString();
 }
 
 export function legend() {
