@@ -165,6 +165,9 @@ CLASSES = {
     "kafka-broker-api-versions": f"{_TOOLS}.BrokerApiVersionsCommand",
     "kafka-log-dirs": f"{_TOOLS}.LogDirsCommand",
     "kafka-dump-log": f"{_TOOLS}.DumpLogSegments",
+    "kafka-reassign-partitions": f"{_TOOLS}.reassign.ReassignPartitionsCommand",
+    "kafka-leader-election": f"{_TOOLS}.LeaderElectionCommand",
+    "kafka-cluster": f"{_TOOLS}.ClusterTool",
 }
 
 

@@ -129,15 +129,28 @@ def _assigned(snapshot: Snapshot, new: NewTopic) -> list[Replicas]:
     for index, nodes in new.assignments:
         if index in by_index:
             raise _bad_assignment(f"partition {index} is assigned more than once")
-        check_assignment(snapshot, nodes)
         by_index[index] = nodes
     if sorted(by_index) != list(range(len(by_index))):
         raise _bad_assignment("the assigned partitions must be 0, 1, 2 and so on without a gap")
-    return [by_index[index] for index in range(len(by_index))]
+    replicas = [by_index[index] for index in range(len(by_index))]
+    check_assignments(snapshot, replicas, len(replicas[0]))
+    return replicas
 
 
-def check_assignment(snapshot: Snapshot, nodes: Replicas) -> None:
-    """Return if a partition can be put on these brokers. Raises: ApiError INVALID_REPLICA_ASSIGNMENT."""
+def check_assignments(snapshot: Snapshot, replicas: Sequence[Replicas], factor: int) -> None:
+    """Return if partitions can be put on these brokers, as many of them each.
+
+    Raises: ApiError INVALID_REPLICA_ASSIGNMENT.
+    """
+    for nodes in replicas:
+        _check_assignment(snapshot, nodes)
+        if len(nodes) != factor:
+            raise _bad_assignment(
+                f"a partition is assigned to {len(nodes)} broker(s), and others of the topic to {factor}"
+            )
+
+
+def _check_assignment(snapshot: Snapshot, nodes: Replicas) -> None:
     known = {broker.node_id for broker in snapshot.brokers}
     if not nodes:
         raise _bad_assignment("a partition is assigned to no broker")
@@ -194,8 +207,7 @@ def plan_partitions(
     else:
         if len(assignments) != added:
             raise _bad_assignment(f"{added} partition(s) are to be added, {len(assignments)} are assigned")
-        for nodes in assignments:
-            check_assignment(snapshot, nodes)
+        check_assignments(snapshot, assignments, len(topic.partitions[0].replicas))
         replicas = list(assignments)
     return TopicState(
         topic.name, topic.topic_id, (*topic.partitions, *partitions_of(replicas, present)), topic.configs
