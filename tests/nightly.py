@@ -26,6 +26,15 @@ from typing import TextIO
 ROOT = Path(__file__).parents[1]
 LOGS = ROOT / "build" / "nightly"
 PYTEST = f"{shlex.quote(sys.executable)} -m pytest"
+REPEATED = (  # Where `tests.repetitions` is asked.
+    "client/kohort/client/test_columns.py",
+    "client/kohort/client/test_decoding.py",
+    "client/kohort/client/test_sender.py",
+    "broker/kohort/broker/group/test_random_walk.py",
+    "storage/kohort/storage/test_recovery.py",
+    "tests/crash/test_cleaning_after_any_crash.py",
+    "tests/crash/test_log_after_any_crash.py",
+)
 OWN_VARIABLES = {"ARGS", "ONLY", "MAKEFLAGS", "MFLAGS", "MAKEOVERRIDES", "MAKELEVEL"}
 TAIL_LINES = 40
 LINE_MAX = 100
@@ -49,6 +58,7 @@ STEPS = (
     Step("fuzz", "make fuzz", 20),
     Step("fuzz-broker", "make fuzz-broker", 20),
     Step("attacks", f"{PYTEST} tests/attacks", 20, {"KOHORT_TEST_NIGHTLY": "1"}),
+    Step("repetitions", f"{PYTEST} {' '.join(REPEATED)}", 40, {"KOHORT_TEST_NIGHTLY": "1"}),
     Step("crash", "make crash", 30),
     Step("kills", "make kills", 60),
     Step("large", "make large", 15, {"KOHORT_TEST_LARGE": "1"}),

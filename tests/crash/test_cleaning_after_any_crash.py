@@ -26,6 +26,7 @@ from kohort.protocol.records import (
 from kohort.storage import DataDirectory, LogConfig, PartitionLog, StorageError
 from kohort.storage.cleaning import LogCleaning, plan_cleaning
 from kohort.storage.memory_filesystem import MemoryFileSystem
+from tests.repetitions import repetitions
 
 ROOT = Path("/data")
 TOPIC_ID = UUID(int=78)
@@ -255,7 +256,7 @@ def noted(where: str) -> Iterator[None]:
         raise
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", range(repetitions(10, by_night=100)))
 @pytest.mark.parametrize("config", [COMPACT, DELETE], ids=["compact", "delete"])
 def test_any_log_keeps_what_it_must(config: LogConfig, seed: int) -> None:
     life = Life(seed, config)
@@ -279,7 +280,7 @@ def test_any_log_keeps_what_it_must(config: LogConfig, seed: int) -> None:
             assert {each: state.last_sequence for each, state in log.producers.items()} == last_sequences
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", range(repetitions(1, by_night=8)))
 @pytest.mark.parametrize("config", [COMPACT, DELETE], ids=["compact", "delete"])
 @pytest.mark.parametrize("dies", ["process", "machine"])
 def test_a_crash_while_cleaning_changes_nothing(config: LogConfig, seed: int, dies: str) -> None:

@@ -16,6 +16,7 @@ import pytest
 from kohort.protocol.records import Compression, build_batch, iterate_batches, read_header
 from kohort.storage import DataDirectory, LogConfig, PartitionLog, StorageError
 from kohort.storage.memory_filesystem import MemoryFileSystem
+from tests.repetitions import repetitions
 
 ROOT = Path("/data")
 TOPIC_ID = UUID(int=77)
@@ -153,7 +154,7 @@ def check_derived_state(log: PartitionLog, expected: list[bytes]) -> None:
     assert (producer_id, state.last_sequence) == (5, last.last_sequence)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(repetitions(2, by_night=16)))
 def test_a_log_keeps_its_promises_whenever_the_machine_dies(seed: int) -> None:
     life = Life(seed)
     life.run(80)
@@ -164,7 +165,7 @@ def test_a_log_keeps_its_promises_whenever_the_machine_dies(seed: int) -> None:
                 check(life, life.file_system.after_crash(operations, random.randrange), operations)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(repetitions(2, by_night=16)))
 def test_a_log_keeps_its_promises_whenever_the_process_dies(seed: int) -> None:
     life = Life(seed)
     life.run(80)

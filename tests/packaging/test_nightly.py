@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests import nightly
-from tests.nightly import STEPS, Step, play
+from tests.nightly import REPEATED, STEPS, Step, play
 
 ROOT = Path(__file__).parents[2]
 SWITCH = re.compile(r"KOHORT_TEST_[A-Z_]+")
@@ -34,6 +34,17 @@ def test_every_switch_that_tests_look_at_is_set_by_some_step() -> None:
     files = [path for room in rooms for path in (ROOT / room).rglob("*.py") if path != Path(nightly.__file__)]
     looked_at = {name for path in files for name in SWITCH.findall(path.read_text(encoding="utf-8"))}
     assert looked_at == {name for step in STEPS for name in step.settings if SWITCH.fullmatch(name)}
+
+
+def test_what_repeats_more_by_night_is_run_by_night() -> None:
+    rooms = ("protocol", "storage", "broker", "client", "pipeline", "cli", "testkit", "tests")
+    asking = {
+        path.relative_to(ROOT).as_posix()
+        for room in rooms
+        for path in (ROOT / room).rglob("test_*.py")
+        if "import repetitions" in path.read_text(encoding="utf-8") and path != Path(__file__)
+    }
+    assert asking == set(REPEATED)
 
 
 def test_no_step_runs_twice() -> None:

@@ -30,6 +30,7 @@ from kohort.protocol.messages import (
     TopicProduceResponse,
 )
 from kohort.protocol.records import iterate_records, read_header
+from tests.repetitions import repetitions
 
 TOPIC_ID = UUID(int=7)
 OnDone = Callable[[ProduceResponse | KohortError], None]
@@ -389,7 +390,7 @@ def test_one_in_flight_keeps_the_order_without_idempotence(monkeypatch: pytest.M
     assert numbers(world.logs[0]) == [0, 1, 2]
 
 
-@pytest.mark.parametrize("seed", range(150))
+@pytest.mark.parametrize("seed", range(repetitions(60, by_night=300)))
 def test_whatever_breaks_each_record_is_written_once_and_in_order(
     monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:

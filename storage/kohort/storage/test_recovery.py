@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from kohort.protocol.records import build_batch, iterate_batches, read_header
 from kohort.storage import DataDirectory, LogConfig, OsFileSystem, PartitionLog
 from kohort.storage.filesystem import File, OsFile, StrPath
+from tests.repetitions import repetitions
 
 TOPIC_ID = UUID(int=3)
 CONFIG = LogConfig(segment_bytes=1_000, index_interval_bytes=150)
@@ -215,7 +216,7 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Image:
     return files
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=repetitions(30, by_night=60), deadline=None)
 @given(data=st.data())
 def test_any_cut_of_any_file_leaves_the_longest_valid_prefix(
     data: st.DataObject, image: Image, tmp_path_factory: pytest.TempPathFactory
@@ -254,7 +255,7 @@ OPERATION = st.one_of(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=repetitions(20, by_night=40), deadline=None)
 @given(operations=st.lists(OPERATION, min_size=5, max_size=25))
 def test_reads_equal_a_model_in_memory(
     operations: list[tuple[str, int]], tmp_path_factory: pytest.TempPathFactory

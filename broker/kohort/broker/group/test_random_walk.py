@@ -18,6 +18,7 @@ from kohort.broker.group.member import LOST
 from kohort.broker.group.test_world import Client, World, assignment, logged_state
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages import DeletableGroupResult, JoinGroupResponse, SyncGroupResponse
+from tests.repetitions import repetitions
 
 STEPS = 400
 GROUPS = ("g", "h")
@@ -235,7 +236,7 @@ class Walk:
         assert logged_state(fresh) == logged_state(self.world.core)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(repetitions(30, by_night=200)))
 def test_what_must_hold_holds_whatever_clients_do(seed: int) -> None:
     walk = Walk(seed)
     for _ in range(STEPS):

@@ -235,7 +235,9 @@ async def test_feeds_have_a_number_and_an_end(site: Site, monkeypatch: pytest.Mo
     assert (await site.get("/api/v1/live/health/events")).status == 200, "they have ended"
 
 
-async def test_who_closes_makes_room_at_once(site: Site) -> None:
+async def test_who_closes_makes_room_at_once(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feed, "FEEDS_MAX", 4)
+
     def begin_and_leave() -> int:
         with socket.create_connection(("127.0.0.1", site.port), timeout=10) as connection:
             connection.sendall(b"GET /api/v1/live/health/events HTTP/1.1\r\nhost: localhost\r\n\r\n")
