@@ -9,6 +9,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 from pathlib import Path
+from urllib.request import urlopen
 from uuid import uuid4
 
 import pytest
@@ -57,7 +58,8 @@ async def until(holds: Callable[[], Awaitable[object]]) -> None:
 class Writer:
     """A producer that waits for every in-sync replica, and knows what it was told of each record."""
 
-    def __init__(self, cluster: BrokerCluster, **settings: object) -> None:
+    def __init__(self, cluster: BrokerCluster, tag: bytes = b"", **settings: object) -> None:
+        self._tag = tag
         self.acknowledged: list[bytes] = []
         self.errors: list[object] = []
         self._sent = 0
@@ -75,7 +77,7 @@ class Writer:
         """Send so many records, each with a number of its own."""
         for _ in range(count):
             self._producer.produce(
-                topic, b"%d" % self._sent, partition=partition, on_delivery=self._delivered
+                topic, b"%b%d" % (self._tag, self._sent), partition=partition, on_delivery=self._delivered
             )
             self._sent += 1
 
@@ -373,3 +375,69 @@ def commit_both(reader: Reader, ours: KohortConsumer[object, object]) -> dict[in
         pass
     ours.commit()
     return reader.commit()
+
+
+async def test_what_a_dead_leader_alone_had_is_cut_when_it_comes_back(
+    shared_etcd: EtcdProcess, tmp_path: Path
+) -> None:
+    with BrokerCluster(shared_etcd, uuid4().hex, tmp_path, 3, "replica.fetch.backoff.ms=100") as cluster:
+        await create(cluster, "air")
+        led_by = await leader(cluster.brokers[1], "air")
+        old = cluster.brokers[led_by]
+        others = [each for node_id, each in cluster.brokers.items() if node_id != led_by]
+        writer = Writer(cluster)
+        writer.send("air", 50)
+        assert await writer.flush() == 0
+        for each in others:
+            os.kill(each.pid, signal.SIGSTOP)
+        hasty = Writer(cluster, b"hasty ", **{"acks": 1, "enable.idempotence": False})
+        for _ in range(5):  # The first goes out as the answer to a fetch that waits.
+            hasty.send("air", 10)
+            assert await hasty.flush() == 0
+        old.kill()
+        for each in others:
+            os.kill(each.pid, signal.SIGCONT)
+        writer.send("air", 50)
+        assert await writer.flush() == 0
+        old.start()
+        await in_sync(cluster, "air", 1, 2, 3)
+        writer.send("air", 50)
+        assert await writer.flush() == 0
+        assert not writer.errors
+        assert any("log is cut" in line for line in old.log_lines())
+        values = await values_of(cluster.bootstrap, "air")
+        assert [value for value in values if not value.startswith(b"hasty")] == writer.acknowledged
+        assert len(values) < 200, "nothing was lost that one broker alone had"
+        segments = {
+            (broker.data / "air-0" / f"{0:020}.log").read_bytes() for broker in cluster.brokers.values()
+        }
+        assert len(segments) == 1
+
+
+async def test_consumers_read_in_their_rack(shared_etcd: EtcdProcess, tmp_path: Path) -> None:
+    selector = "replica.selector.class=org.apache.kafka.common.replica.RackAwareReplicaSelector"
+    with BrokerCluster(shared_etcd, uuid4().hex, tmp_path, 3, *QUICK, selector) as cluster:
+        await create(cluster, "air")
+        led_by = await leader(cluster.brokers[1], "air")
+        near = led_by % 3 + 1
+        writer = Writer(cluster)
+        writer.send("air", 300)
+        assert await writer.flush() == 0
+        before = {node_id: fetched_bytes(broker) for node_id, broker in cluster.brokers.items()}
+        rack = {"client.rack": f"r{near}"}
+        assert await values_of(cluster.bootstrap, "air", **rack) == writer.acknowledged
+
+        async def has_given() -> bool:
+            return fetched_bytes(cluster.brokers[near]) > before[near]
+
+        await until(has_given)
+        assert fetched_bytes(cluster.brokers[led_by]) == before[led_by]
+
+
+def fetched_bytes(broker: BrokerProcess) -> float:
+    """Return how much a broker has given to whoever fetched."""
+    with urlopen(f"http://{broker.http}/metrics", timeout=PATIENCE_SECONDS) as answer:
+        for line in answer.read().decode().splitlines():
+            if line.startswith("kohort_fetched_bytes_total"):
+                return float(line.split()[-1])
+    raise AssertionError("it does not say")

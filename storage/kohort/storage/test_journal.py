@@ -9,7 +9,7 @@ import pytest
 from kohort.protocol.records import build_batch, iterate_records, read_header
 from kohort.storage import DataDirectory, LogConfig, OsFileSystem, PartitionLog, StorageError
 from kohort.storage.filesystem import File, FileSystem, StrPath
-from kohort.storage.journal import JOURNAL_FILE, KEPT_FILE, Journal, Written
+from kohort.storage.journal import JOURNAL_FILE, KEPT_FILE, Journal, Written, journal_entries
 from kohort.storage.memory_filesystem import MemoryFile, MemoryFileSystem
 
 SMALL_BYTES = 4_096
@@ -339,3 +339,54 @@ def test_what_the_disk_does_not_hold_is_no_ground_to_write_on() -> None:
     again.write(sync=True)
     after_power_failure = disk.after_crash(choose=lambda _: 0)
     assert values_of(open_log(root, file_system=after_power_failure)) == [b"one"]
+
+
+def test_a_wiped_journal_brings_nothing_back_that_was_cut(tmp_path: Path) -> None:
+    journal, log = Journal(OsFileSystem(), tmp_path), open_log(tmp_path)
+    assert not journal.may_name(log)
+    commit(journal, log, b"one", b"two", b"three")
+    assert journal.may_name(log)
+    log.sync()
+    journal.restart()
+    assert journal.may_name(log), "the lap before is still in the file"
+    journal.wipe()
+    assert not journal.may_name(log)
+    log.truncate_to(1)
+    assert journal_of(tmp_path) == {}
+    log.stage(batch := build_batch([(0, b"key", b"other", ())]), (read_header(batch),), 4)
+    log.write(True)
+    again, reopened = Journal(OsFileSystem(), tmp_path), open_log(tmp_path)
+    assert again.restore(reopened, 0) == 0
+    assert values_of(reopened) == [b"one", b"other"]
+    commit(journal, log, b"behind")
+    assert journal.may_name(log)
+
+
+def journal_of(root: Path) -> dict[int, int]:
+    """Return how many batches the journal in a folder has of each partition."""
+    content = (root / JOURNAL_FILE).read_bytes()
+    return {entry.partition: len(entry.batches) for _, entry in journal_entries(content)}
+
+
+def test_what_a_crash_left_is_wiped_as_well(tmp_path: Path) -> None:
+    commit(Journal(OsFileSystem(), tmp_path), open_log(tmp_path), b"one", b"two")
+    journal, log = Journal(OsFileSystem(), tmp_path), open_log(tmp_path)
+    journal.restore(log, 0)
+    assert journal.may_name(log)
+    journal.wipe()
+    assert journal_of(tmp_path) == {}
+
+
+def test_a_wipe_keeps_what_other_logs_still_have_to_take(tmp_path: Path) -> None:
+    journal = Journal(OsFileSystem(), tmp_path)
+    commit(journal, open_log(tmp_path), b"one")
+    commit(journal, open_log(tmp_path, index=1), b"two", index=1)
+    lose_unsynced_bytes(tmp_path, 0, index=1)
+    journal, log = Journal(OsFileSystem(), tmp_path), open_log(tmp_path)
+    journal.restore(log, 0)
+    journal.wipe()
+    again = Journal(OsFileSystem(), tmp_path)
+    assert again.end_offset(UUID(int=7), 0) == 0
+    other = open_log(tmp_path, index=1)
+    assert again.restore(other, 1) == 1
+    assert values_of(other) == [b"two"]

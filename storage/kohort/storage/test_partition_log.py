@@ -319,6 +319,24 @@ def test_truncation_before_the_log_leaves_an_empty_one(tmp_path: Path) -> None:
     assert stage(log) == 20
 
 
+@pytest.mark.parametrize("offset", [0, 7, 119, 5_000])
+def test_a_log_begins_anew_where_it_is_told(tmp_path: Path, offset: int) -> None:
+    log = open_log(tmp_path)
+    fill(log)
+    log.restart_at(offset)
+    assert (log.log_start_offset, log.log_end_offset, log.flushed_offset) == (offset, offset, offset)
+    assert (log.latest_epoch, read_offsets(log, offset)) == (-1, [])
+    log.close()
+    log = open_log(tmp_path, clean=False, log_start_offset=offset)
+    assert (log.log_start_offset, log.log_end_offset) == (offset, offset)
+    assert stage(log, 3, epoch=4) == offset
+    log.write(True)
+    log.close()
+    log = open_log(tmp_path, clean=False, log_start_offset=offset)
+    assert read_offsets(log, offset) == [offset, offset + 1, offset + 2]
+    assert log.end_offset_for_epoch(4) == (4, offset + 3)
+
+
 def test_the_start_never_lies_behind_what_is_synced_in_the_files(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     fill(log, 1)

@@ -35,6 +35,7 @@ LIST_OFFSETS_VERSION = 7
 EARLIEST, LATEST = -2, -1
 ERROR_BACKOFF_SECONDS = 0.1
 IDLE_SECONDS = 0.01
+GATHER_SECONDS = 0.01  # Partitions come to a leader many at a time.
 SESSION_LOST = {ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALID_FETCH_SESSION_EPOCH}
 
 log = structlog.get_logger("kohort.replication")
@@ -108,16 +109,23 @@ class Fetcher:
     ) -> FetchResponse | None:
         """Return the answer, or None where something else is followed by now: the connection is done with."""
         answer: FetchResponse | None = None
+        failures: list[Exception] = []
         async with trio.open_nursery() as nursery:
 
             async def watch() -> None:
                 await changed.wait()
+                await trio.sleep(GATHER_SECONDS)
                 nursery.cancel_scope.cancel()
 
             nursery.start_soon(watch)
-            with trio.fail_after(self._current.config.replica_socket_timeout_ms / 1_000):
-                answer = await peer.ask(request, FetchResponse, FETCH_VERSION)
+            try:
+                with trio.fail_after(self._current.config.replica_socket_timeout_ms / 1_000):
+                    answer = await peer.ask(request, FetchResponse, FETCH_VERSION)
+            except (OSError, trio.TooSlowError, trio.BrokenResourceError, WireError) as failure:
+                failures.append(failure)  # Raised below as it is: a nursery would put it in a group.
             nursery.cancel_scope.cancel()
+        if failures:
+            raise failures[0]
         return answer
 
     async def _take(
@@ -134,6 +142,7 @@ class Fetcher:
             return
         self._session.answered(answer.session_id)
         staged: list[Partition] = []
+        moved: list[tuple[Asked, int]] = []
         for topic in answer.responses:
             for data in topic.partitions:
                 each = asked.get((topic.topic_id, data.partition_index))
@@ -142,10 +151,18 @@ class Fetcher:
                 try:
                     if await self._take_one(peer, each, data):
                         staged.append(each.partition)
+                    if data.log_start_offset > each.partition.log.log_start_offset:
+                        moved.append((each, data.log_start_offset))
                 except (StorageError, WireError) as error:
                     self._pause(each.partition, str(error))
         if staged:
             await self._appending.flush(staged)
+        for each, log_start_offset in moved:
+            if each.partition.following is each.following and each.partition.serving_log is not None:
+                try:
+                    await self._appending.follow_start(each.partition, each.following, log_start_offset)
+                except StorageError as error:
+                    self._pause(each.partition, str(error))
 
     async def _take_one(self, peer: PeerConnection, each: Asked, data: PartitionData) -> bool:
         """Return whether something was staged. Raises: StorageError, WireError."""
@@ -167,7 +184,6 @@ class Fetcher:
                 return await self._appending.append(partition, following, records)
             following.synced()
             partition.moved()
-            await self._appending.follow_start(partition, following, data.log_start_offset)
         return False
 
     def _pause(self, partition: Partition, why: str) -> None:

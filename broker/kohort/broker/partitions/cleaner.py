@@ -101,7 +101,7 @@ class LogCleaner:
                 partition.last_stable_offset,
             )
             for partition in self._partitions
-            if partition.error_code is None
+            if partition.is_in_use
             and partition.serving_log is not None
             and "compact" in partition.config.cleanup_policy
             and partition not in self._uncleanable

@@ -212,6 +212,11 @@ class Partition:
         self.error_code = ErrorCode.KAFKA_STORAGE_ERROR
 
     @property
+    def is_in_use(self) -> bool:
+        """Whether its log grows: it serves, or follows its leader."""
+        return self.error_code is None or (self.following is not None and not self.deleted)
+
+    @property
     def had_log(self) -> bool:
         """Whether a log was opened: `log` is there, though it may have failed since."""
         return self._had_log
@@ -395,6 +400,7 @@ class Partition:
         while commits and commits[0][0] <= high_watermark:
             self._tell(commits.popleft()[1], None)
         self._wake()
+        self.wake_replicas()
 
     def when_committed(self, end_offset: int, done: Committed) -> None:
         """Call `done` once all before `end_offset` is on every replica that counts. Asked for in order."""

@@ -24,6 +24,7 @@ from kohort.broker.replication import (
 from kohort.broker.runtime.clock import Clock
 from kohort.broker.runtime.loop import Loop
 from kohort.protocol.errors import ErrorCode
+from kohort.storage import PartitionLog
 
 MayFollow = Callable[[PartitionState], bool]
 """Returns whether the state speaks of the folder that this broker has."""
@@ -53,6 +54,9 @@ class Replicas:
         self._check = check
         self._states: dict[Partition, PartitionState] = {}
         self._to_lead: dict[Partition, None] = {}
+        self._led: dict[
+            Partition, tuple[PartitionLog, Leadership]
+        ] = {}  # Last, also where the lease is over.
         self._followed: dict[int, dict[Partition, None]] = {}
         self._leader_of: dict[Partition, int] = {}
         self.brokers: LiveBrokers = {}
@@ -84,6 +88,7 @@ class Replicas:
         """Have nothing to do with a partition any more: it is deleted, or not on this broker."""
         self._states.pop(partition, None)
         self._to_lead.pop(partition, None)
+        self._led.pop(partition, None)
         self._fetch_from(partition, None)
 
     def is_to_lead(self, partition: Partition) -> bool:
@@ -114,14 +119,27 @@ class Replicas:
             self._follow(partition, state)
 
     def _lead(self, partition: Partition, state: PartitionState) -> None:
-        now_ms, leadership = self._clock.now_ms(), partition.leadership
-        if leadership is not None and leadership.state.leader_epoch == state.leader_epoch:
-            leadership.min_insync_replicas = partition.config.min_insync_replicas
-            leadership.follow(state, now_ms)
-            leadership.synced(now_ms)  # The settings may be others as well.
-            partition.moved()
-            return
+        leadership = partition.leadership
+        if leadership is None or leadership.state.leader_epoch != state.leader_epoch:
+            leadership = self._leadership(partition, state)
+            partition.lead(leadership)
+        now_ms = self._clock.now_ms()
+        leadership.min_insync_replicas = partition.config.min_insync_replicas
+        leadership.brokers_changed(self.brokers)
+        leadership.follow(state, now_ms)
+        leadership.synced(now_ms)  # The settings may be others as well.
+        partition.moved()
+
+    def _leadership(self, partition: Partition, state: PartitionState) -> Leadership:
+        """Return a new one, or the last of this leader epoch: the lease was over, or the log had failed.
+
+        The in-sync replicas that it has asked for may be granted yet, so they count on.
+        """
         opened = partition.log
+        before = self._led.get(partition)
+        is_same_epoch = before is not None and before[1].state.leader_epoch == state.leader_epoch
+        if before is not None and is_same_epoch and before[0] is opened:
+            return before[1]
         opened.assign_epoch(state.leader_epoch)
         leadership = Leadership(
             self._node_id,
@@ -130,10 +148,12 @@ class Replicas:
             high_watermark=min(partition.high_watermark, opened.log_end_offset),
             min_insync_replicas=partition.config.min_insync_replicas,
             lag_ms_max=self._lag_ms_max(),
-            now_ms=now_ms,
+            now_ms=self._clock.now_ms(),
         )
-        leadership.brokers_changed(self.brokers)
-        partition.lead(leadership)
+        if before is not None and is_same_epoch:
+            leadership.proposal = before[1].proposal
+        self._led[partition] = opened, leadership
+        return leadership
 
     def _follow(self, partition: Partition, state: PartitionState) -> None:
         following = partition.following

@@ -41,6 +41,10 @@ class FollowerState:
         self._last_fetch_ms = now_ms
         self._last_fetch_end_offset = leader_end_offset
 
+    def is_heard_of(self, now_ms: int, lag_ms_max: int) -> bool:
+        """Return whether it fetches: while nothing can be committed, one that is gone lacks nothing, too."""
+        return now_ms - self._last_fetch_ms <= lag_ms_max
+
     def lags(self, leader_end_offset: int, now_ms: int, lag_ms_max: int) -> bool:
         """Return whether it has lacked something for longer than `replica.lag.time.max.ms`."""
         return self.synced_end_offset != leader_end_offset and now_ms - self.caught_up_ms > lag_ms_max

@@ -154,7 +154,9 @@ class Leadership:
         joining = {
             each: follower.broker_epoch
             for each, follower in self._followers.items()
-            if each not in self.state.isr and self._may_join(each, follower)
+            if each not in self.state.isr
+            and follower.is_heard_of(now_ms, self._lag_ms_max)
+            and self._may_join(each, follower)
         }
         if not joining and len(kept) == len(self.state.isr):
             return None

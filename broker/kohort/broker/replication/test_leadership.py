@@ -231,6 +231,24 @@ def test_a_follower_that_has_all_that_is_committed_is_to_join_and_counts_at_once
     assert world.high_watermark == 12
 
 
+def test_who_is_silent_does_not_join_again_though_nothing_could_be_committed_since() -> None:
+    world = World(min_in_sync=3)
+    for follower in (2, 3):
+        world.fetch(follower, 10)
+    world.append(1)
+    world.now_ms += LAG_MS + 1
+    world.fetch(2, 11)
+    proposal = world.leader.propose(world.now_ms)
+    assert proposal is not None
+    assert (proposal.after.isr, proposal.after.elr) == ((1, 2), (3,))
+    world.leader.follow(proposal.after, world.now_ms)
+    assert world.leader.propose(world.now_ms) is None
+    world.fetch(3, 10)
+    proposal = world.leader.propose(world.now_ms)
+    assert proposal is not None
+    assert proposal.after.isr == (1, 2, 3)
+
+
 def test_who_lacks_what_came_before_this_epoch_does_not_join() -> None:
     world = World(isr=(1,), min_in_sync=2)
     world.fetch(3, 9)  # All that is committed, as far as this leader knows: it may know too little.

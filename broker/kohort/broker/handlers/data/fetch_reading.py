@@ -76,6 +76,7 @@ def read_targets(
     """Return what can be sent now: at least one batch if there is any, else no more than `max_bytes`."""
     outcomes: list[tuple[FetchTarget, Outcome]] = []
     remaining_bytes, size_bytes, failed, known = max_bytes, 0, False, False
+    tells_news = reader.wants_high_watermark and context.session is not None
     for target in context.targets:
         partition = target.resolve(table, context.uses_topic_ids)
         if partition is None:
@@ -86,10 +87,15 @@ def read_targets(
         if type(outcome) is Slice:
             size_bytes += outcome.size_bytes
             remaining_bytes -= outcome.size_bytes
-        elif outcome is not None:
+        elif outcome is not None or (tells_news and _has_news(target, partition)):
             failed = True
         outcomes.append((target, outcome))
     return Reading(outcomes, size_bytes, failed or not known)
+
+
+def _has_news(target: FetchTarget, partition: Partition) -> bool:
+    """Return whether more is committed than a follower, from whom consumers read, was told."""
+    return target.sent_high_watermark != partition.high_watermark
 
 
 def _read(

@@ -114,8 +114,9 @@ class FetchWait:
             (partition.replica_waits if self._reader.is_follower else partition.waits).pop(self, None)
 
 
-def _count(data: Data, reading: Reading) -> None:
-    data.counters.fetched_bytes += reading.size_bytes
+def _count(data: Data, message: FetchRequest, reading: Reading) -> None:
+    if message.replica_state.replica_id < 0:  # What followers get is not given to clients.
+        data.counters.fetched_bytes += reading.size_bytes
     if reading.must_answer:
         for _, outcome in reading.outcomes:
             if isinstance(outcome, ErrorCode):
@@ -127,7 +128,7 @@ def answer(data: Data, message: FetchRequest, context: FetchContext, reading: Re
     if context.is_stale:
         data.requests.request_failed(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
         return refused(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
-    _count(data, reading)
+    _count(data, message, reading)
     if context.session is not None:
         return answer_changes(context.session, reading, message.isolation_level)
     session_id = 0

@@ -41,6 +41,8 @@ class Reader(NamedTuple):
     reads_followers: bool = False
     rack: str = ""
     """The consumer's, where it is to be sent to the replica there."""
+    wants_high_watermark: bool = False
+    """Whether a follower is told at once what is committed: consumers read there."""
 
     @property
     def is_follower(self) -> bool:
@@ -62,9 +64,11 @@ def reader_of(data: Data, message: FetchRequest, version: int) -> Reader:
         return CONSUMER
     state = message.replica_state
     node_id = state.replica_id if version >= FIRST_VERSION_WITH_REPLICA_STATE else message.replica_id
-    if node_id > CONSUMER_ID:
-        return Reader(replicas, node_id, state.replica_epoch, has_arrived=True)
     is_rack_aware = data.current.config.replica_selector_class == RACK_AWARE
+    if node_id > CONSUMER_ID:
+        return Reader(
+            replicas, node_id, state.replica_epoch, has_arrived=True, wants_high_watermark=is_rack_aware
+        )
     return Reader(
         replicas,
         has_arrived=True,
