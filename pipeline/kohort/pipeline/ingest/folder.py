@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
 import uuid
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LOCAL_SCHEME = "file:"
+
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
 
 
 class Folder(Protocol):
@@ -100,8 +105,28 @@ class LocalFolder:
             path.unlink(missing_ok=True)
 
 
+def _java_errors_are_os_errors(
+    call: Callable[Parameters, Result],
+) -> Callable[Parameters, Result]:
+    """Return the call, whose errors from Java's side are OSErrors, as a folder's are on this machine."""
+
+    @functools.wraps(call)
+    def translated(*args: Parameters.args, **named: Parameters.kwargs) -> Result:
+        from py4j.protocol import Py4JError  # noqa: PLC0415  # Who calls has a session, and so py4j.
+
+        try:
+            return call(*args, **named)
+        except Py4JError as error:
+            raise OSError(f"the file system said: {error}") from error
+
+    return translated
+
+
 class HadoopFolder:
-    """A folder in a file system that Spark's Hadoop libraries know: HDFS, an object store."""
+    """A folder in a file system that Spark's Hadoop libraries know: HDFS, an object store.
+
+    Whatever goes wrong in Java or on the way there is an OSError.
+    """
 
     def __init__(self, spark: SparkSession, uri: str) -> None:
         self._spark = spark
@@ -119,16 +144,19 @@ class HadoopFolder:
         """Return a folder in this one, there or not."""
         return HadoopFolder(self._spark, f"{self._uri}/{name}")
 
+    @_java_errors_are_os_errors
     def names(self) -> set[str]:
         """Return the names of the files and folders in it, none if it does not exist."""
         if not self._system.exists(self._path()):
             return set()
         return {each.getPath().getName() for each in self._system.listStatus(self._path())}
 
+    @_java_errors_are_os_errors
     def exists(self, name: str) -> bool:
         """Return whether there is a file or a folder of that name."""
         return bool(self._system.exists(self._path(name)))
 
+    @_java_errors_are_os_errors
     def read(self, name: str) -> str:
         """Return a file's text. Raises: FileNotFoundError."""
         if not self.exists(name):
@@ -139,6 +167,7 @@ class HadoopFolder:
         finally:
             stream.close()
 
+    @_java_errors_are_os_errors
     def create(self, name: str, text: str) -> None:
         """Make a file with this text in one step. Raises: FileExistsError if somebody was quicker."""
         if self.exists(name):
@@ -153,6 +182,7 @@ class HadoopFolder:
             self._system.delete(own, False)
             raise FileExistsError(f"{self._uri}/{name}")
 
+    @_java_errors_are_os_errors
     def delete(self, name: str) -> None:
         """Delete a file or a whole folder; nothing happens if there is none."""
         self._system.delete(self._path(name), True)

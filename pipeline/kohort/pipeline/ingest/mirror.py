@@ -13,8 +13,9 @@ import time
 from dataclasses import dataclass
 
 from kohort.client import KohortError
-from kohort.pipeline.ingest.checkpoint import Checkpoint, CheckpointError, Progress
-from kohort.pipeline.ingest.comparison import Comparison, GroupAheadError, GroupBusyError
+from kohort.pipeline.errors import PipelineError
+from kohort.pipeline.ingest.checkpoint import Checkpoint, Progress
+from kohort.pipeline.ingest.comparison import Comparison
 from kohort.pipeline.ingest.group_offsets import GroupOffsets
 
 LOOK_EVERY_S = 0.05
@@ -77,7 +78,10 @@ class Mirror:
         self._deadline_s = time.monotonic() + within_s
         self._closing.set()
         self._thread.join()
-        progress = self._checkpoint.progress()
+        try:
+            progress = self._checkpoint.progress()
+        except (PipelineError, OSError) as error:
+            return MirrorState(self._state.batch_id, self._state.error or str(error))
         if progress is not None and self._state.is_true and self._state.batch_id < progress.batch_id:
             return MirrorState(self._state.batch_id, "the mirror has ended early: its thread said why")
         return self._state
@@ -86,7 +90,7 @@ class Mirror:
         pause_s = 0.0
         while not self._closing.wait(pause_s):
             pause_s = LOOK_EVERY_S
-            if self._expected > self._state.batch_id and self._checkpoint.is_committed(self._expected):
+            if self._is_behind():
                 pause_s = LOOK_EVERY_S if self._attempt() else self._next_retry_s()
         self._retry_s = RETRY_FIRST_S
         while not self._attempt():
@@ -94,6 +98,15 @@ class Mirror:
             if time.monotonic() + pause_s > self._deadline_s:
                 return
             time.sleep(pause_s)
+
+    def _is_behind(self) -> bool:
+        """Return whether Spark has committed what the group is to be told, or that cannot be seen."""
+        if self._expected <= self._state.batch_id:
+            return False
+        try:
+            return self._checkpoint.is_committed(self._expected)
+        except OSError:
+            return True  # The attempt meets it as well, and says so.
 
     def _next_retry_s(self) -> float:
         pause_s, self._retry_s = self._retry_s, min(2 * self._retry_s, RETRY_MAX_S)
@@ -103,7 +116,7 @@ class Mirror:
         """Return whether the group says now what the checkpoint says; if not, the state says why."""
         try:
             self._mirror()
-        except (KohortError, GroupBusyError, GroupAheadError, CheckpointError, OSError) as error:
+        except (KohortError, PipelineError, OSError) as error:
             self._state = MirrorState(self._state.batch_id, str(error))
             return False
         self._retry_s = RETRY_FIRST_S

@@ -4,8 +4,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from py4j.protocol import Py4JError
 
 from kohort.client import NetworkError, TopicPartition
 from kohort.pipeline.ingest import mirror as module
@@ -17,7 +20,7 @@ from kohort.pipeline.ingest.comparison import (
     compare,
     require_no_members,
 )
-from kohort.pipeline.ingest.folder import LocalFolder
+from kohort.pipeline.ingest.folder import HadoopFolder, LocalFolder
 from kohort.pipeline.ingest.mirror import Mirror
 
 AIR = TopicPartition("air", 0)
@@ -199,3 +202,60 @@ def test_members_that_come_while_it_runs_are_told_of_and_do_not_stop_the_data(
     group.members = 0
     assert mirror.finish(5).is_true
     assert group.commits == [5]
+
+
+def test_a_checkpoint_that_cannot_be_looked_at_for_a_while_does_not_end_the_mirror(
+    mirror: Mirror, group: Group, spark: Spark, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused = 0
+    names, exists = LocalFolder.names, LocalFolder.exists
+
+    def broken(call: Callable[..., object]) -> Callable[..., object]:
+        def wrapped(*arguments: object) -> object:
+            nonlocal refused
+            if refused < 5:
+                refused += 1
+                raise OSError("stale file handle")
+            return call(*arguments)
+
+        return wrapped
+
+    mirror.start()
+    monkeypatch.setattr(LocalFolder, "names", broken(names))
+    monkeypatch.setattr(LocalFolder, "exists", broken(exists))
+    spark.plan(0, 5)
+    spark.commit(0)
+    mirror.expect(0)
+    until(lambda: group.commits == [5])
+    assert refused == 5
+    assert mirror.state.is_true
+
+
+def test_a_checkpoint_that_cannot_be_looked_at_in_the_end_is_no_truth(
+    mirror: Mirror, spark: Spark, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mirror.start()
+
+    def broken(_folder: LocalFolder) -> set[str]:
+        raise OSError("stale file handle")
+
+    monkeypatch.setattr(LocalFolder, "names", broken)
+    assert mirror.finish(0).error == "stale file handle"
+
+
+def test_errors_from_java_are_a_folders_errors() -> None:
+    class Java:
+        def __getattr__(self, name: str) -> "Java":
+            return self
+
+        def __call__(self, *arguments: object) -> "Java":
+            if arguments and arguments != ("hdfs://h/c",):
+                raise Py4JError("the gateway is gone")
+            return self
+
+    session: Any = SimpleNamespace(sparkContext=SimpleNamespace(_jvm=Java(), _jsc=Java()))
+    folder = HadoopFolder.__new__(HadoopFolder)
+    folder._spark, folder._uri = session, "hdfs://h/c"
+    folder._path_class = folder._system = Java()
+    with pytest.raises(OSError, match="the gateway is gone"):
+        folder.exists("commits")
