@@ -36,7 +36,7 @@ SPARK_WORKERS ?= 2
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test test-spark nightly check format interop spark applications differential large crash kills bench fuzz fuzz-broker sim sim-cluster scenarios mutants docs tables wheel constraints clean
+.PHONY: help venv jar demo test test-spark nightly check format interop spark applications differential large crash kills bench fuzz fuzz-broker sim sim-cluster scenarios mutants docs tables wheel constraints clean
 
 help:  ## Show the targets.
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -62,13 +62,16 @@ $(SPARK_STAMP): $(STAMP)
 		$(PIP) install --quiet --constraint constraints.txt --group java
 	@touch $@
 
+jar: $(SPARK_STAMP)  ## Build the jar that reads segments in Spark's JVM, where there is a javac.
+	@$(PY) pipeline/building.py
+
 demo: $(STAMP)  ## Count 336,776 flights while members and the broker are killed.
 	@$(PY) examples/flights/demo.py $(ARGS)
 
 test: $(STAMP) $(if $(filter $(addsuffix %,$(SPARK_TESTS)),$(TESTS)),$(SPARK_STAMP))  ## Run the tests that need no Spark. TESTS=path and ARGS="-k name" narrow them down.
 	@$(PYTEST) $(ARGS) $(or $(TESTS),$(addprefix --ignore=,$(SPARK_TESTS)))
 
-test-spark: $(SPARK_STAMP)  ## Run the tests with Spark; the long ones are left to make spark.
+test-spark: jar  ## Run the tests with Spark; the long ones are left to make spark.
 	@$(PYTEST) --numprocesses $(SPARK_WORKERS) $(ARGS) $(SPARK_TESTS)
 
 nightly: $(SPARK_STAMP)  ## Run everything that takes long. ONLY="crash kills" for some of it.
@@ -97,7 +100,7 @@ format: $(STAMP)  ## Lay the code out, and mend what ruff can.
 interop: $(STAMP)  ## Run the tests with real clients alone.
 	@KOHORT_TEST_MIXED=1 $(PY) -m pytest tests/interop $(ARGS)
 
-spark: $(SPARK_STAMP)  ## Run the tests with Spark alone, the long ones too.
+spark: jar  ## Run the tests with Spark alone, the long ones too.
 	@$(PY) -m tests.spark.quick_jvm 2>/dev/null || echo "without an archive of Spark's classes: it takes longer"
 	@KOHORT_TEST_LARGE=1 $(PY) -m pytest tests/spark --numprocesses $(WORKERS) --dist loadfile $(ARGS)
 
@@ -120,7 +123,7 @@ differential: $(STAMP)  ## Compare group answers with Apache Kafka's, script by 
 large: $(STAMP)  ## Run 1,000 groups of 10 members, on 10,000 connections.
 	@KOHORT_TEST_LARGE=1 $(PY) -m pytest tests/large $(ARGS)
 
-bench: $(SPARK_STAMP)  ## Run every benchmark.
+bench: jar  ## Run every benchmark.
 	@set -e; for each in benchmarks/*.py; do echo "== $$each"; $(PY) "$$each"; done
 
 fuzz: $(STAMP)  ## Throw random and mutated bytes at everything that decodes.
@@ -154,7 +157,7 @@ tables: $(STAMP)  ## Write the tables in docs/ anew from what the code declares.
 	@$(PY) docs/requirements.py
 	@$(PY) docs/imports.py
 
-wheel: $(STAMP)  ## Build the wheel into dist/.
+wheel: jar  ## Build the wheel into dist/, with the jar for Spark.
 	@$(PY) -m hatchling build --target wheel
 
 constraints:  ## Resolve the newest versions into constraints.txt; needs uv.

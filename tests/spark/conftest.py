@@ -6,9 +6,11 @@ Starting it takes ten seconds, so whoever needs another (two workers, a driver t
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from pipeline import building
 from pyspark.sql import SparkSession
 
 from kohort.pipeline.delta import delta_settings
@@ -28,8 +30,10 @@ def connector_jars() -> Sequence[Path]:
 
 @pytest.fixture(scope="session", autouse=True)
 def quick_java() -> None:
-    """All drivers, this process's own and those of its children, start as soon as can be."""
+    """All drivers start as soon as can be, and have the jar that belongs to its sources."""
     quick_jvm.spread()
+    with suppress(building.NoCompilerError):
+        building.build()
 
 
 def delta_jars() -> Sequence[Path]:

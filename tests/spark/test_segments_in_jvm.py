@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import random
 import struct
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
 import cramjam
 import pytest
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JJavaError
+from pyarrow import RecordBatch
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.datasource import DataSource
@@ -346,19 +348,19 @@ class Formats:
         self.names.append(source.name())
 
 
-class WithoutCompiler(Formats):
-    """A session whose JVM will not have it."""
+class OfSpark(Formats):
+    """A session of some version of Spark, whose JVM knows nothing of segments yet."""
 
     sparkContext = None
 
+    def __init__(self, version: str) -> None:
+        super().__init__()
+        self.version = version
+
     @property
     def _jvm(self) -> object:
-        class System:
-            @staticmethod
-            def getProperty(name: str) -> str:
-                raise Py4JError("there is no Janino")
-
-        return SimpleNamespace(java=SimpleNamespace(lang=SimpleNamespace(System=System)))
+        system = SimpleNamespace(getProperty=lambda _name: None)
+        return SimpleNamespace(java=SimpleNamespace(lang=SimpleNamespace(System=system)))
 
 
 def test_a_session_without_a_jvm_reads_in_python() -> None:
@@ -367,11 +369,97 @@ def test_a_session_without_a_jvm_reads_in_python() -> None:
     assert session.names == ["kohort", "kohort-segments-python", "kohort-segments"]
 
 
-def test_a_jvm_that_will_not_have_it_is_warned_of() -> None:
-    session = WithoutCompiler()
-    with pytest.warns(RuntimeWarning, match="segments are read in Python: there is no Janino"):
+def test_another_spark_is_warned_of_once_and_python_reads() -> None:
+    session = OfSpark("9.9.1")
+    with pytest.warns(RuntimeWarning, match=r"this Spark is 9\.9\.1, for which there is no .*-9\.9\.jar"):
         register(session)
     assert session.names == ["kohort", "kohort-segments-python", "kohort-segments"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        register(session)
+
+
+@pytest.fixture
+def sealed(tmp_path: Path) -> Path:
+    """Two partitions of three segments with ten records each, a minute apart, the last one not sealed."""
+    for partition in range(2):
+        folder = tmp_path / f"t-{partition}"
+        folder.mkdir()
+        for number in range(3):
+            first, at_ms = 10 * number, T0 + 60_000 * number
+            records = [(at_ms + each, None, b"v", ()) for each in range(10)]
+            name = folder / f"{first:020d}"
+            name.with_suffix(".log").write_bytes(build_batch(records, base_offset=first))
+            if number < 2:
+                name.with_suffix(".timeindex").write_bytes(struct.pack(">qi", at_ms + 9, 9))
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "condition, segments, rows",
+    [
+        ("partition = 1", 3, 30),
+        ("partition in (1, 7)", 3, 30),
+        ("partition > 1", 0, 0),
+        ("topic = 'other'", 0, 0),
+        ("offset >= 20", 2, 20),
+        ("offset > 9 and offset < 20", 2, 20),
+        ("offset <= 9 and partition = 0", 1, 10),
+        ("offset = 15", 2, 2),
+        (f"timestamp >= timestamp_millis({T0 + 60_000})", 4, 40),
+        (f"timestamp > timestamp_millis({T0 + 60_009})", 2, 20),
+        (f"timestamp < timestamp_millis({T0 + 60_000})", 6, 20),
+        ("offset = 15 or partition = 1", 6, 31),
+        ("offset is not null", 6, 60),
+    ],
+)
+def test_filters_leave_whole_segments_out(
+    spark: SparkSession, sealed: Path, condition: str, segments: int, rows: int
+) -> None:
+    frame = load(spark, "kohort-segments", sealed, topics="t").where(condition)
+    assert frame._jdf.queryExecution().toRdd().getNumPartitions() == segments
+    assert len(frame.collect()) == rows
+    assert load(spark, "kohort-segments-python", sealed, topics="t").where(condition).count() == rows
+
+
+def test_times_of_javas_newer_kind_leave_segments_out_as_well(spark: SparkSession, sealed: Path) -> None:
+    spark.conf.set("spark.sql.datetime.java8API.enabled", "true")
+    try:
+        condition = f"timestamp >= timestamp_millis({T0 + 60_000})"
+        frame = load(spark, "kohort-segments", sealed, topics="t").where(condition)
+        assert frame._jdf.queryExecution().toRdd().getNumPartitions() == 4
+        assert len(frame.collect()) == 40
+    finally:
+        spark.conf.unset("spark.sql.datetime.java8API.enabled")
+
+
+def test_a_segment_that_was_replaced_when_python_is_asked_is_an_error(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Python would begin anew in another file, and pass over rows that it does not have."""
+    files = Files(tmp_path, 9)
+    records = [(T0, None, bytes(100_000), ())] * 200  # So large that the writer waits for its reader.
+    broken = bytearray(build_batch(records, base_offset=200))
+    broken[-1] ^= 0xFF
+    path = files.segment("t", 0, build_batch(records, base_offset=0), bytes(broken))
+    other = path.with_suffix(".swap")
+    other.write_bytes(build_batch(records[:150], base_offset=0) + build_batch(records, base_offset=200))
+
+    def swap(batches: Iterator[RecordBatch]) -> Iterator[RecordBatch]:
+        for batch in batches:
+            if other.exists():
+                other.replace(path)
+            yield batch
+
+    frame = load(spark, "kohort-segments", tmp_path, topics="t", isolation_level="read_uncommitted")
+    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "20")
+    try:
+        with pytest.raises(
+            (PySparkException, Py4JJavaError), match="was cleaned or deleted while the query read it"
+        ):
+            frame.mapInArrow(swap, frame.schema).select("offset").collect()
+    finally:
+        spark.conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
 
 
 def test_who_registers_again_reads_in_the_jvm_still(spark: SparkSession, tmp_path: Path) -> None:

@@ -45,6 +45,8 @@ class SegmentRange(InputPartition):
     position: int
     size_bytes: int
     """The file's size when the query was planned: a broker may write on behind it."""
+    newest_ms: int
+    """The time of its newest record, -1 where that is not known: it may be written to still."""
     is_last: bool
     check_crcs: bool
     aborted: tuple[tuple[int, int, int], ...]
@@ -160,6 +162,7 @@ def plan(options: SegmentOptions, files: PartitionFiles) -> Iterator[SegmentRang
                 end=until,
                 position=segment.position_of(begin),
                 size_bytes=segment.size_bytes,
+                newest_ms=-1 if number + 1 == len(bases) else segment.newest_ms(),
                 is_last=number + 1 == len(bases),
                 check_crcs=options.check_crcs,
                 aborted=tuple(

@@ -19,6 +19,8 @@ final class SegmentRange implements InputPartition {
     final long end;
     final long position;
     final long sizeBytes;
+    /** The time of the newest record, -1 where that is not known. */
+    final long newestMs;
     final boolean checkCrcs;
     /** Of each aborted transaction: producer id, first offset, the offset of its marker. */
     final long[] aborted;
@@ -32,6 +34,7 @@ final class SegmentRange implements InputPartition {
         end = ((Number) told.get("end")).longValue();
         position = ((Number) told.get("position")).longValue();
         sizeBytes = ((Number) told.get("size_bytes")).longValue();
+        newestMs = ((Number) told.get("newest_ms")).longValue();
         checkCrcs = ((Boolean) told.get("check_crcs")).booleanValue();
         Object[] transactions = (Object[]) told.get("aborted");
         aborted = new long[3 * transactions.length];

@@ -4,9 +4,13 @@ import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.channels.ClosedByInterruptException;
 import java.nio.channels.FileChannel;
-import java.nio.file.OpenOption;
+import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
+import java.nio.file.Path;
 import java.nio.file.Paths;
 import java.nio.file.StandardOpenOption;
+import java.nio.file.attribute.BasicFileAttributes;
+import java.util.Objects;
 import java.util.zip.CRC32C;
 
 import org.apache.spark.sql.catalyst.expressions.codegen.UnsafeArrayWriter;
@@ -35,6 +39,7 @@ final class SegmentReader implements PartitionReader {
     private static final int CONTROL = 32;
     private static final int CHUNK_BYTES = 256 << 10;
     private static final int ROW_BYTES = 16 << 10;
+    private static final long MOST_BATCH_BYTES = 256L << 20;
 
     private final PartitionReaderFactory factory;
     private final SegmentRange wanted;
@@ -49,6 +54,7 @@ final class SegmentReader implements PartitionReader {
     private PartitionReader python;
     private long given;
     private FileChannel file;
+    private Object fileKey;
     /** A part of the file: from {@code begin} up to {@code stop} lies what comes at {@code position}. */
     private byte[] chunk = new byte[CHUNK_BYTES];
     private int begin;
@@ -103,6 +109,9 @@ final class SegmentReader implements PartitionReader {
             return askPython();
         } catch (IndexOutOfBoundsException unsound) {
             return askPython();
+        } catch (LinkageError otherSpark) {
+            OtherSpark.say(otherSpark);
+            return askPython();
         }
     }
 
@@ -120,15 +129,37 @@ final class SegmentReader implements PartitionReader {
         }
     }
 
+    /** Have Python read the range anew, and pass over the rows that were given; the file has to be the same. */
     private boolean askPython() throws IOException {
         python = factory.createReader(wanted.python);
         for (long n = 0; n < given; n++) {
             if (!python.next()) {
-                return false;
+                throw isReplaced() ? replaced() : new IOException(wanted.path + " has fewer records now");
             }
             python.get(); // Without it Spark's reader would stay where it is.
         }
-        return python.next();
+        boolean isMore = python.next(); // Python has opened the file by now, or has said why it could not.
+        if (given > 0 && isReplaced()) {
+            throw replaced();
+        }
+        return isMore;
+    }
+
+    /** Return whether the name has another file now: a cleaner puts a shorter one in its place. */
+    private boolean isReplaced() throws IOException {
+        try {
+            return !Objects.equals(fileKey, keyOf(Paths.get(wanted.path)));
+        } catch (NoSuchFileException deleted) {
+            return true;
+        }
+    }
+
+    private IOException replaced() {
+        return new IOException(wanted.path + " was cleaned or deleted while the query read it: run it again");
+    }
+
+    private static Object keyOf(Path path) throws IOException {
+        return Files.readAttributes(path, BasicFileAttributes.class).fileKey();
     }
 
     /** Go to the next batch with records for the user; return false behind the last. */
@@ -208,8 +239,8 @@ final class SegmentReader implements PartitionReader {
         if (stop - begin >= size) {
             return;
         }
-        if (position + size > wanted.sizeBytes) {
-            throw new Unsound("the file ends within a batch");
+        if (position + size > wanted.sizeBytes || size > MOST_BATCH_BYTES) {
+            throw new Unsound("the file ends within a batch, or a batch is larger than is read here");
         }
         byte[] target = size > chunk.length ? new byte[(int) size] : chunk;
         System.arraycopy(chunk, begin, target, 0, stop - begin);
@@ -217,8 +248,8 @@ final class SegmentReader implements PartitionReader {
         begin = 0;
         chunk = target;
         if (file == null) {
-            file = FileChannel.open(
-                Paths.get(wanted.path, new String[0]), new OpenOption[] {StandardOpenOption.READ});
+            fileKey = keyOf(Paths.get(wanted.path)); // Before it is opened: another one shows later.
+            file = FileChannel.open(Paths.get(wanted.path), StandardOpenOption.READ);
         }
         while (stop < size) {
             long place = position + stop;

@@ -1,6 +1,8 @@
 package kohort.spark;
 
+import java.util.ArrayList;
 import java.util.HashSet;
+import java.util.List;
 import java.util.Map;
 import java.util.Set;
 
@@ -16,11 +18,13 @@ import org.apache.spark.sql.connector.read.PartitionReader;
 import org.apache.spark.sql.connector.read.PartitionReaderFactory;
 import org.apache.spark.sql.connector.read.Scan;
 import org.apache.spark.sql.connector.read.ScanBuilder;
+import org.apache.spark.sql.connector.read.SupportsPushDownFilters;
 import org.apache.spark.sql.connector.read.SupportsPushDownRequiredColumns;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
 import org.apache.spark.sql.connector.write.WriteBuilder;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceV2;
 import org.apache.spark.sql.sources.DataSourceRegister;
+import org.apache.spark.sql.sources.Filter;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
@@ -33,8 +37,8 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  * sound, or not known here, is Python's again: it reads that range anew, and the rows that were given already
  * are passed over. So the rows are the same, and the errors are Python's alone.
  *
- * <p>Spark's own compiler, Janino, makes classes of this when a session is told of the formats: it knows no
- * lambdas, and interfaces with type parameters are used raw.
+ * <p>This is compiled for one minor version of Spark ({@code building.py}), of which it takes classes that are
+ * not public: on another one {@code loading.py} leaves it alone.
  */
 public class SegmentSource extends PythonDataSourceV2 implements DataSourceRegister {
     private static final String NAME = "kohort-segments";
@@ -98,10 +102,12 @@ public class SegmentSource extends PythonDataSourceV2 implements DataSourceRegis
         }
     }
 
-    static final class SegmentScanBuilder implements ScanBuilder, SupportsPushDownRequiredColumns {
+    static final class SegmentScanBuilder
+            implements ScanBuilder, SupportsPushDownRequiredColumns, SupportsPushDownFilters {
         private final SegmentTable table;
         private final CaseInsensitiveStringMap options;
         private StructType wanted;
+        private Wanted rows = new Wanted(new Filter[0]);
 
         SegmentScanBuilder(SegmentTable table, CaseInsensitiveStringMap options) {
             this.table = table;
@@ -124,16 +130,28 @@ public class SegmentSource extends PythonDataSourceV2 implements DataSourceRegis
             }
         }
 
+        /** Return all of them: segments are left out by them, and Spark looks at the rows of the others. */
+        public Filter[] pushFilters(Filter[] filters) {
+            rows = new Wanted(filters);
+            return filters;
+        }
+
+        public Filter[] pushedFilters() {
+            return rows.filters();
+        }
+
         public Scan build() {
-            return new SegmentScan(table.planInPython(wanted, options));
+            return new SegmentScan(table.planInPython(wanted, options), rows);
         }
     }
 
     static final class SegmentScan implements Scan {
         private final Scan python;
+        private final Wanted rows;
 
-        SegmentScan(Scan python) {
+        SegmentScan(Scan python, Wanted rows) {
             this.python = python;
+            this.rows = rows;
         }
 
         public StructType readSchema() {
@@ -145,7 +163,7 @@ public class SegmentSource extends PythonDataSourceV2 implements DataSourceRegis
         }
 
         public Batch toBatch() {
-            return new SegmentBatch(python.toBatch(), readSchema());
+            return new SegmentBatch(python.toBatch(), readSchema(), rows);
         }
 
         public CustomMetric[] supportedCustomMetrics() {
@@ -156,19 +174,24 @@ public class SegmentSource extends PythonDataSourceV2 implements DataSourceRegis
     static final class SegmentBatch implements Batch {
         private final Batch python;
         private final StructType schema;
+        private final Wanted rows;
 
-        SegmentBatch(Batch python, StructType schema) {
+        SegmentBatch(Batch python, StructType schema, Wanted rows) {
             this.python = python;
             this.schema = schema;
+            this.rows = rows;
         }
 
         public InputPartition[] planInputPartitions() {
             InputPartition[] planned = python.planInputPartitions();
-            InputPartition[] found = new InputPartition[planned.length];
-            for (int n = 0; n < planned.length; n++) {
-                found[n] = SegmentRange.of(planned[n]);
+            List<InputPartition> found = new ArrayList<>();
+            for (InputPartition each : planned) {
+                InputPartition range = SegmentRange.of(each);
+                if (!(range instanceof SegmentRange) || rows.mayBeIn((SegmentRange) range)) {
+                    found.add(range);
+                }
             }
-            return found;
+            return found.toArray(new InputPartition[0]);
         }
 
         public PartitionReaderFactory createReaderFactory() {
@@ -188,10 +211,16 @@ public class SegmentSource extends PythonDataSourceV2 implements DataSourceRegis
         }
 
         public PartitionReader createReader(InputPartition planned) {
-            if (planned instanceof SegmentRange) {
-                return new SegmentReader(python, (SegmentRange) planned, columns);
+            if (!(planned instanceof SegmentRange)) {
+                return python.createReader(planned);
             }
-            return python.createReader(planned);
+            SegmentRange range = (SegmentRange) planned;
+            try {
+                return new SegmentReader(python, range, columns);
+            } catch (LinkageError otherSpark) {
+                OtherSpark.say(otherSpark);
+                return python.createReader(range.python);
+            }
         }
     }
 }
