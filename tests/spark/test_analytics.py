@@ -124,6 +124,7 @@ def test_the_report_is_one_page_that_says_it_all_and_loads_nothing(found: Analys
         assert f'href="#group-{group}"' in text
         assert f'id="group-{group}"' in text
     assert "<svg" in text
+    assert 'name="viewport"' in text, "a phone would show it as wide as a desk's screen"
     assert "http://" not in text.replace("http://www.w3.org/2000/svg", "")
     assert "https://" not in text
 

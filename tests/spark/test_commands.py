@@ -139,6 +139,10 @@ def test_ingest_replay_audit_and_analyse_say_what_they_did(
     assert (told["rows"], told["group"]["error"]) == (300, None)
     done = kohort(bootstrap, "replay", topic, "--to", str(tmp_path / "again"), "--until", "group:spark")
     assert done.stdout.startswith("300 records written"), done.stderr
+    done = kohort(
+        bootstrap, "replay", topic, "--to", str(tmp_path / "more"), "--until", "group:spark", "--json"
+    )
+    assert json.loads(done.stdout) == {"rows": 300, "written_to": str(tmp_path / "more")}
     done = kohort(bootstrap, "audit", str(broker.data), "--topic", topic, "--deep")
     assert done.returncode == 0, done.stdout
     assert "300 records" in done.stdout
@@ -147,6 +151,10 @@ def test_ingest_replay_audit_and_analyse_say_what_they_did(
     assert done.returncode == 0, done.stderr
     assert f"spark  {topic}-0  lag 0  OK" in done.stdout
     assert page.exists()
+    done = kohort(bootstrap, "analyse", "--group", "spark", "--report", str(page), "--json")
+    found = json.loads(done.stdout)
+    assert [(each["partition"], each["lag"]) for each in found["standings"]] == [(0, 0), (1, 0)]
+    assert found["report"] == str(page)
     damaged = next((broker.data / f"{topic}-0").glob("*.log"))
     copied = tmp_path / "copy" / f"{topic}-0"
     copied.mkdir(parents=True)

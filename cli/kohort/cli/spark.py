@@ -62,10 +62,24 @@ def spark() -> None:
 
 
 def spark_options(command: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
-    """Add --master and --memory."""
+    """Add --master, --memory and --conf."""
+    conf = click.option(
+        "--conf", "settings", multiple=True, metavar="NAME=VALUE", callback=_settings,
+        help="A setting of Spark's; repeatable.",
+    )  # fmt: skip
     memory = click.option("--memory", default="1g", show_default=True, help="Memory of Spark's driver.")
-    master = click.option("--master", default="local[*]", show_default=True, help="Where Spark runs.")
-    return master(memory(command))
+    master = click.option(
+        "--master", default="local[*]", show_default=True,
+        help="Where Spark runs; under spark-submit that is said there.",
+    )  # fmt: skip
+    return master(memory(conf(command)))
+
+
+def _settings(_context: click.Context, _option: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:
+    for each in given:
+        if not each.partition("=")[0] or "=" not in each:
+            raise click.BadParameter(f"{each!r}: give NAME=VALUE")
+    return {name: value for name, _, value in (each.partition("=") for each in given)}
 
 
 def require_pyspark() -> None:
@@ -92,14 +106,20 @@ def spark_session(
     Raises: click.ClickException without PySpark or Java, or if a query fails.
     """
     require_pyspark()
+    from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
+    from kohort.pipeline.executors import require_executors
     from kohort.pipeline.session import local_session
 
     with telling_errors():
-        session = local_session(name, master=master, memory=memory, settings=settings)
+        try:
+            session = local_session(name, master=master, memory=memory, settings=settings)
+        except Py4JJavaError as error:
+            raise click.ClickException(f"Spark did not start: {java_cause(str(error))}") from None
         session.sparkContext.setLogLevel("ERROR")
         try:
+            require_executors(session)
             yield session
         except PySparkException as error:
             raise click.ClickException(first_cause(str(error))) from None
@@ -154,6 +174,12 @@ def first_cause(text: str) -> str:
         if colon and name.startswith("kohort.") and name.endswith("Error"):
             return said
     return lines[0] if lines else "the query failed"
+
+
+def java_cause(text: str) -> str:
+    """Return what the exception said that py4j tells of: the line behind its own."""
+    told = [line.strip().removeprefix(": ") for line in text.splitlines() if line.lstrip().startswith(": ")]
+    return told[0].partition(": ")[2] or told[0] if told else first_cause(text)
 
 
 @spark.command()

@@ -34,6 +34,7 @@ def alerts_command(
     for_s: float | None,
     master: str,
     memory: str,
+    settings: dict[str, str],
     as_json: bool,
     servers: str,
 ) -> None:
@@ -52,7 +53,7 @@ def alerts_command(
 
     with telling_errors():
         places_to_watch(bootstrap, topic)  # Before Spark starts, which takes a while.
-    with spark_session("kohort alerts", master, memory) as session:
+    with spark_session("kohort alerts", master, memory, settings) as session:
         began_s = time.monotonic()
         job = watch(session, bootstrap, topic, every_s=every_s, hear=_print_json if as_json else _print)
         until_s = None if for_s is None else began_s + for_s

@@ -60,6 +60,7 @@ def ingest_command(
     allow_data_loss: bool,
     master: str,
     memory: str,
+    settings: dict[str, str],
     as_json: bool,
     servers: str,
 ) -> None:
@@ -74,12 +75,15 @@ def ingest_command(
     """
     bootstrap = ",".join(require_broker(servers))
     require_pyspark()
-    from kohort.pipeline.delta import adding_package, delta_settings
+    from kohort.pipeline.delta import adding_package, delta_settings, package
     from kohort.pipeline.payload import decoded, parse_payload
 
     with telling_errors():
         payload = None if decode is None else parse_payload(decode)
-    settings = delta_settings() if form == "delta" else {}
+    if form == "delta":
+        settings = {**delta_settings(fetch=False), **settings}
+        if "spark.jars" not in settings:
+            settings = adding_package(settings, package())
     if payload is not None and payload.package is not None:
         settings = adding_package(settings, payload.package)
     with spark_session("kohort ingest", master, memory, settings) as session:

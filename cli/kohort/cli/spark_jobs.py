@@ -30,6 +30,7 @@ MEGABYTE = 1_000_000
 @click.option("--to-topic", "topic", metavar="TOPIC", help="Write the records to this topic.")
 @click.option("--name", help="With --to-topic: under the same name the same range is written once.")
 @spark_options
+@json_option
 @bootstrap_option
 def replay(
     *,
@@ -41,6 +42,8 @@ def replay(
     name: str | None,
     master: str,
     memory: str,
+    settings: dict[str, str],
+    as_json: bool,
     servers: str,
 ) -> None:
     """Write a range of topics once more, to files or to a topic. No group is touched.
@@ -55,7 +58,7 @@ def replay(
     if (folder is None) == (topic is None):
         raise click.UsageError("give either --to DIR or --to-topic TOPIC")
     bootstrap = ",".join(require_broker(servers))
-    with spark_session("kohort replay", master, memory) as session:
+    with spark_session("kohort replay", master, memory, settings) as session:
         from kohort.pipeline.replaying import replay as read_range
         from kohort.pipeline.replaying import write_to_topic
 
@@ -66,7 +69,10 @@ def replay(
             write_to_topic(frame, bootstrap, topic, name=name)
         else:
             rows = _write_files(frame, str(folder))
-    print_line(f"{rows:,} records written to {topic or folder}")
+    if as_json:
+        print_json({"rows": rows, "written_to": topic or folder})
+    else:
+        print_line(f"{rows:,} records written to {topic or folder}")
 
 
 def _write_files(frame: "DataFrame", folder: str) -> int:
@@ -95,6 +101,7 @@ def audit(
     output: str | None,
     master: str,
     memory: str,
+    settings: dict[str, str],
     as_json: bool,
 ) -> None:
     """Check all segments of a data folder: CRCs, gaps, order, duplicates, indexes. Nothing is changed.
@@ -107,7 +114,7 @@ def audit(
     kohort spark audit kohort-data --deep
     """
     began = time.monotonic()
-    with spark_session("kohort audit", master, memory) as session:
+    with spark_session("kohort audit", master, memory, settings) as session:
         from kohort.pipeline.audit import audit as look
 
         say("looking at segments ...")
@@ -150,6 +157,7 @@ def _tell_audit(found: "Audit", problems: list[dict[str, object]], seconds: floa
 )
 @click.option("--since", metavar="TIME", help="Leave out what was before; such as 2026-01-31T12:00:00Z.")
 @spark_options
+@json_option
 @bootstrap_option
 def analyse(
     *,
@@ -160,6 +168,8 @@ def analyse(
     since: str | None,
     master: str,
     memory: str,
+    settings: dict[str, str],
+    as_json: bool,
     servers: str,
 ) -> None:
     """Report on consumer groups: lag and throughput over time, verdicts, rebalances, storms.
@@ -171,7 +181,7 @@ def analyse(
     kohort spark analyse --group billing --to /data/groups
     """
     bootstrap = ",".join(require_broker(servers))
-    with spark_session("kohort analyse", master, memory) as session:
+    with spark_session("kohort analyse", master, memory, settings) as session:
         from kohort.pipeline.analytics.job import analyse as look
         from kohort.pipeline.analytics.page import write_page
         from kohort.pipeline.replaying import parse_time_ms
@@ -182,7 +192,13 @@ def analyse(
         path = write_page(found, Path(report))
         if output is not None:
             found.write(output)
-        for row in found.standings.orderBy("group_id", "topic", "partition").collect():
+        rows = found.standings.orderBy("group_id", "topic", "partition").collect()
+        if as_json:
+            standings = [row.asDict(recursive=True) for row in rows]
+            storms = [row.asDict(recursive=True) for row in found.storms.collect()]
+            print_json({"report": str(path.absolute()), "standings": standings, "storms": storms})
+            return
+        for row in rows:
             drained = "never at this pace" if row.drain_seconds is None else f"{row.drain_seconds:,.0f} s"
             place = f"{row.group_id}  {row.topic}-{row.partition}"
             print_line(f"{place}  lag {row.lag:,}  {row.verdict}  drained in {drained}")

@@ -1,6 +1,7 @@
-"""A Spark session on this machine, with what its Python side needs set before its JVM starts."""
+"""A Spark session, on this machine or of a cluster, with what it needs set before its JVM starts."""
 
 import os
+import socket
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,6 +11,9 @@ from pyspark.sql import SparkSession
 from kohort.pipeline.java import java_for_spark
 
 LOOPBACK = "127.0.0.1"
+LOCAL, STANDALONE = "local", "spark://"
+SUBMITTED = "PYSPARK_GATEWAY_PORT"
+"""Where spark-submit has started this program, its JVM is there already and listens here."""
 
 
 def local_session(
@@ -20,16 +24,36 @@ def local_session(
     jars: Sequence[Path | str] = (),
     settings: Mapping[str, str] | None = None,
 ) -> SparkSession:
-    """Return a session that talks to nobody but this machine, without a web page; `kohort` is registered.
+    """Return a session without a web page, in which `kohort` is registered.
 
-    `settings` are Spark's own names and come last. Raises: NoJavaError.
+    With a `master` on this machine (local[4]) it talks to nobody else; with one of a cluster
+    (spark://HOST:7077) the executors are told the address that the driver has towards it. Where spark-submit
+    runs the program, its options hold, and `master`, `memory` and `jars` are left out. `settings` are Spark's
+    own names and come last.
+    Raises: NoJavaError.
     """
+    if is_submitted():
+        return _registered(_builder(name, _COMMON | dict(settings or {})))
     # Spark starts `python3` from the path otherwise, which may know nothing of this environment.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ["JAVA_HOME"] = str(java_for_spark())
-    builder = SparkSession.Builder().appName(name).master(master)
-    for key, value in (_defaults(memory, jars) | dict(settings or {})).items():
+    wanted = _COMMON | _defaults(memory, jars) | _addresses(master) | dict(settings or {})
+    return _registered(_builder(name, wanted).master(master))
+
+
+def is_submitted() -> bool:
+    """Return whether spark-submit runs this program, with a master and settings of its own."""
+    return SUBMITTED in os.environ
+
+
+def _builder(name: str, settings: Mapping[str, str]) -> SparkSession.Builder:
+    builder = SparkSession.Builder().appName(name)
+    for key, value in settings.items():
         builder = builder.config(key, value)
+    return builder
+
+
+def _registered(builder: SparkSession.Builder) -> SparkSession:
     spark = builder.getOrCreate()
     from kohort.pipeline import register  # noqa: PLC0415  # It imports the sources, which import Spark.
 
@@ -37,16 +61,45 @@ def local_session(
     return spark
 
 
+_COMMON = {
+    # Rows from Python take a fifth less CPU than by TCP.
+    "spark.python.unix.domain.socket.enabled": "true",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+}
+
+
+def _addresses(master: str) -> dict[str, str]:
+    """Return where executors reach the driver, as far as it can be told from here."""
+    if master.startswith(LOCAL):
+        return {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK}
+    if not master.startswith(STANDALONE):
+        return {}  # YARN and Kubernetes have their own ways.
+    own = address_towards(master.removeprefix(STANDALONE).split(",")[0])
+    return {} if own is None else {"spark.driver.host": own}
+
+
+def address_towards(place: str) -> str | None:
+    """Return the address that this machine has towards HOST:PORT, None where the host is not known.
+
+    Nothing is sent: a datagram socket that is connected has chosen its own end.
+    """
+    host, _, port = place.rpartition(":")
+    try:
+        ((family, _, _, _, address), *_) = socket.getaddrinfo(
+            host.strip("[]"), int(port), type=socket.SOCK_DGRAM
+        )
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.connect(address)
+            return str(probe.getsockname()[0])
+    except (OSError, ValueError):
+        return None
+
+
 def _defaults(memory: str, jars: Sequence[Path | str]) -> dict[str, str]:
     found = {
-        "spark.driver.host": LOOPBACK,
-        "spark.driver.bindAddress": LOOPBACK,
         "spark.driver.memory": memory,
-        # Rows from Python take a fifth less CPU than by TCP.
-        "spark.python.unix.domain.socket.enabled": "true",
         "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "4",
     }
     if jars:

@@ -42,7 +42,9 @@ th, td { white-space: nowrap; } th { font-weight: 600; }
 .text { text-align: left; } td.text { white-space: normal; overflow-wrap: break-word; }
 a { color: inherit; } dl { font-size: 13px; opacity: .8; } dt { float: left; clear: left; width: 4.5rem; }
 dd { margin-left: 4.5rem; }
-svg { width: 100%; height: auto; background: var(--soft); border-radius: 6px; }
+.wide { overflow-x: auto; }
+svg { display: block; width: 100%; min-width: 40rem; height: auto; }
+svg { background: var(--soft); border-radius: 6px; }
 svg text { font: 11px system-ui, sans-serif; fill: currentColor; } svg .unit { opacity: .7; }
 svg .grid { stroke: var(--line); stroke-width: .6; }
 .legend { font-size: 13px; margin: .2rem 0 1rem; }
@@ -86,7 +88,8 @@ def page(found: Analysis) -> str:
         *(_group_section(name, standings[name], found) for name in names[:GROUPS_DRAWN]),
     ]
     return (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Consumer groups</title>'
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1"><title>Consumer groups</title>'
         f"<style>{STYLE}</style></head><body>{''.join(parts)}</body></html>"
     )
 
@@ -275,7 +278,7 @@ def _table(head: Sequence[str], lines: Iterable[Sequence[Cell]], text: Sequence[
         for name in head
     )
     body = "".join(f"<tr>{''.join(map(_cell, line))}</tr>" for line in lines)
-    return f"<table><thead><tr>{names}</tr></thead><tbody>{body}</tbody></table>"
+    return f'<div class="wide"><table><thead><tr>{names}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
 def _cell(cell: Cell) -> str:

@@ -142,7 +142,8 @@ def _times(frame: _Frame, height: int = HEIGHT) -> list[str]:
 
 
 def _svg(parts: Sequence[str], height: int) -> str:
-    return f'<svg viewBox="0 0 {WIDTH} {height}" role="img">{"".join(parts)}</svg>'
+    """Return a picture in a frame that a narrow screen scrolls: shrunk to it, nobody could read its text."""
+    return f'<div class="wide"><svg viewBox="0 0 {WIDTH} {height}" role="img">{"".join(parts)}</svg></div>'
 
 
 def _legend(names: Sequence[str]) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.streaming.query import StreamingQuery
 
 from kohort.client import TopicPartition
+from kohort.pipeline.executors import require_executors
 from kohort.pipeline.ingest.checkpoint import Checkpoint
 from kohort.pipeline.ingest.folder import open_folder
 from kohort.pipeline.ingest.formats import PARQUET, open_table
@@ -113,9 +114,10 @@ def ingest(
     `backwards` lets the group go back to the checkpoint, `fail_on_data_loss=False` takes gaps for granted.
 
     Raises: GroupBusyError, GroupAheadError, CheckpointLostError, CheckpointError, ManifestError,
-    NoDeltaError, TableFormatError.
+    NoDeltaError, TableFormatError, ExecutorsError.
     """
     spark = stream.sparkSession
+    require_executors(spark, path)
     table = open_table(spark, path, format, partition_by)
     place = Checkpoint(open_folder(spark, checkpoint))
     sink = TableSink(table, place, Rules(fail_on_data_loss=fail_on_data_loss, resume=resume))
