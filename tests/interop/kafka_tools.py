@@ -159,6 +159,7 @@ CLASSES = {
     "kafka-console-producer": f"{_TOOLS}.ConsoleProducer",
     "kafka-console-consumer": f"{_TOOLS}.consumer.ConsoleConsumer",
     "kafka-consumer-groups": f"{_TOOLS}.consumer.group.ConsumerGroupCommand",
+    "kafka-groups": f"{_TOOLS}.GroupsCommand",
     "kafka-configs": "kafka.admin.ConfigCommand",
     "kafka-get-offsets": f"{_TOOLS}.GetOffsetShell",
     "kafka-delete-records": f"{_TOOLS}.DeleteRecordsCommand",
