@@ -27,6 +27,7 @@ ROOT = Path(__file__).parents[1]
 LOGS = ROOT / "build" / "nightly"
 PYTEST = f"{shlex.quote(sys.executable)} -m pytest"
 REPEATED = (  # Where `tests.repetitions` is asked.
+    "protocol/kohort/protocol/test_codec.py",
     "client/kohort/client/test_columns.py",
     "client/kohort/client/test_decoding.py",
     "client/kohort/client/test_sender.py",

@@ -1,10 +1,13 @@
 """A short run of the wire fuzzer; `make fuzz` runs the long one."""
 
+import math
 import os
 import random
 
 import pytest
 
+from kohort.protocol.messages import AlterClientQuotasRequest
+from kohort.protocol.messages.alter_client_quotas import AlterClientQuotasEntry, AlterClientQuotasOperation
 from tests.fuzz.wire import MEASURED_ONE_IN, Broken, Fuzzer
 
 SEED = int(os.environ.get("SEED") or random.SystemRandom().randrange(1 << 32))
@@ -16,6 +19,14 @@ def test_millions_of_ruined_bytes_are_refused_or_read() -> None:
     fuzzer.run(SHORT_RUN_BYTES)
     assert fuzzer.refused > fuzzer.inputs / 2, f"seed {SEED}: the fuzzer hardly ruins anything"
     assert fuzzer.decoded > fuzzer.inputs / 100, f"seed {SEED}: the fuzzer ruins everything at the first byte"
+
+
+def test_a_value_that_equals_nothing_is_no_disagreement() -> None:
+    """A quota of NaN: both decoders read it, and no NaN equals another."""
+    operation = AlterClientQuotasOperation(key="_", value=math.nan, remove=False)
+    entry = AlterClientQuotasEntry(entity=(), ops=(operation,))
+    data = AlterClientQuotasRequest(entries=(entry,), validate_only=False).encode(1)
+    Fuzzer(7).compare(AlterClientQuotasRequest, 1, data)
 
 
 def test_the_fuzzer_tells_what_broke_a_decoder() -> None:

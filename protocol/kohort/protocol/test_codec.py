@@ -13,20 +13,34 @@ from kohort.protocol.compiler import fields_in
 from kohort.protocol.errors import EncodeError, WireError
 from kohort.protocol.schema import Field, Message
 from tests.messages import EVERY_MESSAGE, Random, random_message, versions_of
+from tests.repetitions import repetitions
 
 Wrap = Callable[[Message], Message]
 
-EVERY_VERSION = [(cls, version) for cls in EVERY_MESSAGE for version in versions_of(cls)]
-
 every_message = pytest.mark.parametrize("cls", EVERY_MESSAGE, ids=lambda cls: cls.__name__)
-every_version = pytest.mark.parametrize(
-    "cls, version", EVERY_VERSION, ids=[f"{cls.__name__}-{version}" for cls, version in EVERY_VERSION]
-)
 randoms = st.randoms(use_true_random=False)
 few = settings(
-    max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    max_examples=repetitions(4, by_night=40),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-fewer = settings(few, max_examples=3)
+fewer = settings(few, max_examples=repetitions(2, by_night=20))
+
+
+def every_version(test: Callable[[type[Message], int], None]) -> Callable[[type[Message]], None]:
+    """Make it one test a message that tries all versions: 2,170 tests would cost more than what they try."""
+
+    def of_all_versions(cls: type[Message]) -> None:
+        for version in versions_of(cls):
+            try:
+                test(cls, version)
+            except Exception as error:
+                error.add_note(f"in version {version}")
+                raise
+
+    of_all_versions.__name__ = test.__name__
+    marked: Callable[[type[Message]], None] = every_message(of_all_versions)
+    return marked
 
 
 @every_message
