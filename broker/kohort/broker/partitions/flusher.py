@@ -393,7 +393,21 @@ def _flush_of(partition: Partition, *, by_journal: bool) -> LogFlush:
     flushed = partition.log
     sync = partition.wants_sync() or (flushed.needs_journal and not partition.durable)
     is_durable = flushed.is_durable
-    staged = flushed.take_staged()
+    written_offset, staged = flushed.written_offset, flushed.take_staged()
     may_journal = by_journal and partition.durable and not partition.deleted
+    if may_journal and partition.replicated:
+        may_journal = _has_no_gap(staged, written_offset)
     journaled = may_journal and sync and is_durable and bool(staged.batches)
     return LogFlush(partition, flushed, staged, sync, journaled)
+
+
+def _has_no_gap(staged: Staged, offset: int) -> bool:
+    """Return whether the batches follow one another: a leader that has compacted its log leaves gaps.
+
+    From the journal a log takes only what follows on what it has.
+    """
+    for batch in staged.batches:
+        if batch.base_offset != offset:
+            return False
+        offset = batch.last_offset + 1
+    return True

@@ -15,7 +15,7 @@ from kohort.broker.config import BrokerConfig, topic_config
 from kohort.broker.partitions.counters import PartitionCounters
 from kohort.broker.partitions.flusher import Flusher
 from kohort.broker.partitions.partition import Partition
-from kohort.protocol.records import build_batch, iterate_records
+from kohort.protocol.records import build_batch, iterate_records, read_header
 from kohort.storage import LogConfig, PartitionLog, StorageError
 from kohort.storage.filesystem import StrPath
 from kohort.storage.journal import Journal
@@ -180,3 +180,50 @@ def test_a_deleted_topics_last_records_do_not_trouble_the_journal() -> None:
     world.produced(other, b"first of the next lap")
     world.flusher.start_round()
     assert world.acknowledged["orders"] == [b"one", b"two", b"three"]
+
+
+# -- a follower's log -------------------------------------------------------------------------------------
+
+
+def follow(world: World, topic: str) -> Partition:
+    """Return a partition that takes a leader's batches."""
+    partition = world.partition(topic)
+    partition.replicated = True
+    return partition
+
+
+def replicate(world: World, partition: Partition, offset: int, value: bytes, epoch: int = 0) -> None:
+    """Append a leader's batch of one record, which has this offset there, and have it flushed."""
+    batch = bytearray(build_batch([(0, None, value, ())]))
+    batch[:8] = offset.to_bytes(8, "big")
+    batch[12:16] = epoch.to_bytes(4, "big")
+    partition.log.stage_replicated(bytes(batch), (read_header(batch),))
+    errors: list[StorageError | None] = []
+    world.flusher.request(partition, errors.append)
+    world.flusher.start_round()
+    assert errors == [None]
+
+
+def test_a_followers_batches_behind_what_its_leader_has_compacted_outlive_a_power_failure() -> None:
+    world = World()
+    partition = follow(world, "orders")
+    for offset in (0, 1, 7, 8, 20):
+        replicate(world, partition, offset, b"%d" % offset)
+        assert partition.log.flushed_offset == offset + 1
+    assert world.after_power_failure("orders") == [b"0", b"1", b"7", b"8", b"20"]
+
+
+def test_what_a_follower_has_cut_is_not_brought_back_over_what_came_in_its_place() -> None:
+    world = World()
+    partition, other = follow(world, "orders"), world.partition("other")
+    for offset in range(4):
+        replicate(world, partition, offset, b"old %d" % offset)
+    world.produced(other, b"beside it")
+    while not world.flusher.empty_journal(partition.log):
+        world.flusher.start_round()
+    partition.log.truncate_to(2)
+    for offset in (2, 3):
+        replicate(world, partition, offset, b"new %d" % offset, epoch=1)
+    partition.log.sync()
+    assert world.after_power_failure("orders") == [b"old 0", b"old 1", b"new 2", b"new 3"]
+    assert world.after_power_failure("other") == [b"beside it"]
