@@ -227,6 +227,66 @@ def test_a_consumer_goes_on_behind_a_restart(broker: Broker) -> None:
     consumer.close()
 
 
+def members_of(broker: Broker, *client_ids: str) -> list[Consumer]:
+    """Return consumers that are in their group, and know so."""
+    members: list[Consumer] = []
+    for client_id in client_ids:
+        members.append(consumer_of(broker, **{"client.id": client_id, "heartbeat.interval.ms": 100}))
+        members[-1].subscribe(["orders"])
+        broker.until(lambda: poll_all(members) and is_settled(broker, len(members)))
+    return members
+
+
+def poll_all(members: list[Consumer]) -> bool:
+    for each in members:
+        each.poll(0.01)
+    return True
+
+
+def is_settled(broker: Broker, members: int) -> bool:
+    group = broker.groups["readers"]
+    return group.state == "Stable" and len(group.members) == members
+
+
+def test_a_group_rebalances_by_order(broker: Broker) -> None:
+    members = members_of(broker, "one", "two")
+    before = broker.groups["readers"].generation
+    broker.rebalance("readers")
+    group = broker.until(
+        lambda: poll_all(members) and is_settled(broker, 2) and broker.groups["readers"].generation > before
+        and broker.groups["readers"]
+    )  # fmt: skip
+    assert group.generation == before + 1
+    assert {each.client_id for each in group.members} == {"one", "two"}
+    for each in members:
+        each.close()
+
+
+def test_members_look_for_their_coordinator_by_order(broker: Broker) -> None:
+    members = members_of(broker, "one", "two")
+    generation = broker.groups["readers"].generation
+    asked = {each: len(broker.requests.of("FindCoordinator", client_id=each)) for each in ("one", "two")}
+    broker.move_coordinator("readers")
+    broker.until(
+        lambda: (
+            poll_all(members)
+            and all(
+                len(broker.requests.of("FindCoordinator", client_id=each)) > asked[each] for each in asked
+            )
+        )
+    )
+    told = [each for each in broker.requests.of("Heartbeat") if each.errors == (ErrorCode.NOT_COORDINATOR,)]
+    assert sorted(each.client_id for each in told) == ["one", "two"]
+    assert broker.groups["readers"].generation == generation
+    for each in members:
+        each.close()
+
+
+def test_a_group_without_members_cannot_be_told_anything(broker: Broker) -> None:
+    with pytest.raises(KeyError, match="'nobody' has no members"):
+        broker.rebalance("nobody")
+
+
 def test_an_order_that_cannot_be_is_refused_with_what_would_be_right(broker: Broker) -> None:
     with pytest.raises(ValueError, match="did you mean OffsetCommit"):
         broker.fail_next("OffsetComit", ErrorCode.NOT_COORDINATOR)

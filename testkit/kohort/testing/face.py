@@ -7,7 +7,7 @@ from kohort.testing.clock import BrokerClock
 from kohort.testing.core import Core
 from kohort.testing.errors import BrokerFailed, NotInTime
 from kohort.testing.faults import Fault
-from kohort.testing.groups import Group, Record, groups_of, records_of
+from kohort.testing.groups import Group, Record, groups_of, members_of, records_of
 from kohort.testing.passing import advance
 from kohort.testing.report import report
 from kohort.testing.requests import Requests
@@ -82,6 +82,25 @@ class Face:
     def drop_next(self, api: str, *, times: int = 1, client_id: str | None = None) -> None:
         """Close the connection instead of answering the next requests of an API. Raises: ValueError."""
         self._core.watch.faults.order(Fault(api, times, client_id))
+
+    def rebalance(self, group_id: str) -> None:
+        """Have a group rebalance: its leader is told to join again with its next heartbeat, then the others.
+
+        Raises: KeyError where the group has no members.
+        """
+        leader, *_ = self._core.call(lambda broker: members_of(broker, group_id))
+        self._order_heartbeat(leader, ErrorCode.REBALANCE_IN_PROGRESS)
+
+    def move_coordinator(self, group_id: str) -> None:
+        """Have a group's members look for their coordinator: the next heartbeat of each is NOT_COORDINATOR.
+
+        Raises: KeyError where the group has no members.
+        """
+        for member_id in self._core.call(lambda broker: members_of(broker, group_id)):
+            self._order_heartbeat(member_id, ErrorCode.NOT_COORDINATOR)
+
+    def _order_heartbeat(self, member_id: str, code: ErrorCode) -> None:
+        self._core.watch.faults.order(Fault("Heartbeat", 1, code=code, member_id=member_id))
 
     def clear_faults(self) -> None:
         """Take back every order that has not been carried out."""

@@ -21,6 +21,8 @@ class Fault:
     client_id: str | None = None
     code: ErrorCode | None = None
     seconds: float | None = None
+    member_id: str | None = None
+    """The member of a group that has to ask, if it is about one."""
 
     def matches(self, request: SeenRequest) -> bool:
         """Whether the order is for such a request."""
@@ -28,6 +30,7 @@ class Fault:
             self.times > 0
             and self.api == request.api
             and (self.client_id is None or self.client_id == request.client_id)
+            and (self.member_id is None or self.member_id == getattr(request.message, "member_id", None))
         )
 
     def __str__(self) -> str:

@@ -56,6 +56,14 @@ class Record:
     headers: tuple[tuple[str, bytes | None], ...]
 
 
+def members_of(broker: Broker, group_id: str) -> tuple[str, ...]:
+    """Return the ids of a group's members, the leader's first. Raises: KeyError where it has none."""
+    group = broker.coordinators.group(group_id)
+    if group is None or not group.members or group.leader is None:
+        raise KeyError(f"group {group_id!r} has no members")
+    return (group.leader, *(each for each in group.members if each != group.leader))
+
+
 def groups_of(broker: Broker) -> dict[str, Group]:
     """Return every group by its id."""
     now_ms = broker.clock.now_ms()
