@@ -71,6 +71,7 @@ class Fetcher:
             config.replica_fetch_response_max_bytes,
             config.replica_fetch_max_bytes,
         )
+        self._errors: dict[Partition, str] = {}  # What was said of each last, until it goes well.
         self._paused: dict[Partition, float] = {}  # Those with an error, until when.
 
     async def run(self, peer: PeerConnection, change: Callable[[], trio.Event]) -> None:
@@ -177,6 +178,7 @@ class Fetcher:
             found = Diverging(data.diverging_epoch.epoch, data.diverging_epoch.end_offset)
             await self._appending.cut(partition, following, following.diverged(found))
         else:
+            self._errors.pop(partition, None)
             following.answered(data.high_watermark, data.log_start_offset)
             records = data.records
             if records is not None and len(records):
@@ -188,13 +190,15 @@ class Fetcher:
 
     def _pause(self, partition: Partition, why: str) -> None:
         """Ask no more of a partition for a moment: the metadata may be on their way, or the disk fails."""
-        log.info(
-            "a partition can't be fetched",
-            topic=partition.topic,
-            partition=partition.index,
-            leader=self._leader,
-            error=why,
-        )
+        if self._errors.get(partition) != why:  # It is said once, however often it is tried.
+            self._errors[partition] = why
+            log.info(
+                "a partition can't be fetched",
+                topic=partition.topic,
+                partition=partition.index,
+                leader=self._leader,
+                error=why,
+            )
         self._paused[partition] = trio.current_time() + ERROR_BACKOFF_SECONDS
 
     async def _out_of_range(self, peer: PeerConnection, partition: Partition, following: Following) -> None:
