@@ -20,7 +20,7 @@ from kohort.protocol.verdict import Verdict, worst
 if TYPE_CHECKING:
     from pyspark.sql import Row
 
-TEMPLATE = "report.html.jinja"
+PACKAGE, TEMPLATE = "kohort.pipeline.analytics", "report.html.jinja"
 GROUPS_DRAWN = 20
 """The worst of them have plots; all of them have a row."""
 PARTITIONS_LISTED, REBALANCES_LISTED = 50, 30
@@ -77,7 +77,7 @@ def template() -> Template:
         "number": "{:,}".format,
         "rate": _rate,
     }
-    return environment.from_string(files(__package__).joinpath(TEMPLATE).read_text(encoding="utf-8"))
+    return environment.from_string(files(PACKAGE).joinpath(TEMPLATE).read_text(encoding="utf-8"))
 
 
 def _badness(rows: Sequence[Row]) -> tuple[int, int]:
