@@ -42,6 +42,7 @@ from kohort.broker.metadata import (
 from kohort.broker.metadata.configs import Configs, follow_broker_config
 from kohort.broker.metadata.internal_topics import group_events_topic, offsets_topic
 from kohort.broker.metadata.leader_epochs import raise_leader_epochs
+from kohort.broker.metadata.leadership_counters import LeadershipCounters
 from kohort.broker.metadata.topic_plans import place_in_turn
 from kohort.broker.metadata.topics import Topics
 from kohort.broker.partitions import PartitionTable, ProducerIds
@@ -137,6 +138,7 @@ class Broker:
         self.request_counters = TransportCounters()
         self.partition_counters = PartitionCounters()
         self.group_counters = GroupCounters()
+        self.leadership_counters = LeadershipCounters()
         if cluster is None:
             self._open(places.data, filesystem or OsFileSystem(), forget_stored_settings)
         else:
@@ -168,6 +170,7 @@ class Broker:
         self.node_id = self.current.config.node_id
         self.cluster_id = cluster.cluster_id
         self.metadata = cluster.store
+        self.metadata.watch(partial(self.leadership_counters.note, self.node_id))
         follow_broker_config(self.metadata, self.current, self.node_id)
         self.journal = Journal(filesystem, self.data.path)
 
@@ -420,7 +423,12 @@ class Broker:
         return BrokerView(
             cluster_id=self.cluster_id,
             node_id=self.node_id,
-            counters=Counters(self.request_counters, self.partition_counters, self.group_counters),
+            counters=Counters(
+                self.request_counters,
+                self.partition_counters,
+                self.group_counters,
+                self.leadership_counters,
+            ),
             health=Health(self.supervisor, self.loop_lag, self.disk, self.flusher, self.journal),
             limits=PageLimits(config.kohort_metrics_groups_max, config.kohort_metrics_partitions_max),
             reactor=self.reactor,

@@ -238,6 +238,62 @@ TOPIC_UNDER_REPLICATED = Family(
     "kafka_topic_partition_under_replicated_partition", "gauge", _PLACE, "1 where replicas lag behind."
 )
 
+_REPLICAS = "kafka_server_replicamanager_"
+LEADER_COUNT = Family(f"{_REPLICAS}leadercount", "gauge", (), "Partitions that this broker leads.")
+PARTITION_COUNT = Family(f"{_REPLICAS}partitioncount", "gauge", (), "Replicas that this broker holds.")
+UNDER_REPLICATED = Family(
+    f"{_REPLICAS}underreplicatedpartitions", "gauge", (), "Led here, with replicas that are not in sync."
+)
+UNDER_MIN_ISR = Family(
+    f"{_REPLICAS}underminisrpartitioncount", "gauge", (), "Led here, with too few in sync for acks=all."
+)
+AT_MIN_ISR = Family(
+    f"{_REPLICAS}atminisrpartitioncount",
+    "gauge",
+    (),
+    "Led here, with as many in sync as acks=all needs.",
+)
+REASSIGNING = Family(
+    f"{_REPLICAS}reassigningpartitions", "gauge", (), "Led here, on the way to other brokers."
+)
+ISR_SHRINKS = Family(
+    f"{_REPLICAS}isrshrinks_total", "counter", (), "How often a replica of what is led here fell out of sync."
+)
+ISR_EXPANDS = Family(
+    f"{_REPLICAS}isrexpands_total", "counter", (), "How often a replica of what is led here came in sync."
+)
+
+_CONTROLLER = "kafka_controller_kafkacontroller_"
+ACTIVE_CONTROLLERS = Family(
+    f"{_CONTROLLER}activecontrollercount", "gauge", (), "1 at the controller, 0 at all others."
+)
+ACTIVE_BROKERS = Family(
+    f"{_CONTROLLER}activebrokercount", "gauge", (), "Live brokers; 0 but at the controller."
+)
+GLOBAL_TOPICS = Family(f"{_CONTROLLER}globaltopiccount", "gauge", (), "Topics; 0 but at the controller.")
+GLOBAL_PARTITIONS = Family(
+    f"{_CONTROLLER}globalpartitioncount", "gauge", (), "Partitions; 0 but at the controller."
+)
+OFFLINE_PARTITIONS = Family(
+    f"{_CONTROLLER}offlinepartitionscount",
+    "gauge",
+    (),
+    "Partitions nobody leads; 0 but at the controller.",
+)
+PREFERRED_IMBALANCE = Family(
+    f"{_CONTROLLER}preferredreplicaimbalancecount",
+    "gauge",
+    (),
+    "Partitions that another than their first replica leads; 0 but at the controller.",
+)
+_STATS = "kafka_controller_controllerstats_"
+LEADER_ELECTIONS = Family(
+    f"{_STATS}leaderelectionrateandtimems_count", "unknown", (), "Leaders that this broker elected."
+)
+UNCLEAN_ELECTIONS = Family(
+    f"{_STATS}uncleanleaderelections_total", "counter", (), "Of them those that may have lacked something."
+)
+
 _HERE = list(globals().values())
 FAMILIES: tuple[Family, ...] = tuple(
     family

@@ -12,6 +12,7 @@ from kohort.broker.http import families
 from kohort.broker.http.facts import Facts, gather
 from kohort.broker.http.metric_rows import histogram, one, rows
 from kohort.broker.http.readiness import not_ready
+from kohort.broker.http.replica_metrics import replica_metrics
 from kohort.broker.http.table_metrics import tables, totals
 from kohort.broker.http.table_text import add_tables
 from kohort.broker.http.view import View
@@ -38,6 +39,7 @@ class BrokerCollector:
         yield from self._groups()
         yield from self._rebalances()
         yield from self._as_kafka()
+        yield from replica_metrics(view.replicas(), view.counters.leaderships)
 
     def _health(self) -> Iterator[Metric]:
         health = self._view.health

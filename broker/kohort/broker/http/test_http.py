@@ -25,6 +25,7 @@ from kohort.broker.group.rebalance import Rebalance
 from kohort.broker.group.state import GroupState
 from kohort.broker.http import pages
 from kohort.broker.http.families import FAMILIES
+from kohort.broker.http.replica_facts import ReplicaFacts
 from kohort.broker.http.view import Counters, PageLimits, PartitionFacts
 from kohort.broker.lag import PartitionLag, Verdict
 from kohort.broker.metadata import BrokerState, PartitionState, TopicState
@@ -143,6 +144,9 @@ class FakeView:
     def topics(self) -> list[TopicState]:
         states = (PartitionState(0, 1, 0, (1,), (1,)), PartitionState(1, 1, 0, (1, 2), (1,)))
         return [TopicState("flights", UUID(int=1), states)]
+
+    def replicas(self) -> ReplicaFacts:
+        return ReplicaFacts(leaders=2, replicas=2, under_replicated=1)
 
     def brokers(self) -> int:
         return 1

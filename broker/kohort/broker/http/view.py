@@ -10,8 +10,10 @@ from kohort.broker.config.current import CurrentConfig
 from kohort.broker.coordination.coordinators import Coordinators
 from kohort.broker.coordination.counters import GroupCounters
 from kohort.broker.group.group import Group
+from kohort.broker.http.replica_facts import ReplicaFacts, replica_facts
 from kohort.broker.lag import LagWatch, PartitionLag
 from kohort.broker.metadata import BrokerState, MetadataStore, TopicState
+from kohort.broker.metadata.leadership_counters import LeadershipCounters
 from kohort.broker.partitions import PartitionTable
 from kohort.broker.partitions.counters import PartitionCounters
 from kohort.broker.transport.counters import TransportCounters
@@ -90,6 +92,7 @@ class Counters(msgspec.Struct, frozen=True):
     transport: TransportCounters
     partitions: PartitionCounters
     groups: GroupCounters
+    leaderships: LeadershipCounters = msgspec.field(default_factory=LeadershipCounters)
 
 
 class PageLimits(msgspec.Struct, frozen=True):
@@ -218,6 +221,10 @@ class View(Protocol):
         """Return every topic of the cluster."""
         ...
 
+    def replicas(self) -> ReplicaFacts:
+        """Return how many replicas are in sync, moving, led, and not."""
+        ...
+
     def brokers(self) -> int:
         """Return how many brokers the cluster has."""
         ...
@@ -322,6 +329,12 @@ class BrokerView:
     def topics(self) -> Iterable[TopicState]:
         """Return every topic of the cluster."""
         return self._metadata.snapshot().topics.values()
+
+    def replicas(self) -> ReplicaFacts:
+        """Return how many replicas are in sync, moving, led, and not."""
+        return replica_facts(
+            self._metadata.snapshot(), self.node_id, self._current.config.min_insync_replicas
+        )
 
     def brokers(self) -> int:
         """Return how many brokers the cluster has."""
