@@ -35,8 +35,8 @@ from kohort.storage import DataDirectory, StorageError
 CHECK_SECONDS = 0.1
 RETRY_SECONDS = 1.0
 SIGHT_MS_MAX = 60_000
-HAND_OVER_SECONDS_MAX = 8.0
-"""What a container has until it is killed is ten seconds, with most who run one."""
+HAND_OVER_SECONDS_MAX = 6.0
+"""A container is killed after ten seconds, and logs have to be closed as well."""
 
 Task = Callable[[Part], Awaitable[None]]
 
