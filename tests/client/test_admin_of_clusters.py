@@ -139,8 +139,6 @@ def test_features_are_told_and_changed(kafka: str) -> None:
 
 def test_what_a_broker_does_not_speak_is_said(own: str) -> None:
     with Admin(bootstrap_servers=own) as admin:
-        with pytest.raises(UnsupportedVersionError, match="does not speak ElectLeaders"):
-            admin.elect_leaders(ElectionType.PREFERRED, None)
         with pytest.raises(UnsupportedVersionError, match="does not speak UpdateFeatures"):
             admin.update_features({"group.version": 1})
         assert admin.describe_features().finalized_epoch is None
