@@ -22,6 +22,7 @@ from tests.interop.clients.interface import (
     Place,
 )
 
+METADATA_MAX_AGE_MS = 2_000
 TIMEOUT_S = 15.0
 ASSIGNORS = {
     each.name: each
@@ -84,7 +85,13 @@ class KafkaPythonConsumer(ConsumerClient):
     def __init__(self, bootstrap: str, options: ConsumerOptions) -> None:
         self.changes = Changes()
         self.async_commits = 0
-        config: dict[str, object] = {"bootstrap_servers": bootstrap, "auto_offset_reset": options.start}
+        config: dict[str, object] = {
+            "bootstrap_servers": bootstrap,
+            "auto_offset_reset": options.start,
+            # On a busy machine it may lead its group before it knows the topic's partitions, hands out
+            # nothing, and looks again when its metadata are old: after five minutes by default.
+            "metadata_max_age_ms": METADATA_MAX_AGE_MS,
+        }
         if options.group is not None:
             config["group_id"] = options.group
         if options.session_timeout_ms is not None:
