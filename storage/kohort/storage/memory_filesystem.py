@@ -83,13 +83,17 @@ class MemoryFile:
     def reread(self) -> None:
         """Sync, and show what the disk holds: without what failed syncs have lost."""
         self.sync()
-        operations = self._file_system.operations
+        dropped = _lost(self._file_system.operations)
+        if any(self._file_system.operations[place].file == self.number for place in dropped):
+            self._file_system.forget_lost(self)
+
+    def rebuild(self, operations: Sequence[Operation]) -> None:
+        """Show what these operations have left on the disk."""
         dropped = _lost(operations)
-        if any(operations[place].file == self.number for place in dropped):
-            self.content.clear()
-            for place, each in enumerate(operations):
-                if each.file == self.number and each.kind in _CONTENT_KINDS and place not in dropped:
-                    self.apply(each)
+        self.content.clear()
+        for place, each in enumerate(operations):
+            if each.file == self.number and each.kind in _CONTENT_KINDS and place not in dropped:
+                self.apply(each)
 
     def apply(self, operation: Operation) -> None:
         """Change the content as the operation says."""
@@ -142,6 +146,12 @@ class MemoryFileSystem:
             self.note(Operation("lost", file=file.number))
             raise OSError(errno.EIO, os.strerror(errno.EIO))
 
+    def forget_lost(self, file: MemoryFile) -> None:
+        """Have the cache show no more of a file than the disk has: whoever dies later leaves no more, either."""
+        operation = Operation("reread", file=file.number)
+        self.operations.append(operation)
+        self._apply(operation)
+
     def note(self, operation: Operation) -> None:
         """Do the operation, and keep it in the list."""
         if self.interrupt is not None and operation.kind != "create":
@@ -165,6 +175,8 @@ class MemoryFileSystem:
                 self._names.pop(operation.path, None)
             case "write" | "truncate":
                 self._files[operation.file].apply(operation)
+            case "reread":
+                self._files[operation.file].rebuild(self.operations)
 
     def _rename(self, source: str, target: str) -> None:
         moved = self._names.get(source)

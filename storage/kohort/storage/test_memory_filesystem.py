@@ -102,3 +102,20 @@ def test_what_a_failed_sync_covered_is_lost_though_a_later_sync_succeeds() -> No
     file.sync()
     assert file.read_at(100, 0) == b"synced not"
     assert file_system.after_crash(choose=lambda limit: limit - 1).read("/d/x") == b"synced"
+
+
+def test_what_was_lost_and_is_read_again_from_the_disk_does_not_come_back_when_a_process_dies() -> None:
+    disk = MemoryFileSystem()
+    disk.make_directory("/d")
+    file = disk.open("/d/x", create=True)
+    file.write_at([b"kept"], 0)
+    file.sync()
+    file.write_at([b"lost"], 4)
+    disk.syncs_until_failure = 0
+    with pytest.raises(OSError, match="Input/output"):
+        file.sync()
+    before = len(disk.operations)
+    file.reread()
+    assert file.read_at(10, 0) == b"kept"
+    assert disk.after_crash(before).read("/d/x") == b"keptlost"
+    assert disk.after_crash().read("/d/x") == b"kept"
