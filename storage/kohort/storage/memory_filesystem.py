@@ -147,7 +147,7 @@ class MemoryFileSystem:
             raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     def forget_lost(self, file: MemoryFile) -> None:
-        """Have the cache show no more of a file than the disk has: whoever dies later leaves no more, either."""
+        """Have the cache show no more of a file than the disk has, now and after a later death."""
         operation = Operation("reread", file=file.number)
         self.operations.append(operation)
         self._apply(operation)
@@ -331,7 +331,7 @@ def _survivors(done: list[Operation], choose: Choose) -> list[Operation]:
     return left
 
 
-def _lost(done: list[Operation]) -> set[int]:
+def _lost(done: Sequence[Operation]) -> set[int]:
     """Return the places of the writes that a failed sync should have kept."""
     synced: dict[int, int] = {}
     lost: set[int] = set()
