@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from kohort.broker.controller import ReassignmentRefused, TopicRules, begin, cancel
-from kohort.broker.controller.election import with_epochs
+from kohort.broker.controller.election import reassigned
 from kohort.broker.metadata.partition_state import PartitionState
 from tests.simulation.cluster.etcd import MEMBERS, Transaction
 from tests.simulation.cluster.links import ETCD
@@ -184,7 +184,7 @@ class Faults:
         key = partition_key(self._random.choice(self._world.indexes))
         entry = self._world.etcd.entries[key]
         try:
-            after = with_epochs(entry.value, change(entry.value))
+            after = reassigned(entry.value, change(entry.value), self._world.live_brokers())
         except ReassignmentRefused:
             return False
         if after is entry.value:

@@ -182,6 +182,12 @@ MUTANTS = (
         "    if not isr or not set(state.adding) <= set(isr):\n        return state\n",
         "",
     ),
+    Mutant(
+        "a replica that is taken away again leads on",
+        f"{CONTROLLER}/election.py",
+        "    if after == before or after.leader in after.isr:\n        return with_epochs(before, after)\n",
+        "    return with_epochs(before, after)\n",
+    ),
     # Who may act.
     Mutant(
         "a paused broker answers past its lease",

@@ -31,6 +31,18 @@ def settled(state: PartitionState, brokers: LiveBrokers, rules: TopicRules) -> P
     return with_epochs(state, draft)
 
 
+def reassigned(before: PartitionState, after: PartitionState, brokers: LiveBrokers) -> PartitionState:
+    """Return what becomes of `before` as a reassignment is begun or taken back, led by one who is in sync.
+
+    A leader that only the reassignment before had added is no replica any more, and another leads. Where
+    nobody in sync lives nobody does, until settling finds who is eligible.
+    """
+    if after == before or after.leader in after.isr:
+        return with_epochs(before, after)
+    leader = _elected(replace(after, elr=()), brokers)
+    return with_epochs(before, replace(after, leader=NO_LEADER if leader is None else leader))
+
+
 def with_epochs(before: PartitionState, after: PartitionState) -> PartitionState:
     """Return `after` under the epochs that follow from what is different; `before` where nothing is.
 

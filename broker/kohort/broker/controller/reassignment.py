@@ -19,8 +19,8 @@ class ReassignmentRefused(Exception):
 def begin(state: PartitionState, target: Sequence[int], brokers: LiveBrokers) -> PartitionState:
     """Return the state on its way to these replicas, the preferred leader first.
 
-    One that is under way is replaced by this one. The epochs are the caller's; settling ends it, at once
-    where nobody has to be added. Raises: ReassignmentRefused.
+    One that is under way is replaced by this one. The leader and the epochs are the caller's; settling ends
+    it, at once where nobody has to be added. Raises: ReassignmentRefused.
     """
     if not target:
         raise ReassignmentRefused("a partition needs a replica")
@@ -33,9 +33,9 @@ def begin(state: PartitionState, target: Sequence[int], brokers: LiveBrokers) ->
     adding = tuple(each for each in target if each not in original)
     removing = tuple(each for each in original if each not in target)
     kept_for_now = tuple(each for each in state.isr if each in target or each in original)
-    if not kept_for_now and not state.elr:
-        raise ReassignmentRefused("nobody who is in sync would stay")
     replicas = (*target, *removing)
+    if not kept_for_now and not _some_in(replicas, state.elr):
+        raise ReassignmentRefused("nobody who is in sync would stay")
     return _with_replicas(
         replace(state, adding=adding, removing=removing, isr=kept_for_now), replicas, brokers
     )
@@ -44,7 +44,8 @@ def begin(state: PartitionState, target: Sequence[int], brokers: LiveBrokers) ->
 def cancel(state: PartitionState) -> PartitionState:
     """Return the state as it was before the reassignment; the same object where there is none.
 
-    The epochs are the caller's. Raises: ReassignmentRefused where all in sync are new ones.
+    The leader and the epochs are the caller's. Raises: ReassignmentRefused where all in sync are new ones,
+    or, with nobody in sync, all that are eligible.
     """
     if not state.adding and not state.removing:
         return state
@@ -52,6 +53,8 @@ def cancel(state: PartitionState) -> PartitionState:
     if not isr and state.isr:
         raise ReassignmentRefused("only replicas that would be taken away again are in sync")
     kept = tuple(each for each in state.replicas if each not in state.adding)
+    if not isr and state.elr and not _some_in(kept, state.elr):
+        raise ReassignmentRefused("only replicas that would be taken away again are eligible")
     return _with_replicas(replace(state, adding=(), removing=(), isr=isr), kept, {})
 
 
@@ -64,6 +67,10 @@ def completed(state: PartitionState) -> PartitionState:
     if not isr or not set(state.adding) <= set(isr):
         return state
     return _with_replicas(replace(state, adding=(), removing=(), isr=isr), target, {})
+
+
+def _some_in(replicas: Sequence[int], nodes: Sequence[int]) -> bool:
+    return not set(replicas).isdisjoint(nodes)
 
 
 def _with_replicas(state: PartitionState, replicas: tuple[int, ...], brokers: LiveBrokers) -> PartitionState:

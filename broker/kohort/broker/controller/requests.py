@@ -10,7 +10,7 @@ from enum import IntEnum
 from uuid import UUID
 
 from kohort.broker.controller.balance import preferred
-from kohort.broker.controller.election import settled, with_epochs
+from kohort.broker.controller.election import reassigned, settled
 from kohort.broker.controller.facts import LiveBrokers, TopicRules, live_brokers
 from kohort.broker.controller.reassignment import ReassignmentRefused, begin, cancel
 from kohort.broker.metadata.partition_state import NO_LEADER, PartitionState
@@ -130,7 +130,7 @@ def _moved(
     if target is None:
         if not state.adding and not state.removing:
             raise ApiError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
-        return with_epochs(state, cancel(state))
+        return reassigned(state, cancel(state), brokers)
     _check_target(state, target, brokers)
     heading_for = len(state.replicas) - len(state.removing)
     if not may_change_factor and len(target) != heading_for:
@@ -138,7 +138,7 @@ def _moved(
             ErrorCode.INVALID_REPLICATION_FACTOR,
             f"The replication factor is changed from {heading_for} to {len(target)}",
         )
-    return with_epochs(state, begin(state, target, brokers))
+    return reassigned(state, begin(state, target, brokers), brokers)
 
 
 def _check_target(state: PartitionState, target: Sequence[int], brokers: LiveBrokers) -> None:

@@ -17,8 +17,8 @@ from kohort.broker.controller import (
     preferred,
     settled,
 )
-from kohort.broker.controller.election import with_epochs
-from kohort.broker.metadata.partition_state import PartitionState
+from kohort.broker.controller.election import reassigned
+from kohort.broker.metadata.partition_state import NO_LEADER, PartitionState
 
 BROKERS = {each: LiveBroker(each, each, UUID(int=each)) for each in range(1, 7)}
 RULES = TopicRules()
@@ -39,7 +39,7 @@ def partition(
 
 
 def begun(state: PartitionState, *target: int) -> PartitionState:
-    return with_epochs(state, begin(state, target, BROKERS))
+    return reassigned(state, begin(state, target, BROKERS), BROKERS)
 
 
 def test_new_replicas_come_before_old_ones_go() -> None:
@@ -79,6 +79,30 @@ def test_a_reassignment_replaces_the_one_under_way() -> None:
     assert other.leader_epoch == 1  # Who was to be added is fenced.
 
 
+def test_a_leader_that_the_replaced_reassignment_added_gives_way_to_one_in_sync() -> None:
+    moving = replace(begun(partition(3, 1), 4, 2), leader=4, isr=(4, 3, 1))
+    other = begun(moving, 2, 3)
+    assert (other.replicas, other.isr, other.leader) == ((2, 3, 1), (3, 1), 3)
+    assert (other.leader_epoch, other.partition_epoch) == (1, 2)
+
+
+def test_a_leader_that_a_reassignment_added_does_not_lead_once_it_is_taken_back() -> None:
+    moving = replace(begun(partition(3, 1), 4, 3), leader=4, isr=(4, 3, 1))
+    alive = {each: BROKERS[each] for each in (1, 2, 4)}
+    back = reassigned(moving, cancel(moving), alive)
+    assert (back.replicas, back.isr, back.leader, back.leader_epoch) == ((3, 1), (3, 1), 1, 1)
+    none_alive = reassigned(moving, cancel(moving), {4: BROKERS[4]})
+    assert (none_alive.isr, none_alive.leader, none_alive.leader_epoch) == ((3, 1), NO_LEADER, 1)
+
+
+def test_only_settling_elects_who_is_eligible_after_a_reassignment_is_replaced() -> None:
+    moving = replace(begun(partition(1, 2), 4, 2), leader=4, isr=(4,), elr=(2,))
+    other = begun(moving, 2, 3)
+    assert (other.replicas, other.isr, other.elr, other.leader) == ((2, 3, 1), (), (2,), NO_LEADER)
+    led = settled(other, BROKERS, TopicRules(min_insync_replicas=2))
+    assert (led.leader, led.isr) == (2, (2,))
+
+
 def test_taken_back_it_is_as_it_was() -> None:
     before = partition(1, 2, 3)
     moving = begun(before, 1, 4, 5)
@@ -91,6 +115,11 @@ def test_taken_back_it_is_as_it_was() -> None:
 def test_what_would_lose_everything_is_refused() -> None:
     with pytest.raises(ReassignmentRefused, match="only replicas that would be taken away"):
         cancel(replace(begun(partition(1), 4), isr=(4,)))
+    only_new_are_eligible = replace(begun(partition(1), 4), leader=NO_LEADER, isr=(), elr=(4,))
+    with pytest.raises(ReassignmentRefused, match="are eligible"):
+        cancel(only_new_are_eligible)
+    with pytest.raises(ReassignmentRefused, match="nobody who is in sync would stay"):
+        begin(only_new_are_eligible, (5,), BROKERS)
     with pytest.raises(ReassignmentRefused, match="needs a replica"):
         begin(partition(1), (), BROKERS)
     with pytest.raises(ReassignmentRefused, match="more than once"):

@@ -118,6 +118,27 @@ def test_a_move_that_is_given_up_leaves_the_partition_where_it_was() -> None:
     assert after.partition_epoch == 9
 
 
+@pytest.mark.parametrize("target", [(2, 1), None])
+def test_a_replica_that_is_taken_away_again_does_not_lead_on(target: tuple[int, ...] | None) -> None:
+    led_by_new = PartitionState(
+        1,
+        leader=4,
+        leader_epoch=5,
+        replicas=(4, 2, 1),
+        isr=(4, 2, 1),
+        partition_epoch=7,
+        adding=(4,),
+        removing=(1,),
+    )
+    topic = TopicState("t", TOPIC_ID, (WHOLE, led_by_new))
+    before = Snapshot(1, "c", 1, world().brokers, {"t": topic}, topics_by_id([topic]))
+    after, code = moved(1, target, after=before)
+    assert code == 0
+    assert after is not None
+    assert (after.replicas, after.isr, after.leader) == ((2, 1), (2, 1), 2)
+    assert (after.leader_epoch, after.partition_epoch) == (6, 8)
+
+
 @pytest.mark.parametrize(
     "index, target, code",
     [
