@@ -26,9 +26,9 @@ IMPORTS_SPARK := cli/kohort/cli/spark|/on_spark\.py$$
 SHIPPED := build/shipped
 
 TESTS ?=
-# Most tests wait for processes that they started, so that a file more than there are cores has its use. The
+# Most tests wait for processes that they started, so that two files for each core have their use. The
 # files go to whoever is free, in the order of `testpaths`: the long ones first, and units fill the gaps.
-WORKERS ?= $(shell echo $$(($$(nproc 2>/dev/null || echo 2) + 1)))
+WORKERS ?= $(shell echo $$(($$(nproc 2>/dev/null || echo 2) * 2)))
 PYTEST := $(PY) -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 SPARK_TESTS := pipeline tests/spark
 # A Spark driver computes on both cores; another one beside it waits for its start-ups at most.

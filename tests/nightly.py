@@ -60,6 +60,7 @@ STEPS = (
     Step("fuzz-broker", "make fuzz-broker", 20),
     Step("attacks", f"{PYTEST} tests/attacks", 20, {"KOHORT_TEST_NIGHTLY": "1"}),
     Step("repetitions", f"{PYTEST} {' '.join(REPEATED)}", 40, {"KOHORT_TEST_NIGHTLY": "1"}),
+    Step("cluster", f"{PYTEST} tests/cluster", 20, {"KOHORT_TEST_NIGHTLY": "1"}),
     Step("crash", "make crash", 30),
     Step("kills", "make kills", 60),
     Step("large", "make large", 15, {"KOHORT_TEST_LARGE": "1"}),

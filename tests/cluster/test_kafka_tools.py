@@ -13,6 +13,9 @@ import pytest
 from tests.cluster.broker_cluster import PATIENCE_SECONDS, BrokerCluster
 from tests.cluster.etcd_process import EtcdProcess
 from tests.interop.kafka_tools import MissingTool, Output, Tools
+from tests.repetitions import only_by_night
+
+pytestmark = only_by_night
 
 Run = Callable[..., Output]
 PARTITION = re.compile(r"Leader: (?P<leader>\w+)\s+Replicas: (?P<replicas>[\d,]*)\s+Isr: (?P<isr>[\d,]*)")

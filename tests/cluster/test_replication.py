@@ -22,6 +22,7 @@ from tests.cluster.broker_cluster import PATIENCE_SECONDS, SESSION_MS, BrokerClu
 from tests.cluster.etcd_process import EtcdProcess
 from tests.cluster.test_brokers import coordinator
 from tests.interop.broker_process import BrokerProcess
+from tests.repetitions import only_by_night
 
 LAG_MS = 1_000
 QUICK = (f"replica.lag.time.max.ms={LAG_MS}", "replica.fetch.backoff.ms=100")
@@ -180,6 +181,7 @@ async def in_sync(cluster: BrokerCluster, topic: str, *node_ids: int) -> None:
     await until(are_in_sync)
 
 
+@only_by_night
 async def test_a_follower_that_is_away_leaves_the_in_sync_replicas_and_comes_back(
     cluster: BrokerCluster,
 ) -> None:
@@ -207,6 +209,7 @@ async def test_a_follower_that_is_away_leaves_the_in_sync_replicas_and_comes_bac
     assert await values_of(cluster.bootstrap, "air") == writer.acknowledged
 
 
+@only_by_night
 async def test_a_follower_that_stands_still_is_taken_out_by_its_leader(cluster: BrokerCluster) -> None:
     await create(cluster, "air", min_insync_replicas="3")
     led_by = await leader(cluster.brokers[1], "air")
@@ -230,6 +233,7 @@ async def test_a_follower_that_stands_still_is_taken_out_by_its_leader(cluster: 
     assert await values_of(cluster.bootstrap, "air") == writer.acknowledged
 
 
+@only_by_night
 @pytest.mark.parametrize("is_leader", [False, True], ids=["a follower", "the leader"])
 async def test_a_replica_that_lost_its_folder_gets_all_of_it_again(
     cluster: BrokerCluster, is_leader: bool
@@ -253,6 +257,7 @@ async def test_a_replica_that_lost_its_folder_gets_all_of_it_again(
     assert len(segments) == 1
 
 
+@only_by_night
 async def test_a_leader_that_stood_still_for_longer_than_its_lease_acknowledges_nothing_wrongly(
     cluster: BrokerCluster,
 ) -> None:
@@ -377,6 +382,7 @@ def commit_both(reader: Reader, ours: KohortConsumer[object, object]) -> dict[in
     return reader.commit()
 
 
+@only_by_night
 async def test_what_a_dead_leader_alone_had_is_cut_when_it_comes_back(
     shared_etcd: EtcdProcess, tmp_path: Path
 ) -> None:
@@ -414,6 +420,7 @@ async def test_what_a_dead_leader_alone_had_is_cut_when_it_comes_back(
         assert len(segments) == 1
 
 
+@only_by_night
 async def test_consumers_read_in_their_rack(shared_etcd: EtcdProcess, tmp_path: Path) -> None:
     selector = "replica.selector.class=org.apache.kafka.common.replica.RackAwareReplicaSelector"
     with BrokerCluster(shared_etcd, uuid4().hex, tmp_path, 3, *QUICK, selector) as cluster:

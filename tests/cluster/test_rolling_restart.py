@@ -15,6 +15,7 @@ from confluent_kafka import Consumer, KafkaError, Message, Producer
 from kohort.client import Admin, NewTopic
 from tests.cluster.broker_cluster import BrokerCluster
 from tests.cluster.etcd_process import EtcdProcess
+from tests.repetitions import only_by_night
 
 PATIENCE_SECONDS = 60
 SETTINGS = (
@@ -140,6 +141,7 @@ def test_clients_do_not_notice_a_rolling_restart(cluster: BrokerCluster) -> None
     traffic.check()
 
 
+@only_by_night
 def test_a_killed_broker_costs_clients_a_pause_and_no_record(cluster: BrokerCluster) -> None:
     with admin(cluster) as asked, Traffic(cluster.bootstrap) as traffic:
         until(lambda: traffic.delivered > 50 and sum(map(len, traffic.read.values())) > 50)
