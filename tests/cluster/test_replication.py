@@ -352,6 +352,9 @@ def test_a_group_goes_on_at_another_coordinator_as_if_nothing_had_happened(clust
             assert time.monotonic() < deadline, (reader.given, ours.assignment())
             reader.poll(0.1)
             ours.poll(timeout_ms=100)
+        for partition in range(4):  # Either may have read all there was while the other joined.
+            writer.send("air", 50, partition)
+        assert trio.run(writer.flush) == 0
         before = commit_both(reader, ours)
         given, generation_id = list(reader.given), ours.group_metadata().generation_id
         for _ in range(2):
@@ -376,8 +379,9 @@ def test_a_group_goes_on_at_another_coordinator_as_if_nothing_had_happened(clust
 def commit_both(reader: Reader, ours: KohortConsumer[object, object]) -> dict[int, int]:
     """Read a little with both members, commit with both, and return the commits of the first."""
     reader.read(20)
+    deadline = time.monotonic() + PATIENCE_SECONDS
     while not ours.poll(timeout_ms=1_000):
-        pass
+        assert time.monotonic() < deadline, "nothing came"
     ours.commit()
     return reader.commit()
 

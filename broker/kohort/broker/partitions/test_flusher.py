@@ -29,6 +29,7 @@ class Disk:
         self.end_offset = 0
         self.written_offset = 0
         self.is_durable, self.needs_journal, self.rolls = True, False, False
+        self.replicated = False
         self.unsynced_bytes = 0
         self.durable_to: list[int] = []
         self.writes: list[tuple[int, bool, str]] = []
