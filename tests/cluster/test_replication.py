@@ -330,6 +330,7 @@ class Reader:
         self._consumer.close()
 
 
+@only_by_night
 def test_a_group_goes_on_at_another_coordinator_as_if_nothing_had_happened(cluster: BrokerCluster) -> None:
     trio.run(partial(create, cluster, "air", 4))
     writer = Writer(cluster)
