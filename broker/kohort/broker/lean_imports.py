@@ -1,8 +1,8 @@
 """structlog without rich and without asyncio: a process that serves imports this before all else.
 
 structlog looks for rich to draw tracebacks with, which a broker's log never shows; importing it takes
-as long as a third of the broker's start. asyncio it has for methods that nobody here calls. Where rich,
-asyncio or structlog is there already, nothing is changed.
+as long as a third of the broker's start. asyncio it has for methods that nobody here calls. What
+of these is there already stays.
 """
 
 import sys
@@ -17,10 +17,13 @@ class _AtFirstUse(ModuleType):
         return getattr(import_module(self.__name__), name)
 
 
-if not {"rich", "asyncio", "structlog"} & sys.modules.keys():
-    sys.modules["rich"] = None  # type: ignore[assignment]  # None makes its import fail, as if it were absent.
-    sys.modules["asyncio"] = _AtFirstUse("asyncio")
+if "structlog" not in sys.modules:
+    # None makes an import fail, as if the module were absent.
+    stand_ins = {"rich": None, "asyncio": _AtFirstUse("asyncio")}
+    stand_ins = {name: module for name, module in stand_ins.items() if name not in sys.modules}
+    sys.modules.update(stand_ins)  # type: ignore[arg-type]
     try:
         import structlog  # noqa: F401  # For its side effect: it has now looked for them.
     finally:
-        del sys.modules["rich"], sys.modules["asyncio"]
+        for name in stand_ins:
+            del sys.modules[name]

@@ -9,9 +9,8 @@ from uuid import UUID
 
 import structlog
 
-from kohort.broker.config import topic_config
 from kohort.broker.config.current import CurrentConfig
-from kohort.broker.controller import TopicRules, balanced, decide, live_brokers
+from kohort.broker.controller import TopicRules, balanced, decide, live_brokers, topic_rules
 from kohort.broker.controller.election import led_anew
 from kohort.broker.metadata import NO_LEADER, Mutation, PartitionKey, PartitionState, Snapshot, TopicState
 from kohort.broker.metadata.etcd_store import EtcdMetadataStore
@@ -77,8 +76,9 @@ class Duties:
         """
         if not self.is_controller(now):
             return
-        keys = {id(state): key for key, state in _partitions(now.topics.values())}
-        states = (state for _, state in _partitions(now.topics.values()))
+        partitions = list(_partitions(now.topics.values()))
+        keys = {id(state): key for key, state in partitions}
+        states = (state for _, state in partitions)
         changes = {
             keys[id(before)]: after
             for before, after in balanced(states, live_brokers(now), IMBALANCE_PERCENTAGE_MAX)
@@ -96,8 +96,7 @@ class Duties:
         return _partitions(topic for name, topic in now.topics.items() if known.get(name) is not topic)
 
     def _rules(self, now: Snapshot, topic_id: UUID) -> TopicRules:
-        config = topic_config(self._current.config, dict(now.topics_by_id[topic_id].configs))
-        return TopicRules(config.min_insync_replicas, config.unclean_leader_election_enable)
+        return topic_rules(self._current.config, now.topics_by_id[topic_id])
 
 
 def _partitions(topics: Iterable[TopicState]) -> Iterator[tuple[PartitionKey, PartitionState]]:

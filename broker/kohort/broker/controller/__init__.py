@@ -9,7 +9,7 @@ Source: org.apache.kafka.controller.ReplicationControlManager and PartitionChang
 from kohort.broker.controller.balance import balanced, imbalance_percentages, is_drained, preferred
 from kohort.broker.controller.decisions import Change, decide
 from kohort.broker.controller.election import settled
-from kohort.broker.controller.facts import LiveBroker, LiveBrokers, TopicRules, live_brokers
+from kohort.broker.controller.facts import LiveBroker, LiveBrokers, TopicRules, live_brokers, topic_rules
 from kohort.broker.controller.in_sync import min_in_sync, with_isr
 from kohort.broker.controller.placement import NotEnoughBrokers, UsableBroker, place
 from kohort.broker.controller.reassignment import ReassignmentRefused, begin, cancel
@@ -41,5 +41,6 @@ __all__ = [
     "plan_reassignments",
     "preferred",
     "settled",
+    "topic_rules",
     "with_isr",
 ]

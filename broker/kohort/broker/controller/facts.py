@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from typing import NamedTuple
 from uuid import UUID
 
-from kohort.broker.metadata.snapshot import Snapshot
+from kohort.broker.config import BrokerConfig, topic_config
+from kohort.broker.metadata.snapshot import Snapshot, TopicState
 
 UNASSIGNED = UUID(int=0)
 """The directory of a replica that was never told. Source: org.apache.kafka.common.DirectoryId.UNASSIGNED."""
@@ -37,6 +38,12 @@ class TopicRules(NamedTuple):
 
     min_insync_replicas: int = 1
     unclean_leader_election: bool = False
+
+
+def topic_rules(defaults: BrokerConfig, topic: TopicState) -> TopicRules:
+    """Return what elections ask for of a topic: its own settings, the broker's where it has none."""
+    config = topic_config(defaults, dict(topic.configs))
+    return TopicRules(config.min_insync_replicas, config.unclean_leader_election_enable)
 
 
 def live_brokers(now: Snapshot) -> LiveBrokers:

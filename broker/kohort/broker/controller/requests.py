@@ -160,10 +160,10 @@ def moving(snapshot: Snapshot, places: Iterable[Place] | None) -> dict[str, list
     """Return by topic which of these partitions, or of all, are on their way; unknown ones are left out."""
     found: dict[str, list[PartitionState]] = {}
     for name, index in _every_place(snapshot) if places is None else places:
-        topic = snapshot.topics.get(name)
-        if topic is None or not 0 <= index < len(topic.partitions):
+        try:
+            _, state = found_partition(snapshot, (name, index))
+        except ApiError:
             continue
-        state = topic.partitions[index]
         if state.adding or state.removing:
             found.setdefault(name, []).append(state)
     return found

@@ -1,7 +1,7 @@
 """What the HTTP pages look at: the few facts about a broker that they show."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Protocol
+from typing import Protocol, cast
 
 import msgspec
 
@@ -332,9 +332,13 @@ class BrokerView:
 
     def replicas(self) -> ReplicaFacts:
         """Return how many replicas are in sync, moving, led, and not."""
-        return replica_facts(
-            self._metadata.snapshot(), self.node_id, self._current.config.min_insync_replicas
-        )
+        snapshot = self._metadata.snapshot()
+        minimum = self._current.config.min_insync_replicas
+        key = ReplicaFacts, self.node_id, minimum
+        found = snapshot.memo.get(key)
+        if found is None:
+            found = snapshot.memo[key] = replica_facts(snapshot, self.node_id, minimum)
+        return cast("ReplicaFacts", found)
 
     def brokers(self) -> int:
         """Return how many brokers the cluster has."""

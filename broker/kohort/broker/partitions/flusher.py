@@ -18,7 +18,7 @@ import msgspec
 import structlog
 
 from kohort.broker.partitions.counters import PartitionCounters
-from kohort.broker.partitions.partition import LedElsewhere, Partition
+from kohort.broker.partitions.partition import Partition
 from kohort.broker.runtime.loop import Loop
 from kohort.storage import PartitionLog, StorageError
 from kohort.storage.journal import Journal, Written
@@ -149,7 +149,7 @@ class Flusher:
 
         def flushed(error: StorageError | None) -> None:
             if error is None and partition.leadership is not leadership:
-                error = LedElsewhere(f"{partition.topic}-{partition.index} has got another leader")
+                error = partition.led_elsewhere()
             if error is None:
                 partition.when_committed(end_offset, done)
             else:

@@ -333,13 +333,17 @@ class Partition:
                 self.error_code = None
             self._awaits_epoch = False
 
+    def led_elsewhere(self) -> LedElsewhere:
+        """Return what whoever asked the leader is told."""
+        return LedElsewhere(f"{self.topic}-{self.index} is led by another broker")
+
     def resign(self) -> None:
         """Lead no more: whoever asks, or waits, is told to look for the leader. The log stays open."""
         if not self.resigned:
             self.resigned = True
             if self.error_code is None:
                 self.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
-            self._end_role(LedElsewhere(f"{self.topic}-{self.index} is led by another broker"))
+            self._end_role(self.led_elsewhere())
             self._wake()
 
     def lead_again(self) -> None:
@@ -380,7 +384,7 @@ class Partition:
     def follow_leader(self, following: "Following") -> None:
         """Follow under this leader epoch."""
         self.resign()
-        self._end_role(LedElsewhere(f"{self.topic}-{self.index} is led by another broker"))
+        self._end_role(self.led_elsewhere())
         self.following = following
 
     def have_no_role(self) -> None:
@@ -405,7 +409,7 @@ class Partition:
     def when_committed(self, end_offset: int, done: Committed) -> None:
         """Call `done` once all before `end_offset` is on every replica that counts. Asked for in order."""
         if self.leadership is None:
-            done(self.offline or LedElsewhere(f"{self.topic}-{self.index} is led by another broker"))
+            done(self.offline or self.led_elsewhere())
         elif self.leadership.high_watermark >= end_offset:
             done(None)
         else:

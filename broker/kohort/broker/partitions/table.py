@@ -14,7 +14,7 @@ from kohort.broker.config.current import CurrentConfig
 from kohort.broker.metadata import MetadataStore, PartitionKey, PartitionState, Snapshot, TopicState
 from kohort.broker.partitions.flusher import Flusher
 from kohort.broker.partitions.log_files import LogFiles, NameTaken
-from kohort.broker.partitions.partition import LedElsewhere, Partition
+from kohort.broker.partitions.partition import Partition
 from kohort.broker.runtime.clock import Clock
 from kohort.broker.runtime.loop import Loop
 from kohort.broker.runtime.supervisor import UNWATCHED, Watched
@@ -192,7 +192,7 @@ class PartitionTable:
                 await news.came.wait()
             finally:
                 partition.waits.pop(news, None)
-        raise LedElsewhere(f"{partition.topic}-{partition.index} is led by another broker")
+        raise partition.led_elsewhere()
 
     def of_topic(self, topic: str) -> tuple[Partition, ...]:
         """Return the partitions of a topic that this broker leads, whether open or not, by their indexes."""

@@ -45,6 +45,7 @@ IN_PIECES = frozenset((FETCH_KEY, 11, 14, 15))  # Fetch; groups, whose large byt
 # Produce, commits, coordinators, members, versions, producers, transactions: what is answered is no larger
 # than what was asked, or than a group. These are answered however much is held.
 SHORT_ANSWERS = frozenset((0, 8, 10, 11, 12, 13, 14, 17, 18, 22, 24, 25, 26, 28, 36, 47, 68, 71, 72, 76, 79))
+COUNTED_AT_ONCE = SHORT_ANSWERS | {FETCH_KEY}  # All others are lengthy: their answers wait for room.
 
 STALLED_MS_MAX = 10_000  # Without a byte in the middle of a frame, or with no answer taken when paused.
 STUCK_MS_MAX = 400  # With no answer taken when all room is.
@@ -208,7 +209,7 @@ class Peer:
         self.held_bytes += REQUEST_BYTES
         in_flight.append(request)
         self._asked += 1
-        if api_key not in SHORT_ANSWERS and api_key != FETCH_KEY:
+        if api_key not in COUNTED_AT_ONCE:
             self._lengthy_in_flight += 1
         if version in api.flexible_versions:
             end = _skip_tagged_fields(frame, end)
@@ -234,7 +235,7 @@ class Peer:
         """Take the answer to `request`. Raises: whatever encoding an impossible message raises."""
         assert request.answer is None, f"{request.api.name} answered twice"
         api_key = request.api.api_key
-        if api_key not in SHORT_ANSWERS and api_key != FETCH_KEY:
+        if api_key not in COUNTED_AT_ONCE:
             allowance = self._allowance
             assert request.deferred is None, f"{request.api.name} answered twice"
             if self.deferred or self.held_bytes >= allowance.held_bytes_max or allowance.is_full:

@@ -4,9 +4,6 @@ Decompression stops at a cap: a few bytes on the wire must not become gigabytes 
 imported when the first compressed batch comes: they take a tenth of a client's start.
 """
 
-from importlib import import_module
-from types import ModuleType
-
 from kohort.protocol.errors import WireError
 from kohort.protocol.records.header import Buffer, Compression
 
@@ -23,8 +20,9 @@ def compress(compression: Compression, data: bytes, level: int | None = None) ->
     """Return `data` in the codec's framing, at this level or the codec's default; snappy has no levels."""
     if compression is Compression.NONE:
         return data
-    compressed: bytes = _codecs().compress(compression, data, level)
-    return compressed
+    from kohort.protocol.records import codecs  # noqa: PLC0415
+
+    return codecs.compress(compression, data, level)
 
 
 def decompress(compression: Compression, data: Buffer, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> bytes:
@@ -33,12 +31,9 @@ def decompress(compression: Compression, data: Buffer, max_bytes: int = MAX_DECO
     Raises: PlainSizeExceeded when it is larger than `max_bytes`, WireError when it is damaged.
     """
     if compression is not Compression.NONE:
-        plain: bytes = _codecs().decompress(compression, data, max_bytes)
-        return plain
+        from kohort.protocol.records import codecs  # noqa: PLC0415
+
+        return codecs.decompress(compression, data, max_bytes)
     if len(data) > max_bytes:
         raise PlainSizeExceeded("data is more than the cap")
     return bytes(data)
-
-
-def _codecs() -> ModuleType:
-    return import_module("kohort.protocol.records.codecs")

@@ -1,9 +1,8 @@
 """AlterPartitionReassignments: partitions go to other brokers, or stay after all (KIP-455)."""
 
-from kohort.broker.controller.requests import Outcomes, plan_reassignments
+from kohort.broker.controller.requests import plan_reassignments
 from kohort.broker.handlers.administration.family import Administration
-from kohort.broker.metadata import Mutation, Snapshot, update
-from kohort.broker.metadata.store import storage_error
+from kohort.broker.handlers.administration.planned import carry_out
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.protocol.messages import (
@@ -12,7 +11,6 @@ from kohort.protocol.messages import (
     ReassignablePartitionResponse,
     ReassignableTopicResponse,
 )
-from kohort.storage import StorageError
 
 
 async def handle(
@@ -24,20 +22,11 @@ async def handle(
         for topic in message.topics
         for each in topic.partitions
     ]
-    outcomes: Outcomes = {}
-
-    def decide(snapshot: Snapshot) -> Mutation:
-        mutation, planned = plan_reassignments(
-            snapshot, wanted, may_change_factor=message.allow_replication_factor_change
-        )
-        outcomes.update(planned)
-        return mutation
-
-    try:
-        await update(admin.metadata, decide)
-    except StorageError as error:
-        failed = storage_error(error)
-        outcomes = {place: refused or failed for place, refused in outcomes.items()}
+    may_change_factor = message.allow_replication_factor_change
+    outcomes = await carry_out(
+        admin.metadata,
+        lambda snapshot: plan_reassignments(snapshot, wanted, may_change_factor=may_change_factor),
+    )
     return AlterPartitionReassignmentsResponse(
         throttle_time_ms=0,
         allow_replication_factor_change=message.allow_replication_factor_change,

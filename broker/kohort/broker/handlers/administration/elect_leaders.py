@@ -1,11 +1,11 @@
 """ElectLeaders: preferred leaders lead again, or whoever is left leads with what it has (KIP-460)."""
 
-from kohort.broker.config import topic_config
-from kohort.broker.controller.facts import TopicRules
+from functools import partial
+
+from kohort.broker.controller.facts import topic_rules
 from kohort.broker.controller.requests import ElectionKind, Outcomes, plan_elections
 from kohort.broker.handlers.administration.family import Administration
-from kohort.broker.metadata import Mutation, Snapshot, TopicState, update
-from kohort.broker.metadata.store import storage_error
+from kohort.broker.handlers.administration.planned import carry_out
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.protocol.messages import (
@@ -14,7 +14,6 @@ from kohort.protocol.messages import (
     ElectLeadersRequest,
     ElectLeadersResponse,
 )
-from kohort.storage import StorageError
 
 
 async def handle(
@@ -30,23 +29,10 @@ async def handle(
     wanted = None
     if message.topic_partitions is not None:
         wanted = [(topic.topic, index) for topic in message.topic_partitions for index in topic.partitions]
-    outcomes: Outcomes = {}
-
-    def rules_of(topic: TopicState) -> TopicRules:
-        config = topic_config(admin.current.config, dict(topic.configs))
-        return TopicRules(config.min_insync_replicas, config.unclean_leader_election_enable)
-
-    def decide(snapshot: Snapshot) -> Mutation:
-        mutation, planned = plan_elections(snapshot, kind, wanted, rules_of)
-        outcomes.clear()
-        outcomes.update(planned)
-        return mutation
-
-    try:
-        await update(admin.metadata, decide)
-    except StorageError as error:
-        failed = storage_error(error)
-        outcomes = {place: refused or failed for place, refused in outcomes.items()}
+    rules_of = partial(topic_rules, admin.current.config)
+    outcomes = await carry_out(
+        admin.metadata, lambda snapshot: plan_elections(snapshot, kind, wanted, rules_of)
+    )
     return ElectLeadersResponse(
         throttle_time_ms=0, error_code=ErrorCode.NONE, replica_election_results=_results(outcomes)
     )

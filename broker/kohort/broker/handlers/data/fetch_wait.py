@@ -74,7 +74,7 @@ class FetchWait:
     def begin(self, now_ms: int) -> None:
         """Wait from now on."""
         for partition in self._targets:
-            (partition.replica_waits if self._reader.is_follower else partition.waits)[self] = None
+            self._reader.waits_at(partition)[self] = None
         self._data.timers.set(self._timer, now_ms + self._message.max_wait_ms, self._time_is_up)
         self._request.connection.on_close.append(self.drop)
 
@@ -111,7 +111,7 @@ class FetchWait:
         self._answered = True
         self._data.timers.cancel(self._timer)
         for partition in self._targets:
-            (partition.replica_waits if self._reader.is_follower else partition.waits).pop(self, None)
+            self._reader.waits_at(partition).pop(self, None)
 
 
 def _count(data: Data, message: FetchRequest, reading: Reading) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kohort.broker.handlers.data.family import Data
 from kohort.broker.handlers.data.fetch_target import FetchTarget
-from kohort.broker.partitions.partition import Partition
+from kohort.broker.partitions.partition import Partition, Wait
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages import FetchRequest, FetchResponseEpochEndOffset
 
@@ -48,6 +48,10 @@ class Reader(NamedTuple):
     def is_follower(self) -> bool:
         """Whether another broker asks."""
         return self.node_id > CONSUMER_ID
+
+    def waits_at(self, partition: Partition) -> dict[Wait, None]:
+        """Return who waits there for the same: a follower for all there is, others for what is committed."""
+        return partition.replica_waits if self.is_follower else partition.waits
 
     def after_arrival(self) -> "Reader":
         """Return the same one, looked at once more while it waits."""

@@ -1,0 +1,28 @@
+"""What is planned on a snapshot, partition by partition, and made true in the metadata."""
+
+from collections.abc import Callable
+
+from kohort.broker.controller.requests import Outcomes
+from kohort.broker.metadata import MetadataStore, Mutation, Snapshot, update
+from kohort.broker.metadata.store import storage_error
+from kohort.storage import StorageError
+
+
+async def carry_out(store: MetadataStore, plan: Callable[[Snapshot], tuple[Mutation, Outcomes]]) -> Outcomes:
+    """Change the metadata as `plan` says, and return of each partition why it can't be, or None.
+
+    `plan` is asked anew where the metadata has changed meanwhile.
+    """
+    outcomes: Outcomes = {}
+
+    def decide(snapshot: Snapshot) -> Mutation:
+        nonlocal outcomes
+        mutation, outcomes = plan(snapshot)
+        return mutation
+
+    try:
+        await update(store, decide)
+    except StorageError as error:
+        failed = storage_error(error)
+        return {place: refused or failed for place, refused in outcomes.items()}
+    return outcomes
