@@ -70,6 +70,13 @@ class FrameReader:
         if self._rest:
             data = self._rest + data
             self._rest = b""
+        size = len(data)
+        if LENGTH_BYTES <= size <= SMALL_FRAME_BYTES and _LENGTH(data)[0] == size - LENGTH_BYTES:
+            # What comes nearly always: one request, whole.
+            return [data[LENGTH_BYTES:]] if size <= self._max_frame_bytes else self._split(data)
+        return self._split(data)
+
+    def _split(self, data: bytes) -> list[Frame]:
         frames: list[Frame] = []
         position, size = 0, len(data)
         while size - position >= LENGTH_BYTES:

@@ -147,7 +147,9 @@ class Connection:
         except OSError as error:
             self._driver.lost(self, error)
             self.close()
-        if not self.touched or self.peer.held_bytes > NOTED_BYTES_MIN:
+        if self.peer.held_bytes > NOTED_BYTES_MIN or (
+            not self.touched and self.peer.held_bytes != self._noted_bytes
+        ):
             self._note_if_much()
 
     def go_on(self) -> None:
@@ -201,7 +203,7 @@ class Connection:
             return self._may_read()
         began_ms = driver.elapsed_ms() if load.wants_timing() else None
         count = 0
-        while peer.frames and (found := peer.next_request()) is not None:
+        while (found := peer.next_request()) is not None:
             request, message = found
             if message is None:
                 self._touch()
@@ -218,7 +220,9 @@ class Connection:
             if self.closed:
                 return False
             count += 1
-            if (not load.is_light or not count % REQUESTS_PER_LOOK) and driver.is_round_long():
+            if not peer.frames or (
+                (not load.is_light or not count % REQUESTS_PER_LOOK) and driver.is_round_long()
+            ):
                 break
         if began_ms is not None:
             load.note(count, driver.elapsed_ms() - began_ms)
@@ -277,7 +281,8 @@ class Connection:
         if peer.held_bytes > NOTED_BYTES_MIN:
             self._note_if_much()  # A flush may answer hundreds at once.
         if not self.touched:
-            self._touch()
+            self.touched = True
+            self._driver.touch(self)
 
     def abandon(self, request: Request) -> None:
         """Take `request` as answered with nothing."""
@@ -308,7 +313,8 @@ class Connection:
             self.on_writable()
         elif self.paused:
             self.resume_if_possible()
-        self._note_if_much()
+        if peer.held_bytes != self._noted_bytes:
+            self._note_if_much()
         if peer.deferred and not self.paused:
             self._pause()
             self.resume_if_possible()

@@ -22,7 +22,7 @@ from functools import cache
 
 from kohort.broker.transport.file_range import FileRange
 from kohort.broker.transport.in_flight import SHARE_BYTES_MIN, Allowance
-from kohort.broker.transport.request import Answer, Origin, Request
+from kohort.broker.transport.request import Origin, Request
 from kohort.protocol.errors import ErrorCode, WireError
 from kohort.protocol.framing import LENGTH_BYTES, Frame, FrameReader
 from kohort.protocol.headers import API_VERSIONS_KEY
@@ -120,8 +120,22 @@ class Peer:
 
     def receive(self, data: bytes, now_ms: int) -> None:
         """Take what has arrived. Raises: WireError for a frame of an impossible length."""
-        self._reader.is_frugal = self._allowance.is_scarce
-        self._took(len(data), now_ms, self._reader.receive(data))
+        reader = self._reader
+        reader.is_frugal = self._allowance.is_scarce
+        frames = reader.receive(data)
+        if self.buffer_bytes or reader.buffer_bytes or self.frames:
+            self._took(len(data), now_ms, frames)
+            return
+        # As `_took` does, for what comes nearly always: small requests, and all before were handed over.
+        count = len(data)
+        self.bytes_in += count
+        self.held_bytes += count
+        self.last_active_ms = now_ms
+        if frames:
+            if len(frames) > 1:
+                frames.reverse()
+            self.frames = frames
+            self._slow_frame = None
 
     def _took(self, count: int, now_ms: int, frames: list[Frame]) -> None:
         self.bytes_in += count
@@ -212,7 +226,7 @@ class Peer:
         if api_key not in COUNTED_AT_ONCE:
             self._lengthy_in_flight += 1
         if version in api.flexible_versions:
-            end = _skip_tagged_fields(frame, end)
+            end = end + 1 if frame[end : end + 1] == b"\0" else _skip_tagged_fields(frame, end)
         elif version not in api.known_versions:
             self._refuse_version(request)
             return request, None
@@ -233,8 +247,9 @@ class Peer:
 
     def complete(self, request: Request, message: Message) -> None:
         """Take the answer to `request`. Raises: whatever encoding an impossible message raises."""
-        assert request.answer is None, f"{request.api.name} answered twice"
-        api_key = request.api.api_key
+        api = request.api
+        assert request.answer is None, f"{api.name} answered twice"
+        api_key = api.api_key
         if api_key not in COUNTED_AT_ONCE:
             allowance = self._allowance
             assert request.deferred is None, f"{request.api.name} answered twice"
@@ -271,17 +286,19 @@ class Peer:
                 self._encode(request, message)
 
     def _encode(self, request: Request, message: Message) -> None:
-        body = message.encode_parts(request.version)
-        if request.api.api_key not in IN_PIECES:
-            body = [b"".join(body)]  # type: ignore[arg-type]  # without ranges of files
+        api, version = request.api, request.version
+        body = message.encode_parts(version)
         size = sum(map(len, body))
-        if request.version in request.api.tagged_answer_versions:
-            head = _ANSWER_1.pack(size + 5, request.correlation_id, 0)
+        if version in api.tagged_answer_versions:
+            body.insert(0, _ANSWER_1.pack(size + 5, request.correlation_id, 0))
         else:
-            head = _ANSWER_0.pack(size + 4, request.correlation_id)
-        answer: Answer = [head, *body]  # type: ignore[list-item]  # a records piece is one that we made
-        self.held_bytes += len(head) + size if len(body) == 1 else _held_bytes(answer)
-        request.answer = answer
+            body.insert(0, _ANSWER_0.pack(size + 4, request.correlation_id))
+        if api.api_key not in IN_PIECES:
+            request.answer = answer = b"".join(body)  # type: ignore[arg-type]  # without ranges of files
+            self.held_bytes += len(answer)
+        else:
+            request.answer = body  # type: ignore[assignment]  # a records piece is one that we made
+            self.held_bytes += _held_bytes(body)  # type: ignore[arg-type]
 
     def abandon(self, request: Request) -> None:
         """Take `request` as answered with nothing. Only what has a short answer may be."""
@@ -298,10 +315,17 @@ class Peer:
         waiting = self._in_flight
         if self.deferred:
             self._encode_deferred()
+        if not waiting or (answer := waiting[0].answer) is None:
+            return b""
+        if len(waiting) == 1 and type(answer) is bytes and len(answer) <= JOINED_BYTES and not self.pieces:
+            # What is asked nearly always: one thing at a time, with a short answer.
+            self.held_bytes -= waiting.pop().held_bytes + len(answer)
+            self.bytes_out += len(answer)
+            return answer
         small: list[bytes] = []
         while waiting and (answer := waiting[0].answer) is not None:
             self.held_bytes -= waiting.pop(0).held_bytes
-            for piece in answer:
+            for piece in (answer,) if isinstance(answer, bytes) else answer:
                 if type(piece) is bytes and len(piece) <= JOINED_BYTES:
                     small.append(piece)
                 else:
@@ -416,7 +440,7 @@ def _is_too_slow(since: tuple[int, int], now_ms: int, bytes_now: int, grace_ms: 
     return now_ms - since_ms > allowed_ms
 
 
-def _held_bytes(answer: Answer) -> int:
+def _held_bytes(answer: list[bytes | memoryview | FileRange]) -> int:
     """Return what an answer of several pieces takes: what is sent from a file is in no memory of ours."""
     return sum(FILE_RANGE_BYTES if type(piece) is FileRange else len(piece) for piece in answer)
 

@@ -7,8 +7,8 @@ from kohort.broker.transport.file_range import FileRange
 from kohort.protocol.registry import Api
 from kohort.protocol.schema import Message
 
-Answer = list[bytes | memoryview | FileRange]
-"""The pieces of an encoded answer, its length and header before it."""
+Answer = bytes | list[bytes | memoryview | FileRange]
+"""An encoded answer or its pieces, its length and header before it."""
 
 
 class Origin(Protocol):
