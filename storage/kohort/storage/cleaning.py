@@ -31,8 +31,9 @@ from kohort.storage.config import LogConfig
 from kohort.storage.errors import StorageError
 from kohort.storage.filesystem import FileSystem
 from kohort.storage.scan import iterate_batches, iterate_headers
-from kohort.storage.segment import Segment, StagedBatch
+from kohort.storage.segment import SUFFIXES, TRANSACTION_INDEX_SUFFIX, Segment, StagedBatch
 from kohort.storage.swapping import CLEANED
+from kohort.storage.transaction_index import encode_entry
 
 if TYPE_CHECKING:
     from kohort.storage.partition_log import PartitionLog
@@ -139,6 +140,7 @@ class LogCleaning:
         self._now_ms = now_ms
         self._progress = progress
         self._newest = NewestOffsets(keys_max)
+        self._aborted: dict[int, AbortedTransaction] = {}  # By the offsets of their markers.
         self.end_offset = plan.first_dirty_offset
         """Where the next round begins: known once the first replacement has been asked for."""
         self.read_bytes = 0
@@ -181,6 +183,7 @@ class LogCleaning:
         if not self._segments:
             return
         aborted = find_aborted(self._all_segments)
+        self._aborted = {each.last_offset: each for each in aborted}
         self._note_keys(aborted)
         self.end_offset = self._newest.latest + 1
         keep = BatchFilter(
@@ -256,6 +259,7 @@ class LogCleaning:
         is_changed = False
         run: list[StagedBatch] = []
         run_bytes = 0
+        still_aborted: list[AbortedTransaction] = []
         last = next((each for each in reversed(group) if each.size_bytes), None)
         for segment in group:
             for header, batch, ends_segment in self._batches(segment):
@@ -265,13 +269,29 @@ class LogCleaning:
                 is_changed = is_changed or kept is not batch
                 if kept is None:
                     continue
+                if (
+                    header.is_control
+                    and header.last_offset in self._aborted
+                    and read_header(kept).record_count
+                ):
+                    still_aborted.append(self._aborted[header.last_offset])
                 run.append(_staged(kept, header))
                 run_bytes += len(kept)
                 if run_bytes >= RUN_BYTES:
                     self._append(cleaned, run, run_bytes)
                     run, run_bytes = [], 0
         self._append(cleaned, run, run_bytes)
+        self._write_transaction_index(cleaned, still_aborted)
         return is_changed
+
+    def _write_transaction_index(self, cleaned: Segment, entries: Sequence[AbortedTransaction]) -> None:
+        """Note, beside the new segment, those whose markers are in it. Raises: OSError."""
+        if entries:
+            path = cleaned.paths[SUFFIXES.index(TRANSACTION_INDEX_SUFFIX)]
+            file = self._file_system.open(path, create=True)
+            file.truncate(0)
+            file.write_at([b"".join(map(encode_entry, entries))], 0)
+            file.sync()
 
     def _append(self, cleaned: Segment, run: Sequence[StagedBatch], run_bytes: int) -> None:
         if run:
@@ -328,5 +348,12 @@ def find_aborted(segments: Sequence[Segment]) -> list[AbortedTransaction]:
             if first_offset is None or not header.record_count:
                 continue
             if read_marker(segment.file.read_at(header.size_bytes, position)) is ControlType.ABORT:
-                aborted.append(AbortedTransaction(header.producer_id, first_offset, header.last_offset))
+                aborted.append(
+                    AbortedTransaction(
+                        header.producer_id,
+                        first_offset,
+                        header.last_offset,
+                        min(begun.values(), default=header.next_offset),
+                    )
+                )
     return aborted

@@ -35,6 +35,8 @@ class AbortedTransaction(msgspec.Struct, frozen=True):
     producer_id: int
     first_offset: int
     last_offset: int
+    last_stable_offset: int = -1
+    """Before it nothing was open any more when this one had ended; -1 where nobody has looked."""
 
 
 class LastBatch(msgspec.Struct, frozen=True):

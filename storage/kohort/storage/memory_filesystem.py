@@ -237,6 +237,9 @@ class MemoryFileSystem:
 
     def rename(self, source: StrPath, target: StrPath) -> None:
         """Give a file or a folder another name in the same folder."""
+        text = os.fspath(source)
+        if text not in self._names and not any(name.startswith(f"{text}/") for name in self._names):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), text)
         self.note(Operation("rename", os.fspath(source), os.fspath(target)))
 
     def remove(self, path: StrPath) -> None:

@@ -130,8 +130,7 @@ class PartitionLog(WritableLog):
 
     def _reload_producers(self) -> None:
         loader = LogLoader(self.file_system, self._path, self.config)
-        self.producers, self._snapshot_offset = loader.load_producers(self._segments, self.log_end_offset)
-        self._written_producers = self.producers.copy()
+        self._take_writers(loader.load_writers(self._segments, self.log_end_offset))
 
     def delete_records_before(self, offset: int, now_ms: int) -> None:
         """Move the log's start to `offset`, and set the segments aside that lie before it.
@@ -200,11 +199,17 @@ class PartitionLog(WritableLog):
                 replacement.cleaned.remove()
                 return False
             promise(self.file_system, self._path, replacement.cleaned.base_offset)
+            begin, end = replacement.replaced[0].base_offset, self._end_of(replacement.replaced[-1])
             self._put_in_place(replacement.replaced, replacement.cleaned.base_offset, now_ms)
             self.file_system.sync_directory(self._path)
+            self.aborted_transactions.replace(begin, end, self._transaction_indexes.read(begin))
         except OSError as error:
             raise self._fail(f"segments of {self.directory} cannot be replaced: {error}") from error
         return True
+
+    def _end_of(self, segment: Segment) -> int:
+        """Return where a sealed segment's successor begins."""
+        return self._segments[self._segments.index(segment) + 1].base_offset
 
     def _put_in_place(self, gone: Sequence[Segment], promised: int | None, now_ms: int) -> None:
         """Set segments aside, and let the promised one, if any, stand where they stood. Raises: OSError."""
@@ -217,6 +222,7 @@ class PartitionLog(WritableLog):
                 new = (gone[0].successor(promised),)
             self._segments = (*self._segments[:place], *new, *self._segments[place + len(gone) :])
         self._deleted_files.add(deleted, now_ms + self.config.file_delete_delay_ms)
+        self.aborted_transactions.replace(0, self._segments[0].base_offset, ())
 
     def remove_deleted_files(self, now_ms: int) -> int:
         """Return how many files were removed that nobody was to read any more. Raises: StorageError."""

@@ -25,7 +25,9 @@ from kohort.storage.scan import MAX_RELATIVE_OFFSET
 
 _CHUNK_BYTES = 4 * 1024 * 1024
 _LENGTH_LEAST = HEADER_BYTES - LOG_OVERHEAD_BYTES
-_UNBOUND = TRANSACTIONAL_FLAG | CONTROL_FLAG
+_OF_TRANSACTIONS = TRANSACTIONAL_FLAG | CONTROL_FLAG
+_KEY_POSITION = HEADER_BYTES + 5  # Of a marker: its record's lengths and deltas take a byte each.
+_COMMIT_KEY = b"\x00\x00\x00\x01"
 
 Fields = tuple[int, int, int, int, int, int, int, int, int, int, int, int, int]
 """A header's, in their order: a `BatchHeader` costs as much again."""
@@ -53,14 +55,23 @@ class Prefix(msgspec.Struct):
     epochs: list[tuple[int, int]] = []
     """Leader epochs and the offsets from which they are others than before."""
     producers: dict[int, deque[Fields]] = {}
+    """The last few of each producer, markers among them."""
+    open_transactions: dict[int, Fields] = {}
+    """The first batch of each."""
+    aborted: list[Fields] = []
+    """The first batch, and the marker, of each transaction that may have been aborted."""
 
     def produced(self) -> list[BatchHeader]:
-        """Return the batches of idempotent producers that say how far each was, in their order.
+        """Return the batches of producers that say how far each was, and whose records count, in their order.
 
-        Of a producer without transactions the last few are enough: no more is remembered of it.
+        The last few are enough: no more is remembered. Of transactions the first is needed as well, while
+        they are open, and of aborted ones for ever.
         """
-        headers = [BatchHeader(*fields) for each in self.producers.values() for fields in each]
-        return sorted(headers, key=lambda header: header.base_offset)
+        kept = [fields for each in self.producers.values() for fields in each]
+        kept += self.aborted
+        kept += self.open_transactions.values()
+        headers = {fields[0]: BatchHeader(*fields) for fields in kept}
+        return [headers[offset] for offset in sorted(headers)]
 
 
 def scan_prefix(file: File, base_offset: int, index_interval_bytes: int = 4096) -> Prefix:
@@ -120,20 +131,34 @@ def _scan_chunk(chunk: bytes, found: Prefix, offset_limit: int, index_interval_b
             found.epochs.append((epoch, base))
             epoch_before = epoch
         if producer_id > NO_PRODUCER_ID:
-            _note_producer(found.producers, producer_id, attributes, fields)
+            _note_producer(found, producer_id, attributes, fields)
+            if attributes & _OF_TRANSACTIONS:
+                key = chunk[place + _KEY_POSITION : place + _KEY_POSITION + len(_COMMIT_KEY)]
+                is_commit = not count or key == _COMMIT_KEY
+                _note_transaction(found, producer_id, fields, attributes & CONTROL_FLAG, is_commit=is_commit)
         expected = last + 1
         place = stop
     found.size_bytes, found.next_offset, found.unindexed_bytes = start + place, expected, unindexed
     found.max_timestamp, found.max_timestamp_offset = newest, newest_offset
 
 
-def _note_producer(
-    producers: dict[int, deque[Fields]], producer_id: int, attributes: int, fields: Fields
-) -> None:
-    """Keep the batch, and of a producer without transactions no more than counts."""
-    batches = producers.get(producer_id)
+def _note_producer(found: Prefix, producer_id: int, attributes: int, fields: Fields) -> None:
+    """Keep the batch, and no more of its producer than counts: as many markers as batches at the most."""
+    batches = found.producers.get(producer_id)
     if batches is None:
-        batches = producers[producer_id] = deque(maxlen=BATCHES_KEPT)
-    if attributes & _UNBOUND and batches.maxlen is not None:
-        batches = producers[producer_id] = deque(batches)
+        batches = found.producers[producer_id] = deque(maxlen=BATCHES_KEPT)
+    if attributes & _OF_TRANSACTIONS and batches.maxlen == BATCHES_KEPT:
+        batches = found.producers[producer_id] = deque(batches, maxlen=2 * BATCHES_KEPT)
     batches.append(fields)
+
+
+def _note_transaction(
+    found: Prefix, producer_id: int, fields: Fields, is_control: int, *, is_commit: bool
+) -> None:
+    """Keep where a transaction begins; once it has been committed that is of no more use."""
+    if not is_control:
+        found.open_transactions.setdefault(producer_id, fields)
+        return
+    first = found.open_transactions.pop(producer_id, None)
+    if first is not None and not is_commit:
+        found.aborted += (first, fields)

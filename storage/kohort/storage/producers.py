@@ -1,4 +1,4 @@
-"""What a log knows of its idempotent producers: who wrote which sequence numbers last.
+"""What a log knows of its producers: who wrote which sequence numbers last, whose transaction is open.
 
 Source: KIP-98; org.apache.kafka.storage.internals.log.ProducerStateManager, ProducerAppendInfo.
 Snapshot file (`%020d.snapshot`): version int16, CRC-32C uint32 of what follows, count int32, then per
@@ -12,8 +12,19 @@ from collections.abc import Iterator
 import msgspec
 
 from kohort.protocol.checksum import crc32c
-from kohort.protocol.errors import ApiError, ErrorCode
-from kohort.protocol.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, NO_TIMESTAMP, BatchHeader
+from kohort.protocol.errors import ApiError, ErrorCode, WireError
+from kohort.protocol.records import (
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    NO_TIMESTAMP,
+    BatchHeader,
+    Buffer,
+    ControlType,
+    iterate_records,
+    read_control_type,
+    read_coordinator_epoch,
+)
 
 BATCHES_KEPT = 5  # As many requests as an idempotent producer may have in flight.
 SNAPSHOT_SUFFIX = ".snapshot"
@@ -64,13 +75,24 @@ class ProducerState(msgspec.Struct, gc=False):
         return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
 
 
+class EndedTransaction(msgspec.Struct, frozen=True, gc=False):
+    """A transaction from its first record to its marker, and up to where none was open behind it."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    last_stable_offset: int
+    is_aborted: bool
+
+
 class ProducerStateTable:
     """All producers of one log, by their ids."""
 
-    __slots__ = ("_states",)
+    __slots__ = ("_open", "_states")
 
     def __init__(self) -> None:
         self._states: dict[int, ProducerState] = {}
+        self._open: dict[int, int] = {}  # Where each open transaction begins, the first one first.
 
     def __len__(self) -> int:
         return len(self._states)
@@ -84,13 +106,24 @@ class ProducerStateTable:
         table = ProducerStateTable()
         for producer_id, state in self._states.items():
             table._states[producer_id] = msgspec.structs.replace(state)
+        table._open = self._open.copy()
         return table
+
+    def get(self, producer_id: int) -> ProducerState | None:
+        """Return what is known of a producer."""
+        return self._states.get(producer_id)
+
+    @property
+    def first_open_offset(self) -> int | None:
+        """Where the first of the open transactions begins, None when none is open."""
+        return next(iter(self._open.values())) if self._open else None
 
     def check(self, header: BatchHeader) -> ProducedBatch | None:
         """Return the batch that `header`'s repeats, None when `header`'s may be appended.
 
         Raises: ApiError with INVALID_PRODUCER_EPOCH for a fenced producer, OUT_OF_ORDER_SEQUENCE_NUMBER
-        for a gap or for a repetition of more than five batches ago.
+        for a gap or for a repetition of more than five batches ago, INVALID_TXN_STATE for a batch of no
+        transaction within one.
         """
         if header.producer_id <= NO_PRODUCER_ID:  # As Kafka: below -1 is no producer either.
             return None
@@ -105,13 +138,41 @@ class ProducerStateTable:
                 if batch.last_sequence == last and batch.base_sequence == base:
                     return batch
         _check_order(state, header)
+        if state.transaction_first_offset != _NONE and not header.is_transactional:
+            raise ApiError(
+                ErrorCode.INVALID_TXN_STATE, f"producer {header.producer_id} is within a transaction"
+            )
         return None
 
-    def append(self, header: BatchHeader, base_offset: int) -> None:
-        """Note that `header`'s batch got `base_offset`. Control batches end the open transaction."""
+    def check_marker(self, producer_id: int, producer_epoch: int, coordinator_epoch: int) -> None:
+        """Pass a marker of the newest coordinator for a producer that has no newer epoch.
+
+        Raises: ApiError with TRANSACTION_COORDINATOR_FENCED or INVALID_PRODUCER_EPOCH.
+        """
+        state = self._states.get(producer_id)
+        if state is None:
+            return
+        if producer_epoch < state.epoch:
+            raise ApiError(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"a marker of epoch {producer_epoch} for producer {producer_id}, the log knows {state.epoch}",
+            )
+        if coordinator_epoch < state.coordinator_epoch:
+            raise ApiError(
+                ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+                f"a coordinator of epoch {coordinator_epoch}, the log knows {state.coordinator_epoch}",
+            )
+
+    def is_open(self, producer_id: int, producer_epoch: int) -> bool:
+        """Whether the producer, by this epoch, is within a transaction here."""
+        state = self._states.get(producer_id)
+        return state is not None and state.epoch == producer_epoch and state.transaction_first_offset != _NONE
+
+    def append(self, header: BatchHeader, base_offset: int, batch: Buffer) -> EndedTransaction | None:
+        """Note that `batch`, with `header`, got `base_offset`; return the transaction that it ends."""
         producer_id = header.producer_id
         if producer_id <= NO_PRODUCER_ID:
-            return
+            return None
         state = self._states.get(producer_id)
         if state is None:
             state = ProducerState(header.producer_epoch, (), header.max_timestamp)
@@ -121,13 +182,35 @@ class ProducerStateTable:
             state.batches = ()
         state.last_timestamp = header.max_timestamp
         if header.is_control:
-            state.transaction_first_offset = _NONE
-            return
+            return self._end_transaction(state, header, base_offset, batch)
         delta = header.last_offset_delta
-        batch = ProducedBatch(header.last_sequence, base_offset + delta, delta, header.max_timestamp)
-        state.batches = (*state.batches[1 - BATCHES_KEPT :], batch)
+        newest = ProducedBatch(header.last_sequence, base_offset + delta, delta, header.max_timestamp)
+        state.batches = (*state.batches[1 - BATCHES_KEPT :], newest)
         if header.is_transactional and state.transaction_first_offset == _NONE:
-            state.transaction_first_offset = base_offset
+            state.transaction_first_offset = self._open[producer_id] = base_offset
+        return None
+
+    def _end_transaction(
+        self, state: ProducerState, header: BatchHeader, base_offset: int, batch: Buffer
+    ) -> EndedTransaction | None:
+        """Take over what a control batch says; one that compaction has emptied has committed, or nothing."""
+        kind, coordinator_epoch = _read_marker(batch) if header.record_count else (ControlType.COMMIT, _NONE)
+        if kind not in (ControlType.COMMIT, ControlType.ABORT):
+            return None
+        first_offset, state.transaction_first_offset = state.transaction_first_offset, _NONE
+        state.coordinator_epoch = max(state.coordinator_epoch, coordinator_epoch)
+        self._open.pop(header.producer_id, None)
+        if first_offset == _NONE:
+            return None
+        last_offset = base_offset + header.last_offset_delta
+        first_open = self.first_open_offset
+        return EndedTransaction(
+            header.producer_id,
+            first_offset,
+            last_offset,
+            last_offset + 1 if first_open is None else first_open,
+            kind is ControlType.ABORT,
+        )
 
     def remove_expired(self, now_ms: int, expiration_ms: int) -> int:
         """Forget who wrote nothing for `expiration_ms` and has no transaction open; return how many."""
@@ -188,10 +271,27 @@ class ProducerStateTable:
             if last_sequence != NO_SEQUENCE:
                 batches = (ProducedBatch(last_sequence, last_offset, delta, timestamp),)
             table._states[producer_id] = ProducerState(epoch, batches, timestamp, coordinator_epoch, first)
+        begun = [
+            (state.transaction_first_offset, producer_id)
+            for producer_id, state in table._states.items()
+            if state.transaction_first_offset != _NONE
+        ]
+        table._open = {producer_id: first for first, producer_id in sorted(begun)}
         return table
 
 
 _NO_BATCH = ProducedBatch(NO_SEQUENCE, _NONE, 0, NO_TIMESTAMP)
+
+
+def _read_marker(batch: Buffer) -> tuple[ControlType, int]:
+    """Return what a control batch says, and its coordinator's epoch; UNKNOWN where it makes no sense."""
+    try:
+        record = next(iterate_records(batch))
+        kind = read_control_type(record.key)
+        is_marker = kind in (ControlType.COMMIT, ControlType.ABORT)
+        return kind, read_coordinator_epoch(record) if is_marker else _NONE
+    except (StopIteration, WireError):
+        return ControlType.UNKNOWN, _NONE
 
 
 def _check_order(state: ProducerState, header: BatchHeader) -> None:

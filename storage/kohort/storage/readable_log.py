@@ -17,7 +17,7 @@ from kohort.storage.reading import (
     read_batches,
 )
 from kohort.storage.segment import Segment
-from kohort.storage.transaction_index import aborted_between
+from kohort.storage.transaction_index import AbortedTransactions, with_markers
 
 
 class ReadableLog:
@@ -30,8 +30,9 @@ class ReadableLog:
         self.log_start_offset = log_start_offset
         self._segments = segments
         self._tail = tail
-        self.aborted_transactions: tuple[AbortedTransaction, ...] = ()
-        """Of Apache Kafka's, where it has written the log."""
+        self.aborted_transactions = AbortedTransactions()
+        """Those whose markers are written."""
+        self._may_lack_markers = False  # Whether compaction may have removed some, and left the index.
         self._renaming = Lock()  # Held while files change names, so that readers can wait for the new ones.
 
     @property
@@ -119,8 +120,10 @@ class ReadableLog:
         if not self.aborted_transactions:
             return []
         segments = self._segments
+        bounds = [segment.base_offset for segment in segments if segment.base_offset > offset]
+        found = self.aborted_transactions.between(offset, bounds[0] if bounds else self.written_offset)
         try:
-            return aborted_between(self.aborted_transactions, segments, self.written_offset, offset)
+            return with_markers(found, segments) if self._may_lack_markers else found
         except OSError as error:
             self._check_replaced(segments, error)
         return self.aborted_from(offset)

@@ -18,13 +18,29 @@ from kohort.storage.filesystem import FileSystem
 from kohort.storage.layout import LEADER_EPOCH_CHECKPOINT
 from kohort.storage.leader_epochs import LeaderEpochs
 from kohort.storage.open_files import OpenSegments
-from kohort.storage.producers import SNAPSHOT_SUFFIX, ProducerStateTable
+from kohort.storage.producers import SNAPSHOT_SUFFIX, EndedTransaction, ProducerStateTable
 from kohort.storage.scan import iterate_headers
-from kohort.storage.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, Segment, file_name
+from kohort.storage.segment import (
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
+    Segment,
+    file_name,
+)
 from kohort.storage.swapping import DELETED, finish_swaps
-from kohort.storage.transaction_index import find_aborted_transactions
+from kohort.storage.transaction_index import AbortedTransactions, TransactionIndexFiles
 
 _OFFSET_DIGITS = 20
+
+
+class Writers(msgspec.Struct):
+    """Who has written a log, as of its end: its producers, and which of their transactions were aborted."""
+
+    producers: ProducerStateTable
+    snapshot_offset: int
+    """Of the snapshot that the table began with."""
+    aborted: AbortedTransactions
 
 
 class LoadedLog(msgspec.Struct):
@@ -34,9 +50,7 @@ class LoadedLog(msgspec.Struct):
     log_start_offset: int
     log_end_offset: int
     epochs: LeaderEpochs
-    producers: ProducerStateTable
-    snapshot_offset: int
-    aborted: tuple[AbortedTransaction, ...] = ()
+    writers: "Writers"
     truncated_bytes: int = 0
     removed_segments: int = 0
     gaps: tuple[tuple[int, int], ...] = ()
@@ -84,15 +98,13 @@ class LogLoader:
         for segment in segments[:-1]:
             segment.seal()
         epochs.truncate_from(log_end_offset)
-        producers, snapshot_offset = self.load_producers(segments, log_end_offset)
+        writers = self.load_writers(segments, log_end_offset)
         return LoadedLog(
             tuple(segments),
             max(log_start_offset, segments[0].base_offset),
             log_end_offset,
             epochs,
-            producers,
-            snapshot_offset,
-            find_aborted_transactions(self._file_system, self._directory, names, producers, log_end_offset),
+            writers,
             self._truncated_bytes,
             self._removed_segments,
             tuple(self._gaps),
@@ -112,7 +124,7 @@ class LogLoader:
 
     def _remove_orphans(self, names: list[str], base_offsets: set[int]) -> None:
         """Remove indexes without a log, and what a crash left half done."""
-        for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX):
+        for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX):
             for offset in segment_offsets(names, suffix):
                 if offset not in base_offsets:
                     self._file_system.remove(f"{self._directory}/{file_name(offset, suffix)}")
@@ -186,10 +198,8 @@ class LogLoader:
         self._remove(segments, 0)
         return [self._new_segment(log_start_offset)]
 
-    def load_producers(
-        self, segments: Sequence[Segment], log_end_offset: int
-    ) -> tuple[ProducerStateTable, int]:
-        """Return the table as of the log's end, and the offset of the snapshot that it began with."""
+    def load_writers(self, segments: Sequence[Segment], log_end_offset: int) -> Writers:
+        """Return what the newest snapshot and the batches behind it say. Raises: OSError, StorageError."""
         names = self._file_system.list_directory(self._directory) or []
         table, snapshot_offset = ProducerStateTable(), segments[0].base_offset
         for offset in reversed(segment_offsets(names, SNAPSHOT_SUFFIX)):
@@ -200,25 +210,49 @@ class LogLoader:
                 table, snapshot_offset = found, offset
                 break
             self._file_system.remove(path)
-        for header in self._headers_from(segments, snapshot_offset, log_end_offset):
-            table.append(header, header.base_offset)
-        return table, snapshot_offset
+        ended: list[EndedTransaction] = []
+        for header, batch in self._batches_from(segments, snapshot_offset, log_end_offset):
+            if (transaction := table.append(header, header.base_offset, batch)) is not None:
+                ended.append(transaction)
+        aborted = TransactionIndexFiles(self._file_system, self._directory).load(
+            segments,
+            names,
+            known_up_to=snapshot_offset,
+            log_end_offset=log_end_offset,
+            seen=[as_aborted(each) for each in ended if each.is_aborted],
+        )
+        return Writers(table, snapshot_offset, aborted)
 
-    def _headers_from(
+    def _batches_from(
         self, segments: Sequence[Segment], offset: int, log_end_offset: int
-    ) -> Iterator[BatchHeader]:
-        """Yield the headers of the batches from `offset` on that may concern a producer."""
+    ) -> Iterator[tuple[BatchHeader, bytes]]:
+        """Yield the headers of the batches from `offset` on that may concern a producer; markers whole."""
         scanned_from = log_end_offset if self._recovered_from is None else self._recovered_from
         for place, segment in enumerate(segments):
             end = segments[place + 1].base_offset if place + 1 < len(segments) else log_end_offset
             if end <= offset or segment.base_offset >= scanned_from:
                 continue
             position = segment.position_of(offset, segment.size_bytes)
-            for _, header in iterate_headers(segment.file, position, segment.size_bytes):
-                yield header
+            for place_in_file, header in iterate_headers(segment.file, position, segment.size_bytes):
+                whole = header.is_control
+                yield header, segment.file.read_at(header.size_bytes, place_in_file) if whole else b""
         for header in self._scanned:
             if header.base_offset >= offset:
-                yield header
+                yield header, _read_again(segments, header) if header.is_control else b""
+
+
+def _read_again(segments: Sequence[Segment], header: BatchHeader) -> bytes:
+    """Return a batch that was seen in one of the segments. Raises: OSError, StorageError."""
+    segment = [each for each in segments if each.base_offset <= header.base_offset][-1]
+    position = segment.position_of(header.last_offset, segment.size_bytes)
+    return segment.file.read_at(header.size_bytes, position)
+
+
+def as_aborted(ended: EndedTransaction) -> AbortedTransaction:
+    """Return what the index says of a transaction that was aborted."""
+    return AbortedTransaction(
+        ended.producer_id, ended.first_offset, ended.last_offset, ended.last_stable_offset
+    )
 
 
 def segment_offsets(names: list[str], suffix: str) -> list[int]:

@@ -1,5 +1,7 @@
 """One segment of a log: `%020d.log` and its two indexes, named by the first offset they may hold.
 
+A third, of aborted transactions, is its own matter (`transaction_index`); here its file only has a name.
+
 Threads: one writes (`append`, `finish`), any may look up positions and read below `size_bytes`, which
 moves only when the bytes are in the file. Source: org.apache.kafka.storage.internals.log.LogSegment.
 """
@@ -24,6 +26,10 @@ from kohort.storage.scan import MAX_RELATIVE_OFFSET, iterate_headers
 LOG_SUFFIX = ".log"
 INDEX_SUFFIX = ".index"
 TIME_INDEX_SUFFIX = ".timeindex"
+TRANSACTION_INDEX_SUFFIX = ".txnindex"
+
+SUFFIXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX, LOG_SUFFIX)
+"""Of all files of a segment; the log's own comes last: it is what counts."""
 
 _MAX_POSITION = 2**31 - 1  # The offset index holds positions in 32 bits.
 _RECENT_BATCHES_MAX = 1024
@@ -102,9 +108,9 @@ class Segment:
         return f"{self._directory}/{file_name(self.base_offset, suffix)}{self._ending}"
 
     @property
-    def paths(self) -> tuple[str, str, str]:
+    def paths(self) -> tuple[str, ...]:
         """Where the files are, the log behind its indexes, which may be missing."""
-        return self._path(INDEX_SUFFIX), self._path(TIME_INDEX_SUFFIX), self._path(LOG_SUFFIX)
+        return tuple(map(self._path, SUFFIXES))
 
     @property
     def file(self) -> File:

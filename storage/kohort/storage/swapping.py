@@ -11,14 +11,13 @@ from collections.abc import Sequence
 from kohort.storage.errors import StorageError
 from kohort.storage.filesystem import FileSystem
 from kohort.storage.scan import iterate_headers
-from kohort.storage.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, Segment, file_name
+from kohort.storage.segment import LOG_SUFFIX, SUFFIXES, Segment, file_name
 
 CLEANED = ".cleaned"
 SWAP = ".swap"
 DELETED = ".deleted"
 
 _DIGITS = 20
-_SUFFIXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, LOG_SUFFIX)  # A log's file comes last: it is what counts.
 
 
 def _rename(file_system: FileSystem, source: str, target: str) -> bool:
@@ -33,7 +32,7 @@ def _rename(file_system: FileSystem, source: str, target: str) -> bool:
 def promise(file_system: FileSystem, directory: str, base_offset: int) -> None:
     """Make a cleaned segment, which is on the disk, the one that will stand. Raises: OSError."""
     file_system.sync_directory(directory)
-    for suffix in _SUFFIXES:
+    for suffix in SUFFIXES:
         path = f"{directory}/{file_name(base_offset, suffix)}"
         _rename(file_system, path + CLEANED, path + SWAP)
     file_system.sync_directory(directory)
@@ -78,7 +77,7 @@ class DeletedFiles:
 
 def take_place(file_system: FileSystem, directory: str, base_offset: int) -> None:
     """Give the segment that was promised its name. Raises: OSError."""
-    for suffix in _SUFFIXES:
+    for suffix in SUFFIXES:
         path = f"{directory}/{file_name(base_offset, suffix)}"
         _rename(file_system, path + SWAP, path)
 
@@ -120,7 +119,7 @@ def _finish_swap(file_system: FileSystem, directory: str, base_offset: int, name
     """Remove what the promised segment stands for, and give it its name."""
     next_offset = _next_offset(file_system, directory, base_offset)
     for name in names:
-        if name.endswith(_SUFFIXES) and base_offset <= _base_offset(name) < max(next_offset, base_offset + 1):
+        if name.endswith(SUFFIXES) and base_offset <= _base_offset(name) < max(next_offset, base_offset + 1):
             file_system.remove(f"{directory}/{name}")
     take_place(file_system, directory, base_offset)
 

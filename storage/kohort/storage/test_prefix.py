@@ -6,7 +6,14 @@ from random import Random
 import pytest
 
 from kohort.protocol.errors import WireError
-from kohort.protocol.records import BatchHeader, batch_crc, build_batch, read_header
+from kohort.protocol.records import (
+    BatchHeader,
+    ControlType,
+    batch_crc,
+    build_batch,
+    build_transaction_marker,
+    read_header,
+)
 from kohort.storage import prefix
 from kohort.storage.memory_filesystem import MemoryFileSystem
 from kohort.storage.prefix import Prefix, scan_prefix
@@ -41,6 +48,19 @@ def random_batches(dice: Random, count: int) -> list[bytes]:
             )
         )
         offset = read_header(batches[-1]).next_offset
+        if producer_id == 7 and dice.random() < 0.3:
+            batches.append(
+                build_transaction_marker(
+                    dice.choice((ControlType.ABORT, ControlType.COMMIT)),
+                    timestamp_ms=dice.randrange(2000),
+                    producer_id=producer_id,
+                    producer_epoch=0,
+                    coordinator_epoch=3,
+                    base_offset=offset,
+                    leader_epoch=epoch,
+                )
+            )
+            offset += 1
     return batches
 
 
@@ -70,11 +90,19 @@ def sound(content: bytes) -> list[BatchHeader]:
         position, expected = position + header.size_bytes, header.next_offset
 
 
-def state_of(headers: Sequence[BatchHeader]) -> dict[int, object]:
-    table = ProducerStateTable()
+def state_of(headers: Sequence[BatchHeader], content: bytes) -> tuple[object, object]:
+    """Return what is known of producers, and which transactions were aborted."""
+    starts, position = {}, 0
+    for header in sound(content):
+        starts[header.base_offset] = position
+        position += header.size_bytes
+    table, aborted = ProducerStateTable(), []
     for header in headers:
-        table.append(header, header.base_offset)
-    return {producer_id: (state, list(state.batches)) for producer_id, state in table.items()}
+        start = starts[header.base_offset]
+        ended = table.append(header, header.base_offset, content[start : start + header.size_bytes])
+        if ended is not None and ended.is_aborted:
+            aborted.append(ended)
+    return {producer_id: (state, list(state.batches)) for producer_id, state in table.items()}, aborted
 
 
 @pytest.fixture(params=[100, 333, 4096])
@@ -101,7 +129,8 @@ def test_what_is_found_is_what_a_walk_finds_batch_by_batch(seed: int, chunk_byte
     epochs = [(header.partition_leader_epoch, header.base_offset) for header in headers]
     changes = [now for before, now in zip([(-1, 0), *epochs], epochs, strict=False) if before[0] != now[0]]
     assert found.epochs == changes
-    assert state_of(found.produced()) == state_of(headers)
+    whole = bytes(content)
+    assert state_of(found.produced(), whole) == state_of(headers, whole)
     by_offset = {header.last_offset: header for header in headers}
     assert all(entry.last_offset in by_offset for entry in found.index)
     positions = [entry.position for entry in found.index]

@@ -14,6 +14,7 @@ from kohort.protocol.records import (
     read_header,
 )
 from kohort.storage import ProducerStateTable
+from kohort.storage.producers import EndedTransaction
 
 
 def header(
@@ -35,7 +36,7 @@ def table_of(*headers: BatchHeader) -> ProducerStateTable:
     offset = 100
     for each in headers:
         assert table.check(each) is None
-        table.append(each, offset)
+        table.append(each, offset, b"")
         offset += each.record_count
     return table
 
@@ -71,7 +72,7 @@ def test_an_older_epoch_is_fenced_and_a_newer_one_begins_with_sequence_zero() ->
     assert refusal(table, header(2, epoch=2)) is ErrorCode.INVALID_PRODUCER_EPOCH
     assert refusal(table, header(2, epoch=4)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert table.check(header(0, epoch=4)) is None
-    table.append(header(0, epoch=4), 200)
+    table.append(header(0, epoch=4), 200, b"")
     assert refusal(table, header(2, epoch=3)) is ErrorCode.INVALID_PRODUCER_EPOCH
 
 
@@ -83,7 +84,7 @@ def test_an_unknown_producer_may_begin_anywhere_and_others_are_not_looked_at() -
 def test_sequences_go_on_with_zero_behind_the_largest() -> None:
     table = table_of(header(2**31 - 2))
     assert table.check(header(0)) is None
-    table.append(header(0), 300)
+    table.append(header(0), 300, b"")
     found = table.check(header(2**31 - 2))
     assert found is not None
     assert found.base_offset == 100
@@ -132,8 +133,34 @@ def test_a_transaction_is_open_until_its_marker() -> None:
     marker = build_transaction_marker(
         ControlType.COMMIT, timestamp_ms=5000, producer_id=4, producer_epoch=0, coordinator_epoch=1
     )
-    table.append(read_header(marker), 104)
+    ended = table.append(read_header(marker), 104, marker)
+    assert ended == EndedTransaction(4, 100, 104, 105, is_aborted=False)
+    assert (state.coordinator_epoch, table.first_open_offset) == (1, None)
     assert (state.transaction_first_offset, state.last_sequence) == (-1, 3)
+
+
+def test_a_batch_of_no_transaction_is_refused_within_one() -> None:
+    table = table_of(header(0, transactional=True))
+    assert refusal(table, header(2)) is ErrorCode.INVALID_TXN_STATE
+    assert table.check(header(2, transactional=True)) is None
+
+
+def test_a_snapshot_keeps_open_transactions_in_their_order() -> None:
+    table = table_of(
+        header(0, producer_id=9, transactional=True),
+        header(0, producer_id=4, transactional=True),
+        header(2, producer_id=9, transactional=True),
+    )
+    found = ProducerStateTable.decode_snapshot(table.encode_snapshot())
+    assert found is not None
+    assert found.first_open_offset == 100
+    assert found.is_open(9, 0)
+    assert not found.is_open(9, 1)
+    marker = build_transaction_marker(
+        ControlType.ABORT, timestamp_ms=5000, producer_id=9, producer_epoch=0, coordinator_epoch=1
+    )
+    ended = found.append(read_header(marker), 106, marker)
+    assert ended == EndedTransaction(9, 100, 106, 102, is_aborted=True)
 
 
 def test_producers_expire_unless_their_transaction_is_open() -> None:
@@ -145,7 +172,7 @@ def test_producers_expire_unless_their_transaction_is_open() -> None:
 def test_a_copy_goes_its_own_way() -> None:
     table = table_of(header(0))
     copied = table.copy()
-    table.append(header(2), 102)
+    table.append(header(2), 102, b"")
     assert copied.check(header(2)) is None
     assert table.check(header(2)) is not None
 

@@ -1,17 +1,22 @@
-"""Aborted transactions of a log that Apache Kafka wrote: told to readers while their records may be there."""
+"""Aborted and open transactions of a log: known to readers, through crashes, cuts and compaction."""
 
 import struct
+from collections.abc import Callable
 from pathlib import Path
 from uuid import UUID
 
 import pytest
 
+from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.protocol.records import ControlType, build_batch, build_transaction_marker, read_header
 from kohort.storage import DataDirectory, LogConfig, OsFileSystem, PartitionLog
+from kohort.storage.cleaning import LogCleaning, plan_cleaning
 from kohort.storage.compaction import AbortedTransaction
-from kohort.storage.transaction_index import NEVER, decode_transaction_index
+from kohort.storage.memory_filesystem import MemoryFileSystem
+from kohort.storage.transaction_index import AbortedTransactions, decode_transaction_index
 
 CONFIG = LogConfig(segment_bytes=1_000)
+COMPACTED = LogConfig(segment_bytes=1_000, cleanup_policy=("compact",), delete_retention_ms=0)
 ENTRY = struct.Struct(">hqqqq")
 
 
@@ -19,9 +24,9 @@ def stage(log: PartitionLog, batch: bytes) -> int:
     return log.stage(batch, (read_header(batch),), 0)
 
 
-def stage_data(log: PartitionLog, producer_id: int, sequence: int = 0) -> int:
+def stage_data(log: PartitionLog, producer_id: int, sequence: int = 0, key: bytes = b"k") -> int:
     batch = build_batch(
-        [(1, b"k", b"v" * 100, ())],
+        [(1, key, b"v" * 100, ())],
         producer_id=producer_id,
         producer_epoch=0,
         base_sequence=sequence,
@@ -39,69 +44,202 @@ def stage_marker(log: PartitionLog, producer_id: int, kind: ControlType = Contro
     )
 
 
-def opened(root: Path) -> PartitionLog:
-    return DataDirectory.open(root, OsFileSystem()).open_log("orders", UUID(int=1), 0, CONFIG)
+def opened(root: Path, config: LogConfig = CONFIG) -> PartitionLog:
+    return DataDirectory.open(root, OsFileSystem()).open_log("orders", UUID(int=1), 0, config)
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """Twenty aborted transactions of a record each, and one that is open: what Kafka may leave behind."""
-    directory = DataDirectory.open(tmp_path, OsFileSystem())
-    log = directory.open_log("orders", UUID(int=1), 0, CONFIG)
-    entries: dict[int, bytes] = {}
+def write_turns(log: PartitionLog) -> list[AbortedTransaction]:
+    """Twenty transactions of producer 5, every second one aborted, beside one of producer 9 from 10 on."""
+    aborted = []
     for number in range(20):
-        first = stage_data(log, 5, number)
-        last = stage_marker(log, 5)
+        first = stage_data(log, 5, number, key=b"%d" % number)
+        if number == 5:
+            stage_data(log, 9, key=b"open")
+        kind = ControlType.ABORT if number % 2 else ControlType.COMMIT
+        last = stage_marker(log, 5, kind)
+        if kind is ControlType.ABORT:
+            aborted.append(AbortedTransaction(5, first, last, 11 if number >= 5 else last + 1))
         log.write(False)
-        base = log.segments[-1].base_offset
-        entries[base] = entries.get(base, b"") + ENTRY.pack(0, 5, first, last, last + 1)
-    stage_data(log, 9)
-    directory.close()
-    for base, content in entries.items():
-        (log.directory / f"{base:020d}.txnindex").write_bytes(content)
-    return tmp_path
+    return aborted
 
 
-def test_readers_hear_of_those_from_their_offset_to_the_segments_end(folder: Path) -> None:
-    log = opened(folder)
+def test_readers_hear_of_those_from_their_offset_to_the_segments_end(tmp_path: Path) -> None:
+    log = opened(tmp_path)
+    aborted = write_turns(log)
     assert log.segment_count > 3
     for offset in (0, 7, 20, 39):
-        end = next((each.base_offset for each in log.segments if each.base_offset > offset), 41)
-        told = [each for each in log.aborted_from(offset) if each.producer_id == 5]
-        assert told == [
-            AbortedTransaction(5, 2 * number, 2 * number + 1)
-            for number in range(20)
-            if 2 * number + 1 >= offset and 2 * number < end
-        ]
+        bounds = [each.base_offset for each in log.segments if each.base_offset > offset]
+        end = bounds[0] if bounds else log.written_offset
+        told = log.aborted_from(offset)
+        assert told == [each for each in aborted if each.last_offset >= offset and each.first_offset < end]
 
 
-def test_an_open_transaction_counts_as_aborted_for_ever(folder: Path) -> None:
-    log = opened(folder)
-    assert log.aborted_from(40) == [AbortedTransaction(9, 40, NEVER)]
-    assert 9 not in {each.producer_id for each in log.aborted_from(0)}
+def test_the_last_stable_offset_waits_for_the_first_open_transaction(tmp_path: Path) -> None:
+    log = opened(tmp_path)
+    write_turns(log)
+    assert log.last_stable_offset(10) == 10
+    assert log.last_stable_offset(41) == 11
+    end = stage_marker(log, 9)
+    assert log.last_stable_offset(end) == 11  # The marker has to be committed, too.
+    assert log.last_stable_offset(end + 1) == end + 1
+    assert not log.has_transactions
 
 
-def test_one_whose_marker_is_gone_is_not_told_any_more(folder: Path) -> None:
-    """A reader that hears of it would pass over the producer's records until a marker comes."""
-    log = opened(folder)
-    (first, *_) = log.aborted_from(0)
-    log.truncate_to(first.last_offset)
-    stage_data(log, 6)
+def test_a_committed_marker_counts_where_the_high_watermark_is_behind_it(tmp_path: Path) -> None:
+    log = opened(tmp_path)
+    first, second = stage_data(log, 5), stage_data(log, 6)
+    end = stage_marker(log, 6, ControlType.COMMIT)
+    assert log.last_stable_offset(end + 1) == first
+    stage_marker(log, 5, ControlType.COMMIT)
+    assert log.last_stable_offset(end + 1) == first
+    assert second < log.last_stable_offset(end + 2) == end + 2
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_all_is_known_again_after_a_start(tmp_path: Path, is_clean: bool) -> None:
+    directory = DataDirectory.open(tmp_path, OsFileSystem())
+    log = directory.open_log("orders", UUID(int=1), 0, CONFIG)
+    aborted = write_turns(log)
+    if is_clean:
+        directory.close()
+    else:
+        log.sync()
+        for each in log.directory.glob("*.txnindex"):
+            each.write_bytes(each.read_bytes()[:-3] if each.stat().st_size > 40 else b"\0" * 34)
+        for each in log.directory.glob("*.snapshot"):
+            each.unlink()
+        del log, directory
+    again = opened(tmp_path)
+    assert list(again.aborted_transactions) == aborted
+    assert again.last_stable_offset(41) == 11
+    files = sorted(again.directory.glob("*.txnindex"))
+    assert [entry for file in files for entry in decode_transaction_index(file.read_bytes())] == aborted
+
+
+def test_what_a_crash_takes_is_read_from_the_log_again() -> None:
+    """Entries of the newest segment are not synced with its batches."""
+    disk = MemoryFileSystem()
+    log = DataDirectory.open(Path("/data"), disk).open_log("orders", UUID(int=1), 0, CONFIG)
+    aborted = write_turns(log)
+    log.sync()
+    survivor = disk.after_crash(choose=lambda limit: 0)
+    again = DataDirectory.open(Path("/data"), survivor).open_log("orders", UUID(int=1), 0, CONFIG)
+    assert again.log_end_offset == 41
+    assert list(again.aborted_transactions) == aborted
+
+
+def test_a_truncated_marker_leaves_its_transaction_open(tmp_path: Path) -> None:
+    log = opened(tmp_path)
+    aborted = write_turns(log)
+    last = aborted[-1]
+    log.truncate_to(last.last_offset)
+    assert list(log.aborted_transactions) == aborted[:-1]
+    assert log.producers.is_open(5, 0)
+    assert stage_marker(log, 5) == last.last_offset
     log.write(True)
-    assert 5 not in {each.producer_id for each in log.aborted_from(0)}
+    assert list(log.aborted_transactions) == aborted
+
+
+def test_deleted_segments_take_their_entries_along(tmp_path: Path) -> None:
+    log = opened(tmp_path)
+    aborted = write_turns(log)
+    start = log.segments[2].base_offset
+    log.delete_records_before(start, 0)
+    assert list(log.aborted_transactions) == [each for each in aborted if each.last_offset >= start]
+    log.remove_deleted_files(10**12)
+    assert min(int(each.stem) for each in log.directory.glob("*.txnindex")) >= start
+    assert list(opened_again(log).aborted_transactions) == list(log.aborted_transactions)
+
+
+def opened_again(log: PartitionLog) -> PartitionLog:
+    log.close()
+    return opened(log.directory.parent, log.config)
+
+
+def test_compaction_leaves_aborted_records_and_then_their_entries_out(tmp_path: Path) -> None:
+    log = opened(tmp_path, COMPACTED)
+    write_turns(log)
+    stage_marker(log, 9, ControlType.COMMIT)
+    log.write(True)
+    for _ in range(3):  # Records go first; their markers once their horizon has passed.
+        plan = plan_cleaning(
+            log.segments,
+            log.config,
+            checkpoint=None,
+            log_start_offset=0,
+            log_end_offset=log.log_end_offset,
+            last_stable_offset=log.last_stable_offset(log.written_offset),
+            now_ms=10,
+        )
+        round_ = LogCleaning.of(log, plan, now_ms=10, keys_max=100, progress=lambda size: None)
+        for replacement in round_.replacements():
+            assert log.replace_segments(replacement, 10)
+    sealed = log.segments[-1].base_offset
+    assert [each for each in log.aborted_transactions if each.last_offset < sealed] == []
+    again = opened_again(log)
+    assert list(again.aborted_transactions) == list(log.aborted_transactions)
+
+
+def test_nothing_behind_the_last_stable_offset_is_compacted(tmp_path: Path) -> None:
+    log = opened(tmp_path, COMPACTED)
+    write_turns(log)
+    plan = plan_cleaning(
+        log.segments,
+        log.config,
+        checkpoint=None,
+        log_start_offset=0,
+        log_end_offset=log.log_end_offset,
+        last_stable_offset=log.last_stable_offset(log.written_offset),
+        now_ms=10,
+    )
+    assert 0 < plan.end_offset <= 11
+
+
+def test_a_marker_of_an_old_epoch_or_an_old_coordinator_is_refused(tmp_path: Path) -> None:
+    log = opened(tmp_path)
+    stage_data(log, 5)
+    log.producers.check_marker(5, 0, 7)
+    batch = build_transaction_marker(
+        ControlType.COMMIT, timestamp_ms=1, producer_id=5, producer_epoch=3, coordinator_epoch=7
+    )
+    stage(log, batch)
+    refused: list[tuple[Callable[[], object], ErrorCode]] = [
+        (lambda: log.producers.check_marker(5, 2, 7), ErrorCode.INVALID_PRODUCER_EPOCH),
+        (lambda: log.producers.check_marker(5, 3, 6), ErrorCode.TRANSACTION_COORDINATOR_FENCED),
+    ]
+    for check, code in refused:
+        with pytest.raises(ApiError) as caught:
+            check()
+        assert caught.value.code is code
+    log.producers.check_marker(6, 0, 0)  # Of a producer that is not known.
 
 
 def test_damaged_indexes_say_nothing() -> None:
     sound = ENTRY.pack(0, 5, 0, 1, 2)
-    assert list(decode_transaction_index(sound + sound[:-1])) == [AbortedTransaction(5, 0, 1)]
+    assert list(decode_transaction_index(sound + sound[:-1])) == [AbortedTransaction(5, 0, 1, 2)]
     assert (
         list(decode_transaction_index(ENTRY.pack(1, 5, 0, 1, 2) + ENTRY.pack(0, 5, 3, 1, 2) + bytes(34)))
         == []
     )
 
 
-def test_a_log_of_our_own_has_none(tmp_path: Path) -> None:
+def test_a_look_ends_where_nothing_more_can_come() -> None:
+    one, two, three = (
+        AbortedTransaction(1, 0, 9, 5),
+        AbortedTransaction(2, 5, 10, 11),
+        AbortedTransaction(3, 20, 25, 26),
+    )
+    index = AbortedTransactions([three, one, two])
+    assert index.between(0, 5) == [one]
+    assert index.between(0, 6) == [one, two]
+    assert index.between(10, 21) == [two, three]
+    assert index.between(26, 99) == []
+
+
+def test_a_log_without_transactions_has_no_index(tmp_path: Path) -> None:
     log = opened(tmp_path)
     stage(log, build_batch([(1, b"k", b"v", ())]))
     log.write(True)
     assert log.aborted_from(0) == []
+    assert not log.has_transactions
+    assert list(log.directory.glob("*.txnindex")) == []

@@ -1,83 +1,159 @@
-"""What Apache Kafka noted of aborted transactions, in a log that it wrote: readers of committed data ask.
+"""The aborted transactions of a log: which records a reader of committed data passes over.
 
-`.txnindex` of a segment: version int16 (0), producer id, first offset, last offset, last stable offset int64.
-kohort has no transactions of its own, so that no entry is ever added. A transaction that was open when
-Kafka wrote last will never end: it counts as aborted.
+`.txnindex` of a segment holds those whose markers lie in it, in the order of the markers: version int16 (0),
+producer id, first offset, last offset, last stable offset int64. Written with the marker, synced before a
+snapshot of the producers says that what lies before is known: what lies behind one is read from the log anew.
 Source: KIP-98; org.apache.kafka.storage.internals.log.TransactionIndex, AbortedTxn.
 """
 
 import struct
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from operator import attrgetter
 
 from kohort.storage.compaction import AbortedTransaction
 from kohort.storage.filesystem import FileSystem
-from kohort.storage.producers import ProducerStateTable
 from kohort.storage.scan import iterate_headers
-from kohort.storage.segment import Segment
-
-TRANSACTION_INDEX_SUFFIX = ".txnindex"
+from kohort.storage.segment import TRANSACTION_INDEX_SUFFIX, Segment, file_name
 
 _ENTRY = struct.Struct(">hqqqq")
 _VERSION = 0
-_NONE = -1
-NEVER = 2**63 - 1
-"""Where a transaction ends that has no marker, and will have none."""
+_LAST_OFFSET = attrgetter("last_offset")
 
 
-def find_aborted_transactions(
-    file_system: FileSystem,
-    directory: str,
-    names: Sequence[str],
-    producers: ProducerStateTable,
-    log_end_offset: int,
-) -> tuple[AbortedTransaction, ...]:
-    """Return those of a log, by their first offsets. Raises: OSError."""
-    found = [
-        AbortedTransaction(producer_id, state.transaction_first_offset, NEVER)
-        for producer_id, state in producers.items()
-        if state.transaction_first_offset != _NONE
-    ]
-    for name in names:
-        if name.endswith(TRANSACTION_INDEX_SUFFIX):
-            content = file_system.read(f"{directory}/{name}") or b""
-            found += [each for each in decode_transaction_index(content) if each.last_offset < log_end_offset]
-    return tuple(sorted(found, key=lambda each: each.first_offset))
+class AbortedTransactions:
+    """Those of a whole log, by the order of their markers. One thread changes them, any may look."""
+
+    __slots__ = ("_entries",)
+
+    def __init__(self, entries: Iterable[AbortedTransaction] = ()) -> None:
+        self._entries = sorted(entries, key=_LAST_OFFSET)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __iter__(self) -> Iterator[AbortedTransaction]:
+        return iter(self._entries)
+
+    def add(self, entry: AbortedTransaction) -> None:
+        """Note one whose marker lies behind all others."""
+        self._entries.append(entry)
+
+    def replace(self, begin: int, end: int, entries: Sequence[AbortedTransaction]) -> None:
+        """Let these stand for those whose markers lie from `begin` up to `end`."""
+        known = self._entries
+        first = bisect_left(known, begin, key=_LAST_OFFSET)
+        last = bisect_left(known, end, key=_LAST_OFFSET)
+        self._entries = [*known[:first], *entries, *known[last:]]
+
+    def between(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
+        """Return those that a reader may meet from `start_offset` up to `end_offset`."""
+        known, found = self._entries, []
+        for place in range(bisect_left(known, start_offset, key=_LAST_OFFSET), len(known)):
+            each = known[place]
+            if each.first_offset < end_offset:
+                found.append(each)
+            if each.last_stable_offset >= end_offset:
+                break  # Whatever ended later began behind that.
+        return found
+
+
+def encode_entry(entry: AbortedTransaction) -> bytes:
+    """Return the entry as the file has it."""
+    return _ENTRY.pack(
+        _VERSION, entry.producer_id, entry.first_offset, entry.last_offset, entry.last_stable_offset
+    )
 
 
 def decode_transaction_index(content: bytes) -> Iterator[AbortedTransaction]:
     """Yield the whole entries that make sense."""
     for start in range(0, len(content) - _ENTRY.size + 1, _ENTRY.size):
-        version, producer_id, first, last, _ = _ENTRY.unpack_from(content, start)
+        version, producer_id, first, last, last_stable = _ENTRY.unpack_from(content, start)
         if version == _VERSION and 0 <= first < last:
-            yield AbortedTransaction(producer_id, first, last)
+            yield AbortedTransaction(producer_id, first, last, last_stable)
 
 
-def aborted_between(
-    aborted: Sequence[AbortedTransaction],
-    segments: Sequence[Segment],
-    log_end_offset: int,
-    start_offset: int,
+class TransactionIndexFiles:
+    """The `.txnindex` files of a folder. Every method may raise OSError."""
+
+    def __init__(self, file_system: FileSystem, directory: str) -> None:
+        self._file_system = file_system
+        self._directory = directory
+        self._unsynced: set[str] = set()
+
+    def _path(self, base_offset: int) -> str:
+        return f"{self._directory}/{file_name(base_offset, TRANSACTION_INDEX_SUFFIX)}"
+
+    def append(self, base_offset: int, entry: AbortedTransaction) -> None:
+        """Write an entry behind those of a segment."""
+        path = self._path(base_offset)
+        file = self._file_system.open(path, create=True)
+        file.write_at([encode_entry(entry)], file.size())
+        self._unsynced.add(path)
+
+    def sync(self) -> None:
+        """Return once all entries are on the disk."""
+        if not self._unsynced:
+            return
+        for path in sorted(self._unsynced):
+            if self._file_system.read(path) is not None:  # Else its segment has gone meanwhile.
+                self._file_system.open(path).sync()
+        self._file_system.sync_directory(self._directory)
+        self._unsynced.clear()
+
+    def read(self, base_offset: int) -> list[AbortedTransaction]:
+        """Return the entries of a segment."""
+        return list(decode_transaction_index(self._file_system.read(self._path(base_offset)) or b""))
+
+    def write(self, base_offset: int, entries: Sequence[AbortedTransaction]) -> None:
+        """Let a segment have these entries and no others."""
+        path = self._path(base_offset)
+        content = b"".join(map(encode_entry, entries))
+        if (self._file_system.read(path) or b"") == content:
+            return
+        if content:
+            self._file_system.replace(path, content)
+        else:
+            self._file_system.remove(path)
+
+    def load(
+        self,
+        segments: Sequence[Segment],
+        names: Sequence[str],
+        *,
+        known_up_to: int,
+        log_end_offset: int,
+        seen: Sequence[AbortedTransaction],
+    ) -> AbortedTransactions:
+        """Return what the files say of markers before `known_up_to`, and `seen`, which lie behind it.
+
+        The files say it as well afterwards.
+        """
+        aborted = AbortedTransactions(seen)
+        bounds = [*(segment.base_offset for segment in segments[1:]), log_end_offset]
+        for segment, bound in zip(segments, bounds, strict=True):
+            base = segment.base_offset
+            has_file = file_name(base, TRANSACTION_INDEX_SUFFIX) in names
+            if not has_file and (bound <= known_up_to or not seen):
+                continue
+            kept = [each for each in self.read(base) if base <= each.last_offset < min(bound, known_up_to)]
+            new = [each for each in seen if base <= each.last_offset < bound]
+            aborted.replace(base, bound, [*kept, *new])
+            self.write(base, [*kept, *new])
+        return aborted
+
+
+def with_markers(
+    entries: Iterable[AbortedTransaction], segments: Sequence[Segment]
 ) -> list[AbortedTransaction]:
-    """Return those that a reader may meet from `start_offset` to the end of the segment that holds it.
+    """Return those whose markers compaction has left: nothing is left of the others, not even an end.
 
-    One whose marker compaction has removed is left out: none of its records is left, and a reader would
-    wait for the marker. Raises: OSError, StorageError.
+    Raises: OSError, StorageError.
     """
-    bounds = [segment.base_offset for segment in segments if segment.base_offset > start_offset]
-    end_offset = bounds[0] if bounds else log_end_offset
-    return [
-        each
-        for each in aborted
-        if each.first_offset < end_offset
-        and each.last_offset >= start_offset
-        and _is_as_noted(each, segments)
-    ]
+    return [each for each in entries if _has_marker(each, segments)]
 
 
-def _is_as_noted(each: AbortedTransaction, segments: Sequence[Segment]) -> bool:
-    """Whether its marker is there, or none is to be expected."""
-    if each.last_offset == NEVER:
-        return True
+def _has_marker(each: AbortedTransaction, segments: Sequence[Segment]) -> bool:
     holding = [segment for segment in segments if segment.base_offset <= each.last_offset]
     if not holding:
         return False

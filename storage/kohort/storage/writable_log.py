@@ -6,6 +6,7 @@ is written, never what is staged. A failed write or sync is final: the log takes
 closed and opened again from what the disk holds.
 """
 
+from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 from uuid import UUID
@@ -15,13 +16,14 @@ from kohort.storage.config import LogConfig
 from kohort.storage.errors import StorageError
 from kohort.storage.filesystem import Buffer, FileSystem
 from kohort.storage.layout import LEADER_EPOCH_CHECKPOINT, keep_newest, name_folder
-from kohort.storage.producers import SNAPSHOT_SUFFIX
+from kohort.storage.producers import SNAPSHOT_SUFFIX, EndedTransaction
 from kohort.storage.readable_log import ReadableLog
 from kohort.storage.reading import Tail
-from kohort.storage.recovery import LoadedLog
+from kohort.storage.recovery import LoadedLog, Writers, as_aborted
 from kohort.storage.rewriting import write_again
 from kohort.storage.segment import Segment, StagedBatch, file_name
 from kohort.storage.staging import Staged, replicated_batches, staged_batch
+from kohort.storage.transaction_index import TransactionIndexFiles
 
 _NOTHING = Staged((), 0, 0)
 
@@ -35,19 +37,17 @@ class WritableLog(ReadableLog):
         active = loaded.segments[-1]
         tail = Tail(loaded.log_end_offset, active, active.size_bytes)
         super().__init__(directory, loaded.segments, tail, loaded.log_start_offset)
-        self.aborted_transactions = loaded.aborted
         self.topic_id = topic_id
         self.topic_id_bytes = topic_id.bytes
         self.config = config
         self.log_end_offset = loaded.log_end_offset  # Counts what is staged.
         self.flushed_offset = loaded.log_end_offset  # What lies before is on the disk, here or in a journal.
         self.synced_offset = loaded.log_end_offset  # What lies before is on the disk in this log's files.
-        self.producers = loaded.producers
         self.file_system = file_system
         self._path = str(directory)
         self._epochs = loaded.epochs
-        self._written_producers = loaded.producers.copy()  # `producers` is ahead by what is staged.
-        self._snapshot_offset = loaded.snapshot_offset
+        self._transaction_indexes = TransactionIndexFiles(file_system, self._path)
+        self._take_writers(loaded.writers)
         self._staged: list[StagedBatch] = []
         self.staged_bytes = 0  # What is staged and not yet taken.
         self._synced_bytes = active.size_bytes
@@ -56,6 +56,15 @@ class WritableLog(ReadableLog):
         self._is_closed = False
         self._is_named = False  # Whether the folder is known to say, on the disk, whose it is.
         self._began_empty = not loaded.log_end_offset
+
+    def _take_writers(self, writers: Writers) -> None:
+        """Go on from what was loaded."""
+        self.producers = writers.producers
+        self._written_producers = writers.producers.copy()  # `producers` is ahead by what is staged.
+        self._snapshot_offset = writers.snapshot_offset
+        self.aborted_transactions = writers.aborted
+        self._may_lack_markers = self.config.is_compacted
+        self._ended: deque[EndedTransaction] = deque()  # Whose markers may not be committed yet.
 
     @property
     def is_closed(self) -> bool:
@@ -100,7 +109,7 @@ class WritableLog(ReadableLog):
             position += size
             batch = staged_batch(data, header, offset, leader_epoch, append_time_ms)
             if header.producer_id >= 0:
-                self.producers.append(header, offset)
+                self._note_producer(header, offset, data)
             self._staged.append(batch)
             self.staged_bytes += size
             offset = batch.last_offset + 1
@@ -117,10 +126,36 @@ class WritableLog(ReadableLog):
         batches = replicated_batches(records, headers, self.log_end_offset)
         for batch in batches:
             self._epochs.assign(batch.header.partition_leader_epoch, batch.base_offset)
-            self.producers.append(batch.header, batch.base_offset)
+            self._note_producer(batch.header, batch.base_offset, batch.data)
             self.staged_bytes += len(batch.data)
             self.log_end_offset = batch.last_offset + 1
         self._staged += batches
+
+    def _note_producer(self, header: BatchHeader, offset: int, data: Buffer) -> None:
+        ended = self.producers.append(header, offset, data)
+        if ended is not None:
+            self._ended.append(ended)
+
+    @property
+    def has_transactions(self) -> bool:
+        """Whether one is open, or was when `last_stable_offset` was asked last."""
+        return bool(self._ended) or self.producers.first_open_offset is not None
+
+    def last_stable_offset(self, high_watermark: int) -> int:
+        """Return where the first transaction begins that has not ended before `high_watermark`, else that.
+
+        The loop's thread only; `high_watermark` never goes back.
+        """
+        ended = self._ended
+        while ended and ended[0].last_offset < high_watermark:
+            ended.popleft()
+        offset = high_watermark
+        first_open = self.producers.first_open_offset
+        if first_open is not None:
+            offset = min(offset, first_open)
+        for each in ended:
+            offset = min(offset, each.first_offset)
+        return max(offset, min(self.log_start_offset, high_watermark))
 
     def take_staged(self) -> Staged:
         """Return what is staged; whoever takes it has it written before anything else of this log."""
@@ -206,8 +241,15 @@ class WritableLog(ReadableLog):
         segment.append(run, self.config.index_interval_bytes)
         for batch in run:
             if batch.header.producer_id >= 0:
-                self._written_producers.append(batch.header, batch.base_offset)
+                self._note_written(segment, batch)
         self._tail = Tail(run[-1].last_offset + 1, segment, segment.size_bytes)
+
+    def _note_written(self, segment: Segment, batch: StagedBatch) -> None:
+        ended = self._written_producers.append(batch.header, batch.base_offset, batch.data)
+        if ended is not None and ended.is_aborted:
+            entry = as_aborted(ended)
+            self._transaction_indexes.append(segment.base_offset, entry)
+            self.aborted_transactions.add(entry)
 
     def _roll(self, base_offset: int) -> Segment:
         """Return a new active segment; all before it, indexes too, is on the disk. Raises: OSError."""
@@ -249,6 +291,7 @@ class WritableLog(ReadableLog):
 
     def _save_snapshot(self, offset: int) -> None:
         """Keep the producers as of `offset`, and the snapshot before. Raises: OSError."""
+        self._transaction_indexes.sync()  # What lies before a snapshot is not read from the log again.
         path = f"{self._path}/{file_name(offset, SNAPSHOT_SUFFIX)}"
         self.file_system.replace(path, self._written_producers.encode_snapshot())
         self._snapshot_offset = offset

@@ -14,7 +14,13 @@ from kohort.broker.partitions.log_files import NameTaken
 from kohort.broker.partitions.produced import Produced, prepare
 from kohort.broker.partitions.topic_settings import log_config_of
 from kohort.protocol.errors import ApiError, ErrorCode
-from kohort.protocol.records import NO_PRODUCER_ID, BatchHeader, read_header
+from kohort.protocol.records import (
+    NO_PRODUCER_ID,
+    BatchHeader,
+    ControlType,
+    build_transaction_marker,
+    read_header,
+)
 from kohort.protocol.records.effort import Effort
 from kohort.storage import PartitionLog, StorageError
 
@@ -257,6 +263,25 @@ class Partition:
         timestamp_ms = NO_TIMESTAMP if append_time_ms is None else append_time_ms
         return Appended(base_offset, timestamp_ms, self.log.log_start_offset)
 
+    def append_marker(
+        self, kind: ControlType, producer_id: int, producer_epoch: int, coordinator_epoch: int, now_ms: int
+    ) -> int:
+        """Stage the marker that ends a producer's transaction here; return its offset; the caller flushes.
+
+        Raises: ApiError with what Kafka answers, and then nothing has changed.
+        """
+        if self.error_code is not None:
+            raise ApiError(self.error_code)
+        self.log.producers.check_marker(producer_id, producer_epoch, coordinator_epoch)
+        marker = build_transaction_marker(
+            kind,
+            timestamp_ms=now_ms,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            coordinator_epoch=coordinator_epoch,
+        )
+        return self._stage(marker, (read_header(marker),), None)
+
     def append_own(self, batch: bytes) -> int:
         """Stage a batch that the broker made itself, and return its base offset; the caller flushes.
 
@@ -400,6 +425,8 @@ class Partition:
         self.high_watermark = high_watermark = role.high_watermark
         if self.failures:
             self._works_again()
+        if self.following is not None and self.log.has_transactions:
+            self.log.last_stable_offset(high_watermark)  # Nobody else asks a follower: it may forget.
         commits = self._commits
         while commits and commits[0][0] <= high_watermark:
             self._tell(commits.popleft()[1], None)
@@ -440,5 +467,7 @@ class Partition:
 
     @property
     def last_stable_offset(self) -> int:
-        """The first offset of an open transaction, else the high watermark; there are no transactions yet."""
-        return self.high_watermark
+        """The first offset of an open transaction, else the high watermark."""
+        if not self.log.has_transactions:
+            return self.high_watermark
+        return self.log.last_stable_offset(self.high_watermark)

@@ -9,11 +9,19 @@ only ranges that take no more than what a range takes by itself: what clients do
 import errno
 import os
 from collections.abc import Iterable
+from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from kohort.broker.handlers.data.fetch_sessions import FetchContext, FetchSession
 from kohort.broker.handlers.data.fetch_target import FetchTarget
-from kohort.broker.handlers.data.reader import CONSUMER, PreferredReplica, Reader, Refusal, end_offset_for
+from kohort.broker.handlers.data.reader import (
+    CONSUMER,
+    READ_COMMITTED,
+    PreferredReplica,
+    Reader,
+    Refusal,
+    end_offset_for,
+)
 from kohort.broker.partitions.partition import Partition
 from kohort.broker.transport.file_range import FileRange
 from kohort.broker.transport.peer import FILE_RANGE_BYTES
@@ -33,11 +41,12 @@ if TYPE_CHECKING:
 NO_EPOCH = -1
 UNKNOWN_OFFSET = -1
 NO_REPLICA = -1
-READ_COMMITTED = 1
 COPIED_BYTES_MAX = 16_384
 COPIED_BYTES_PER_ANSWER_MAX = 1024 * 1024
 BATCH_LENGTH_END = 12
 NO_DIVERGENCE = FetchResponseEpochEndOffset()
+
+_FIRST_OFFSET = attrgetter("first_offset")
 
 Outcome = Slice | Refusal | None
 """What a pass found in a partition; None is nothing new."""
@@ -119,6 +128,8 @@ def _read(
         if error_code is not None:
             return error_code
     offset, partition_log = target.fetch_offset, partition.log
+    if reader.wants_committed and partition_log.has_transactions:
+        end_offset = min(end_offset, partition.last_stable_offset)
     if target.last_fetched_epoch != NO_EPOCH:
         diverging = _diverging_epoch(target, partition)
         if diverging is not None:
@@ -257,9 +268,10 @@ def _partition_data(
 
 def _aborted(partition: Partition, offset: int) -> tuple[AbortedTransaction, ...]:
     """Return what a reader of committed records passes over from `offset` on. Raises: StorageError."""
+    found = partition.log.aborted_from(offset)
     return tuple(
         AbortedTransaction(producer_id=each.producer_id, first_offset=each.first_offset)
-        for each in partition.log.aborted_from(offset)
+        for each in sorted(found, key=_FIRST_OFFSET)
     )
 
 

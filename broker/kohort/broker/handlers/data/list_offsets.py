@@ -7,6 +7,7 @@ the largest timestamp), KIP-405 and KIP-1005 (tiers, of which there are none her
 from collections import Counter
 
 from kohort.broker.handlers.data.family import Data
+from kohort.broker.handlers.data.reader import READ_COMMITTED
 from kohort.broker.partitions.partition import Partition
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ApiError, ErrorCode
@@ -45,7 +46,12 @@ def handle(data: Data, message: ListOffsetsRequest, request: Request) -> ListOff
     asked = Counter(
         (topic.name, partition.partition_index) for topic in message.topics for partition in topic.partitions
     )
-    finder = _Finder(data, request.version, is_consumer=message.replica_id == CONSUMER)
+    finder = _Finder(
+        data,
+        request.version,
+        is_consumer=message.replica_id == CONSUMER,
+        wants_committed=message.isolation_level == READ_COMMITTED,
+    )
     return ListOffsetsResponse(
         topics=tuple(
             ListOffsetsTopicResponse(
@@ -63,10 +69,11 @@ def handle(data: Data, message: ListOffsetsRequest, request: Request) -> ListOff
 class _Finder:
     """Finds the offsets of one request."""
 
-    def __init__(self, data: Data, version: int, *, is_consumer: bool) -> None:
+    def __init__(self, data: Data, version: int, *, is_consumer: bool, wants_committed: bool) -> None:
         self._table = data.partitions
         self._version = version
         self._is_consumer = is_consumer
+        self._wants_committed = wants_committed
 
     def answer(self, topic: str, asked: ListOffsetsPartition, *, twice: bool) -> ListOffsetsPartitionResponse:
         """Return the answer for one partition."""
@@ -113,7 +120,9 @@ class _Finder:
 
     def _end_offset(self, partition: Partition) -> int:
         """Return the first offset that the asker can't fetch; a tool that debugs sees all there is."""
-        return partition.last_stable_offset if self._is_consumer else partition.log.log_end_offset
+        if not self._is_consumer:
+            return partition.log.log_end_offset
+        return partition.last_stable_offset if self._wants_committed else partition.high_watermark
 
 
 def is_end_unknown(partition: Partition) -> bool:

@@ -14,6 +14,7 @@ from kohort.protocol.messages import FetchRequest, FetchResponseEpochEndOffset
 if TYPE_CHECKING:
     from kohort.broker.partitions.replicas import Replicas
 
+READ_COMMITTED = 1
 CONSUMER_ID = -1
 FIRST_VERSION_WITH_RACKS = 11
 FIRST_VERSION_WITH_REPLICA_STATE = 15
@@ -41,6 +42,8 @@ class Reader(NamedTuple):
     reads_followers: bool = False
     rack: str = ""
     """The consumer's, where it is to be sent to the replica there."""
+    wants_committed: bool = False
+    """Whether records of open transactions are kept from it, and it hears of aborted ones."""
     wants_high_watermark: bool = False
     """Whether a follower is told at once what is committed: consumers read there."""
 
@@ -59,13 +62,15 @@ class Reader(NamedTuple):
 
 
 CONSUMER = Reader()
+CONSUMER_OF_COMMITTED = Reader(wants_committed=True)
 
 
 def reader_of(data: Data, message: FetchRequest, version: int) -> Reader:
     """Return who asks."""
     replicas = data.partitions.replicas
+    wants_committed = message.isolation_level == READ_COMMITTED
     if replicas is None:
-        return CONSUMER
+        return CONSUMER_OF_COMMITTED if wants_committed else CONSUMER
     state = message.replica_state
     node_id = state.replica_id if version >= FIRST_VERSION_WITH_REPLICA_STATE else message.replica_id
     is_rack_aware = data.current.config.replica_selector_class == RACK_AWARE
@@ -78,6 +83,7 @@ def reader_of(data: Data, message: FetchRequest, version: int) -> Reader:
         has_arrived=True,
         reads_followers=version >= FIRST_VERSION_WITH_RACKS,
         rack=message.rack_id if is_rack_aware else "",
+        wants_committed=wants_committed,
     )
 
 
