@@ -8,7 +8,7 @@ from random import Random
 from typing import TypeVar
 from uuid import UUID
 
-from kohort.protocol import consumer, headers, offsets_topic
+from kohort.protocol import consumer, headers, offsets_topic, transaction_log
 from kohort.protocol.registry import NAMES, declared
 from kohort.protocol.schema import Field, Message, Wire
 
@@ -26,6 +26,8 @@ EVERY_MESSAGE: tuple[type[Message], ...] = (
     offsets_topic.OffsetCommitValue,
     offsets_topic.GroupMetadataKey,
     offsets_topic.GroupMetadataValue,
+    transaction_log.TransactionLogKey,
+    transaction_log.TransactionLogValue,
 )
 
 BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}

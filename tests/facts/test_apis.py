@@ -16,7 +16,6 @@ ROWS = [line.split("\t") for line in TABLE.read_text(encoding="utf-8").splitline
 KAFKA = {int(key): rest for key, *rest in ROWS}
 OF_BROKERS = {key for key, (_, _, _, listeners, _) in KAFKA.items() if "broker" in listeners}
 
-NO_TRANSACTIONS = "there is no transaction coordinator yet: producers with a transactional.id are refused"
 NO_AUTHENTICATION = "listeners are PLAINTEXT: nobody logs in, so there are no credentials and no tokens"
 NO_RAFT = "there is no quorum and no feature level: metadata is a file"
 CLASSIC_GROUPS_ALONE = (
@@ -27,11 +26,6 @@ NO_STREAMS_GROUPS = "Kafka Streams runs in classic groups; its own protocol is n
 NO_TELEMETRY = "nothing takes clients' metrics, and a client that does not find the API sends none"
 ABSENT = {
     17: NO_AUTHENTICATION,
-    24: NO_TRANSACTIONS,
-    25: NO_TRANSACTIONS,
-    26: NO_TRANSACTIONS,
-    27: NO_TRANSACTIONS,
-    28: NO_TRANSACTIONS,
     34: "there is one log directory",
     36: NO_AUTHENTICATION,
     38: NO_AUTHENTICATION,
@@ -42,8 +36,6 @@ ABSENT = {
     51: NO_AUTHENTICATION,
     55: NO_RAFT,
     57: NO_RAFT,
-    65: NO_TRANSACTIONS,
-    66: NO_TRANSACTIONS,
     68: CLASSIC_GROUPS_ALONE,
     69: CLASSIC_GROUPS_ALONE,
     71: NO_TELEMETRY,

@@ -29,18 +29,20 @@ from kohort.broker.handlers.data.record_checks import RecordChecks
 from kohort.broker.handlers.groups.family import Groups
 from kohort.broker.handlers.opening import Opening
 from kohort.broker.handlers.table import HandlerTable
+from kohort.broker.handlers.transactions.family import Transactions
 from kohort.broker.http.health import Health
 from kohort.broker.http.view import BrokerView, Counters, PageLimits
 from kohort.broker.lag import LagWatch
 from kohort.broker.metadata import (
     OFFSETS_TOPIC,
+    TRANSACTIONS_TOPIC,
     BrokerState,
     EmbeddedMetadataStore,
     MetadataStore,
     TopicState,
 )
 from kohort.broker.metadata.configs import Configs, follow_broker_config
-from kohort.broker.metadata.internal_topics import group_events_topic, offsets_topic
+from kohort.broker.metadata.internal_topics import group_events_topic, offsets_topic, transactions_topic
 from kohort.broker.metadata.leader_epochs import raise_leader_epochs
 from kohort.broker.metadata.leadership_counters import LeadershipCounters
 from kohort.broker.metadata.topic_plans import place_in_turn
@@ -69,6 +71,8 @@ from kohort.storage.journal import Journal
 
 if TYPE_CHECKING:
     from kohort.broker.cluster.member import ClusterMember
+    from kohort.broker.coordination.transaction_coordinators import TransactionCoordinators
+    from kohort.broker.handlers.data.transactional import Permissions
     from kohort.broker.partitions.replicas import Replicas
 
 CHECKPOINT_MS_MAX = 60_000  # One that takes longer hangs in the disk.
@@ -235,6 +239,27 @@ class Broker:
             is_here=None if self.cluster is None else partial(self.partitions.leads, OFFSETS_TOPIC),
         )
 
+        self._transactions: TransactionCoordinators | None = None
+        self._permissions: Permissions | None = None
+
+    def transactions(self) -> "TransactionCoordinators":
+        """Return the coordinators of transactions, made at first use: most brokers have none."""
+        if self._transactions is None:
+            from kohort.broker.coordination.transactions import transaction_coordinators  # noqa: PLC0415
+
+            self._transactions = transaction_coordinators(
+                self.metadata,
+                self.current,
+                ensure_topic=self._ensure_transactions_topic,
+                partitions=self.partitions,
+                groups=self.coordinators,
+                flusher=self.flusher,
+                timers=self.timers,
+                clock=self.clock,
+                workers=self.workers,
+            )
+        return self._transactions
+
     def _look_after(self) -> None:
         clock, workers = self.clock, self.workers
         cleaning = self.partition_counters.cleaning
@@ -251,9 +276,16 @@ class Broker:
     def _answer(self) -> None:
         self.fetch_sessions = FetchSessions(self.current.config.max_incremental_fetch_session_cache_slots)
         self.record_checks = RecordChecks(self.mailbox, self.workers)
+        is_alone = self.cluster is None
         groups = Groups(
-            self.coordinators, self.metadata, self.node_id, self.group_counters, self._ensure_offsets_topic
+            self.coordinators,
+            self.metadata,
+            self.node_id,
+            self.group_counters,
+            self._ensure_offsets_topic,
+            self.transactions if is_alone else None,
         )
+        transactions = Transactions(self.transactions, groups, self.producer_ids) if is_alone else None
         data = Data(
             self.partitions,
             self.flusher,
@@ -265,6 +297,8 @@ class Broker:
             self.clock,
             self.partition_counters,
             self.request_counters,
+            transactions,
+            None if transactions is None else partial(self._permissions_for, transactions),
         )
         administration = Administration(
             self.metadata,
@@ -278,7 +312,7 @@ class Broker:
             None if self.cluster is None else self.cluster.store.expel,
         )
         dispatch: Dispatch = HandlerTable(
-            groups, data, administration, Opening(self.partitions, self.workers)
+            groups, data, administration, Opening(self.partitions, self.workers), transactions
         )
         if self._between is not None:
             dispatch = self._between(dispatch)
@@ -297,6 +331,14 @@ class Broker:
             connections_max=connections_that_fit(),
         )
 
+    def _permissions_for(self, transactions: Transactions) -> "Permissions":
+        """Return who says what transactional producers may write, made at first use."""
+        if self._permissions is None:
+            from kohort.broker.handlers.data.transactional import Permissions  # noqa: PLC0415
+
+            self._permissions = Permissions(transactions)
+        return self._permissions
+
     def _beat(self) -> None:
         """Note that the loop goes round."""
         self._loop_part.beat(LOOP_SILENCE_MS_MAX)
@@ -312,6 +354,14 @@ class Broker:
             return present  # A lock lets one in at each turn of the loop: fifty shards would queue for it.
         async with self._making_offsets_topic:
             return await self.topics.ensure(offsets_topic(self.current.config))
+
+    async def _ensure_transactions_topic(self) -> TopicState:
+        """Return `__transaction_state`, made unless it is there. Raises: ApiError if it can't be."""
+        present = self.metadata.snapshot().topics.get(TRANSACTIONS_TOPIC)
+        if present is not None and not self._making_offsets_topic.locked():
+            return present
+        async with self._making_offsets_topic:
+            return await self.topics.ensure(transactions_topic(self.current.config))
 
     async def _ensure_group_events_topic(self) -> TopicState:
         """Return `__group_events`, made unless it is there. Raises: ApiError if it can't be."""
@@ -338,6 +388,8 @@ class Broker:
         self.journal.forget(but=offline)
         self.reactor.listen(sock)
         self.coordinators.start()
+        if self.cluster is None and TRANSACTIONS_TOPIC in self.metadata.snapshot().topics:
+            self.transactions().start()  # What was prepared before is carried out, what is open may time out.
         if self.cluster is not None:
             self.cluster.follow(self._follow_leadership)
             self.cluster.replicate(self.partitions, self.flusher, self.supervisor, self.current, self.clock)
@@ -408,6 +460,8 @@ class Broker:
         """Write what is staged, close every log cleanly, and mark the folder as cleanly closed. Blocks."""
         if self.cluster is not None:
             self.cluster.follow_no_more()
+        if self._transactions is not None:
+            self._transactions.close()
         self.coordinators.close()
         self.group_events.close()
         self.reactor.close()

@@ -131,7 +131,7 @@ _INT16 = struct.Struct(">h")
 _TYPES: dict[type[Message], bytes] = {OffsetCommitKey: b"\0\1", GroupMetadataKey: b"\0\2"}
 
 
-def encode_key(key: OffsetCommitKey | GroupMetadataKey) -> bytes:
+def encode_key(key: Message) -> bytes:
     """Return the record key: its type, then its fields."""
     return _TYPES[type(key)] + key.encode(0)
 
@@ -148,7 +148,7 @@ def decode_key(data: bytes) -> Key:
     return UnknownKey(record_type=record_type)
 
 
-def encode_value(value: Value) -> bytes:
+def encode_value(value: Message) -> bytes:
     """Return the record value: the version that Kafka 4 writes, then its fields.
 
     An offset with a time to live of its own goes into the one version that has a place for it.

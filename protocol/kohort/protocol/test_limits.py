@@ -30,7 +30,7 @@ from kohort.protocol.schema import Field, Message
 from kohort.protocol.varint import encode_uvarint
 from tests.messages import message_of
 
-FILLERS: dict[str, object] = {"string": "t", "int32": 1, "int8": 1, "bytes": b""}
+FILLERS: dict[str, object] = {"string": "t", "int32": 1, "int64": 1, "int8": 1, "bytes": b""}
 
 
 def arrays_of(api: Api) -> list[Field]:

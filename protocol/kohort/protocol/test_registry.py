@@ -29,6 +29,11 @@ KAFKA_4_4 = """
 21 DeleteRecords           0-2   2
 22 InitProducerId          0-5   2
 23 OffsetForLeaderEpoch    2-4   4
+24 AddPartitionsToTxn      0-5   3
+25 AddOffsetsToTxn         0-4   3
+26 EndTxn                  0-5   3
+27 WriteTxnMarkers         1-2   1
+28 TxnOffsetCommit         0-6   3
 29 DescribeAcls            1-3   2
 30 CreateAcls              1-3   2
 31 DeleteAcls              1-3   2
@@ -48,6 +53,8 @@ KAFKA_4_4 = """
 60 DescribeCluster         0-2   0
 61 DescribeProducers       0     0
 64 UnregisterBroker        0     0
+65 DescribeTransactions    0     0
+66 ListTransactions        0-2   0
 69 ConsumerGroupDescribe   0-1   0
 74 ListConfigResources     0-1   0
 75 DescribeTopicPartitions 0     0

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.schema import Field, Message
-from kohort.testing.requests import ERROR_CODE, has_errors
+from kohort.testing.requests import ERROR_CODE, ERROR_CODES, has_errors
 
 SESSION_ERRORS = (
     ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
@@ -29,7 +29,7 @@ def _refused(kind: type[Message], asked: Message, code: ErrorCode, version: int)
     fields = [each for each in kind.declaration().fields if version in each.versions]
     parts = [each for each in fields if each.struct is not None and has_errors(each.struct)]
     for each in fields:
-        if each.name == ERROR_CODE:
+        if each.name in ERROR_CODES:
             is_for_parts = kind.__name__ == "FetchResponse" and code not in SESSION_ERRORS
             values[each.name] = ErrorCode.NONE if is_for_parts else code
         elif each in parts:
@@ -64,12 +64,13 @@ def _counterpart(name: str, asked: Message, version: int) -> tuple[object, ...]:
 def _of_value(kind: type[Message], value: object, code: ErrorCode) -> Message:
     """Return the part of an answer for what the request names by a plain value: a name, a number."""
     fields = kind.declaration().fields
+    error_code = next((each.name for each in fields if each.name in ERROR_CODES), ERROR_CODE)
     wanted = next(
         each.name
         for each in fields
-        if each.name != ERROR_CODE and each.struct is None and isinstance(value, type(each.default))
+        if each.name not in ERROR_CODES and each.struct is None and isinstance(value, type(each.default))
     )
-    return kind(**{wanted: value, ERROR_CODE: code})
+    return kind(**{wanted: value, error_code: code})
 
 
 def _same(asked: Message, field: Field) -> object:

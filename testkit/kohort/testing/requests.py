@@ -10,6 +10,7 @@ from kohort.protocol.errors import ErrorCode
 from kohort.protocol.schema import Message
 
 ERROR_CODE = "error_code"
+ERROR_CODES = (ERROR_CODE, "partition_error_code")  # The second in AddPartitionsToTxn alone.
 
 
 @dataclass(slots=True, eq=False)
@@ -86,11 +87,12 @@ def plain(answer: object) -> Message:
 
 def errors_of(message: Message) -> Iterator[ErrorCode]:
     """Yield every error code in a message but NONE, that of its parts as well."""
-    code = getattr(message, ERROR_CODE, 0)
-    if code:
-        yield ErrorCode(code)
-    for name in parts_with_errors(type(message)):
-        value = getattr(message, name)
+    for name in ERROR_CODES:
+        code = getattr(message, name, 0)
+        if code:
+            yield ErrorCode(code)
+    for part in parts_with_errors(type(message)):
+        value = getattr(message, part)
         for each in value if isinstance(value, tuple | list) else (value,):
             if isinstance(each, Message):
                 yield from errors_of(each)
@@ -107,7 +109,9 @@ def parts_with_errors(kind: type[Message]) -> tuple[str, ...]:
 @cache
 def has_errors(kind: type[Message]) -> bool:
     """Whether an error code stands in such a struct, or in a part of it."""
-    return any(each.name == ERROR_CODE for each in kind.declaration().fields) or bool(parts_with_errors(kind))
+    return any(each.name in ERROR_CODES for each in kind.declaration().fields) or bool(
+        parts_with_errors(kind)
+    )
 
 
 def by_client(requests: Iterable[SeenRequest]) -> dict[str, list[SeenRequest]]:

@@ -25,7 +25,7 @@ from kohort.testing.requests import SeenRequest, plain
 REQUESTS_KEPT = 10_000
 METADATA = BY_NAME["Metadata"].api_key
 M = TypeVar("M", bound=Message)
-Answer = Message | Awaitable[Message] | None
+Answer = Message | Awaitable[Message | None] | None
 
 
 class Watch:
@@ -105,8 +105,10 @@ class Watch:
             request.respond(answer)
 
 
-async def _respond(request: Request, answer: Awaitable[Message]) -> None:
-    request.respond(await answer)
+async def _respond(request: Request, answer: Awaitable[Message | None]) -> None:
+    found = await answer
+    if found is not None:
+        request.respond(found)
 
 
 class WatchedDispatch:
@@ -160,8 +162,9 @@ class WatchedDispatch:
             return None
         return self._note_later(answer, seen) if isawaitable(answer) else self._say(seen, answer)
 
-    async def _note_later(self, answer: Awaitable[Message], seen: SeenRequest) -> Message:
-        return self._say(seen, await answer)
+    async def _note_later(self, answer: Awaitable[Message | None], seen: SeenRequest) -> Message | None:
+        found = await answer
+        return None if found is None else self._say(seen, found)
 
     def _say(self, seen: SeenRequest, answer: Message) -> Message:
         seen.answered(answer)
@@ -199,7 +202,7 @@ def _asks_for_brokers_alone(message: Message, version: int) -> bool:
     return isinstance(message, MetadataRequest) and version > 0 and message.topics == ()
 
 
-async def _failing(code: ErrorCode, answer: Awaitable[Message]) -> Message:
+async def _failing(code: ErrorCode, answer: Awaitable[Message | None]) -> Message:
     return _fail_topics(code, await answer)
 
 

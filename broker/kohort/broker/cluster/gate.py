@@ -24,7 +24,7 @@ class Gate:
         return handle
 
     def _behind_check(self, handle: Handle) -> Handle:
-        def checked(message: Any, request: Request) -> Message | Awaitable[Message] | None:
+        def checked(message: Any, request: Request) -> Message | Awaitable[Message | None] | None:
             self._check()
             return handle(message, request)
 

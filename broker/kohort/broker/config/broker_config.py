@@ -228,6 +228,22 @@ class BrokerConfig(Settings):
         INT, 104857600, "The segment size of __consumer_offsets.", at_least(1)
     )
 
+    transaction_max_timeout_ms: int = setting(
+        INT, 900_000, "The longest time that a producer may ask its transactions to stay open.", at_least(1)
+    )
+    transaction_remove_expired_transaction_cleanup_interval_ms: int = setting(
+        INT, 3_600_000, "How often it is looked for transactional ids that nobody uses.", at_least(1)
+    )
+    transaction_state_log_num_partitions: int = setting(
+        INT, 50, "The partitions of __transaction_state, fixed when it is made.", at_least(1)
+    )
+    transaction_state_log_segment_bytes: int = setting(
+        INT, 104857600, "The segment size of __transaction_state.", at_least(1)
+    )
+    transactional_id_expiration_ms: int = setting(
+        INT, 604_800_000, "How long a transactional id is kept that nobody uses.", at_least(1)
+    )
+
     kohort_group_events_enable: bool = setting(
         BOOLEAN, True, "Whether what happens in groups is written to __group_events. Not in Kafka."
     )

@@ -161,6 +161,14 @@ class Coordinators:
             shard.check_active()
         return shard
 
+    def shard_at(self, index: int) -> GroupShard:
+        """Return the active shard of a partition. Raises: ApiError, as `shard_of`."""
+        if not self.is_here(index):
+            raise ApiError(ErrorCode.NOT_COORDINATOR)
+        shard = self._shard(index)
+        shard.check_active()
+        return shard
+
     def refusal(self, command: Command, code: ErrorCode) -> Message | None:
         """Return the answer to a command whose shard can't be asked: what is final comes first."""
         return refusal(command, final_error(command, self._group_config) or code)

@@ -4,7 +4,9 @@ What a record says of its key replaces all that was said of it before, and a log
 time; so whoever loads decodes and replays only what stands in the end, in the order of the log.
 """
 
+import sys
 from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
 
 import structlog
 
@@ -41,7 +43,7 @@ def loaded_core(
     shall not keep all groups of the shard away at each start. `throttle` is told of bytes, again and again: a
     thread beside the loop has to give way. Raises: StorageError, and what the core raises after too many.
     """
-    newest = _newest(batches, shard, throttle)
+    newest, pending = _newest(batches, shard, throttle)
     for _ in range(UNREPLAYABLE_RECORDS_MAX):
         core = machine.new_core()
         try:
@@ -50,9 +52,19 @@ def loaded_core(
             log.error("a record of groups can't be replayed and is left out", shard=shard, exc_info=stopped)
             del newest[stopped.key]
         else:
-            return core
+            return _with_pending(machine, core, pending)
     core = machine.new_core()
     _replay_all(machine, core, newest, shard, throttle)
+    return _with_pending(machine, core, pending)
+
+
+def _with_pending(machine: Machine[CoreT], core: CoreT, pending: "Pending") -> CoreT:
+    """Return the core, which knows the records of open transactions as well."""
+    for producer_id, held in pending.items():
+        for key, written in held.items():
+            record = machine.decode(key, written.value)
+            if record is not None:
+                core.replay_pending(producer_id, record)  # type: ignore[attr-defined]  # such logs have such cores
     return core
 
 
@@ -82,14 +94,27 @@ def _replay_all(
                 raise _Unreplayable(key) from error
 
 
-def _newest(batches: Iterable[memoryview], shard: int, throttle: Throttle) -> dict[bytes, bytes | None]:
-    """Return the newest value of each key, in the order in which these lie in the log.
+class Written(NamedTuple):
+    """What a transaction has written for a key, and how many records were before it."""
+
+    number: int
+    value: bytes
+
+
+Pending = dict[int, dict[bytes, Written]]
+LAST = sys.maxsize
+
+
+def _newest(
+    batches: Iterable[memoryview], shard: int, throttle: Throttle
+) -> tuple[dict[bytes, bytes | None], Pending]:
+    """Return the newest value of each key, in the order in which these lie in the log, and what is pending.
 
     After a clean stop no CRC has been looked at yet. What the other batches say is still worth having.
-    What a transaction of Apache Kafka's has committed counts from its marker on, which may not come.
+    What a transaction has committed counts from its marker on, unless something newer came before that.
     """
     newest: dict[bytes, bytes | None] = {}
-    pending: dict[int, list[Pair]] = {}
+    pending: Pending = {}
     for batch in batches:
         throttle(len(batch))
         try:
@@ -98,6 +123,9 @@ def _newest(batches: Iterable[memoryview], shard: int, throttle: Throttle) -> di
             pairs = read_pairs(plain_payload(batch, header), header)
             if header.is_transactional:
                 pairs = _settled(pending, header, pairs)
+            elif pending:
+                for key, _ in pairs:
+                    _supersede(pending, key, LAST)
         except WireError as error:
             log.error("a batch of groups is lost", shard=shard, error=str(error))
             continue
@@ -105,14 +133,28 @@ def _newest(batches: Iterable[memoryview], shard: int, throttle: Throttle) -> di
             if key is not None:
                 newest.pop(key, None)  # So that it goes behind the others.
                 newest[key] = value
-    return newest
+    return newest, pending
 
 
-def _settled(pending: dict[int, list[Pair]], header: BatchHeader, pairs: list[Pair]) -> list[Pair]:
+def _settled(pending: Pending, header: BatchHeader, pairs: list[Pair]) -> list[Pair]:
     """Return what counts from this batch of a transaction on. Raises: WireError."""
     if not header.is_control:
-        pending.setdefault(header.producer_id, []).extend(pairs)
+        held = pending.setdefault(header.producer_id, {})
+        for number, (key, value) in enumerate(pairs, header.base_offset):
+            if key is not None and value is not None:
+                held[key] = Written(number, value)
         return []
     is_committed = any(read_control_type(key) is ControlType.COMMIT for key, _ in pairs)
-    ended = pending.pop(header.producer_id, [])
-    return ended if is_committed else []
+    ended = pending.pop(header.producer_id, {})
+    if not is_committed:
+        return []
+    for key, written in ended.items():
+        _supersede(pending, key, written.number)
+    return [(key, written.value) for key, written in ended.items()]
+
+
+def _supersede(pending: Pending, key: bytes | None, before: int) -> None:
+    """Forget what transactions have written for a key before that offset."""
+    for held in pending.values():
+        if key in held and held[key].number < before:
+            del held[key]

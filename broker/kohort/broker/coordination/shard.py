@@ -21,6 +21,7 @@ import structlog
 from kohort.broker.coordination.loading import loaded_core
 from kohort.broker.coordination.machine import CoreT, Machine
 from kohort.broker.group import CancelTimer, Decision, Effect, Event, Note, Record, Reply, SetTimer
+from kohort.broker.group.decision import TransactionalWrite
 from kohort.broker.partitions import Partition
 from kohort.broker.partitions.flusher import Flusher
 from kohort.broker.partitions.partition import LedElsewhere
@@ -29,7 +30,7 @@ from kohort.broker.runtime.clock import Clock
 from kohort.broker.runtime.timers import Timers
 from kohort.broker.runtime.workers import Workers
 from kohort.protocol.errors import ApiError, ErrorCode
-from kohort.protocol.records import build_batch
+from kohort.protocol.records import ControlType, build_batch, build_transaction_marker
 from kohort.protocol.schema import Message
 from kohort.storage import StorageError
 
@@ -111,6 +112,7 @@ class Shard(Generic[CoreT]):
         self._waiting: dict[int, tuple[Asker, Respond]] = {}  # Who asked, by request id.
         self._last_request_id = 0
         self._staged: list[tuple[int, bytes, bytes | None, tuple[()]]] = []
+        self._batches: list[bytes] = []  # What was staged before, where a transaction's own batch is.
         self._owed: deque[Owed] = deque()  # For the next flush.
         self._flushing: deque[deque[Owed]] = deque()  # One entry per flush in flight.
         self._timers: set[object] = set()
@@ -144,7 +146,10 @@ class Shard(Generic[CoreT]):
             self._fail()
 
     def _carry_out(self, command: object, decision: Decision) -> None:
-        if decision.records:
+        if decision.transaction is not None:
+            self._stage_transactional(decision, decision.transaction)
+            self._owed.append((command, decision.effects))
+        elif decision.records:
             self._stage(decision.records)
             self._owed.append((command, decision.effects))
         elif self._owed:
@@ -158,7 +163,7 @@ class Shard(Generic[CoreT]):
 
     def _stage(self, records: tuple[Record, ...]) -> None:
         """Stage what was decided; nothing of it is replayed unless all of it can be written."""
-        if not self._staged:
+        if not self._staged and not self._batches:
             self._flusher.prepare(self._flush)
         now_ms = self._clock.wall_ms()
         encode = self.machine.encode
@@ -167,17 +172,53 @@ class Shard(Generic[CoreT]):
         for record in records:
             replay(record)
 
+    def _stage_transactional(self, decision: Decision, write: TransactionalWrite) -> None:
+        """Stage a batch of a transaction, or the marker that ends it, behind all that was staged before."""
+        if not self._staged and not self._batches:
+            self._flusher.prepare(self._flush)
+        core: Any = self.core  # One that decides such writes can replay them.
+        now_ms, encode = self._clock.wall_ms(), self.machine.encode
+        records = [(now_ms, *encode(record), ()) for record in decision.records]
+        self._seal()
+        if write.end is None:
+            batch = build_batch(
+                records,
+                producer_id=write.producer_id,
+                producer_epoch=write.producer_epoch,
+                base_sequence=0,
+                is_transactional=True,
+            )
+            for record in decision.records:
+                core.replay_pending(write.producer_id, record)
+        else:
+            batch = build_transaction_marker(
+                ControlType.COMMIT if write.end.is_commit else ControlType.ABORT,
+                timestamp_ms=now_ms,
+                producer_id=write.producer_id,
+                producer_epoch=write.producer_epoch,
+                coordinator_epoch=write.end.coordinator_epoch,
+            )
+            core.end_pending(write.producer_id, write.end.is_commit)
+        self._batches.append(batch)
+
+    def _seal(self) -> None:
+        """Make record batches of what is staged."""
+        staged, self._staged = self._staged, []
+        for begin in range(0, len(staged), RECORDS_PER_BATCH_MAX):
+            self._batches.append(build_batch(staged[begin : begin + RECORDS_PER_BATCH_MAX]))
+
     def _flush(self) -> None:
         """Append what the round has staged as record batches, and ask for their flush."""
-        staged, self._staged = self._staged, []
-        if not staged or self._partition is None:
+        self._seal()
+        batches, self._batches = self._batches, []
+        if not batches or self._partition is None:
             return
         partition = self._partition
         effects, self._owed = self._owed, deque()
         self._flushing.append(effects)
         try:
-            for begin in range(0, len(staged), RECORDS_PER_BATCH_MAX):
-                partition.append_own(build_batch(staged[begin : begin + RECORDS_PER_BATCH_MAX]))
+            for batch in batches:
+                partition.append_own(batch)
         except StorageError as error:
             self._flushed(self.core, error)
             return
@@ -261,6 +302,7 @@ class Shard(Generic[CoreT]):
         self._refuse_all()
         self._waiting = {}
         self._staged = []
+        self._batches = []
         self._owed = deque()
         self._flushing = deque()
         self._partition = None

@@ -91,7 +91,9 @@ def test_commits_of_a_transaction_count_from_its_marker_on() -> None:
         of_transaction(5, commit(3, 1)),
         marker(COMMIT, 5),
     )
-    assert offsets(core) == {0: 1, 1: 1, 3: 1}, "the one that nobody has ended does not count yet"
+    assert offsets(core) == {0: 2, 1: 1, 3: 1}, "neither counts what was committed over, nor what is open"
+    core.end_pending(6, is_commit=True)
+    assert offsets(core) == {0: 2, 1: 1, 2: 1, 3: 1}
 
 
 def test_commits_of_an_aborted_transaction_never_count() -> None:

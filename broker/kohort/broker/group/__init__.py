@@ -8,6 +8,7 @@ from kohort.broker.group.commands import (
     Command,
     DeleteGroup,
     DescribeGroup,
+    EndOffsets,
     ExpireOffsets,
     Heartbeat,
     JoinGroup,
@@ -20,6 +21,7 @@ from kohort.broker.group.commands import (
     SyncGroup,
     TimerFired,
     TopicsDeleted,
+    TxnOffsetCommit,
 )
 from kohort.broker.group.config import GroupConfig
 from kohort.broker.group.coordinator import GroupCoordinator
@@ -52,6 +54,7 @@ __all__ = [
     "DeleteGroup",
     "DescribeGroup",
     "Effect",
+    "EndOffsets",
     "Event",
     "ExpireOffsets",
     "GroupConfig",
@@ -80,6 +83,7 @@ __all__ = [
     "TimerFired",
     "TimerKey",
     "TopicsDeleted",
+    "TxnOffsetCommit",
     "coordinator_partition",
     "final_error",
     "refusal",

@@ -15,6 +15,7 @@ from kohort.protocol.messages import (
     OffsetDeleteRequest,
     OffsetFetchRequestGroup,
     SyncGroupRequest,
+    TxnOffsetCommitRequest,
 )
 
 NO_REQUEST = -1
@@ -78,6 +79,23 @@ class OffsetFetch(msgspec.Struct, frozen=True, gc=False):
     require_stable: bool = False
 
 
+class TxnOffsetCommit(msgspec.Struct, frozen=True, gc=False):
+    """Keep offsets that count once a transaction is committed: TxnOffsetCommitResponse."""
+
+    request_id: int
+    message: TxnOffsetCommitRequest
+
+
+class EndOffsets(msgspec.Struct, frozen=True, gc=False):
+    """Let a transaction end here, with its marker in the log: AddOffsetsToTxnResponse, a code alone."""
+
+    request_id: int
+    producer_id: int
+    producer_epoch: int
+    is_commit: bool
+    coordinator_epoch: int
+
+
 class DescribeGroup(msgspec.Struct, frozen=True, gc=False):
     """Describe a group: DescribedGroup."""
 
@@ -137,6 +155,8 @@ Command = (
     | LeaveGroup
     | OffsetCommit
     | OffsetFetch
+    | TxnOffsetCommit
+    | EndOffsets
     | DescribeGroup
     | ListGroups
     | DeleteGroup

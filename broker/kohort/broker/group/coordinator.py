@@ -9,6 +9,7 @@ from kohort.broker.group.commands import (
     Command,
     DeleteGroup,
     DescribeGroup,
+    EndOffsets,
     ExpireOffsets,
     Heartbeat,
     JoinGroup,
@@ -21,20 +22,27 @@ from kohort.broker.group.commands import (
     SyncGroup,
     TimerFired,
     TopicsDeleted,
+    TxnOffsetCommit,
 )
 from kohort.broker.group.config import GroupConfig
 from kohort.broker.group.decision import Decision, JoinTimer, Record, SessionTimer
 from kohort.broker.group.events import Cause, CauseKind, GroupLoaded
 from kohort.broker.group.group import Group
 from kohort.broker.group.offset_commits import commit_offsets, fetch_offsets
+from kohort.broker.group.offset_transactions import commit_in_transaction, end_transaction
 from kohort.broker.group.parking import lose, parked_join_error, sync_error
-from kohort.broker.group.replaying import replay_group, replay_offset
+from kohort.broker.group.replaying import keep_offset, replay_group, replay_offset
 from kohort.broker.group.sessions import heartbeat, session_timer_fired
 from kohort.broker.group.shard_bytes import Room
 from kohort.broker.group.turn import Groups, Turn
 from kohort.broker.group.views import GroupView, view_of
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.offsets_topic import OffsetCommitKey, OffsetCommitValue
+from kohort.protocol.offsets_topic import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
 
 C = TypeVar("C", bound=Command)
 
@@ -69,8 +77,20 @@ class GroupCoordinator:
             assert value is None or isinstance(value, OffsetCommitValue)
             replay_offset(self._groups, key, value)
         else:
-            assert not isinstance(value, OffsetCommitValue)
+            assert isinstance(key, GroupMetadataKey)
+            assert value is None or isinstance(value, GroupMetadataValue)
             replay_group(self._groups, key, value)
+
+    def replay_pending(self, producer_id: int, record: Record) -> None:
+        """Take over an offset of a transaction that is open."""
+        key, value = record.key, record.value
+        if isinstance(key, OffsetCommitKey) and isinstance(value, OffsetCommitValue):
+            self._groups.pending.add(producer_id, key, value)
+
+    def end_pending(self, producer_id: int, is_commit: bool) -> None:
+        """Let what a transaction has left count, or not."""
+        for key, value in self._groups.pending.take(producer_id, is_commit=is_commit):
+            keep_offset(self._groups, key, value)
 
     def loaded(self, now_ms: int) -> Decision:
         """Return the session timers of all members; to be called once, after the log was replayed.
@@ -144,6 +164,8 @@ def _handlers(groups: Groups) -> dict[type, Callable[..., Decision]]:
         Heartbeat: partial(heartbeat, groups),
         OffsetCommit: partial(commit_offsets, groups),
         OffsetFetch: partial(fetch_offsets, groups),
+        TxnOffsetCommit: partial(commit_in_transaction, groups),
+        EndOffsets: partial(end_transaction, groups),
         JoinGroup: in_a_turn(joining.join),
         SyncGroup: in_a_turn(syncing.sync),
         LeaveGroup: in_a_turn(leaving.leave),

@@ -3,20 +3,14 @@
 import msgspec
 
 from kohort.broker.group.events import Event
-from kohort.protocol.offsets_topic import (
-    GroupMetadataKey,
-    GroupMetadataValue,
-    OffsetCommitKey,
-    OffsetCommitValue,
-)
 from kohort.protocol.schema import Message
 
 
 class Record(msgspec.Struct, frozen=True, gc=False):
-    """One record of `__consumer_offsets`, not yet encoded; a value of None is a tombstone."""
+    """One record of the core's log, not yet encoded; a value of None is a tombstone."""
 
-    key: OffsetCommitKey | GroupMetadataKey
-    value: OffsetCommitValue | GroupMetadataValue | None
+    key: Message
+    value: Message | None
 
 
 class SessionTimer(msgspec.Struct, frozen=True):
@@ -70,11 +64,30 @@ class Note(msgspec.Struct, frozen=True, gc=False):
 Effect = Reply | SetTimer | CancelTimer | Note
 
 
+class TransactionEnd(msgspec.Struct, frozen=True, gc=False):
+    """How a producer's transaction ends in the log, and the epoch of the coordinator that says so."""
+
+    is_commit: bool
+    coordinator_epoch: int
+
+
+class TransactionalWrite(msgspec.Struct, frozen=True, gc=False):
+    """Whose transaction a decision's records belong to; with an `end` there are none, but its marker."""
+
+    producer_id: int
+    producer_epoch: int
+    end: TransactionEnd | None = None
+
+
 class Decision(msgspec.Struct, frozen=True, gc=False):
-    """What the shell owes the core, in order: replay and append `records`, flush, run `effects`."""
+    """What the shell owes the core, in order: replay and append `records`, flush, run `effects`.
+
+    Those of a transaction are replayed by `replay_pending`, its end by `end_pending`.
+    """
 
     records: tuple[Record, ...] = ()
     effects: tuple[Effect, ...] = ()
+    transaction: TransactionalWrite | None = None
 
 
 NOTHING = Decision()

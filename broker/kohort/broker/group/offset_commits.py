@@ -3,6 +3,7 @@
 from kohort.broker.group.commands import OffsetCommit, OffsetFetch
 from kohort.broker.group.decision import Decision, Record, Reply
 from kohort.broker.group.group import Group
+from kohort.broker.group.pending_offsets import PendingOffsets
 from kohort.broker.group.state import GroupState
 from kohort.broker.group.turn import Groups
 from kohort.protocol.errors import ApiError, ErrorCode
@@ -66,8 +67,8 @@ def commit_error(message: OffsetCommitRequest, code: ErrorCode) -> OffsetCommitR
 def fetch_offsets(groups: Groups, command: OffsetFetch, _now_ms: int) -> Decision:
     """Return the committed offsets of one group, -1 where there is none.
 
-    What is answered has been flushed, since every answer follows the records before it; so each is
-    stable in the sense of KIP-447 as long as no transaction holds offsets back.
+    What is answered has been flushed, since every answer follows the records before it. Whoever wants them
+    stable (KIP-447) is told to come again for those that an open transaction may change.
     """
     asked = command.group
     group = groups.by_id.get(asked.group_id)
@@ -75,6 +76,8 @@ def fetch_offsets(groups: Groups, command: OffsetFetch, _now_ms: int) -> Decisio
         topics = _all_topics(group)
     else:
         topics = tuple([_fetch_topic(group, topic) for topic in asked.topics])
+    if command.require_stable and groups.pending.holds_any(asked.group_id):
+        topics = _without_unstable(groups.pending, asked.group_id, topics)
     response = OffsetFetchResponseGroup(group_id=asked.group_id, topics=topics)
     return Decision((), (Reply(command.request_id, response),))
 
@@ -158,6 +161,29 @@ def _all_topics(group: Group | None) -> tuple[OffsetFetchResponseTopics, ...]:
         partitions = tuple([_fetched(index, value) for index, value in offsets.items()])
         topics.append(OffsetFetchResponseTopics(name=name, topic_id=newest.topic_id, partitions=partitions))
     return tuple(topics)
+
+
+def _without_unstable(
+    pending: PendingOffsets, group_id: str, topics: tuple[OffsetFetchResponseTopics, ...]
+) -> tuple[OffsetFetchResponseTopics, ...]:
+    return tuple(
+        OffsetFetchResponseTopics(
+            name=topic.name,
+            topic_id=topic.topic_id,
+            partitions=tuple(
+                OffsetFetchResponsePartitions(
+                    partition_index=each.partition_index,
+                    committed_offset=NO_OFFSET,
+                    metadata="",
+                    error_code=ErrorCode.UNSTABLE_OFFSET_COMMIT,
+                )
+                if pending.holds(group_id, topic.name, each.partition_index)
+                else each
+                for each in topic.partitions
+            ),
+        )
+        for topic in topics
+    )
 
 
 def _fetched(index: int, value: OffsetCommitValue | None) -> OffsetFetchResponsePartitions:

@@ -64,8 +64,9 @@ def all_offsets(group: Group) -> list[tuple[str, int]]:
 
 def _expire(turn: Turn, group: Group) -> bool:
     """Let the group's expired offsets go; return whether no others are left."""
+    pending = turn.groups.pending
     if not group.offsets:
-        return True
+        return not pending.holds_any(group.group_id)
     if not _may_expire(group):
         return False
     retention_ms = turn.config.offsets_retention_ms
@@ -76,9 +77,11 @@ def _expire(turn: Turn, group: Group) -> bool:
         if unread is None or topic not in unread
         for partition, value in offsets.items()
         if _is_expired(group, value, turn.now_ms, retention_ms)
+        and not pending.holds(group.group_id, topic, partition)
     ]
     remove_offsets(turn, group, expired, "expired")
-    return len(expired) == sum(len(offsets) for offsets in group.offsets.values())
+    is_all = len(expired) == sum(len(offsets) for offsets in group.offsets.values())
+    return is_all and not pending.holds_any(group.group_id)
 
 
 def _may_expire(group: Group) -> bool:

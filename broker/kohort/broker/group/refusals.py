@@ -7,6 +7,7 @@ from kohort.broker.group.commands import (
     Command,
     DeleteGroup,
     DescribeGroup,
+    EndOffsets,
     Heartbeat,
     JoinGroup,
     LeaveGroup,
@@ -15,12 +16,15 @@ from kohort.broker.group.commands import (
     OffsetDelete,
     OffsetFetch,
     SyncGroup,
+    TxnOffsetCommit,
 )
 from kohort.broker.group.leaving import leave_answer
 from kohort.broker.group.offset_commits import commit_error
+from kohort.broker.group.offset_transactions import transactional_commit_error
 from kohort.broker.group.parking import join_error, sync_error
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages import (
+    AddOffsetsToTxnResponse,
     DeletableGroupResult,
     DescribedGroup,
     HeartbeatResponse,
@@ -62,6 +66,14 @@ def _commit(command: OffsetCommit, code: ErrorCode) -> Message:
     return commit_error(command.message, code)
 
 
+def _commit_in_transaction(command: TxnOffsetCommit, code: ErrorCode) -> Message:
+    return transactional_commit_error(command.message, code)
+
+
+def _end_offsets(_command: EndOffsets, code: ErrorCode) -> Message:
+    return AddOffsetsToTxnResponse(throttle_time_ms=0, error_code=code)
+
+
 def _fetch(command: OffsetFetch, code: ErrorCode) -> Message:
     return OffsetFetchResponseGroup(group_id=command.group.group_id, topics=(), error_code=code)
 
@@ -96,6 +108,8 @@ _REFUSALS: dict[type, Callable[[Any, ErrorCode], Message]] = {
     LeaveGroup: _leave,
     OffsetCommit: _commit,
     OffsetFetch: _fetch,
+    TxnOffsetCommit: _commit_in_transaction,
+    EndOffsets: _end_offsets,
     DescribeGroup: _describe,
     ListGroups: _list,
     DeleteGroup: _delete,

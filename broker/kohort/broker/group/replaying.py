@@ -14,6 +14,13 @@ from kohort.protocol.offsets_topic import (
 
 
 def replay_offset(groups: Groups, key: OffsetCommitKey, value: OffsetCommitValue | None) -> None:
+    """Keep, or with None forget, a committed offset, over what transactions have written before."""
+    if groups.pending:
+        groups.pending.supersede(key)
+    keep_offset(groups, key, value)
+
+
+def keep_offset(groups: Groups, key: OffsetCommitKey, value: OffsetCommitValue | None) -> None:
     """Keep, or with None forget, a committed offset; the group comes into being with its first."""
     group = groups.by_id.get(key.group)
     if value is None:

@@ -18,6 +18,7 @@ from kohort.broker.group.decision import (
 from kohort.broker.group.events import Event
 from kohort.broker.group.group import Group
 from kohort.broker.group.member import Member
+from kohort.broker.group.pending_offsets import PendingOffsets
 from kohort.broker.group.shard_bytes import Room, ShardBytes
 from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.protocol.schema import Message
@@ -26,13 +27,14 @@ from kohort.protocol.schema import Message
 class Groups:
     """All that a shard knows: its groups by id, and which member each parked request belongs to."""
 
-    __slots__ = ("by_id", "config", "given_member_ids", "parked", "room", "shard_bytes")
+    __slots__ = ("by_id", "config", "given_member_ids", "parked", "pending", "room", "shard_bytes")
 
     def __init__(self, config: GroupConfig, room: Room) -> None:
         self.config = config
         self.room = room
         self.shard_bytes = ShardBytes()
         self.by_id: dict[str, Group] = {}
+        self.pending = PendingOffsets()
         self.parked: dict[int, Member] = {}
         self.given_member_ids: deque[tuple[str, str]] = deque()
         """(group id, member id) in the order in which ids were given; most of them have been used since."""

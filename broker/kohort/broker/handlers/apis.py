@@ -24,6 +24,16 @@ DATA = {
     61: "describe_producers",
 }
 
+TRANSACTIONS = {
+    24: "add_partitions_to_txn",
+    25: "add_offsets_to_txn",
+    26: "end_txn",
+    27: "write_txn_markers",
+    28: "txn_offset_commit",
+    65: "describe_transactions",
+    66: "list_transactions",
+}
+
 ADMINISTRATION = {
     3: "metadata",
     18: "api_versions",
@@ -48,4 +58,4 @@ ADMINISTRATION = {
     75: "describe_topic_partitions",
 }
 
-MODULES = {**GROUPS, **DATA, **ADMINISTRATION}
+MODULES = {**GROUPS, **DATA, **TRANSACTIONS, **ADMINISTRATION}

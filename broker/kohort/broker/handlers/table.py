@@ -8,7 +8,7 @@ from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from kohort.broker.handlers.apis import ADMINISTRATION, DATA, GROUPS
+from kohort.broker.handlers.apis import ADMINISTRATION, DATA, GROUPS, TRANSACTIONS
 from kohort.broker.transport.dispatch import Handle
 
 if TYPE_CHECKING:
@@ -16,6 +16,13 @@ if TYPE_CHECKING:
     from kohort.broker.handlers.data.family import Data
     from kohort.broker.handlers.groups.family import Groups
     from kohort.broker.handlers.opening import Opening
+    from kohort.broker.handlers.transactions.family import Transactions
+    from kohort.broker.transport.request import Request
+
+
+def _hang_up(_message: object, request: "Request") -> None:
+    """Close the connection of who asks what was not offered, as for an API that is not known."""
+    request.hang_up()
 
 
 class HandlerTable:
@@ -27,14 +34,19 @@ class HandlerTable:
         data: "Data",
         administration: "Administration",
         opening: "Opening | None" = None,
+        transactions: "Transactions | None" = None,
     ) -> None:
-        """Bind the families; without `opening` logs are opened by whoever asks for them."""
+        """Bind the families; without `opening` logs are opened by whoever asks for them.
+
+        Without `transactions` nobody answers what is asked of them: that was not offered.
+        """
         self._opening = opening
         self._places: dict[int, tuple[str, object]] = {}
         self._bound: dict[int, Handle] = {}
         for name, family, modules in (
             ("groups", groups, GROUPS),
             ("data", data, DATA),
+            ("transactions", transactions, TRANSACTIONS),
             ("administration", administration, ADMINISTRATION),
         ):
             for api_key, module in modules.items():
@@ -45,6 +57,8 @@ class HandlerTable:
         handle = self._bound.get(api_key)
         if handle is None:
             module, family = self._places[api_key]
+            if family is None and api_key in TRANSACTIONS:
+                return _hang_up
             handle = partial(import_module(module).handle, family)
             if self._opening is not None:
                 handle = self._opening.before(api_key, handle)

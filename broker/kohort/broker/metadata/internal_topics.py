@@ -2,7 +2,7 @@
 
 from kohort.broker.config import BrokerConfig
 from kohort.broker.group.events import GROUP_EVENTS_TOPIC
-from kohort.broker.metadata.snapshot import OFFSETS_TOPIC
+from kohort.broker.metadata.snapshot import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from kohort.broker.metadata.topic_plans import NewTopic
 
 GROUP_EVENTS_PARTITIONS = 1  # One broker writes them all: one file, and one order of everything.
@@ -28,6 +28,20 @@ def offsets_topic(config: BrokerConfig) -> NewTopic:
     )
 
 
+def transactions_topic(config: BrokerConfig) -> NewTopic:
+    """Return what `__transaction_state` is created with. Source: Kafka's TransactionLog."""
+    return NewTopic(
+        TRANSACTIONS_TOPIC,
+        config.transaction_state_log_num_partitions,
+        1,
+        configs={
+            "cleanup.policy": "compact",
+            "compression.type": "uncompressed",
+            "segment.bytes": str(config.transaction_state_log_segment_bytes),
+        },
+    )
+
+
 def group_events_topic() -> NewTopic:
     """Return what `__group_events` is created with: a week of history at most, written without a sync."""
     return NewTopic(
@@ -46,4 +60,4 @@ def group_events_topic() -> NewTopic:
 
 def internal_topics(config: BrokerConfig) -> tuple[NewTopic, ...]:
     """Return every topic that the broker writes itself."""
-    return offsets_topic(config), group_events_topic()
+    return offsets_topic(config), transactions_topic(config), group_events_topic()

@@ -12,7 +12,8 @@ from kohort.broker.group.events import GROUP_EVENTS_TOPIC
 from kohort.broker.metadata.partition_state import PartitionState
 
 OFFSETS_TOPIC = "__consumer_offsets"
-INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, "__transaction_state", "__share_group_state", GROUP_EVENTS_TOPIC})
+TRANSACTIONS_TOPIC = "__transaction_state"
+INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC, "__share_group_state", GROUP_EVENTS_TOPIC})
 """Topics that the broker writes itself; consumers that subscribe by a pattern pass them over."""
 
 

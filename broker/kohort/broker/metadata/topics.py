@@ -10,6 +10,7 @@ from kohort.broker.config.current import CurrentConfig
 from kohort.broker.metadata.internal_topics import internal_topics
 from kohort.broker.metadata.snapshot import (
     OFFSETS_TOPIC,
+    TRANSACTIONS_TOPIC,
     Mutation,
     Snapshot,
     TopicState,
@@ -27,6 +28,9 @@ from kohort.broker.metadata.topic_plans import (
 )
 from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.storage import StorageError
+
+KEPT_TOPICS = {OFFSETS_TOPIC: "the groups' offsets", TRANSACTIONS_TOPIC: "how transactions stand"}
+"""Topics that must stay as they are, and what they hold."""
 
 Outcome = TopicState | ApiError
 """What a topic has become, or would become; or why nothing becomes of it."""
@@ -190,19 +194,19 @@ def _deletable(snapshot: Snapshot, wanted: str | UUID) -> Outcome:
         missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if topic is None:
         return ApiError(missing, f"there is no topic {wanted}")
-    return internal_error(topic) if topic.name == OFFSETS_TOPIC else topic
+    return internal_error(topic) if topic.name in KEPT_TOPICS else topic
 
 
 def internal_error(topic: TopicState) -> ApiError:
-    """Return the error for a change that would lose every group's offsets or find them no more."""
-    return ApiError(ErrorCode.INVALID_REQUEST, f"{topic.name} holds the groups' offsets and must stay")
+    """Return the error for a change that would lose what coordinators keep, or find it no more."""
+    return ApiError(ErrorCode.INVALID_REQUEST, f"{topic.name} holds {KEPT_TOPICS[topic.name]} and must stay")
 
 
 def _grown(snapshot: Snapshot, wanted: MorePartitions, place: Place) -> Outcome:
     topic = snapshot.topics.get(wanted.name)
     if topic is None:
         return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {wanted.name}")
-    if topic.name == OFFSETS_TOPIC:
+    if topic.name in KEPT_TOPICS:
         return internal_error(topic)
     try:
         return plan_partitions(topic, snapshot, wanted.count, wanted.assignments, place)

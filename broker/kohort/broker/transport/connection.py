@@ -63,7 +63,7 @@ class Driver(Protocol):
         """Stop watching a connection that closes."""
         ...
 
-    def spawn(self, request: Request, answer: Awaitable[Message], /) -> None:
+    def spawn(self, request: Request, answer: Awaitable[Message | None], /) -> None:
         """Let a slow handler run as a task of its own."""
         ...
 
@@ -214,7 +214,7 @@ class Connection:
                 if answer is None:
                     pass  # It comes by `request.respond`.
                 elif hasattr(answer, "__await__"):
-                    driver.spawn(request, cast("Awaitable[Message]", answer))
+                    driver.spawn(request, cast("Awaitable[Message | None]", answer))
                 else:
                     self.complete(request, answer)  # pyright: ignore[reportArgumentType]  # No awaitable.
             if self.closed:

@@ -6,11 +6,11 @@ from typing import Any, Protocol
 from kohort.broker.transport.request import Request
 from kohort.protocol.schema import Message
 
-Handle = Callable[[Any, Request], "Message | Awaitable[Message] | None"]
+Handle = Callable[[Any, Request], "Message | Awaitable[Message | None] | None"]
 """Takes the decoded message and its request.
 
 Returns the answer, or None where `request.respond(answer)` is called later (exactly once), or an awaitable
-whose result is the answer.
+whose result is one of the two.
 """
 
 

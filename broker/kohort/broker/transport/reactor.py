@@ -169,14 +169,16 @@ class Reactor:
         """Log that a peer went away in the middle of something."""
         log.debug("connection lost", peer=connection.name, error=str(error))
 
-    def spawn(self, request: Request, answer: Awaitable[Message]) -> None:
+    def spawn(self, request: Request, answer: Awaitable[Message | None]) -> None:
         """Let a slow handler run as a task of its own."""
         self._workers.spawn(self._answer_later, request, answer)
         self._spawned = True
 
-    async def _answer_later(self, request: Request, answer: Awaitable[Message]) -> None:
+    async def _answer_later(self, request: Request, answer: Awaitable[Message | None]) -> None:
         try:
-            request.respond(await answer)
+            found = await answer
+            if found is not None:  # Else it comes by `request.respond`.
+                request.respond(found)
         except Exception:  # The supervisor of handlers: one bug costs one connection, not the broker.
             self.log.exception("a handler failed", api=request.api.name, host=request.client_host)
             request.connection.close()

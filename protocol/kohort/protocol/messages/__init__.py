@@ -6,6 +6,19 @@ A module is imported when one of its names is asked for: a client speaks a third
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from kohort.protocol.messages.add_offsets_to_txn import (
+        AddOffsetsToTxnRequest,
+        AddOffsetsToTxnResponse,
+    )
+    from kohort.protocol.messages.add_partitions_to_txn import (
+        AddPartitionsToTxnPartitionResult,
+        AddPartitionsToTxnRequest,
+        AddPartitionsToTxnResponse,
+        AddPartitionsToTxnResult,
+        AddPartitionsToTxnTopic,
+        AddPartitionsToTxnTopicResult,
+        AddPartitionsToTxnTransaction,
+    )
     from kohort.protocol.messages.alter_client_quotas import (
         AlterClientQuotasEntity,
         AlterClientQuotasEntry,
@@ -151,12 +164,22 @@ if TYPE_CHECKING:
         DescribeTopicPartitionsResponsePartition,
         DescribeTopicPartitionsResponseTopic,
     )
+    from kohort.protocol.messages.describe_transactions import (
+        DescribeTransactionsRequest,
+        DescribeTransactionsResponse,
+        DescribeTransactionsTopicData,
+        DescribeTransactionsTransactionState,
+    )
     from kohort.protocol.messages.elect_leaders import (
         ElectLeadersPartitionResult,
         ElectLeadersReplicaElectionResult,
         ElectLeadersRequest,
         ElectLeadersResponse,
         ElectLeadersTopicPartitions,
+    )
+    from kohort.protocol.messages.end_txn import (
+        EndTxnRequest,
+        EndTxnResponse,
     )
     from kohort.protocol.messages.fetch import (
         AbortedTransaction,
@@ -219,6 +242,11 @@ if TYPE_CHECKING:
         ListPartitionReassignmentsTopic,
         OngoingPartitionReassignment,
         OngoingTopicReassignment,
+    )
+    from kohort.protocol.messages.list_transactions import (
+        ListTransactionsRequest,
+        ListTransactionsResponse,
+        ListTransactionsTransactionState,
     )
     from kohort.protocol.messages.metadata import (
         MetadataRequest,
@@ -306,6 +334,14 @@ if TYPE_CHECKING:
         SyncGroupRequestAssignment,
         SyncGroupResponse,
     )
+    from kohort.protocol.messages.txn_offset_commit import (
+        TxnOffsetCommitRequest,
+        TxnOffsetCommitRequestPartition,
+        TxnOffsetCommitRequestTopic,
+        TxnOffsetCommitResponse,
+        TxnOffsetCommitResponsePartition,
+        TxnOffsetCommitResponseTopic,
+    )
     from kohort.protocol.messages.unregister_broker import (
         UnregisterBrokerRequest,
         UnregisterBrokerResponse,
@@ -316,8 +352,54 @@ if TYPE_CHECKING:
         UpdateFeaturesResponse,
         UpdateFeaturesUpdatableFeatureResult,
     )
+    from kohort.protocol.messages.write_txn_markers import (
+        WritableTxnMarker,
+        WritableTxnMarkerPartitionResult,
+        WritableTxnMarkerResult,
+        WritableTxnMarkerTopic,
+        WritableTxnMarkerTopicResult,
+        WriteTxnMarkersRequest,
+        WriteTxnMarkersResponse,
+    )
 
 _HOME = {
+    "add_partitions_to_txn": (
+        "AddPartitionsToTxnPartitionResult"
+        " AddPartitionsToTxnRequest"
+        " AddPartitionsToTxnResponse"
+        " AddPartitionsToTxnResult"
+        " AddPartitionsToTxnTopic"
+        " AddPartitionsToTxnTopicResult"
+        " AddPartitionsToTxnTransaction"
+    ),
+    "add_offsets_to_txn": ("AddOffsetsToTxnRequest AddOffsetsToTxnResponse"),
+    "end_txn": ("EndTxnRequest EndTxnResponse"),
+    "write_txn_markers": (
+        "WritableTxnMarker"
+        " WritableTxnMarkerPartitionResult"
+        " WritableTxnMarkerResult"
+        " WritableTxnMarkerTopic"
+        " WritableTxnMarkerTopicResult"
+        " WriteTxnMarkersRequest"
+        " WriteTxnMarkersResponse"
+    ),
+    "txn_offset_commit": (
+        "TxnOffsetCommitRequest"
+        " TxnOffsetCommitRequestPartition"
+        " TxnOffsetCommitRequestTopic"
+        " TxnOffsetCommitResponse"
+        " TxnOffsetCommitResponsePartition"
+        " TxnOffsetCommitResponseTopic"
+    ),
+    "describe_transactions": (
+        "DescribeTransactionsRequest"
+        " DescribeTransactionsResponse"
+        " DescribeTransactionsTopicData"
+        " DescribeTransactionsTransactionState"
+    ),
+    "list_transactions": (
+        "ListTransactionsRequest ListTransactionsResponse ListTransactionsTransactionState"
+    ),
     "unregister_broker": "UnregisterBrokerRequest UnregisterBrokerResponse",
     "update_features": (
         "UpdateFeaturesFeatureUpdateKey "
@@ -489,6 +571,15 @@ __all__ = [
     "AclCreation",
     "AclCreationResult",
     "AclDescription",
+    "AddOffsetsToTxnRequest",
+    "AddOffsetsToTxnResponse",
+    "AddPartitionsToTxnPartitionResult",
+    "AddPartitionsToTxnRequest",
+    "AddPartitionsToTxnResponse",
+    "AddPartitionsToTxnResult",
+    "AddPartitionsToTxnTopic",
+    "AddPartitionsToTxnTopicResult",
+    "AddPartitionsToTxnTransaction",
     "AlterClientQuotasEntity",
     "AlterClientQuotasEntry",
     "AlterClientQuotasOperation",
@@ -583,6 +674,10 @@ __all__ = [
     "DescribeTopicPartitionsResponseCursor",
     "DescribeTopicPartitionsResponsePartition",
     "DescribeTopicPartitionsResponseTopic",
+    "DescribeTransactionsRequest",
+    "DescribeTransactionsResponse",
+    "DescribeTransactionsTopicData",
+    "DescribeTransactionsTransactionState",
     "DescribedGroup",
     "DescribedGroupMember",
     "ElectLeadersPartitionResult",
@@ -590,6 +685,8 @@ __all__ = [
     "ElectLeadersRequest",
     "ElectLeadersResponse",
     "ElectLeadersTopicPartitions",
+    "EndTxnRequest",
+    "EndTxnResponse",
     "FetchPartition",
     "FetchRequest",
     "FetchResponse",
@@ -630,6 +727,9 @@ __all__ = [
     "ListPartitionReassignmentsRequest",
     "ListPartitionReassignmentsResponse",
     "ListPartitionReassignmentsTopic",
+    "ListTransactionsRequest",
+    "ListTransactionsResponse",
+    "ListTransactionsTransactionState",
     "ListedGroup",
     "MemberIdentity",
     "MemberResponse",
@@ -713,12 +813,25 @@ __all__ = [
     "TopicProduceData",
     "TopicProduceResponse",
     "TopicResponse",
+    "TxnOffsetCommitRequest",
+    "TxnOffsetCommitRequestPartition",
+    "TxnOffsetCommitRequestTopic",
+    "TxnOffsetCommitResponse",
+    "TxnOffsetCommitResponsePartition",
+    "TxnOffsetCommitResponseTopic",
     "UnregisterBrokerRequest",
     "UnregisterBrokerResponse",
     "UpdateFeaturesFeatureUpdateKey",
     "UpdateFeaturesRequest",
     "UpdateFeaturesResponse",
     "UpdateFeaturesUpdatableFeatureResult",
+    "WritableTxnMarker",
+    "WritableTxnMarkerPartitionResult",
+    "WritableTxnMarkerResult",
+    "WritableTxnMarkerTopic",
+    "WritableTxnMarkerTopicResult",
+    "WriteTxnMarkersRequest",
+    "WriteTxnMarkersResponse",
 ]
 
 

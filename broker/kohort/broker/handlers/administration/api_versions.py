@@ -4,11 +4,21 @@ import re
 from functools import cache
 
 from kohort.broker.handlers.administration.family import Administration
-from kohort.broker.handlers.apis import MODULES
+from kohort.broker.handlers.apis import MODULES, TRANSACTIONS
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from kohort.protocol.messages import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
 from kohort.protocol.registry import APIS
+
+TRANSACTION_VERSION = 2
+"""KIP-890's: each end of a transaction gives its producer a new epoch, and brokers add partitions."""
+FEATURES_EPOCH = 0  # They never change while a broker runs.
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?")  # KIP-511
 
@@ -16,8 +26,9 @@ _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?")  # KIP-511
 def handle(admin: Administration, message: ApiVersionsRequest, request: Request) -> ApiVersionsResponse:
     """Return the versions, or INVALID_REQUEST for software that calls itself something impossible.
 
-    There are no features to tell of: those of Kafka (metadata.version and its like) are for things
-    that kohort does not have, and a client takes an absent one for level 0.
+    Of Kafka's features there is transaction.version alone: the others (metadata.version and its like) are for
+    things that kohort does not have, and a client takes an absent one for level 0. In a cluster there are no
+    transactions yet.
     """
     if request.version >= 3:
         software = message.client_software_name, message.client_software_version
@@ -26,7 +37,7 @@ def handle(admin: Administration, message: ApiVersionsRequest, request: Request)
         request.connection.client_software = " ".join(software)
     if _is_meant_for_another(admin, message):
         return ApiVersionsResponse(error_code=ErrorCode.REBOOTSTRAP_REQUIRED, api_keys=())
-    return supported()
+    return supported(with_transactions=admin.expel is None)
 
 
 def _is_meant_for_another(admin: Administration, message: ApiVersionsRequest) -> bool:
@@ -37,9 +48,23 @@ def _is_meant_for_another(admin: Administration, message: ApiVersionsRequest) ->
 
 
 @cache
-def supported() -> ApiVersionsResponse:
-    """Return every API that has a handler."""
-    return ApiVersionsResponse(error_code=ErrorCode.NONE, api_keys=tuple(map(_range, sorted(MODULES))))
+def supported(*, with_transactions: bool = True) -> ApiVersionsResponse:
+    """Return every API that has a handler, and the features."""
+    if not with_transactions:
+        offered = sorted(MODULES.keys() - TRANSACTIONS.keys())
+        return ApiVersionsResponse(error_code=ErrorCode.NONE, api_keys=tuple(map(_range, offered)))
+    level = TRANSACTION_VERSION
+    return ApiVersionsResponse(
+        error_code=ErrorCode.NONE,
+        api_keys=tuple(map(_range, sorted(MODULES))),
+        supported_features=(
+            SupportedFeatureKey(name="transaction.version", min_version=0, max_version=level),
+        ),
+        finalized_features_epoch=FEATURES_EPOCH,
+        finalized_features=(
+            FinalizedFeatureKey(name="transaction.version", min_version_level=level, max_version_level=level),
+        ),
+    )
 
 
 def _range(api_key: int) -> ApiVersion:

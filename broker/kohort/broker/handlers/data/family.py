@@ -1,5 +1,8 @@
 """The parts of a broker that questions about records are put to."""
 
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
 import msgspec
 
 from kohort.broker.config.current import CurrentConfig
@@ -11,6 +14,10 @@ from kohort.broker.partitions.flusher import Flusher
 from kohort.broker.runtime.clock import Clock
 from kohort.broker.runtime.timers import Timers
 from kohort.broker.transport.counters import TransportCounters
+
+if TYPE_CHECKING:
+    from kohort.broker.handlers.data.transactional import Permissions
+    from kohort.broker.handlers.transactions.family import Transactions
 
 
 class Data(msgspec.Struct, frozen=True):
@@ -27,3 +34,6 @@ class Data(msgspec.Struct, frozen=True):
     counters: PartitionCounters
     requests: TransportCounters
     """Where errors are counted that clients were answered."""
+    transactions: "Transactions | None" = None
+    """None in a cluster, where there are no transactions yet."""
+    permissions: "Callable[[], Permissions] | None" = None

@@ -1,17 +1,23 @@
-"""InitProducerId: a new id for an idempotent producer (KIP-98, KIP-360).
+"""InitProducerId: a new id for an idempotent producer, the id and a new epoch for a transactional one.
 
-A transactional id is answered TRANSACTIONAL_ID_AUTHORIZATION_FAILED until there are transactions. It
-is the one code that every client takes as final for `init_transactions`: the coordinator's codes make
-clients try again for ever, and of others some clients make a retriable error.
+Source: KIP-98, KIP-360. In a cluster, which has no transactions yet, a transactional id is answered
+TRANSACTIONAL_ID_AUTHORIZATION_FAILED. It is the one code that every client takes as final for
+`init_transactions`: the coordinator's codes make clients try again for ever, and of others some clients
+make a retriable error.
 """
+
+from typing import TYPE_CHECKING
 
 import structlog
 
 from kohort.broker.handlers.data.family import Data
 from kohort.broker.transport.request import Request
-from kohort.protocol.errors import ErrorCode
+from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.protocol.messages import InitProducerIdRequest, InitProducerIdResponse
 from kohort.storage import StorageError
+
+if TYPE_CHECKING:
+    from kohort.broker.handlers.transactions.family import Transactions
 
 NO_PRODUCER_ID = -1
 NO_PRODUCER_EPOCH = -1
@@ -20,14 +26,21 @@ FIRST_EPOCH = 0
 log = structlog.get_logger("kohort.producer")
 
 
-async def handle(data: Data, message: InitProducerIdRequest, request: Request) -> InitProducerIdResponse:
-    """Return an id that no producer has had, with its first epoch; an id that was sent is not kept."""
+async def handle(
+    data: Data, message: InitProducerIdRequest, request: Request
+) -> InitProducerIdResponse | None:
+    """Return an id that no producer has had, with its first epoch; an id that was sent is not kept.
+
+    A transactional producer is answered by its coordinator, once that is durable.
+    """
     has_id, has_epoch = message.producer_id != NO_PRODUCER_ID, message.producer_epoch != NO_PRODUCER_EPOCH
     if has_id != has_epoch or message.transactional_id == "":
         return _refuse(ErrorCode.INVALID_REQUEST)
+    if message.transactional_id is not None and data.transactions is not None:
+        return await _of_transactions(data.transactions, message, request)
     if message.transactional_id is not None:
         log.warning(
-            "a transactional producer was refused: this version of kohort has no transactions",
+            "a transactional producer was refused: there are no transactions in a cluster yet",
             transactional_id=message.transactional_id,
             client_id=request.client_id,
         )
@@ -40,6 +53,33 @@ async def handle(data: Data, message: InitProducerIdRequest, request: Request) -
     return InitProducerIdResponse(
         throttle_time_ms=0, error_code=0, producer_id=producer_id, producer_epoch=FIRST_EPOCH
     )
+
+
+async def _of_transactions(
+    transactions: "Transactions", message: InitProducerIdRequest, request: Request
+) -> InitProducerIdResponse | None:
+    """Ask the coordinator, with an id that nobody has had where it may need one."""
+    from kohort.broker.transactions.commands import InitProducerId  # noqa: PLC0415  # At first use.
+    from kohort.broker.transactions.coordinator import init_answer  # noqa: PLC0415
+
+    assert message.transactional_id is not None
+    try:
+        fresh = None
+        if (
+            transactions.coordinators()
+            .shard_of(message.transactional_id)
+            .core.needs_producer_id(message.transactional_id)
+        ):
+            fresh = await transactions.producer_ids.next()
+        shard = transactions.coordinators().shard_of(message.transactional_id)
+    except ApiError as error:
+        return init_answer(error.code, request.version)
+    except StorageError as error:
+        log.error("no producer ids could be allocated", error=str(error))
+        return init_answer(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, request.version)
+    request_id = shard.ask(request, request.respond)
+    shard.submit(InitProducerId(request_id, message, request.version, fresh))
+    return None
 
 
 def _refuse(code: ErrorCode) -> InitProducerIdResponse:

@@ -2,9 +2,7 @@
 
 `acks=all` waits until every in-sync replica has the records on its disk, for as long as the request
 allows; where there is one replica, acks=1 means the same. Source: KafkaApis.handleProduceRequest.
-
-Transactions have no coordinator yet. A transactional batch is answered INVALID_TXN_STATE, which is
-what Kafka says of one outside a transaction: producers give up instead of trying again.
+A batch of a transaction is appended once its partition is known to belong to it (`transactional`).
 """
 
 from collections.abc import Callable
@@ -108,8 +106,8 @@ class Produce:
         assert isinstance(records, bytes | memoryview)  # What a decoder makes of a frame.
         header = validate_produced(records)
         check_compression(header, self._request.version)
-        if header.is_transactional:
-            raise ApiError(ErrorCode.INVALID_TXN_STATE, "No transaction is under way: there are none yet")
+        if header.is_transactional and self._data.permissions is None:
+            raise ApiError(ErrorCode.INVALID_TXN_STATE, "No transaction is under way: there are none here")
         connection = self._request.connection
         if not self._data.checks.is_busy(connection):
             try:
@@ -150,6 +148,49 @@ class Produce:
         self._answer_if_done()
 
     def _append(self, partition: Partition, produced: Produced, place: "_Place") -> None:
+        """Append a batch, one of a transaction once it may be, and ask for the flush. Raises: ApiError."""
+        if not produced.header.is_transactional or self._is_permitted(partition, produced, place):
+            self._append_now(partition, produced, place)
+
+    def _is_permitted(self, partition: Partition, produced: Produced, place: "_Place") -> bool:
+        """Return whether a batch of a transaction may be appended now; else it is later, or is refused then.
+
+        Raises: ApiError.
+        """
+        assert self._data.permissions is not None
+        is_now = True
+
+        def resume(error: ApiError | None) -> None:
+            self.waiting -= 1
+            self._append_or_fail(partition, produced, place, error)
+            if not is_now:  # Else whoever appends looks at what is done.
+                self._answer_if_done()
+
+        self.waiting += 1
+        try:
+            may_append = self._data.permissions().may_append(
+                partition, produced.header, self._request, self._message.transactional_id, resume
+            )
+        except ApiError:
+            self.waiting -= 1
+            raise
+        is_now = False
+        if may_append:
+            self.waiting -= 1
+        return may_append
+
+    def _append_or_fail(
+        self, partition: Partition, produced: Produced, place: "_Place", error: ApiError | None
+    ) -> None:
+        """Append what has waited for its transaction to have the partition."""
+        try:
+            if error is not None:
+                raise error
+            self._append_now(partition, produced, place)
+        except ApiError as refused:
+            self._fail(place, refused)
+
+    def _append_now(self, partition: Partition, produced: Produced, place: "_Place") -> None:
         """Append a batch, and ask for the flush. Raises: ApiError."""
         waits_for_all = partition.replicated and self._message.acks == ALL
         if waits_for_all and partition.leadership is not None:

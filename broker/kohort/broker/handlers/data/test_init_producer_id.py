@@ -22,7 +22,9 @@ async def ask(
         producer_id=producer_id,
         producer_epoch=epoch,
     )
-    return await init_producer_id.handle(world.family, message, world.request("InitProducerId"))
+    answer = await init_producer_id.handle(world.family, message, world.request("InitProducerId"))
+    assert answer is not None
+    return answer
 
 
 async def test_every_producer_gets_an_id_of_its_own(world: World) -> None:

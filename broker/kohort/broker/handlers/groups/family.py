@@ -1,6 +1,7 @@
 """The parts of a broker that questions about groups are put to."""
 
 from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
 from uuid import UUID, uuid4
 
 import msgspec
@@ -8,6 +9,9 @@ import msgspec
 from kohort.broker.coordination.coordinators import Coordinators
 from kohort.broker.coordination.counters import GroupCounters
 from kohort.broker.metadata import MetadataStore
+
+if TYPE_CHECKING:
+    from kohort.broker.coordination.transaction_coordinators import TransactionCoordinators
 
 
 class Groups(msgspec.Struct, frozen=True):
@@ -19,5 +23,7 @@ class Groups(msgspec.Struct, frozen=True):
     counters: GroupCounters
     ensure_offsets_topic: Callable[[], Awaitable[object]]
     """Makes `__consumer_offsets` unless it is there. Raises: ApiError."""
+    transactions: "Callable[[], TransactionCoordinators] | None" = None
+    """None in a cluster, where there are no transactions yet."""
     fresh_id: Callable[[], UUID] = uuid4
     """Where the random part of member ids comes from."""

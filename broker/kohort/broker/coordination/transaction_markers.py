@@ -1,0 +1,135 @@
+"""Commit and abort markers on their way into logs.
+
+A marker for a partition of `__consumer_offsets` goes through that partition's shard: its place among the
+shard's batches says which offsets it ends. Source: KafkaApis.handleWriteTxnMarkersRequest.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from kohort.broker.coordination.coordinators import Coordinators
+from kohort.broker.group import EndOffsets
+from kohort.broker.metadata import OFFSETS_TOPIC
+from kohort.broker.partitions import Partition, PartitionTable
+from kohort.broker.partitions.flusher import Flusher
+from kohort.broker.partitions.partition import LedElsewhere
+from kohort.broker.runtime.clock import Clock
+from kohort.broker.runtime.workers import Workers
+from kohort.protocol.errors import ApiError, ErrorCode
+from kohort.protocol.messages import AddOffsetsToTxnResponse
+from kohort.protocol.records import ControlType
+from kohort.protocol.schema import Message
+from kohort.storage import StorageError
+
+if TYPE_CHECKING:
+    from kohort.broker.transactions.transaction import Place
+
+Written = Callable[[ErrorCode], None]
+"""Called in the loop's thread once a marker is on every replica that counts, or why it will not be."""
+
+
+class Marker(msgspec.Struct, frozen=True, gc=False):
+    """What is written: how a producer's transaction ends, by which coordinator."""
+
+    producer_id: int
+    producer_epoch: int
+    is_commit: bool
+    coordinator_epoch: int
+
+
+class MarkerWriter:
+    """Writes markers into partitions that this broker leads. The loop's thread only."""
+
+    def __init__(
+        self,
+        partitions: PartitionTable,
+        groups: Coordinators,
+        flusher: Flusher,
+        clock: Clock,
+        workers: Workers,
+    ) -> None:
+        self._partitions = partitions
+        self._groups = groups
+        self._flusher = flusher
+        self._clock = clock
+        self._workers = workers
+
+    def write(self, marker: Marker, place: "Place", written: Written) -> None:
+        """Write a marker, and call `written`; a log that nobody has opened yet is opened in a thread."""
+        partition = self._partitions.peek(*place)
+        if partition is not None and not partition.opened:
+            self._workers.spawn(self._open_and_write, marker, place, written)
+            return
+        try:
+            if place[0] == OFFSETS_TOPIC:
+                self._end_offsets(marker, place[1], written)
+            else:
+                self._append(marker, self._partitions.serving(*place), written)
+        except ApiError as error:
+            written(error.code)
+
+    async def _open_and_write(self, marker: Marker, place: "Place", written: Written) -> None:
+        try:
+            await self._partitions.opened(*place)
+        except StorageError:
+            written(ErrorCode.KAFKA_STORAGE_ERROR)
+        else:
+            self.write(marker, place, written)
+
+    def _append(self, marker: Marker, partition: Partition, written: Written) -> None:
+        """Append the marker. Raises: ApiError."""
+        kind = ControlType.COMMIT if marker.is_commit else ControlType.ABORT
+        try:
+            partition.append_marker(
+                kind,
+                marker.producer_id,
+                marker.producer_epoch,
+                marker.coordinator_epoch,
+                self._clock.wall_ms(),
+            )
+        except StorageError as error:
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+
+        def committed(error: StorageError | None) -> None:
+            if isinstance(error, LedElsewhere) or partition.resigned:
+                written(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            else:
+                written(ErrorCode.NONE if error is None else ErrorCode.KAFKA_STORAGE_ERROR)
+
+        self._flusher.request_commit(partition, committed)
+
+    def _end_offsets(self, marker: Marker, index: int, written: Written) -> None:
+        """Have the shard end a transaction's offsets. Raises: ApiError."""
+        shard = self._groups.shard_at(index)
+        partition = self._partitions.serving(OFFSETS_TOPIC, index)
+        partition.log.producers.check_marker(
+            marker.producer_id, marker.producer_epoch, marker.coordinator_epoch
+        )
+
+        def respond(message: Message) -> None:
+            assert isinstance(message, AddOffsetsToTxnResponse)
+            written(ErrorCode(message.error_code))
+
+        request_id = shard.ask(_Dropped(written), respond)
+        shard.submit(
+            EndOffsets(
+                request_id,
+                marker.producer_id,
+                marker.producer_epoch,
+                marker.is_commit,
+                marker.coordinator_epoch,
+            )
+        )
+
+
+class _Dropped:
+    """Stands for a marker's writer where its shard drops all that was asked of it."""
+
+    def __init__(self, written: Written) -> None:
+        self._written = written
+
+    def hang_up(self) -> None:
+        """Say that another try is needed."""
+        self._written(ErrorCode.NOT_COORDINATOR)

@@ -1,0 +1,47 @@
+"""The parts of the transaction coordinator put together, for a broker that is asked for one."""
+
+from collections.abc import Awaitable, Callable
+
+from kohort.broker.config.current import CurrentConfig
+from kohort.broker.coordination.coordinators import Coordinators
+from kohort.broker.coordination.transaction_coordinators import TransactionCoordinators
+from kohort.broker.coordination.transaction_machine import TransactionMachine
+from kohort.broker.coordination.transaction_markers import MarkerWriter
+from kohort.broker.metadata import MetadataStore
+from kohort.broker.partitions import PartitionTable
+from kohort.broker.partitions.flusher import Flusher
+from kohort.broker.runtime.clock import Clock
+from kohort.broker.runtime.timers import Timers
+from kohort.broker.runtime.workers import Workers
+from kohort.broker.transactions.coordinator import TransactionConfig
+
+
+def transaction_coordinators(
+    metadata: MetadataStore,
+    current: CurrentConfig,
+    *,
+    ensure_topic: Callable[[], Awaitable[object]],
+    partitions: PartitionTable,
+    groups: Coordinators,
+    flusher: Flusher,
+    timers: Timers,
+    clock: Clock,
+    workers: Workers,
+) -> TransactionCoordinators:
+    """Return the coordinators; nothing of them is loaded yet."""
+    config = current.config
+    machine = TransactionMachine(
+        TransactionConfig(config.transaction_max_timeout_ms, config.transactional_id_expiration_ms)
+    )
+    return TransactionCoordinators(
+        machine,
+        metadata,
+        current,
+        ensure_topic=ensure_topic,
+        partitions=partitions,
+        markers=MarkerWriter(partitions, groups, flusher, clock, workers),
+        flusher=flusher,
+        timers=timers,
+        clock=clock,
+        workers=workers,
+    )

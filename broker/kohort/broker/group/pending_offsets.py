@@ -1,0 +1,77 @@
+"""Offsets of open transactions: they count once the transaction is committed (KIP-98, KIP-447).
+
+Of several that were written for a partition the newest counts that is committed, in whichever order their
+transactions end. Source: org.apache.kafka.coordinator.group.OffsetMetadataManager.
+"""
+
+from typing import NamedTuple
+
+from kohort.protocol.offsets_topic import OffsetCommitKey, OffsetCommitValue
+
+
+class Pending(NamedTuple):
+    """What was written, and how many were before it."""
+
+    number: int
+    value: OffsetCommitValue
+
+
+class PendingOffsets:
+    """Those of one shard, by producer id."""
+
+    __slots__ = ("_by_producer", "_counts", "_number")
+
+    def __init__(self) -> None:
+        self._by_producer: dict[int, dict[OffsetCommitKey, Pending | None]] = {}
+        self._counts: dict[str, dict[tuple[str, int], int]] = {}  # By group, how many producers hold each.
+        self._number = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._by_producer)
+
+    def add(self, producer_id: int, key: OffsetCommitKey, value: OffsetCommitValue) -> None:
+        """Keep what a producer will have committed, or not."""
+        held = self._by_producer.setdefault(producer_id, {})
+        if key not in held:
+            counts = self._counts.setdefault(key.group, {})
+            place = key.topic, key.partition
+            counts[place] = counts.get(place, 0) + 1
+        self._number += 1
+        held[key] = Pending(self._number, value)
+
+    def supersede(self, key: OffsetCommitKey, before: int | None = None) -> None:
+        """Let what was written for it until now, or before a certain one, end as nothing."""
+        for held in self._by_producer.values():
+            pending = held.get(key)
+            if pending is not None and (before is None or pending.number < before):
+                held[key] = None
+
+    def take(self, producer_id: int, *, is_commit: bool) -> list[tuple[OffsetCommitKey, OffsetCommitValue]]:
+        """Return what a producer's transaction has left to count, and forget the transaction."""
+        held = self._by_producer.pop(producer_id, {})
+        for key in held:
+            self._count_down(key)
+        if not is_commit:
+            return []
+        counting = [(key, pending) for key, pending in held.items() if pending is not None]
+        for key, pending in counting:
+            self.supersede(key, before=pending.number)
+        return [(key, pending.value) for key, pending in counting]
+
+    def _count_down(self, key: OffsetCommitKey) -> None:
+        counts = self._counts[key.group]
+        place = key.topic, key.partition
+        counts[place] -= 1
+        if not counts[place]:
+            del counts[place]
+        if not counts:
+            del self._counts[key.group]
+
+    def holds(self, group_id: str, topic: str, partition: int) -> bool:
+        """Whether a transaction that has not ended may change this offset."""
+        counts = self._counts.get(group_id)
+        return counts is not None and (topic, partition) in counts
+
+    def holds_any(self, group_id: str) -> bool:
+        """Whether a transaction that has not ended may change any offset of the group."""
+        return group_id in self._counts

@@ -1,0 +1,1 @@
+"""What transactional producers ask, and what tools ask about them."""

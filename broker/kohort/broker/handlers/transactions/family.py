@@ -1,0 +1,20 @@
+"""The parts of a broker that questions about transactions are put to."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from kohort.broker.handlers.groups.family import Groups
+from kohort.broker.partitions import ProducerIds
+
+if TYPE_CHECKING:
+    from kohort.broker.coordination.transaction_coordinators import TransactionCoordinators
+
+
+class Transactions(msgspec.Struct, frozen=True):
+    """The transactional ids of this broker, made when they are first asked for, and what they refer to."""
+
+    coordinators: "Callable[[], TransactionCoordinators]"
+    groups: Groups
+    producer_ids: ProducerIds

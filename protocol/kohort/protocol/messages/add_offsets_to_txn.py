@@ -1,0 +1,27 @@
+"""AddOffsetsToTxn (25): a transaction is about to commit a group's offsets."""
+
+from kohort.protocol.schema import Int16, Int32, Int64, Message, String, message
+
+
+@message(api_key=25, versions="0-4", flexible="3+")
+class AddOffsetsToTxnRequest(Message):
+    """A transaction and a group.
+
+    Kafka: AddOffsetsToTxnRequest.json.
+    """
+
+    transactional_id: String
+    producer_id: Int64
+    producer_epoch: Int16
+    group_id: String
+
+
+@message(api_key=25, versions="0-4", flexible="3+")
+class AddOffsetsToTxnResponse(Message):
+    """Whether the group belongs to the transaction now.
+
+    Kafka: AddOffsetsToTxnResponse.json.
+    """
+
+    throttle_time_ms: Int32
+    error_code: Int16
