@@ -1,11 +1,14 @@
 """The records of `__consumer_offsets`: keys and values of offsets and classic groups.
 
 A key begins with an int16 that says what the record is (0 and 1: an offset, 2: a classic group; what
-is higher belongs to newer kinds of groups), a value with an int16 version. Source: Kafka's group
-coordinator, CoordinatorRecordSerde and its JSON schemas.
+is higher belongs to newer kinds of groups), a value with an int16 version. Messages of the newer kinds are
+in modules of their own, imported with the first such record. Source: Kafka's group coordinator,
+CoordinatorRecordSerde and its JSON schemas.
 """
 
 import struct
+from collections.abc import Mapping
+from importlib import import_module
 from typing import TypeVar
 
 import msgspec
@@ -102,13 +105,9 @@ class GroupMetadataValue(Message):
 
 
 class UnknownKey(Message):
-    """The key of a record that is none of the classic ones, by its type."""
+    """The key of a record that nobody here understands, by its type."""
 
     record_type: Int32
-
-
-Key = OffsetCommitKey | GroupMetadataKey | UnknownKey
-Value = OffsetCommitValue | GroupMetadataValue
 
 
 class OffsetCommitRecord(msgspec.Struct, frozen=True, gc=False):
@@ -125,18 +124,39 @@ class GroupMetadataRecord(msgspec.Struct, frozen=True, gc=False):
     value: GroupMetadataValue | None
 
 
-DecodedRecord = OffsetCommitRecord | GroupMetadataRecord | UnknownKey
+class NewerRecord(msgspec.Struct, frozen=True, gc=False):
+    """What is kept of a group of a newer kind, or with a value of None its removal."""
+
+    key: Message
+    value: Message | None
+
+
+DecodedRecord = OffsetCommitRecord | GroupMetadataRecord | NewerRecord | UnknownKey
 
 _INT16 = struct.Struct(">h")
 _TYPES: dict[type[Message], bytes] = {OffsetCommitKey: b"\0\1", GroupMetadataKey: b"\0\2"}
 
+CONSUMER_GROUP_TYPES = frozenset((3, 4, 5, 6, 7, 8, 16))
+_HOMES = dict.fromkeys(CONSUMER_GROUP_TYPES, "kohort.protocol.consumer_group_records")
+"""Which module has the messages of a record of a newer kind, by its type."""
+
+
+def _newer(record_type: int) -> tuple[type[Message], type[Message]] | None:
+    """Return key and value of a newer kind of record; None for one that nobody here understands."""
+    home = _HOMES.get(record_type)
+    if home is None:
+        return None
+    records: Mapping[int, tuple[type[Message], type[Message]]] = import_module(home).RECORDS
+    return records[record_type]
+
 
 def encode_key(key: Message) -> bytes:
     """Return the record key: its type, then its fields."""
-    return _TYPES[type(key)] + key.encode(0)
+    record_type = _TYPES.get(type(key)) or _INT16.pack(type(key).declaration().api_key)
+    return record_type + key.encode(0)
 
 
-def decode_key(data: bytes) -> Key:
+def decode_key(data: bytes) -> Message:
     """Return the key that `data` holds; one of another kind comes back as its type. Raises: WireError."""
     if len(data) < 2:
         raise WireError("a record key without its type")
@@ -145,7 +165,8 @@ def decode_key(data: bytes) -> Key:
         return OffsetCommitKey.decode(data[2:], 0)
     if record_type == 2:
         return GroupMetadataKey.decode(data[2:], 0)
-    return UnknownKey(record_type=record_type)
+    newer = _newer(record_type)
+    return UnknownKey(record_type=record_type) if newer is None else newer[0].decode(data[2:], 0)
 
 
 def encode_value(value: Message) -> bytes:
@@ -153,7 +174,7 @@ def encode_value(value: Message) -> bytes:
 
     An offset with a time to live of its own goes into the one version that has a place for it.
     """
-    version = GROUP_METADATA_VALUE_VERSION
+    version = GROUP_METADATA_VALUE_VERSION if isinstance(value, GroupMetadataValue) else 0
     if isinstance(value, OffsetCommitValue):
         if value.expire_timestamp != NO_EXPIRE_TIMESTAMP:
             version = OFFSET_COMMIT_VALUE_VERSION_WITH_EXPIRY
@@ -181,4 +202,8 @@ def decode_record(key: bytes, value: bytes | None) -> DecodedRecord:
         return OffsetCommitRecord(known, None if value is None else decode_value(OffsetCommitValue, value))
     if isinstance(known, GroupMetadataKey):
         return GroupMetadataRecord(known, None if value is None else decode_value(GroupMetadataValue, value))
-    return known
+    if isinstance(known, UnknownKey):
+        return known
+    newer = _newer(type(known).declaration().api_key)
+    assert newer is not None, known
+    return NewerRecord(known, None if value is None else decode_value(newer[1], value))

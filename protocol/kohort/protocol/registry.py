@@ -52,9 +52,7 @@ class Api:
         return f"<Api {self.name} ({self.api_key}) {self.versions}>"
 
 
-ASKED_ALONE = frozenset(
-    ("ConsumerGroupDescribe", "ShareGroupDescribe", "StreamsGroupDescribe", "UpdateFeatures")
-)
+ASKED_ALONE = frozenset(("ShareGroupDescribe", "StreamsGroupDescribe", "UpdateFeatures"))
 """What the admin client asks of Apache Kafka, and the broker here does not answer."""
 
 

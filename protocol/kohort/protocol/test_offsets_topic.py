@@ -4,23 +4,34 @@ from uuid import UUID
 
 import pytest
 
+from kohort.protocol.consumer_group_records import (
+    RECORDS,
+    ClassicMemberMetadata,
+    ClassicProtocol,
+    ConsumerGroupCurrentMemberAssignmentValue,
+    ConsumerGroupMemberMetadataKey,
+    ConsumerGroupMemberMetadataValue,
+    CurrentPartitions,
+)
 from kohort.protocol.errors import WireError
 from kohort.protocol.offsets_topic import (
+    CONSUMER_GROUP_TYPES,
     GroupMetadataKey,
     GroupMetadataRecord,
     GroupMetadataValue,
     MemberMetadata,
+    NewerRecord,
     OffsetCommitKey,
     OffsetCommitRecord,
     OffsetCommitValue,
     UnknownKey,
-    Value,
     decode_key,
     decode_record,
     decode_value,
     encode_key,
     encode_value,
 )
+from kohort.protocol.schema import Message
 from tests.messages import message_of
 
 OFFSET = message_of(
@@ -50,7 +61,7 @@ def test_the_oldest_type_of_key_is_read_as_an_offset() -> None:
     assert decode_key(b"\0\0" + key.encode(0)) == key
 
 
-@pytest.mark.parametrize("record_type", [3, 8, 21, -1])
+@pytest.mark.parametrize("record_type", [9, 21, -1])
 def test_a_key_of_another_kind_comes_back_as_its_type(record_type: int) -> None:
     data = record_type.to_bytes(2, "big", signed=True) + b"whatever"
     assert decode_key(data) == UnknownKey(record_type=record_type)
@@ -64,7 +75,7 @@ def test_values_are_written_in_the_versions_that_kafka_writes() -> None:
 @pytest.mark.parametrize(
     "value", [OFFSET, message_of(OffsetCommitValue, offset=1, topic_id=UUID(int=9)), GROUP]
 )
-def test_a_value_comes_back(value: Value) -> None:
+def test_a_value_comes_back(value: Message) -> None:
     assert decode_value(type(value), encode_value(value)) == value
 
 
@@ -99,7 +110,7 @@ def test_a_record_is_read_as_what_its_key_says() -> None:
 
 
 def test_the_value_of_a_record_of_another_kind_is_not_looked_at() -> None:
-    assert decode_record(b"\0\x03key", b"value") == UnknownKey(record_type=3)
+    assert decode_record(b"\0\x09key", b"value") == UnknownKey(record_type=9)
 
 
 @pytest.mark.parametrize("value", [b"", b"\0\x63", encode_value(OFFSET) + b"!"])
@@ -114,3 +125,55 @@ def test_an_offset_with_its_own_expiry_keeps_it() -> None:
     data = encode_value(value)
     assert data[:2] == b"\0\1"
     assert decode_value(OffsetCommitValue, data).expire_timestamp == 99
+
+
+MEMBER = message_of(
+    ConsumerGroupMemberMetadataValue,
+    client_id="c",
+    client_host="/1.2.3.4",
+    instance_id=None,
+    rack_id=None,
+    subscribed_topic_names=("t",),
+    subscribed_topic_regex=None,
+    server_assignor=None,
+    rebalance_timeout_ms=5,
+)
+
+
+def test_records_of_consumer_groups_are_bytes_as_kafka_writes_them() -> None:
+    key = ConsumerGroupMemberMetadataKey(group_id="g", member_id="m")
+    assert encode_key(key) == b"\0\x05" + b"\0\x01g" + b"\0\x01m"
+    data = (
+        b"\0\0"
+        + b"\0"
+        + b"\0"
+        + b"\x02c"
+        + b"\x09/1.2.3.4"
+        + b"\x02\x02t"
+        + b"\0"
+        + b"\0\0\0\5"
+        + b"\0"
+        + b"\0"
+    )
+    assert encode_value(MEMBER) == data
+    assert decode_record(encode_key(key), data) == NewerRecord(key, MEMBER)
+    assert decode_record(encode_key(key), None) == NewerRecord(key, None)
+
+
+@pytest.mark.parametrize("record_type", sorted(RECORDS))
+def test_every_kind_of_record_of_a_consumer_group_comes_back(record_type: int) -> None:
+    key_type, value_type = RECORDS[record_type]
+    key, value = message_of(key_type), message_of(value_type)
+    assert decode_record(encode_key(key), encode_value(value)) == NewerRecord(key, value)
+    assert encode_key(key)[:2] == record_type.to_bytes(2, "big")
+    assert record_type in CONSUMER_GROUP_TYPES
+
+
+def test_what_a_member_speaks_of_the_classic_protocol_and_epochs_of_partitions_are_tagged() -> None:
+    protocol = ClassicProtocol(name="range", metadata=b"m")
+    classic = ClassicMemberMetadata(session_timeout_ms=1, supported_protocols=(protocol,))
+    member = message_of(ConsumerGroupMemberMetadataValue, classic_member_metadata=classic)
+    assert decode_value(ConsumerGroupMemberMetadataValue, encode_value(member)) == member
+    has = CurrentPartitions(topic_id=UUID(int=1), partitions=(3, 4), assignment_epochs=(1, 2))
+    current = message_of(ConsumerGroupCurrentMemberAssignmentValue, assigned_partitions=(has,))
+    assert decode_value(ConsumerGroupCurrentMemberAssignmentValue, encode_value(current)) == current

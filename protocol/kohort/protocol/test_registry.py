@@ -55,6 +55,7 @@ KAFKA_4_4 = """
 64 UnregisterBroker        0     0
 65 DescribeTransactions    0     0
 66 ListTransactions        0-2   0
+68 ConsumerGroupHeartbeat  0-1   0
 69 ConsumerGroupDescribe   0-1   0
 74 ListConfigResources     0-1   0
 75 DescribeTopicPartitions 0     0

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from kohort.broker.broker import Broker
 from kohort.broker.group.events import Cause, RebalanceReport
 from kohort.broker.group.group import Group as CoreGroup
-from kohort.broker.group.views import MemberView, view_of
+from kohort.broker.group.member_view import MemberView
+from kohort.broker.group.views import view_of
 from kohort.broker.group.words import duration, member_name
 from kohort.protocol.records import iterate_records, read_header
 

@@ -203,6 +203,30 @@ class BrokerConfig(Settings):
         INT, 1800000, "The longest session timeout that a member may ask for."
     )
     group_max_size: int = setting(INT, INT_MAX, "How many members a group may have.", at_least(1))
+    group_consumer_assignors: tuple[str, ...] = setting(
+        LIST,
+        ("uniform", "range"),
+        "The assignors that consumer groups may ask for; the first is for those that ask for none.",
+        each_of("uniform", "range"),
+    )
+    group_consumer_assignment_interval_ms: int = setting(
+        INT,
+        1000,
+        "How long after an assignment a consumer group gets its next one at the earliest.",
+        at_least(0),
+    )
+    group_consumer_heartbeat_interval_ms: int = setting(
+        INT, 5000, "How often members of consumer groups are asked to send heartbeats.", at_least(1)
+    )
+    group_consumer_session_timeout_ms: int = setting(
+        INT, 45000, "After how long without a heartbeat a consumer group's member is put out.", at_least(1)
+    )
+    group_consumer_max_size: int = setting(
+        INT, INT_MAX, "How many members a consumer group may have.", at_least(1)
+    )
+    group_consumer_regex_refresh_interval_ms: int = setting(
+        INT, 600000, "How often regular expressions are resolved anew in any case.", at_least(10000)
+    )
     offset_metadata_max_bytes: int = setting(
         INT, 4096, "The longest metadata that a committed offset may carry."
     )

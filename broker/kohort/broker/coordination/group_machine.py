@@ -4,7 +4,6 @@ from collections.abc import Callable
 
 from kohort.broker.group import (
     NO_REQUEST,
-    Command,
     GroupConfig,
     GroupCoordinator,
     Record,
@@ -52,7 +51,7 @@ class GroupMachine:
         """Return the command for a timer."""
         return TimerFired(key)
 
-    def refusal(self, command: Command, code: ErrorCode) -> tuple[int, Message] | None:
+    def refusal(self, command: object, code: ErrorCode) -> tuple[int, Message] | None:
         """Return whom to answer what where a command can't be carried out; None where nobody waits."""
         message = refusal(command, code)
         return None if message is None else (getattr(command, "request_id", NO_REQUEST), message)

@@ -174,7 +174,7 @@ def broken_core(broker: Broker, monkeypatch: pytest.MonkeyPatch, error: Exceptio
     def handle(self: GroupCoordinator, command: object, now_ms: int) -> object:
         if self is broken:
             raise error
-        return original(self, command, now_ms)  # type: ignore[arg-type]  # whatever came
+        return original(self, command, now_ms)
 
     monkeypatch.setattr(GroupCoordinator, "handle", handle)
     return broken

@@ -3,8 +3,8 @@
 from kohort.broker.group.commands import DeleteGroup, DescribeGroup, ListGroups
 from kohort.broker.group.decision import SessionTimer
 from kohort.broker.group.events import GroupDeleted
-from kohort.broker.group.group import Group
-from kohort.broker.group.group_records import group_tombstone
+from kohort.broker.group.group import CLASSIC, Group
+from kohort.broker.group.group_records import tombstones
 from kohort.broker.group.member import Member
 from kohort.broker.group.offset_removal import all_offsets, remove_offsets
 from kohort.broker.group.state import GroupState
@@ -20,21 +20,21 @@ from kohort.protocol.messages import (
 from kohort.protocol.text import short_text
 
 VERSION_OF_ERROR_MESSAGES = 6
-CLASSIC = "classic"
 
 
 def describe_group(turn: Turn, command: DescribeGroup) -> None:
     """Answer with the group and its members; an unknown one is Dead, from version 6 on an error."""
     group = turn.groups.by_id.get(command.group_id)
-    if group is not None:
+    if group is not None and group.group_type == CLASSIC:
         turn.reply(command.request_id, described(group))
         return
     has_errors = command.version >= VERSION_OF_ERROR_MESSAGES
+    words = "not found" if group is None else "is not a classic group"
     turn.reply(
         command.request_id,
         DescribedGroup(
             error_code=ErrorCode.GROUP_ID_NOT_FOUND if has_errors else ErrorCode.NONE,
-            error_message=short_text(f"Group {command.group_id} not found.") if has_errors else None,
+            error_message=short_text(f"Group {command.group_id} {words}.") if has_errors else None,
             group_id=command.group_id,
             group_state=GroupState.DEAD.value,
             protocol_type="",
@@ -68,10 +68,10 @@ def list_groups(turn: Turn, command: ListGroups) -> None:
             group_id=group.group_id,
             protocol_type=group.protocol_type or "",
             group_state=group.state.value,
-            group_type=CLASSIC,
+            group_type=group.group_type,
         )
         for group in turn.groups.by_id.values()
-        if (not states or group.state.value.lower() in states) and (not types or CLASSIC in types)
+        if (not states or group.state.value.lower() in states) and (not types or group.group_type in types)
     )
     turn.reply(
         command.request_id, ListGroupsResponse(throttle_time_ms=0, error_code=ErrorCode.NONE, groups=groups)
@@ -91,7 +91,8 @@ def delete_group(turn: Turn, command: DeleteGroup) -> None:
     remove_offsets(turn, group, all_offsets(group), "group deleted")
     for member_id in group.pending_members:
         turn.cancel_timer(SessionTimer(group.group_id, member_id))
-    turn.log(group_tombstone(group.group_id))
+    for record in tombstones(group):
+        turn.log(record)
     turn.note(GroupDeleted(group_id=group.group_id, at_ms=turn.now_ms, expired=False))
     turn.reply(command.request_id, DeletableGroupResult(group_id=command.group_id, error_code=ErrorCode.NONE))
 

@@ -24,11 +24,22 @@ class GroupConfig(msgspec.Struct, frozen=True, kw_only=True):
     member_bytes_max: int = 32 * 1024 * 1024
     history_bytes_max: int = 32 * 1024 * 1024
     member_ids_given_max: int = 2_000
+    group_consumer_assignors: tuple[str, ...] = ("uniform", "range")
+    group_consumer_assignment_interval_ms: int = 1_000
+    group_consumer_heartbeat_interval_ms: int = 5_000
+    group_consumer_session_timeout_ms: int = 45_000
+    group_consumer_regex_refresh_interval_ms: int = 600_000
+    group_consumer_max_size: int = 2_147_483_647
     offset_metadata_max_bytes: int = 4_096
     offsets_retention_minutes: int = 10_080
     offsets_retention_check_interval_ms: int = 600_000
     offsets_topic_num_partitions: int = 50
     offsets_commit_timeout_ms: int = 5_000
+
+    @property
+    def default_consumer_assignor(self) -> str:
+        """Who assigns consumer groups whose members ask for nobody."""
+        return next(iter(self.group_consumer_assignors), "uniform")
 
     @property
     def offsets_retention_ms(self) -> int:

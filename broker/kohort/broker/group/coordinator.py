@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TypeVar
+from importlib import import_module
+from types import ModuleType
+from typing import Any, TypeVar
 
 from kohort.broker.group import administration, joining, leaving, offset_removal, rebalancing, syncing
 from kohort.broker.group.commands import (
-    Command,
     DeleteGroup,
     DescribeGroup,
     EndOffsets,
@@ -25,9 +26,9 @@ from kohort.broker.group.commands import (
     TxnOffsetCommit,
 )
 from kohort.broker.group.config import GroupConfig
-from kohort.broker.group.decision import Decision, JoinTimer, Record, SessionTimer
+from kohort.broker.group.decision import Decision, JoinTimer, Record, SessionTimer, SyncTimer
 from kohort.broker.group.events import Cause, CauseKind, GroupLoaded
-from kohort.broker.group.group import Group
+from kohort.broker.group.group import CLASSIC, Group
 from kohort.broker.group.offset_commits import commit_offsets, fetch_offsets
 from kohort.broker.group.offset_transactions import commit_in_transaction, end_transaction
 from kohort.broker.group.parking import lose, parked_join_error, sync_error
@@ -44,7 +45,7 @@ from kohort.protocol.offsets_topic import (
     OffsetCommitValue,
 )
 
-C = TypeVar("C", bound=Command)
+C = TypeVar("C")
 
 
 class GroupCoordinator:
@@ -59,15 +60,15 @@ class GroupCoordinator:
         """`room` is that of all cores of this broker; one alone has its own."""
         self.config = config
         self._groups = Groups(config, Room() if room is None else room)
-        self._handlers = _handlers(self._groups)
+        self._handlers = _Handlers(self._groups)
 
     @property
     def groups(self) -> Mapping[str, Group]:
         """The groups by id, to be read only."""
         return self._groups.by_id
 
-    def handle(self, command: Command, now_ms: int) -> Decision:
-        """Return what follows from the command at that time."""
+    def handle(self, command: Any, now_ms: int) -> Decision:
+        """Return what follows from a `Command`, or one of a newer kind of group, at that time."""
         return self._handlers[type(command)](command, now_ms)
 
     def replay(self, record: Record) -> None:
@@ -76,10 +77,11 @@ class GroupCoordinator:
         if isinstance(key, OffsetCommitKey):
             assert value is None or isinstance(value, OffsetCommitValue)
             replay_offset(self._groups, key, value)
-        else:
-            assert isinstance(key, GroupMetadataKey)
+        elif isinstance(key, GroupMetadataKey):
             assert value is None or isinstance(value, GroupMetadataValue)
             replay_group(self._groups, key, value)
+        else:
+            newer_kinds().replay(self._groups, key, value)
 
     def replay_pending(self, producer_id: int, record: Record) -> None:
         """Take over an offset of a transaction that is open."""
@@ -125,6 +127,8 @@ class GroupCoordinator:
 
 
 def _resume(turn: Turn, group: Group) -> None:
+    if group.group_type != CLASSIC:
+        newer_kinds().resume(turn, group)
     if not group.members:
         return
     for member in group.members.values():
@@ -141,25 +145,46 @@ def _resume(turn: Turn, group: Group) -> None:
 
 def _timer_fired(turn: Turn, command: TimerFired) -> None:
     key = command.key
-    if isinstance(key, SessionTimer):
+    group = turn.groups.by_id.get(key.group_id)
+    if group is not None and group.group_type != CLASSIC:
+        newer_kinds().timer_fired(turn, group, key)
+    elif isinstance(key, SessionTimer):
         session_timer_fired(turn, key)
     elif isinstance(key, JoinTimer):
         rebalancing.join_timer_fired(turn, key)
-    else:
+    elif isinstance(key, SyncTimer):
         syncing.sync_timer_fired(turn, key)
 
 
-def _handlers(groups: Groups) -> dict[type, Callable[..., Decision]]:
-    """Return which function handles which command."""
+def newer_kinds() -> ModuleType:
+    """Return the way to groups of newer kinds, imported with the first of them."""
+    return import_module("kohort.broker.group.newer_kinds")
 
-    def in_a_turn(function: Callable[[Turn, C], None]) -> Callable[[C, int], Decision]:
-        def handle(command: C, now_ms: int) -> Decision:
-            turn = Turn(groups, now_ms)
-            function(turn, command)
-            return turn.decision()
 
-        return handle
+class _Handlers(dict[type, Callable[..., Decision]]):
+    """Which function handles which command; those about groups of newer kinds are found at their first."""
 
+    def __init__(self, groups: Groups) -> None:
+        super().__init__(_classic_handlers(groups))
+        self._groups = groups
+
+    def __missing__(self, kind: type) -> Callable[..., Decision]:
+        handler: Callable[..., Decision] = _in_a_turn(self._groups, newer_kinds().handler_of(kind))
+        self[kind] = handler
+        return handler
+
+
+def _in_a_turn(groups: Groups, function: Callable[[Turn, C], None]) -> Callable[[C, int], Decision]:
+    def handle(command: C, now_ms: int) -> Decision:
+        turn = Turn(groups, now_ms)
+        function(turn, command)
+        return turn.decision()
+
+    return handle
+
+
+def _classic_handlers(groups: Groups) -> dict[type, Callable[..., Decision]]:
+    in_a_turn = partial(_in_a_turn, groups)
     return {
         Heartbeat: partial(heartbeat, groups),
         OffsetCommit: partial(commit_offsets, groups),

@@ -32,7 +32,14 @@ class SyncTimer(msgspec.Struct, frozen=True):
     group_id: str
 
 
-TimerKey = SessionTimer | JoinTimer | SyncTimer
+class RevocationTimer(msgspec.Struct, frozen=True):
+    """The key of the timer that puts out a consumer group's member that does not give up partitions."""
+
+    group_id: str
+    member_id: str
+
+
+TimerKey = SessionTimer | JoinTimer | SyncTimer | RevocationTimer
 
 
 class Reply(msgspec.Struct, frozen=True, gc=False):

@@ -10,9 +10,10 @@ from kohort.broker.group.shard_bytes import ShardBytes
 from kohort.broker.group.state import TRANSITIONS, GroupState
 from kohort.protocol.consumer import ConsumerProtocolSubscription
 from kohort.protocol.errors import ApiError, ErrorCode, WireError
-from kohort.protocol.messages import JoinGroupRequestProtocol
+from kohort.protocol.messages import JoinGroupRequestProtocol, OffsetCommitRequest, OffsetFetchRequestGroup
 from kohort.protocol.offsets_topic import GroupMetadataValue, OffsetCommitValue
 
+CLASSIC = "classic"
 CONSUMER = "consumer"
 
 Offsets = dict[str, dict[int, OffsetCommitValue]]
@@ -52,6 +53,9 @@ class Group:
         "subscribed_topics",
         "sync_deadline_ms",
     )
+
+    group_type = CLASSIC
+    """Kafka's word for the kind of group; others are subclasses, imported with the first of them."""
 
     def __init__(self, group_id: str, shard_bytes: ShardBytes | None = None) -> None:
         self.group_id = group_id
@@ -144,10 +148,42 @@ class Group:
             raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
         return member
 
+    def let_go(self) -> None:
+        """Forget the members and the past of a group that goes."""
+        for member_id in list(self.members):
+            self.remove(member_id)
+        while self.history:
+            self.forget_oldest_rebalance()
+
+    @property
+    def member_count(self) -> int:
+        """How many members the group has."""
+        return len(self.members)
+
     @property
     def is_empty(self) -> bool:
         """Whether the group is Empty: nobody is in it, and nobody is being waited for."""
         return self.state is GroupState.EMPTY
+
+    def committer(self, message: OffsetCommitRequest, version: int) -> Member | None:
+        """Return the member that a commit is from, None for a simple one; kinds of groups differ here.
+
+        Raises: ApiError (Kafka: ClassicGroup.validateOffsetCommit).
+        """
+        generation_id = message.generation_id_or_member_epoch
+        if generation_id < 0 and self.state is GroupState.EMPTY:
+            return None  # A simple commit: of a consumer without a group, or of an administrator.
+        if generation_id < 0 and not message.member_id and message.group_instance_id is None:
+            raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
+        member = self.check_member(message.member_id, message.group_instance_id)
+        if generation_id != self.generation_id:
+            raise ApiError(ErrorCode.ILLEGAL_GENERATION)
+        if self.state is GroupState.COMPLETING_REBALANCE:
+            raise ApiError(ErrorCode.REBALANCE_IN_PROGRESS)
+        return None if self.state is GroupState.EMPTY else member
+
+    def check_fetch(self, asked: OffsetFetchRequestGroup) -> None:
+        """Pass a fetch that may be answered: with a classic group every one. Raises: ApiError."""
 
     @property
     def is_blank(self) -> bool:

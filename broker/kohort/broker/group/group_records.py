@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from kohort.broker.group.decision import Record
-from kohort.broker.group.group import Group
+from kohort.broker.group.group import CLASSIC, Group
 from kohort.broker.group.member import Member
 from kohort.protocol.offsets_topic import (
     GroupMetadataKey,
@@ -43,8 +43,20 @@ def empty_group_record(group: Group, now_ms: int) -> Record:
     return Record(GroupMetadataKey(group=group.group_id), value)
 
 
+def tombstones(group: Group) -> tuple[Record, ...]:
+    """Return the records that delete a group of whichever kind."""
+    if group.group_type == CLASSIC:
+        return (group_tombstone(group.group_id),)
+    # Imported where there is such a group.
+    from kohort.broker.group.consumer.group import ConsumerGroup  # noqa: PLC0415
+    from kohort.broker.group.consumer.records import group_tombstones  # noqa: PLC0415
+
+    assert isinstance(group, ConsumerGroup), group
+    return tuple(group_tombstones(group))
+
+
 def group_tombstone(group_id: str) -> Record:
-    """Return the record that deletes a group."""
+    """Return the record that deletes a classic group."""
     return Record(GroupMetadataKey(group=group_id), None)
 
 

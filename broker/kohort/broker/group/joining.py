@@ -6,7 +6,8 @@ from kohort.broker.group.commands import JoinGroup
 from kohort.broker.group.decision import SessionTimer
 from kohort.broker.group.events import CauseKind, MemberIdGiven, MemberJoined, MemberRefused, MemberRejoined
 from kohort.broker.group.final_errors import final_error
-from kohort.broker.group.group import Group
+from kohort.broker.group.group import CLASSIC, Group
+from kohort.broker.group.group_records import tombstones
 from kohort.broker.group.member import Member, unique_by_name
 from kohort.broker.group.parking import dismiss, join_error, park_join
 from kohort.broker.group.rebalancing import (
@@ -49,6 +50,8 @@ def _check_request(turn: Turn, command: JoinGroup) -> None:
 def _join(turn: Turn, command: JoinGroup) -> None:
     message = command.message
     group = turn.groups.by_id.get(message.group_id)
+    if group is not None and group.group_type != CLASSIC:
+        group = _made_classic(turn, group)
     if group is None:
         if message.member_id:
             raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
@@ -64,6 +67,18 @@ def _join(turn: Turn, command: JoinGroup) -> None:
         _join_with_id(turn, group, command)
     else:
         _join_without_id(turn, group, command)
+
+
+def _made_classic(turn: Turn, group: Group) -> Group:
+    """Return a classic group with the offsets of one that nobody is in. Raises: ApiError."""
+    if not group.is_empty:
+        raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    for record in tombstones(group):
+        turn.log(record)
+    del turn.groups.by_id[group.group_id]
+    made = turn.groups.get_or_create(group.group_id)
+    made.offsets = group.offsets
+    return made
 
 
 def _check_capacity(turn: Turn, group: Group, member_id: str) -> None:

@@ -3,8 +3,8 @@
 from kohort.broker.group.commands import OffsetCommit, OffsetFetch
 from kohort.broker.group.decision import Decision, Record, Reply
 from kohort.broker.group.group import Group
+from kohort.broker.group.member import Member
 from kohort.broker.group.pending_offsets import PendingOffsets
-from kohort.broker.group.state import GroupState
 from kohort.broker.group.turn import Groups
 from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.protocol.messages import (
@@ -31,11 +31,10 @@ def commit_offsets(groups: Groups, command: OffsetCommit, now_ms: int) -> Decisi
     message = command.message
     group = groups.by_id.get(message.group_id)
     try:
-        _check_commit(group, command)
+        member = _committer(group, command)
     except ApiError as error:
         return Decision((), (Reply(command.request_id, commit_error(message, error.code)),))
-    if group is not None and group.state is not GroupState.EMPTY:
-        member = group.members[message.member_id]
+    if member is not None:
         member.last_seen_ms = now_ms
         member.session_deadline_ms = now_ms + member.session_timeout_ms
     limit = groups.config.offset_metadata_max_bytes
@@ -72,6 +71,12 @@ def fetch_offsets(groups: Groups, command: OffsetFetch, _now_ms: int) -> Decisio
     """
     asked = command.group
     group = groups.by_id.get(asked.group_id)
+    if group is not None:
+        try:
+            group.check_fetch(asked)
+        except ApiError as error:
+            refused = OffsetFetchResponseGroup(group_id=asked.group_id, topics=(), error_code=error.code)
+            return Decision((), (Reply(command.request_id, refused),))
     if asked.topics is None:
         topics = _all_topics(group)
     else:
@@ -82,24 +87,14 @@ def fetch_offsets(groups: Groups, command: OffsetFetch, _now_ms: int) -> Decisio
     return Decision((), (Reply(command.request_id, response),))
 
 
-def _check_commit(group: Group | None, command: OffsetCommit) -> None:
-    """Pass a commit that may be kept. Raises: ApiError (Kafka: ClassicGroup.validateOffsetCommit)."""
-    message = command.message
-    generation_id = message.generation_id_or_member_epoch
-    if group is None:
-        if generation_id >= 0:
-            has_code = command.version >= VERSION_OF_GROUP_ID_NOT_FOUND
-            raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND if has_code else ErrorCode.ILLEGAL_GENERATION)
-        return
-    if generation_id < 0 and group.state is GroupState.EMPTY:
-        return  # A simple commit: of a consumer without a group, or of an administrator.
-    if generation_id < 0 and not message.member_id and message.group_instance_id is None:
-        raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
-    group.check_member(message.member_id, message.group_instance_id)
-    if generation_id != group.generation_id:
-        raise ApiError(ErrorCode.ILLEGAL_GENERATION)
-    if group.state is GroupState.COMPLETING_REBALANCE:
-        raise ApiError(ErrorCode.REBALANCE_IN_PROGRESS)
+def _committer(group: Group | None, command: OffsetCommit) -> Member | None:
+    """Return the member that a commit is from, None for a simple one. Raises: ApiError."""
+    if group is not None:
+        return group.committer(command.message, command.version)
+    if command.message.generation_id_or_member_epoch >= 0:
+        has_code = command.version >= VERSION_OF_GROUP_ID_NOT_FOUND
+        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND if has_code else ErrorCode.ILLEGAL_GENERATION)
+    return None
 
 
 def _commit_topic(

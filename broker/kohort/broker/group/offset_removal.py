@@ -2,8 +2,8 @@
 
 from kohort.broker.group.commands import ExpireOffsets, OffsetDelete, TopicsDeleted
 from kohort.broker.group.events import GroupDeleted, OffsetsRemoved
-from kohort.broker.group.group import CONSUMER, Group
-from kohort.broker.group.group_records import group_tombstone, offset_tombstone
+from kohort.broker.group.group import CLASSIC, CONSUMER, Group
+from kohort.broker.group.group_records import offset_tombstone, tombstones
 from kohort.broker.group.state import GroupState
 from kohort.broker.group.turn import Turn
 from kohort.protocol.errors import ApiError, ErrorCode
@@ -20,7 +20,8 @@ def expire_offsets(turn: Turn, _command: ExpireOffsets) -> None:
     """Let go of what nobody has used for the retention time, and of groups left without anything."""
     for group in turn.groups.by_id.values():
         if _expire(turn, group) and group.is_empty and not group.pending_members:
-            turn.log(group_tombstone(group.group_id))
+            for record in tombstones(group):
+                turn.log(record)
             turn.note(GroupDeleted(group_id=group.group_id, at_ms=turn.now_ms, expired=True))
 
 
@@ -86,7 +87,7 @@ def _expire(turn: Turn, group: Group) -> bool:
 
 def _may_expire(group: Group) -> bool:
     """Return whether the group lets offsets go at all (Kafka: offsetExpirationCondition)."""
-    if group.is_empty:
+    if group.is_empty or group.group_type != CLASSIC:
         return True
     return group.state is GroupState.STABLE and group.subscribed_topics is not None
 

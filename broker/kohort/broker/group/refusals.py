@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import Any
 
 from kohort.broker.group.commands import (
-    Command,
     DeleteGroup,
     DescribeGroup,
     EndOffsets,
@@ -35,13 +34,18 @@ from kohort.protocol.messages import (
 from kohort.protocol.schema import Message
 
 
-def refusal(command: Command, code: ErrorCode) -> Message | None:
+def refusal(command: object, code: ErrorCode) -> Message | None:
     """Return the answer that tells the command's sender `code`; None where nobody waits for one.
+
+    Commands about newer kinds of groups know their own.
 
     For commands that never reached the core, and for those whose records could not be flushed.
     """
     refuse = _REFUSALS.get(type(command))
-    return None if refuse is None else refuse(command, code)
+    if refuse is not None:
+        return refuse(command, code)
+    of_newer_kind: Callable[[ErrorCode], Message] | None = getattr(command, "refused", None)
+    return None if of_newer_kind is None else of_newer_kind(code)
 
 
 def _join(command: JoinGroup, code: ErrorCode) -> Message:

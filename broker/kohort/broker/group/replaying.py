@@ -1,6 +1,6 @@
 """The only place where logged state changes: live, while loading, and on a follower alike."""
 
-from kohort.broker.group.group import Group
+from kohort.broker.group.group import CLASSIC, Group
 from kohort.broker.group.member import Member, loaded_member
 from kohort.broker.group.state import GroupState
 from kohort.broker.group.turn import Groups
@@ -37,18 +37,19 @@ def keep_offset(groups: Groups, key: OffsetCommitKey, value: OffsetCommitValue |
 
 def replay_group(groups: Groups, key: GroupMetadataKey, value: GroupMetadataValue | None) -> None:
     """Take over what the log says of a group; with None the group is gone."""
+    group = groups.by_id.get(key.group)
     if value is not None:
+        if group is not None and group.group_type != CLASSIC:  # What was written last counts.
+            del groups.by_id[key.group]
+            groups.get_or_create(key.group).offsets = group.offsets
         _adopt(groups.get_or_create(key.group), value)
         return
-    group = groups.by_id.pop(key.group, None)
-    if group is None:
+    if group is None or group.group_type != CLASSIC:
         return
+    del groups.by_id[key.group]
     assert not group.awaiting_joins, group
     group.become(GroupState.DEAD, group.state_since_ms)
-    for member_id in list(group.members):
-        group.remove(member_id)
-    while group.history:
-        group.forget_oldest_rebalance()
+    group.let_go()
     if group.offsets:  # They have records of their own, which go on as those of a simple group.
         groups.get_or_create(key.group).offsets = group.offsets
 

@@ -1,10 +1,10 @@
-"""The states of a classic group and the ways between them."""
+"""The states of groups, and the ways between those of a classic one."""
 
 from enum import Enum
 
 
 class GroupState(Enum):
-    """Where a group stands; the values are Kafka's words (Kafka: ClassicGroupState).
+    """Where a group stands; the values are Kafka's words (Kafka: ClassicGroupState, ConsumerGroupState).
 
     Empty: no members, perhaps offsets. Takes simple commits; whoever joins starts the first rebalance.
     PreparingRebalance: joins are parked until every member has joined or run out of time; heartbeats
@@ -13,6 +13,8 @@ class GroupState(Enum):
     assignment; commits are told REBALANCE_IN_PROGRESS.
     Stable: heartbeats, commits and syncs are answered at once.
     Dead: removed.
+    Assigning: a consumer group's target is still that of an earlier group epoch.
+    Reconciling: not every member of a consumer group has what the target gives it.
     """
 
     EMPTY = "Empty"
@@ -20,6 +22,8 @@ class GroupState(Enum):
     COMPLETING_REBALANCE = "CompletingRebalance"
     STABLE = "Stable"
     DEAD = "Dead"
+    ASSIGNING = "Assigning"
+    RECONCILING = "Reconciling"
 
 
 TRANSITIONS: dict[GroupState, frozenset[GroupState]] = {
@@ -32,4 +36,6 @@ TRANSITIONS: dict[GroupState, frozenset[GroupState]] = {
     ),
     GroupState.STABLE: frozenset({GroupState.PREPARING_REBALANCE, GroupState.DEAD}),
     GroupState.DEAD: frozenset(),
+    GroupState.ASSIGNING: frozenset(),  # A consumer group derives its state.
+    GroupState.RECONCILING: frozenset(),
 }

@@ -49,6 +49,7 @@ from kohort.protocol.messages import (
 from kohort.protocol.offsets_topic import (
     GroupMetadataRecord,
     GroupMetadataValue,
+    NewerRecord,
     OffsetCommitRecord,
     OffsetCommitValue,
     decode_record,
@@ -75,7 +76,7 @@ def through_the_log(record: Record) -> Record:
     found = decode_record(
         encode_key(record.key), None if record.value is None else encode_value(record.value)
     )
-    assert isinstance(found, OffsetCommitRecord | GroupMetadataRecord)
+    assert isinstance(found, OffsetCommitRecord | GroupMetadataRecord | NewerRecord)
     return Record(found.key, found.value)
 
 

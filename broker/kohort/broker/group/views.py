@@ -3,30 +3,13 @@
 import msgspec
 
 from kohort.broker.group.events import Cause, RebalanceReport, Waited
-from kohort.broker.group.group import CONSUMER, Group
+from kohort.broker.group.group import CLASSIC, CONSUMER, Group
 from kohort.broker.group.member import Member
+from kohort.broker.group.member_view import MemberView
 from kohort.broker.group.reports import assigned_partitions
 from kohort.broker.group.state import GroupState
 from kohort.protocol.consumer import ConsumerProtocolSubscription
 from kohort.protocol.errors import WireError
-
-
-class MemberView(msgspec.Struct, frozen=True, kw_only=True):
-    """A member: who it is, what it reads, and whether the group hears of it."""
-
-    member_id: str
-    group_instance_id: str | None
-    client_id: str
-    client_host: str
-    is_leader: bool
-    protocols: tuple[str, ...]
-    topics: tuple[str, ...]
-    partitions: tuple[tuple[str, int], ...]
-    waits_for: str | None
-    last_seen_ms: int
-    session_left_ms: int
-    session_timeout_ms: int
-    rebalance_timeout_ms: int
 
 
 class RebalanceView(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,12 +51,21 @@ def view_of(group: Group, now_ms: int) -> GroupView:
         protocol_name=group.protocol_name,
         generation_id=group.generation_id,
         leader=group.leader,
-        members=tuple(_member_view(group, each, now_ms) for each in group.members.values()),
+        members=_member_views(group, now_ms),
         pending_member_ids=tuple(group.pending_members),
         committed_partitions=sum(len(each) for each in group.offsets.values()),
         rebalance=_rebalance_view(group, now_ms),
         history=tuple(group.history),
     )
+
+
+def _member_views(group: Group, now_ms: int) -> tuple[MemberView, ...]:
+    if group.group_type == CLASSIC:
+        return tuple(_member_view(group, each, now_ms) for each in group.members.values())
+    # Imported where there is such a group.
+    from kohort.broker.group.consumer.views import member_views  # noqa: PLC0415
+
+    return member_views(group, now_ms)
 
 
 def _member_view(group: Group, member: Member, now_ms: int) -> MemberView:

@@ -12,6 +12,8 @@ GROUPS = {
     16: "list_groups",
     42: "delete_groups",
     47: "offset_delete",
+    68: "consumer_group_heartbeat",
+    69: "consumer_group_describe",
 }
 
 DATA = {

@@ -67,7 +67,7 @@ async def gather(view: View) -> Facts:
     """Return the facts as of now, or nearly: what changes meanwhile may be seen before or after."""
     partitions = await _log_totals(view)
     groups = await _group_totals(view)
-    members = [(group.group_id, len(group.members)) for group in groups.shown]
+    members = [(group.group_id, group.member_count) for group in groups.shown]
     lag = await view.lag(groups.shown)
     topics, limit = list(view.topics()), view.limits.partitions_max
     return Facts(partitions, groups, topics, limit, view.brokers(), lag, members)
@@ -108,9 +108,9 @@ async def _group_totals(view: View) -> GroupTotals:
     without: list[Group] = []
     for group in list(view.groups()):
         states[group.state] = states.get(group.state, 0) + 1
-        members += len(group.members)
+        members += group.member_count
         offsets += sum(map(len, group.offsets.values()))
-        kind = with_members if group.members else without
+        kind = with_members if group.member_count else without
         if len(kind) < limit:
             kind.append(group)
         count += 1

@@ -64,7 +64,7 @@ def _summary(group: Group) -> GroupSummary:
         group.state,
         group.protocol_type or "",
         group.generation_id,
-        len(group.members),
+        group.member_count,
         None if rebalance is None else rebalance.cause,
         None if last is None else last.cause,
     )

@@ -58,6 +58,12 @@ if TYPE_CHECKING:
         ConsumerGroupDescribeResponse,
         ConsumerGroupDescribeTopicPartitions,
     )
+    from kohort.protocol.messages.consumer_group_heartbeat import (
+        ConsumerGroupHeartbeatAssignment,
+        ConsumerGroupHeartbeatRequest,
+        ConsumerGroupHeartbeatResponse,
+        ConsumerGroupHeartbeatTopicPartitions,
+    )
     from kohort.protocol.messages.create_acls import (
         AclCreation,
         AclCreationResult,
@@ -466,6 +472,8 @@ _HOME = {
     "api_versions": (
         "ApiVersion ApiVersionsRequest ApiVersionsResponse FinalizedFeatureKey SupportedFeatureKey"
     ),
+    "consumer_group_heartbeat": "ConsumerGroupHeartbeatAssignment ConsumerGroupHeartbeatRequest "
+    "ConsumerGroupHeartbeatResponse ConsumerGroupHeartbeatTopicPartitions",
     "create_acls": "AclCreation AclCreationResult CreateAclsRequest CreateAclsResponse",
     "create_partitions": (
         "CreatePartitionsAssignment CreatePartitionsRequest CreatePartitionsResponse"
@@ -605,6 +613,10 @@ __all__ = [
     "ConsumerGroupDescribeRequest",
     "ConsumerGroupDescribeResponse",
     "ConsumerGroupDescribeTopicPartitions",
+    "ConsumerGroupHeartbeatAssignment",
+    "ConsumerGroupHeartbeatRequest",
+    "ConsumerGroupHeartbeatResponse",
+    "ConsumerGroupHeartbeatTopicPartitions",
     "Coordinator",
     "CreatableReplicaAssignment",
     "CreatableTopic",

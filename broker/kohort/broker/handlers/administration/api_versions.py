@@ -18,6 +18,8 @@ from kohort.protocol.registry import APIS
 
 TRANSACTION_VERSION = 2
 """KIP-890's: each end of a transaction gives its producer a new epoch, and brokers add partitions."""
+FEATURES = {"group.version": 1, "transaction.version": TRANSACTION_VERSION}
+"""Kafka's names of features, and the levels at which they are there (Kafka: server.common.Feature)."""
 FEATURES_EPOCH = 0  # They never change while a broker runs.
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?")  # KIP-511
@@ -26,9 +28,9 @@ _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?")  # KIP-511
 def handle(admin: Administration, message: ApiVersionsRequest, request: Request) -> ApiVersionsResponse:
     """Return the versions, or INVALID_REQUEST for software that calls itself something impossible.
 
-    Of Kafka's features there is transaction.version alone: the others (metadata.version and its like) are for
-    things that kohort does not have, and a client takes an absent one for level 0. In a cluster there are no
-    transactions yet.
+    Of Kafka's features `group.version` is told of, without which no client tries the consumer protocol, and
+    `transaction.version`; the others (metadata.version and its like) are for things that kohort does not have,
+    and a client takes an absent one for level 0. In a cluster there are no transactions yet.
     """
     if request.version >= 3:
         software = message.client_software_name, message.client_software_version
@@ -50,19 +52,20 @@ def _is_meant_for_another(admin: Administration, message: ApiVersionsRequest) ->
 @cache
 def supported(*, with_transactions: bool = True) -> ApiVersionsResponse:
     """Return every API that has a handler, and the features."""
-    if not with_transactions:
-        offered = sorted(MODULES.keys() - TRANSACTIONS.keys())
-        return ApiVersionsResponse(error_code=ErrorCode.NONE, api_keys=tuple(map(_range, offered)))
-    level = TRANSACTION_VERSION
+    absent = frozenset() if with_transactions else TRANSACTIONS.keys()
+    levels = {
+        name: level for name, level in FEATURES.items() if with_transactions or name != "transaction.version"
+    }
     return ApiVersionsResponse(
         error_code=ErrorCode.NONE,
-        api_keys=tuple(map(_range, sorted(MODULES))),
-        supported_features=(
-            SupportedFeatureKey(name="transaction.version", min_version=0, max_version=level),
+        api_keys=tuple(map(_range, sorted(MODULES.keys() - absent))),
+        supported_features=tuple(
+            SupportedFeatureKey(name=name, min_version=0, max_version=level) for name, level in levels.items()
         ),
         finalized_features_epoch=FEATURES_EPOCH,
-        finalized_features=(
-            FinalizedFeatureKey(name="transaction.version", min_version_level=level, max_version_level=level),
+        finalized_features=tuple(
+            FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
+            for name, level in levels.items()
         ),
     )
 

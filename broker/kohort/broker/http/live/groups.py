@@ -99,7 +99,7 @@ async def _row(view: View, group: Group) -> Row:
     return Row(
         group.group_id,
         group.state.value,
-        len(group.members),
+        group.member_count,
         group.generation_id,
         await _offset_lag(view, group),
         len(group.history),

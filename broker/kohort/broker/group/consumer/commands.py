@@ -1,0 +1,69 @@
+"""What members of consumer groups ask, and what administrators ask of such a group.
+
+Each command brings the metadata as they are when it comes: the core looks at them with each heartbeat, and
+nobody has to tell it of changes.
+"""
+
+import msgspec
+
+from kohort.broker.group.consumer.subscriptions import Metadata
+from kohort.protocol.errors import ErrorCode
+from kohort.protocol.messages import (
+    ConsumerGroupDescribeDescribedGroup,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+
+
+class ConsumerGroupHeartbeat(msgspec.Struct, frozen=True, gc=False):
+    """Join, live, change the subscription, leave: ConsumerGroupHeartbeatResponse, at once.
+
+    `member_id` is a fresh id for a member of version 0 that brings none.
+    """
+
+    request_id: int
+    message: ConsumerGroupHeartbeatRequest
+    version: int
+    member_id: str
+    client_id: str
+    client_host: str
+    metadata: Metadata
+
+    def refused(self, code: ErrorCode) -> ConsumerGroupHeartbeatResponse:
+        """Return the answer of a shard that can't be asked."""
+        return heartbeat_error(code)
+
+
+class ConsumerGroupDescribe(msgspec.Struct, frozen=True, gc=False):
+    """Describe a consumer group: ConsumerGroupDescribeDescribedGroup."""
+
+    request_id: int
+    group_id: str
+    metadata: Metadata
+
+    def refused(self, code: ErrorCode) -> ConsumerGroupDescribeDescribedGroup:
+        """Return the answer of a shard that can't be asked."""
+        return describe_error(self.group_id, code)
+
+
+def heartbeat_error(code: ErrorCode, message: str | None = None) -> ConsumerGroupHeartbeatResponse:
+    """Return the answer that tells a member what is wrong."""
+    return ConsumerGroupHeartbeatResponse(
+        throttle_time_ms=0, error_code=code, error_message=message, member_epoch=0, heartbeat_interval_ms=0
+    )
+
+
+def describe_error(
+    group_id: str, code: ErrorCode, message: str | None = None
+) -> ConsumerGroupDescribeDescribedGroup:
+    """Return the description of a group that can't be described."""
+    return ConsumerGroupDescribeDescribedGroup(
+        error_code=code,
+        error_message=message,
+        group_id=group_id,
+        group_state="",
+        group_epoch=0,
+        assignment_epoch=0,
+        assignor_name="",
+        members=(),
+    )

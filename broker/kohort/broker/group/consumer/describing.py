@@ -1,0 +1,83 @@
+"""ConsumerGroupDescribe: a group with its epochs, its members, what they have and what they shall have."""
+
+from collections.abc import Collection, Mapping
+from uuid import UUID
+
+from kohort.broker.group.consumer.commands import ConsumerGroupDescribe, describe_error
+from kohort.broker.group.consumer.group import ConsumerGroup
+from kohort.broker.group.consumer.member import ConsumerMember
+from kohort.broker.group.consumer.subscriptions import Metadata
+from kohort.broker.group.consumer.target import preferred_assignor
+from kohort.broker.group.turn import Turn
+from kohort.protocol.errors import ErrorCode
+from kohort.protocol.messages import (
+    ConsumerGroupDescribeAssignment,
+    ConsumerGroupDescribeDescribedGroup,
+    ConsumerGroupDescribeMember,
+    ConsumerGroupDescribeTopicPartitions,
+)
+
+CONSUMER_MEMBER = 1
+"""The type of a member that speaks the consumer protocol (KIP-1099)."""
+
+
+def describe(turn: Turn, command: ConsumerGroupDescribe) -> None:
+    """Answer with the group, or with what is wrong with asking for it."""
+    group = turn.groups.by_id.get(command.group_id)
+    if isinstance(group, ConsumerGroup):
+        turn.reply(
+            command.request_id, described(group, command.metadata, turn.config.default_consumer_assignor)
+        )
+        return
+    words = "not found" if group is None else "is not a consumer group"
+    answer = describe_error(
+        command.group_id, ErrorCode.GROUP_ID_NOT_FOUND, f"Group {command.group_id} {words}."
+    )
+    turn.reply(command.request_id, answer)
+
+
+def described(
+    group: ConsumerGroup, metadata: Metadata, default_assignor: str
+) -> ConsumerGroupDescribeDescribedGroup:
+    """Return the group; topics that are gone are left out."""
+    return ConsumerGroupDescribeDescribedGroup(
+        error_code=ErrorCode.NONE,
+        group_id=group.group_id,
+        group_state=group.state.value,
+        group_epoch=group.epoch,
+        assignment_epoch=group.assignment_epoch,
+        assignor_name=preferred_assignor(group.consumer_members, default_assignor),
+        members=tuple(_member(group, each, metadata) for each in group.consumer_members.values()),
+    )
+
+
+def _member(group: ConsumerGroup, member: ConsumerMember, metadata: Metadata) -> ConsumerGroupDescribeMember:
+    return ConsumerGroupDescribeMember(
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        rack_id=member.rack_id,
+        member_epoch=member.epoch,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        subscribed_topic_names=member.topic_names,
+        subscribed_topic_regex=member.topic_regex or None,
+        assignment=_assignment(member.assigned, metadata),
+        target_assignment=_assignment(group.targets.get(member.member_id, {}), metadata),
+        member_type=CONSUMER_MEMBER,
+    )
+
+
+def _assignment(
+    partitions: Mapping[UUID, Collection[int]], metadata: Metadata
+) -> ConsumerGroupDescribeAssignment:
+    return ConsumerGroupDescribeAssignment(
+        topic_partitions=tuple(
+            ConsumerGroupDescribeTopicPartitions(
+                topic_id=topic_id,
+                topic_name=metadata.topics_by_id[topic_id].name,
+                partitions=tuple(sorted(partitions[topic_id])),
+            )
+            for topic_id in sorted(partitions)
+            if topic_id in metadata.topics_by_id
+        )
+    )

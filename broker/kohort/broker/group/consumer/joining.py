@@ -1,0 +1,133 @@
+"""Who joins: a new member, a static one that comes back, or one that missed an answer."""
+
+import msgspec
+
+from kohort.broker.group.consumer.group import ConsumerGroup
+from kohort.broker.group.consumer.member import AWAY, JOINING, ConsumerMember
+from kohort.broker.group.consumer.partitions import owns_only
+from kohort.broker.group.consumer.reconciling import Owned
+from kohort.broker.group.consumer.records import (
+    current_record,
+    member_record,
+    member_tombstones,
+    target_record,
+)
+from kohort.broker.group.consumer.replaying import consumer_group
+from kohort.broker.group.consumer.sessions import forget_timers
+from kohort.broker.group.events import StaticMemberReturned
+from kohort.broker.group.group_records import group_tombstone
+from kohort.broker.group.turn import Turn
+from kohort.protocol.errors import ApiError, ErrorCode
+from kohort.protocol.messages import ConsumerGroupHeartbeatRequest
+
+
+class Joined(msgspec.Struct, frozen=True):
+    """A member as it was before its heartbeat, and whose place it takes as a static one."""
+
+    member: ConsumerMember
+    replaced: ConsumerMember | None = None
+
+
+def joining_group(turn: Turn, message: ConsumerGroupHeartbeatRequest) -> ConsumerGroup:
+    """Return the group that the member joins; an empty classic one becomes one. Raises: ApiError."""
+    group = turn.groups.by_id.get(message.group_id)
+    if isinstance(group, ConsumerGroup):
+        _check_capacity(turn, group, message.member_id)
+        if message.instance_id is not None:
+            _check_released(group, message.instance_id, message.member_id)
+        return group
+    if group is not None:
+        if not group.is_empty or group.pending_members:
+            raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {message.group_id} is not a consumer group.")
+        if group.metadata is not None:
+            turn.log(group_tombstone(message.group_id))
+    return consumer_group(turn.groups, message.group_id)
+
+
+def joined(turn: Turn, group: ConsumerGroup, message: ConsumerGroupHeartbeatRequest, fresh_id: str) -> Joined:
+    """Return the member that joins, with what is kept of it where it comes back."""
+    member_id = message.member_id or fresh_id
+    former = None if message.instance_id is None else group.static_member(message.instance_id)
+    if former is None:
+        known = group.consumer_members.get(member_id)
+        if known is None:
+            return Joined(ConsumerMember(member_id=member_id))
+        check_epoch(known, message.member_epoch, message.topic_partitions)
+        return Joined(known)
+    return _take_place(turn, group, former, member_id)
+
+
+def check_static(group: ConsumerGroup, instance_id: str, member_id: str) -> ConsumerMember:
+    """Return the static member. Raises: ApiError for one that is unknown, or whose place was taken."""
+    member = group.static_member(instance_id)
+    if member is None:
+        raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
+    if member.member_id != member_id:
+        raise ApiError(
+            ErrorCode.FENCED_INSTANCE_ID,
+            f"Static member {member_id} with instance id {instance_id} was fenced by member "
+            f"{member.member_id}.",
+        )
+    return member
+
+
+def check_epoch(member: ConsumerMember, epoch: int, owned: Owned) -> None:
+    """Pass a member in its epoch, or one that missed the last answer. Raises: ApiError."""
+    if epoch == member.epoch:
+        return
+    if epoch < member.epoch:
+        has_missed_answer = (
+            epoch == member.previous_epoch and owned is not None and owns_only(owned, member.assigned)
+        )
+        if has_missed_answer or epoch == JOINING:
+            return
+    word = "greater" if epoch > member.epoch else "smaller"
+    raise ApiError(
+        ErrorCode.FENCED_MEMBER_EPOCH,
+        f"The consumer group member has a {word} member epoch ({epoch}) than the one known by the group "
+        f"coordinator ({member.epoch}). The member must abandon all its partitions and rejoin.",
+    )
+
+
+def _check_capacity(turn: Turn, group: ConsumerGroup, member_id: str) -> None:
+    limit = turn.config.group_consumer_max_size
+    if group.member_count >= limit and member_id not in group.consumer_members:
+        raise ApiError(
+            ErrorCode.GROUP_MAX_SIZE_REACHED,
+            f"The consumer group has reached its maximum capacity of {limit} members.",
+        )
+
+
+def _check_released(group: ConsumerGroup, instance_id: str, member_id: str) -> None:
+    former = group.static_member(instance_id)
+    if former is not None and former.epoch != AWAY and former.member_id != member_id:
+        raise ApiError(
+            ErrorCode.UNRELEASED_INSTANCE_ID,
+            f"Static member {member_id} with instance id {instance_id} cannot join the group because the "
+            f"instance id is owned by member {former.member_id}.",
+        )
+
+
+def _take_place(turn: Turn, group: ConsumerGroup, former: ConsumerMember, member_id: str) -> Joined:
+    """Let the newcomer have what the static member had and shall have; nobody else notices."""
+    group_id = group.group_id
+    heir = msgspec.structs.replace(former, member_id=member_id, epoch=JOINING, previous_epoch=JOINING)
+    for record in member_tombstones(group_id, former.member_id):
+        turn.log(record)
+    turn.log(member_record(group_id, heir))
+    turn.log(target_record(group_id, member_id, group.targets.get(former.member_id, {})))
+    turn.log(current_record(group_id, heir))
+    forget_timers(turn, group, former.member_id)
+    turn.note(
+        StaticMemberReturned(
+            group_id=group_id,
+            at_ms=turn.now_ms,
+            member_id=member_id,
+            client_id=former.client_id,
+            client_host=former.client_host,
+            group_instance_id=former.instance_id,
+            former_member_id=former.member_id,
+            rebalances=False,
+        )
+    )
+    return Joined(heir, former)

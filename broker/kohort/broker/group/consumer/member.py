@@ -1,0 +1,61 @@
+"""A member of a consumer group, as the log has it."""
+
+from collections.abc import Sequence
+from enum import IntEnum
+
+import msgspec
+
+from kohort.broker.group.consumer.partitions import Held
+
+JOINING = 0
+"""The epoch with which a member joins."""
+LEAVING = -1
+"""The epoch with which a member goes for good."""
+AWAY = -2
+"""The epoch of a static member that has left, and will be back."""
+
+
+class MemberState(IntEnum):
+    """How far a member is from its target, as the log numbers it (Kafka: MemberState).
+
+    Stable: it has what it shall have. Unrevoked: it has to give partitions up, and is asked for that before
+    all else. Unreleased: others have not given up yet what it shall have.
+    """
+
+    STABLE = 0
+    UNREVOKED = 1
+    UNRELEASED = 2
+    UNKNOWN = 127
+
+
+class ConsumerMember(msgspec.Struct, frozen=True, kw_only=True):
+    """Who a member is, what it wants to read, what it has (Kafka: ConsumerGroupMember)."""
+
+    member_id: str
+    instance_id: str | None = None
+    rack_id: str | None = None
+    client_id: str = ""
+    client_host: str = ""
+    rebalance_timeout_ms: int = -1
+    topic_names: tuple[str, ...] = ()
+    topic_regex: str | None = None
+    server_assignor: str | None = None
+    epoch: int = JOINING
+    previous_epoch: int = JOINING
+    state: MemberState = MemberState.STABLE
+    assigned: Held = {}
+    revoking: Held = {}
+
+    def is_reconciled(self, assignment_epoch: int) -> bool:
+        """Return whether the member has what the target of that epoch gives it."""
+        return self.state is MemberState.STABLE and self.epoch == assignment_epoch
+
+    @property
+    def brought_bytes(self) -> int:
+        """About how much is kept of what the member has brought."""
+        return brought_bytes(self.topic_names, self.topic_regex)
+
+
+def brought_bytes(topic_names: Sequence[str], topic_regex: str | None) -> int:
+    """Return about how much a subscription takes."""
+    return sum(map(len, topic_names)) + 8 * len(topic_names) + len(topic_regex or "")

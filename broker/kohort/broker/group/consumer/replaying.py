@@ -1,0 +1,204 @@
+"""The only place where the logged state of a consumer group changes: live, and while loading.
+
+While a log is loaded records come in the order in which each key was last written, so that any of them may be
+a group's or a member's first.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from kohort.broker.group.consumer.group import ConsumerGroup, Resolved
+from kohort.broker.group.consumer.member import ConsumerMember, MemberState
+from kohort.broker.group.consumer.partitions import Held
+from kohort.broker.group.turn import Groups
+from kohort.protocol.consumer_group_records import (
+    ConsumerGroupCurrentMemberAssignmentKey,
+    ConsumerGroupCurrentMemberAssignmentValue,
+    ConsumerGroupMemberMetadataKey,
+    ConsumerGroupMemberMetadataValue,
+    ConsumerGroupMetadataKey,
+    ConsumerGroupMetadataValue,
+    ConsumerGroupPartitionMetadataKey,
+    ConsumerGroupRegularExpressionKey,
+    ConsumerGroupRegularExpressionValue,
+    ConsumerGroupTargetAssignmentMemberKey,
+    ConsumerGroupTargetAssignmentMemberValue,
+    ConsumerGroupTargetAssignmentMetadataKey,
+    ConsumerGroupTargetAssignmentMetadataValue,
+    CurrentPartitions,
+)
+from kohort.protocol.schema import Message
+
+
+def replay(groups: Groups, key: Message, value: Message | None) -> None:
+    """Take over what the log says of a consumer group; with None it has gone."""
+    _REPLAYS[type(key)](groups, key, value)
+
+
+def consumer_group(groups: Groups, group_id: str) -> ConsumerGroup:
+    """Return the group; offsets that were there without one are its own from now on."""
+    group = groups.by_id.get(group_id)
+    if isinstance(group, ConsumerGroup):
+        return group
+    made = groups.by_id[group_id] = ConsumerGroup(group_id, groups.shard_bytes)
+    if group is not None:
+        made.offsets = group.offsets
+        group.let_go()
+    return made
+
+
+def _known(groups: Groups, group_id: str) -> ConsumerGroup | None:
+    group = groups.by_id.get(group_id)
+    return group if isinstance(group, ConsumerGroup) else None
+
+
+def _epoch(groups: Groups, key: ConsumerGroupMetadataKey, value: ConsumerGroupMetadataValue | None) -> None:
+    if value is None:
+        _forget(groups, key.group_id)
+        return
+    group = consumer_group(groups, key.group_id)
+    group.generation_id = value.epoch
+    group.metadata_hash = value.metadata_hash
+    group.refresh()
+
+
+def _forget(groups: Groups, group_id: str) -> None:
+    group = _known(groups, group_id)
+    if group is None:
+        return
+    for member_id in list(group.consumer_members):
+        group.drop_member(member_id)
+    del groups.by_id[group_id]
+    if group.offsets:  # They have records of their own, which go on as those of a simple group.
+        groups.get_or_create(group_id).offsets = group.offsets
+
+
+def _member(
+    groups: Groups, key: ConsumerGroupMemberMetadataKey, value: ConsumerGroupMemberMetadataValue | None
+) -> None:
+    if value is None:
+        group = _known(groups, key.group_id)
+        if group is not None:
+            group.drop_member(key.member_id)
+        return
+    group = consumer_group(groups, key.group_id)
+    former = group.consumer_members.get(key.member_id)
+    member = ConsumerMember(member_id=key.member_id) if former is None else former
+    group.put_member(
+        msgspec.structs.replace(
+            member,
+            instance_id=value.instance_id,
+            rack_id=value.rack_id,
+            client_id=value.client_id,
+            client_host=value.client_host,
+            rebalance_timeout_ms=value.rebalance_timeout_ms,
+            topic_names=value.subscribed_topic_names,
+            topic_regex=value.subscribed_topic_regex,
+            server_assignor=value.server_assignor,
+        )
+    )
+
+
+def _target_epoch(
+    groups: Groups,
+    key: ConsumerGroupTargetAssignmentMetadataKey,
+    value: ConsumerGroupTargetAssignmentMetadataValue | None,
+) -> None:
+    group = _known(groups, key.group_id) if value is None else consumer_group(groups, key.group_id)
+    if group is not None:
+        group.assignment_epoch = 0 if value is None else value.assignment_epoch
+        group.refresh()
+
+
+def _target(
+    groups: Groups,
+    key: ConsumerGroupTargetAssignmentMemberKey,
+    value: ConsumerGroupTargetAssignmentMemberValue | None,
+) -> None:
+    if value is None:
+        group = _known(groups, key.group_id)
+        if group is not None:
+            group.targets.pop(key.member_id, None)
+        return
+    consumer_group(groups, key.group_id).targets[key.member_id] = {
+        each.topic_id: frozenset(each.partitions) for each in value.topic_partitions if each.partitions
+    }
+
+
+def _current(
+    groups: Groups,
+    key: ConsumerGroupCurrentMemberAssignmentKey,
+    value: ConsumerGroupCurrentMemberAssignmentValue | None,
+) -> None:
+    group = _known(groups, key.group_id) if value is None else consumer_group(groups, key.group_id)
+    if group is None:
+        return
+    member = group.consumer_members.get(key.member_id)
+    if value is None:
+        if member is not None:
+            group.put_member(
+                msgspec.structs.replace(
+                    member, epoch=0, previous_epoch=0, state=MemberState.STABLE, assigned={}, revoking={}
+                )
+            )
+        return
+    group.put_member(
+        msgspec.structs.replace(
+            ConsumerMember(member_id=key.member_id) if member is None else member,
+            epoch=value.member_epoch,
+            previous_epoch=value.previous_member_epoch,
+            state=_state(value.state),
+            assigned=_held(value.assigned_partitions, value.member_epoch),
+            revoking=_held(value.partitions_pending_revocation, value.member_epoch),
+        )
+    )
+
+
+def _state(number: int) -> MemberState:
+    return MemberState(number) if number in (0, 1, 2) else MemberState.UNKNOWN
+
+
+def _held(topics: tuple[CurrentPartitions, ...], epoch: int) -> Held:
+    """Return the partitions with their epochs; brokers before 4.2 have not written those."""
+    held = {}
+    for each in topics:
+        epochs = each.assignment_epochs
+        if epochs is None or len(epochs) != len(each.partitions):
+            epochs = (epoch,) * len(each.partitions)
+        if each.partitions:
+            held[each.topic_id] = dict(zip(each.partitions, epochs, strict=True))
+    return held
+
+
+def _regex(
+    groups: Groups,
+    key: ConsumerGroupRegularExpressionKey,
+    value: ConsumerGroupRegularExpressionValue | None,
+) -> None:
+    group = _known(groups, key.group_id) if value is None else consumer_group(groups, key.group_id)
+    if group is None:
+        return
+    if value is None:
+        group.regexes.pop(key.regular_expression, None)
+    else:
+        group.regexes[key.regular_expression] = Resolved(
+            frozenset(value.topics), value.version, value.timestamp
+        )
+    group.refresh()
+
+
+def _nothing(_groups: Groups, _key: Message, _value: Message | None) -> None:
+    """Pass over what Kafka before 4.1 kept: the topics, which the metadata have."""
+
+
+_REPLAYS: dict[type[Message], Callable[[Groups, Any, Any], None]] = {
+    ConsumerGroupMetadataKey: _epoch,
+    ConsumerGroupPartitionMetadataKey: _nothing,
+    ConsumerGroupMemberMetadataKey: _member,
+    ConsumerGroupTargetAssignmentMetadataKey: _target_epoch,
+    ConsumerGroupTargetAssignmentMemberKey: _target,
+    ConsumerGroupCurrentMemberAssignmentKey: _current,
+    ConsumerGroupRegularExpressionKey: _regex,
+}

@@ -1,0 +1,114 @@
+"""What members read: topics by name, topics by a regular expression, and whether these have changed."""
+
+from collections.abc import Iterable, Mapping, Sized
+from hashlib import blake2b
+from typing import Protocol
+from uuid import UUID
+
+from kohort.broker.group.consumer.group import ConsumerGroup, Resolved
+from kohort.broker.group.consumer.member import ConsumerMember
+from kohort.broker.group.consumer.patterns import Pattern
+from kohort.protocol.errors import ApiError, ErrorCode
+
+REGEX_INTERVAL_MS = 10_000
+"""So long a change of the metadata may wait until expressions are looked at again, as in Kafka."""
+
+
+class Topic(Protocol):
+    """What a group has to know of a topic."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        ...
+
+    @property
+    def topic_id(self) -> UUID:
+        """Its id."""
+        ...
+
+    @property
+    def partitions(self) -> Sized:
+        """One entry for each partition."""
+        ...
+
+    @property
+    def is_internal(self) -> bool:
+        """Whether the broker keeps its own records in it."""
+        ...
+
+
+class Metadata(Protocol):
+    """The topics of the cluster in one version, which never changes."""
+
+    @property
+    def version(self) -> int:
+        """Grows with each change."""
+        ...
+
+    @property
+    def topics(self) -> Mapping[str, Topic]:
+        """The topics by name."""
+        ...
+
+    @property
+    def topics_by_id(self) -> Mapping[UUID, Topic]:
+        """The same topics by id."""
+        ...
+
+
+def compiled(regex: str) -> Pattern:
+    """Return the expression. Raises: ApiError INVALID_REGULAR_EXPRESSION."""
+    try:
+        return Pattern(regex)
+    except ValueError as error:
+        raise ApiError(
+            ErrorCode.INVALID_REGULAR_EXPRESSION,
+            f"SubscribedTopicRegex `{regex}` is not a valid regular expression: {error}.",
+        ) from None
+
+
+def resolve(regex: str, metadata: Metadata, now_ms: int) -> Resolved:
+    """Return the topics whose names match; what brokers keep for themselves is passed over."""
+    pattern = compiled(regex)
+    names = (name for name, topic in metadata.topics.items() if not topic.is_internal)
+    return Resolved(frozenset(filter(pattern.matches, names)), metadata.version, now_ms)
+
+
+def resolved_anew(
+    group: ConsumerGroup, wanted: Iterable[str], metadata: Metadata, now_ms: int, refresh_ms: int
+) -> dict[str, Resolved]:
+    """Return those of `wanted` that are resolved now: new ones, and all after a change or a while."""
+    found: dict[str, Resolved] = {}
+    for regex in wanted:
+        known = group.regexes.get(regex)
+        if known is not None:
+            age_ms = now_ms - known.timestamp_ms
+            is_fresh = known.version == metadata.version and age_ms < refresh_ms
+            seen_ms = group.regexes_seen_ms
+            if is_fresh or (seen_ms is not None and now_ms - seen_ms < REGEX_INTERVAL_MS):
+                continue
+        found[regex] = resolve(regex, metadata, now_ms)
+    return found
+
+
+def topics_of(member: ConsumerMember, regexes: Mapping[str, Resolved]) -> frozenset[str]:
+    """Return the names of the topics that the member reads, whether they exist or not."""
+    names = frozenset(member.topic_names)
+    resolved = regexes.get(member.topic_regex) if member.topic_regex else None
+    return names if resolved is None else names | resolved.topics
+
+
+def metadata_hash(names: Iterable[str], metadata: Metadata) -> int:
+    """Return a number that changes with the topics among `names` that exist, and with their partitions.
+
+    Kafka hashes the same things in another way (KIP-1101): a group that moves between both rebalances once.
+    """
+    digest = blake2b(digest_size=8)
+    is_any = False
+    for name in sorted(names):
+        topic = metadata.topics.get(name)
+        if topic is not None:
+            is_any = True
+            digest.update(topic.topic_id.bytes + len(topic.partitions).to_bytes(4, "big"))
+    return int.from_bytes(digest.digest(), "big", signed=True) if is_any else 0

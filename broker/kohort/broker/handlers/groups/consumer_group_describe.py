@@ -1,0 +1,40 @@
+"""ConsumerGroupDescribe: consumer groups with their epochs and members. Kafka: KafkaApis, KIP-848."""
+
+from typing import cast
+
+from kohort.broker.group.consumer.commands import ConsumerGroupDescribe, describe_error
+from kohort.broker.handlers.gather import Gather
+from kohort.broker.handlers.groups.family import Groups
+from kohort.broker.transport.request import Request
+from kohort.protocol.errors import ApiError
+from kohort.protocol.messages import (
+    ConsumerGroupDescribeDescribedGroup,
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+)
+from kohort.protocol.schema import Message
+
+
+def handle(
+    groups: Groups, message: ConsumerGroupDescribeRequest, request: Request
+) -> ConsumerGroupDescribeResponse | None:
+    """Ask every group's shard; answered when all have answered."""
+    wanted = tuple(dict.fromkeys(message.group_ids))  # A large group named a thousand times is answered once.
+    if not wanted:
+        return ConsumerGroupDescribeResponse(throttle_time_ms=0, groups=())
+
+    def finish(described: tuple[Message, ...]) -> None:
+        found = cast("tuple[ConsumerGroupDescribeDescribedGroup, ...]", described)
+        request.respond(ConsumerGroupDescribeResponse(throttle_time_ms=0, groups=found))
+
+    snapshot = groups.metadata.snapshot()
+    gather = Gather(len(wanted), finish)
+    for position, group_id in enumerate(wanted):
+        try:
+            shard = groups.coordinators.shard_of(group_id)
+        except ApiError as error:
+            gather.put(position, describe_error(group_id, error.code))
+            continue
+        request_id = shard.ask(request, gather.place(position))
+        shard.submit(ConsumerGroupDescribe(request_id, group_id, snapshot))
+    return None

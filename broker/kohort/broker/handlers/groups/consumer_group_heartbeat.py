@@ -1,0 +1,31 @@
+"""ConsumerGroupHeartbeat: all that a member of a consumer group says. Kafka: KafkaApis, KIP-848."""
+
+from kohort.broker.group import NO_REQUEST
+from kohort.broker.group.consumer.commands import ConsumerGroupHeartbeat
+from kohort.broker.handlers.groups.family import Groups
+from kohort.broker.transport.request import Request
+from kohort.protocol.errors import ApiError
+from kohort.protocol.messages import ConsumerGroupHeartbeatRequest
+from kohort.protocol.schema import Message
+
+
+def handle(groups: Groups, message: ConsumerGroupHeartbeatRequest, request: Request) -> Message | None:
+    """Pass the heartbeat on, with the metadata as they are; answered when what it changes is durable."""
+
+    def command(request_id: int) -> ConsumerGroupHeartbeat:
+        return ConsumerGroupHeartbeat(
+            request_id,
+            message,
+            request.version,
+            str(groups.fresh_id()),
+            request.client_id or "",
+            request.client_host,
+            groups.metadata.snapshot(),
+        )
+
+    try:
+        shard = groups.coordinators.shard_of(message.group_id)
+    except ApiError as error:
+        return command(NO_REQUEST).refused(error.code)
+    shard.submit(command(shard.ask(request, request.respond)))
+    return None
