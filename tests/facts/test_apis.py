@@ -18,9 +18,6 @@ OF_BROKERS = {key for key, (_, _, _, listeners, _) in KAFKA.items() if "broker" 
 
 NO_AUTHENTICATION = "listeners are PLAINTEXT: nobody logs in, so there are no credentials and no tokens"
 NO_RAFT = "there is no quorum and no feature level: metadata is a file"
-CLASSIC_GROUPS_ALONE = (
-    "groups are classic ones: clients with group.protocol=consumer are told UNSUPPORTED_VERSION"
-)
 NO_SHARE_GROUPS = "there are no share groups yet"
 NO_STREAMS_GROUPS = "Kafka Streams runs in classic groups; its own protocol is not there yet"
 NO_TELEMETRY = "nothing takes clients' metrics, and a client that does not find the API sends none"
@@ -36,8 +33,6 @@ ABSENT = {
     51: NO_AUTHENTICATION,
     55: NO_RAFT,
     57: NO_RAFT,
-    68: CLASSIC_GROUPS_ALONE,
-    69: CLASSIC_GROUPS_ALONE,
     71: NO_TELEMETRY,
     72: NO_TELEMETRY,
     76: NO_SHARE_GROUPS,

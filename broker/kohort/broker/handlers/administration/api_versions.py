@@ -29,8 +29,8 @@ def handle(admin: Administration, message: ApiVersionsRequest, request: Request)
     """Return the versions, or INVALID_REQUEST for software that calls itself something impossible.
 
     Of Kafka's features `group.version` is told of, without which no client tries the consumer protocol, and
-    `transaction.version`; the others (metadata.version and its like) are for things that kohort does not have,
-    and a client takes an absent one for level 0. In a cluster there are no transactions yet.
+    `transaction.version`; the others (metadata.version and its like) are for what kohort does not have, and a
+    client takes an absent one for level 0. In a cluster there are no transactions yet.
     """
     if request.version >= 3:
         software = message.client_software_name, message.client_software_version
