@@ -10,7 +10,12 @@ from kohort.broker.group.shard_bytes import ShardBytes
 from kohort.broker.group.state import TRANSITIONS, GroupState
 from kohort.protocol.consumer import ConsumerProtocolSubscription
 from kohort.protocol.errors import ApiError, ErrorCode, WireError
-from kohort.protocol.messages import JoinGroupRequestProtocol, OffsetCommitRequest, OffsetFetchRequestGroup
+from kohort.protocol.messages import (
+    JoinGroupRequestProtocol,
+    OffsetCommitRequest,
+    OffsetFetchRequestGroup,
+    TxnOffsetCommitRequest,
+)
 from kohort.protocol.offsets_topic import GroupMetadataValue, OffsetCommitValue
 
 CLASSIC = "classic"
@@ -181,6 +186,12 @@ class Group:
         if self.state is GroupState.COMPLETING_REBALANCE:
             raise ApiError(ErrorCode.REBALANCE_IN_PROGRESS)
         return None if self.state is GroupState.EMPTY else member
+
+    def check_transactional(self, message: TxnOffsetCommitRequest) -> None:
+        """Pass a transaction's commit by a member. Raises: ApiError."""
+        self.check_member(message.member_id, message.group_instance_id)
+        if message.generation_id != self.generation_id:
+            raise ApiError(ErrorCode.ILLEGAL_GENERATION)
 
     def check_fetch(self, asked: OffsetFetchRequestGroup) -> None:
         """Pass a fetch that may be answered: with a classic group every one. Raises: ApiError."""

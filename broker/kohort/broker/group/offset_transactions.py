@@ -106,6 +106,4 @@ def _check(group: Group | None, message: TxnOffsetCommitRequest) -> None:
         return
     if message.generation_id < 0 and not message.member_id and message.group_instance_id is None:
         return
-    group.check_member(message.member_id, message.group_instance_id)
-    if message.generation_id != group.generation_id:
-        raise ApiError(ErrorCode.ILLEGAL_GENERATION)
+    group.check_transactional(message)

@@ -16,7 +16,7 @@ from kohort.protocol.errors import ApiError, ErrorCode
 
 if TYPE_CHECKING:
     from kohort.broker.group.member import Member
-    from kohort.protocol.messages import OffsetCommitRequest, OffsetFetchRequestGroup
+    from kohort.protocol.messages import OffsetCommitRequest, OffsetFetchRequestGroup, TxnOffsetCommitRequest
 
 VERSION_OF_MEMBER_EPOCHS = 9
 
@@ -209,6 +209,11 @@ class ConsumerGroup(Group):
             ):
                 raise ApiError(ErrorCode.STALE_MEMBER_EPOCH)
         return None
+
+    def check_transactional(self, message: "TxnOffsetCommitRequest") -> None:
+        """Pass a transaction's commit by a member in its epoch. Raises: ApiError."""
+        if message.generation_id != self.consumer_member(message.member_id).epoch:
+            raise ApiError(ErrorCode.ILLEGAL_GENERATION)
 
     def check_fetch(self, asked: "OffsetFetchRequestGroup") -> None:
         """Pass a fetch that may be answered. Raises: ApiError (Kafka: ConsumerGroup.validateOffsetFetch)."""

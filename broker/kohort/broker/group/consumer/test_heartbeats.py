@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from kohort.broker.group import DeleteGroup, DescribeGroup, GroupConfig, ListGroups, OffsetFetch
+from kohort.broker.group import DeleteGroup, DescribeGroup, GroupConfig, ListGroups, OffsetFetch, Reply
+from kohort.broker.group.commands import TxnOffsetCommit
 from kohort.broker.group.consumer.test_world import AT_ONCE, Consumer, ConsumerWorld, settle
 from kohort.broker.group.events import MemberExpired, MemberJoined, MemberLeft, StaticMemberReturned
 from kohort.broker.group.test_world import Client, stable_group
@@ -15,6 +16,10 @@ from kohort.protocol.messages import (
     ListGroupsResponse,
     OffsetFetchRequestGroup,
     OffsetFetchResponseGroup,
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitResponse,
 )
 
 ALL = {("t", index) for index in range(4)}
@@ -283,6 +288,38 @@ def test_fetches_of_offsets_carry_the_member_epoch(
     world.do(OffsetFetch(7_000, asked))
     answer = world.answer(7_000, OffsetFetchResponseGroup)
     assert (answer.error_code, len(answer.topics)) == (code, 0 if code else 1)
+
+
+@pytest.mark.parametrize(
+    "member_id, epoch, code",
+    [
+        ("one", 1, ErrorCode.NONE),
+        ("one", 2, ErrorCode.ILLEGAL_GENERATION),
+        ("two", 1, ErrorCode.UNKNOWN_MEMBER_ID),
+    ],
+)
+def test_commits_of_transactions_carry_the_member_epoch_as_a_generation(
+    member_id: str, epoch: int, code: ErrorCode
+) -> None:
+    world = ConsumerWorld(t=4)
+    Consumer(world, "one").join()
+    partition = TxnOffsetCommitRequestPartition(
+        partition_index=0, committed_offset=7, committed_metadata=None
+    )
+    message = TxnOffsetCommitRequest(
+        transactional_id="x",
+        group_id="g",
+        producer_id=1,
+        producer_epoch=0,
+        generation_id=epoch,
+        member_id=member_id,
+        topics=(TxnOffsetCommitRequestTopic(name="t", partitions=(partition,)),),
+    )
+    decision = world.core.handle(TxnOffsetCommit(7_000, message), world.now_ms)
+    (reply,) = decision.effects
+    assert isinstance(reply, Reply)
+    assert isinstance(reply.message, TxnOffsetCommitResponse)
+    assert reply.message.topics[0].partitions[0].error_code == code
 
 
 def test_classic_requests_find_no_consumer_group_and_the_other_way_round() -> None:
