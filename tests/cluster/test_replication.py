@@ -382,7 +382,7 @@ def commit_both(reader: Reader, ours: KohortConsumer[object, object]) -> dict[in
     reader.read(20)
     deadline = time.monotonic() + PATIENCE_SECONDS
     while not ours.poll(timeout_ms=1_000):
-        assert time.monotonic() < deadline, "nothing came"
+        assert time.monotonic() < deadline, f"nothing came for {ours.assignment()}"
     ours.commit()
     return reader.commit()
 

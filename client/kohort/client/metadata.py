@@ -29,6 +29,7 @@ class Metadata:
         self.topics: dict[str, TopicMetadata] = {}
         self.cluster_id: str | None = None
         self.controller_id = -1
+        self._racks_by_node: dict[int, str] = {}  # As last told: a broker that is away stands where it stood.
         self._asked: tuple[frozenset[str] | None, int] = (frozenset(), 0)
 
     def covers(self, topics: tuple[str, ...] | None, *, since_ms: int) -> bool:
@@ -42,20 +43,24 @@ class Metadata:
         """Return how many partitions each usable topic has, and in which racks their replicas stand."""
         usable = {name: each.partitions.values() for name, each in self.topics.items() if not each.error}
         counts = {name: len(partitions) for name, partitions in usable.items()}
-        if not any(each.rack for each in self.nodes.values()):
+        if not self._racks_by_node:
             return TopicCounts(counts)
         racks = {name: tuple(map(self._racks, partitions)) for name, partitions in usable.items()}
         return TopicCounts(counts, racks)
 
     def _racks(self, partition: PartitionInfo) -> frozenset[str]:
-        nodes = (self.nodes.get(node_id) for node_id in partition.replicas)
-        return frozenset(node.rack for node in nodes if node is not None and node.rack)
+        racks = self._racks_by_node
+        return frozenset(racks[node_id] for node_id in partition.replicas if node_id in racks)
 
     def update(self, response: MetadataResponse, topics: tuple[str, ...] | None, asked_ms: int) -> None:
         """Take in an answer about `topics`, which was asked for at `asked_ms`."""
         self.nodes = {
             each.node_id: Node(each.node_id, each.host, each.port, each.rack) for each in response.brokers
         }
+        for each in response.brokers:
+            self._racks_by_node.pop(each.node_id, None)
+            if each.rack:
+                self._racks_by_node[each.node_id] = each.rack
         self.cluster_id = response.cluster_id
         self.controller_id = response.controller_id
         told = {each.name: _topic(each) for each in response.topics if each.name is not None}

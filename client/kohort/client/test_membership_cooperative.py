@@ -1,8 +1,10 @@
 """A cooperative member keeps what it keeps, and every refusal has Kafka's consequence."""
 
+from dataclasses import replace
+
 import pytest
 
-from kohort.client.assignors import COOPERATIVE_STICKY, RANGE
+from kohort.client.assignors import COOPERATIVE_STICKY, RANGE, TopicCounts
 from kohort.client.errors import NetworkError
 from kohort.client.membership import (
     Assign,
@@ -228,6 +230,22 @@ def test_partitions_that_appear_during_a_rebalance_start_the_next() -> None:
     request = sent(member.next_request(0))
     assert isinstance(request, JoinGroupRequest)
     assert request.reason == "the topics' partitions have changed"
+
+
+@pytest.mark.parametrize(("rack", "state"), [("r1", State.OUTSIDE), (None, State.STABLE)])
+def test_a_leader_looks_at_racks_only_if_it_stands_in_one(rack: str | None, state: State) -> None:
+    member = new_member(replace(SETTINGS, rack_id=rack))
+    member.next_request(0)
+    member.answered(joined(protocol="cooperative-sticky"), 0)
+    member.next_request(0)
+    member.hand_out(TopicCounts({"t": 1}, {"t": (frozenset({"r1", "r2"}),)}))
+    member.next_request(0)
+    member.answered(synced(0), 0)
+    member.begin_handover()
+    member.end_handover()
+    assert member.state is State.STABLE, "as it was when it shared out"
+    member.partitions_changed(TopicCounts({"t": 1}, {"t": (frozenset({"r1"}),)}))
+    assert member.state is state
 
 
 def test_a_rebalance_that_is_enforced_during_another_follows_it_with_its_reason() -> None:

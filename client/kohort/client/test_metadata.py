@@ -10,10 +10,7 @@ from kohort.protocol.messages import (
 
 def known(*racks: str | None) -> Metadata:
     """What a client knows of a topic whose partitions have two neighbouring brokers as replicas."""
-    brokers = tuple(
-        MetadataResponseBroker(node_id=each, host="h", port=9092, rack=rack)
-        for each, rack in enumerate(racks)
-    )
+    brokers = tuple(broker(each, rack) for each, rack in enumerate(racks))
     partitions = tuple(
         MetadataResponsePartition(
             error_code=0,
@@ -30,6 +27,10 @@ def known(*racks: str | None) -> Metadata:
     return metadata
 
 
+def broker(node_id: int, rack: str | None) -> MetadataResponseBroker:
+    return MetadataResponseBroker(node_id=node_id, host="h", port=9092, rack=rack)
+
+
 def test_partitions_know_the_racks_of_their_replicas() -> None:
     racks = (frozenset({"a", "b"}), frozenset("b"))
     assert known("a", "b").partition_counts() == TopicCounts({"t": 2}, {"t": racks}), (
@@ -43,3 +44,17 @@ def test_brokers_without_racks_give_counts_alone() -> None:
 
 def test_a_broker_without_a_rack_among_others_adds_none() -> None:
     assert known("a", None).partition_counts().racks == {"t": (frozenset("a"), frozenset())}
+
+
+def test_a_broker_that_is_away_keeps_its_rack() -> None:
+    metadata = known("a", "b")
+    before = metadata.partition_counts()
+    metadata.update(MetadataResponse(brokers=(broker(0, "a"),), topics=()), (), asked_ms=2)
+    assert metadata.partition_counts() == before
+    assert set(metadata.nodes) == {0}
+
+
+def test_a_broker_that_comes_back_in_another_rack_stands_there() -> None:
+    metadata = known("a", "b")
+    metadata.update(MetadataResponse(brokers=(broker(0, "a"), broker(1, "c")), topics=()), (), asked_ms=2)
+    assert metadata.partition_counts().racks == {"t": (frozenset("ac"), frozenset("c"))}

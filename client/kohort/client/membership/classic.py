@@ -398,7 +398,12 @@ class Membership:
             self.state = State.ASSIGNING
 
     def _counts_of(self, partition_counts: Mapping[str, int]) -> Mapping[str, int]:
-        return only_topics(partition_counts, self._group_topics)
+        """Return what this member looks at once it has shared out: racks, if it stands in one itself.
+
+        Source: ConsumerCoordinator.MetadataSnapshot.
+        """
+        found = only_topics(partition_counts, self._group_topics)
+        return found if self.settings.rack_id else dict(found)
 
     def _sync(self) -> Send:
         request = SyncGroupRequest(
