@@ -96,6 +96,23 @@ class Books:
         self.seen["unclean election"] += 1
         self.partitions[index] = PartitionBook(leader_epoch)
 
+    def joins(self, index: int, node_id: int, log: MemoryLog | None) -> None:
+        """See a broker become in sync, and so become one of those who may lead."""
+        committed = self.partitions[index].committed
+        self.expect(
+            "who joins the in-sync replicas has all that is committed",
+            not committed
+            or (
+                log is not None
+                and log.flushed_offset >= len(committed)
+                and log.records[: len(committed)] == committed
+            ),
+            lambda: (
+                f"partition {index}: broker {node_id} has {0 if log is None else log.flushed_offset} "
+                f"of {len(committed)}"
+            ),
+        )
+
     # -- what brokers do --------------------------------------------------------------------------------
 
     def leads(self, index: int, leader_epoch: int, life: Life) -> None:

@@ -6,6 +6,7 @@ records to the disk, and answers to clients. Decisions are the cores' alone.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kohort.broker.controller import balanced, decide, is_drained, min_in_sync
@@ -38,7 +39,6 @@ from tests.simulation.cluster.session import (
 if TYPE_CHECKING:
     from tests.simulation.cluster.world import World
 
-LAG_MS = 6_000
 FETCH_MS = 60
 FETCH_TIMEOUT_MS = 1_000
 FETCH_RECORDS_MAX = 40
@@ -193,7 +193,7 @@ class Broker(Session):
             log,
             high_watermark=known,
             min_insync_replicas=self.rules(index).min_insync_replicas,
-            lag_ms_max=LAG_MS,
+            lag_ms_max=self.world.lag_ms,
             now_ms=self.now_ms(),
         )
         core.brokers_changed(self.live_brokers())
@@ -329,6 +329,8 @@ class Broker(Session):
             found[index] = Fetched(answer, tuple(records), log.log_start_offset, log.log_end_offset)
             has_news = has_news or bool(records) or role.core.high_watermark != before
             self._moved(index, role)
+            if fetch.node_id not in role.core.state.isr:  # It may be in sync by now.
+                self.after(1, partial(self._propose, index, role))
         if has_news:
             reply(found)
         else:
@@ -372,10 +374,7 @@ class Broker(Session):
         if not self.may_act:
             return
         for index, role in list(self.roles.items()):
-            if isinstance(role.core, Leadership):
-                role.core.propose(self.now_ms())
-                if role.core.proposal is not None:  # A new one, or one of which nothing was heard.
-                    self._ask_for(index, role, role.core, role.core.proposal)
+            self._propose(index, role)
         for key, entry in list(self.view.items()):
             if key[0] != "partition":
                 continue
@@ -391,6 +390,13 @@ class Broker(Session):
                     ),
                     self._learn,
                 )
+
+    def _propose(self, index: int, role: Role) -> None:
+        core = role.core
+        if self.may_act and self.roles.get(index) is role and isinstance(core, Leadership):
+            core.propose(self.now_ms())
+            if core.proposal is not None:  # A new one, or one of which nothing was heard.
+                self._ask_for(index, role, core, core.proposal)
 
     def _learn(self, outcome: Outcome | None) -> None:
         if outcome is not None:

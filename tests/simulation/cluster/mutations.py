@@ -56,10 +56,10 @@ MUTANTS = (
         "        known = self._leader_high_watermark\n",
     ),
     Mutant(
-        "an older state is taken for a newer one",
+        "a proposal is under way though it has come to an end",
         f"{REPLICATION}/leadership.py",
-        "        if state.partition_epoch <= self.state.partition_epoch:\n            return False\n",
-        "",
+        "if self.proposal is not None and state.partition_epoch >= self.proposal.after.partition_epoch:\n",
+        "if self.proposal is not None and state.partition_epoch < 0:\n",
     ),
     # Who is in sync.
     Mutant(

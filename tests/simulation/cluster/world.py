@@ -9,22 +9,25 @@ from uuid import UUID
 
 from msgspec.structs import replace
 
-from kohort.broker.controller import LiveBroker, TopicRules, UsableBroker, place
+from kohort.broker.controller import LiveBroker, TopicRules, UsableBroker, min_in_sync, place
 from kohort.broker.controller.election import with_epochs
 from kohort.broker.metadata.partition_state import NO_LEADER, PartitionState
 from tests.simulation.cluster.books import Books
 from tests.simulation.cluster.broker import Broker
 from tests.simulation.cluster.clients import Consumer, Producer
 from tests.simulation.cluster.disk import Disk, Record
-from tests.simulation.cluster.etcd import Etcd, Transaction
+from tests.simulation.cluster.etcd import Entry, Etcd, Event, Transaction
 from tests.simulation.cluster.faults import Faults
 from tests.simulation.cluster.links import Links
-from tests.simulation.cluster.session import Session, broker_key, partition_key, rules_key
+from tests.simulation.cluster.session import TTL_MS, Session, broker_key, partition_key, rules_key
 from tests.simulation.schedule import START_MS, Schedule
 
 SETTLE_MS = 120_000
 LOOK_MS = 1_000
+LAGS_MS = (6_000, 20_000)
+"""How long followers may lag: shorter than a lease, or, as with the settings' defaults, longer."""
 DRAIN_MS_MAX = 15_000
+FAIL_OVER_MS = 10_000
 TOPICS = (
     (3, TopicRules(min_insync_replicas=2)),
     (3, TopicRules(min_insync_replicas=2)),
@@ -68,7 +71,8 @@ class World:
         self.books = Books(self.note)
         self.links = Links(self.schedule, self.random)
         self.etcd = Etcd(self.schedule)
-        self.etcd.on_event = self.books.changed
+        self.etcd.on_event = self._changed
+        self.lag_ms = self.random.choice(LAGS_MS)
         self.node_ids = list(range(1, shape.brokers + 1))
         self.disks = {each: self._new_disk() for each in self.node_ids}
         self.indexes = list(range(len(TOPICS)))
@@ -200,6 +204,16 @@ class World:
 
     # -- what must hold -------------------------------------------------------------------------------------
 
+    def _changed(self, event: Event, before: Entry | None) -> None:
+        """See etcd take a change; whoever is in sync by it has all that anybody was ever shown."""
+        self.books.changed(event, before)
+        if event.key[0] == "partition" and event.entry is not None and before is not None:
+            index, state = event.key[1], event.entry.value
+            for node_id in set(state.isr) - set(before.value.isr):
+                directory = state.directories[state.replicas.index(node_id)]
+                if directory == self.disks[node_id].directory_id:  # Else it is about to leave again.
+                    self.books.joins(index, node_id, self.disks[node_id].logs.get(index))
+
     def answered(self, broker: Broker) -> None:
         """See a broker answer a client: it holds its lease, and is registered by it."""
         entry = self.etcd.entries.get(broker_key(broker.node_id))
@@ -233,6 +247,14 @@ class World:
             self._start(node_id)
         self._run(2_000)
         self._lead_what_is_lost()
+        self._become_well(began_ms)
+        settled_ms = self.schedule.time_ms - began_ms
+        self._take_records("after the faults every partition takes records", producers)
+        self._go_on_without_one(producers)
+        self._check_logs(producers)
+        return settled_ms
+
+    def _become_well(self, began_ms: int) -> None:
         unwell = self._unwell()
         while unwell:
             self.books.expect(
@@ -242,16 +264,30 @@ class World:
             )
             self._run(LOOK_MS)
             unwell = self._unwell()
-        settled_ms = self.schedule.time_ms - began_ms
+
+    def _take_records(self, rule: str, producers: list[Producer]) -> None:
         before = [each.acknowledged for each in producers]
         self._run(10_000)
         self.books.expect(
-            "after the faults every partition takes records",
+            rule,
             all(each.acknowledged > count for each, count in zip(producers, before, strict=True)),
             lambda: f"{before} {[each.acknowledged for each in producers]}",
         )
-        self._check_logs(producers)
-        return settled_ms
+
+    def _go_on_without_one(self, producers: list[Producer]) -> None:
+        """Kill a broker: wherever those who stay are min.insync.replicas, nothing else is waited for."""
+        node_id = self.random.choice(self.node_ids)
+        self.crash(node_id, lost_power=False)
+        self._run(TTL_MS + FAIL_OVER_MS)
+        going_on = [each for each in producers if self._are_enough_without(node_id, each.index)]
+        self._take_records("one broker's death stops nothing that has enough replicas", going_on)
+        self._start(node_id)
+        self._become_well(self.schedule.time_ms)
+
+    def _are_enough_without(self, node_id: int, index: int) -> bool:
+        state: PartitionState = self.etcd.entries[partition_key(index)].value
+        left = set(state.replicas) - {node_id}
+        return len(left) >= min_in_sync(state, TOPICS[index][1].min_insync_replicas)
 
     def _lead_what_is_lost(self) -> None:
         """Elect a leader by hand where the last replica that had everything lost its disk."""
