@@ -18,7 +18,7 @@ PYTHON ?= $(shell for each in python3 python3.13 python3.12 python3.11 python; d
 	if "$$each" -c '$(NEW_ENOUGH)' >/dev/null 2>&1; then echo "$$each"; break; fi; done)
 
 PIP := $(PY) -m pip --disable-pip-version-check --require-virtualenv
-SOURCES := protocol storage broker client pipeline cli testkit
+SOURCES := protocol storage broker client queues pipeline cli testkit
 CHECKED := $(SOURCES) examples docs/tables.py docs/requirements.py docs/site_links.py
 IMPORTS_SPARK := cli/kohort/cli/spark|/on_spark\.py$$
 

@@ -10,7 +10,7 @@ from zipfile import ZipFile
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PORTIONS = {"protocol", "storage", "broker", "client", "pipeline", "cli", "testing"}
+PORTIONS = {"protocol", "storage", "broker", "client", "queues", "pipeline", "cli", "testing"}
 
 
 @pytest.fixture(scope="module")

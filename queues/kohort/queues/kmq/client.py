@@ -1,0 +1,177 @@
+"""Who takes records from a queue and says what became of each."""
+
+import logging
+from collections import deque
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self, Unpack
+
+import anyio
+
+from kohort.client.aio import Consumer, Delivery, Producer
+from kohort.client.config import ConsumerOptions
+from kohort.client.consumer_records import ConsumerRecords
+from kohort.client.errors import CommitFailedError, RebalanceInProgressError
+from kohort.client.retry import Deadline
+from kohort.client.values import ConsumerRecord, TopicPartition
+from kohort.queues.kmq.copies import headers_of_dead_letter
+from kohort.queues.kmq.markers import END, MarkerKey, Start
+from kohort.queues.kmq.options import consumer_options, producer_options
+from kohort.queues.kmq.queue import Queue
+
+logger = logging.getLogger(__name__)
+
+COMMIT_TRY_MS = 500  # A commit that takes longer waits for a rebalance, which takes a poll.
+POLL_MS = 500
+
+
+@dataclass(slots=True)
+class _Polled:
+    """Records that nobody was given yet."""
+
+    records: ConsumerRecords[bytes, bytes]
+    is_marked: bool = False
+
+
+class QueueClient:
+    """Takes records in batches, and acknowledges each by itself, at any time and in any order.
+
+    Each record of a batch has a start marker, and its offset is committed, before it is handed out: it
+    is delivered again when its time is over, unless `processed` has written an end marker by then. Inside
+    `async with` only; batches by one task at a time, acknowledgements by any.
+    """
+
+    def __init__(self, queue: Queue, **options: Unpack[ConsumerOptions]) -> None:
+        self.queue = queue
+        self._consumer: Consumer[bytes, bytes] = Consumer(
+            queue.topic, **consumer_options(options, queue.group_id)
+        )
+        self._producer = Producer(**producer_options(options))
+        self._pending: deque[_Polled] = deque()
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        await self._stack.enter_async_context(self._producer)
+        await self._stack.enter_async_context(self._consumer)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._stack.__aexit__(kind, error, trace)
+
+    # Taking
+
+    async def next_batch(
+        self, *, timeout_ms: float | None = None, max_records: int | None = None
+    ) -> list[ConsumerRecord[bytes, bytes]]:
+        """Return records that are ours now, as soon as there are any; none when the time is over.
+
+        After an error it may be called again: what was polled and not handed out comes then.
+        Raises: KohortError.
+        """
+        deadline = None if timeout_ms is None else Deadline(timeout_ms)
+        while True:
+            if not self._pending:
+                await self._poll(_remaining(deadline), max_records)
+            if self._pending and await self._take(self._pending[0]):
+                return list(self._pending.popleft().records)
+            if deadline is not None and deadline.passed:
+                return []
+
+    async def _poll(self, timeout_ms: float, max_records: int | None) -> None:
+        found = await self._consumer.poll(timeout_ms=timeout_ms, max_records=max_records)
+        if found:
+            self._pending.append(_Polled(found))
+
+    async def _take(self, first: _Polled) -> bool:
+        """Return whether what was polled first is ours: marked, and committed."""
+        if not first.is_marked:
+            await self._mark(first.records)
+            first.is_marked = True
+        try:
+            with anyio.move_on_after(COMMIT_TRY_MS / 1000):
+                await self._consumer.commit(first.records)
+                return True
+        except CommitFailedError as error:
+            self._drop(first, error)
+            return False
+        except RebalanceInProgressError:
+            pass
+        await self._poll(0, None)  # So that the rebalance goes on; then it is tried again.
+        return False
+
+    async def _mark(self, records: ConsumerRecords[bytes, bytes]) -> None:
+        value = Start(self.queue.message_timeout_ms).encode()
+        deliveries = [await self._write(each, value) for each in records]
+        for delivery in deliveries:
+            await delivery
+
+    def _drop(self, first: _Polled, error: CommitFailedError) -> None:
+        """Forget what is somebody else's now; nobody was given it."""
+        gone = {TopicPartition(*each) for each in error.partitions}
+        records = first.records
+        kept = [each for each in records if gone and TopicPartition(each.topic, each.partition) not in gone]
+        logger.info("%s record(s) are left to others: %s", len(records) - len(kept), str(error))
+        if kept:
+            first.records = ConsumerRecords(kept, records.assignment_number)
+        else:
+            self._pending.popleft()
+
+    async def keep_alive(self) -> None:
+        """Stay a member of the group while no batch is wanted: call it within max_poll_interval_ms.
+
+        Raises: KohortError.
+        """
+        self._consumer.pause()
+        try:
+            await self._poll(0, None)
+        finally:
+            self._consumer.resume()
+
+    # Acknowledging
+
+    async def processed(self, record: ConsumerRecord[bytes, bytes]) -> Delivery:
+        """Write that the record is done; `await` the delivery for when that is kept.
+
+        It need not be awaited: at worst the record is delivered once more.
+        """
+        return await self._write(record, END)
+
+    async def release(self, record: ConsumerRecord[bytes, bytes], delay_ms: int = 0) -> Delivery:
+        """Have the record delivered again, to anybody, now or after a while.
+
+        The original's tracker understands it, too; only that it never waits longer than the first time-out.
+        """
+        return await self._write(record, Start(delay_ms).encode())
+
+    async def extend(self, record: ConsumerRecord[bytes, bytes], timeout_ms: int | None = None) -> Delivery:
+        """Take more time for the record, from now on: as much as at first, unless told otherwise."""
+        more_ms = self.queue.message_timeout_ms if timeout_ms is None else timeout_ms
+        return await self._write(record, Start(more_ms).encode())
+
+    async def reject(self, record: ConsumerRecord[bytes, bytes], why: str = "rejected") -> Delivery:
+        """Write the record to the dead letters, and then that it is done. Raises: KohortError."""
+        dead = await self._producer.send(
+            self.queue.dead_letters_topic,
+            record.value,
+            key=record.key,
+            headers=headers_of_dead_letter(record, why),
+        )
+        await dead
+        return await self.processed(record)
+
+    async def flush(self) -> None:
+        """Return when everything said so far is kept."""
+        await self._producer.flush()
+
+    async def _write(self, record: ConsumerRecord[bytes, bytes], value: bytes) -> Delivery:
+        key = MarkerKey(record.partition, record.offset)
+        return await self._producer.send(
+            self.queue.markers_topic, value, key=key.encode(), partition=key.partition
+        )
+
+
+def _remaining(deadline: Deadline | None) -> float:
+    return POLL_MS if deadline is None else min(POLL_MS, max(0.0, deadline.remaining_ms))

@@ -1,0 +1,63 @@
+"""The markers' bytes, to the letter those of softwaremill/kmq.
+
+key          int32 partition, int64 offset, of the record in the message topic; big endian
+start        0x01, int64: so many milliseconds after the marker's timestamp the record is due again
+end          0x00
+
+A marker is written to the partition of the markers topic that has the number of the record's. Sources:
+MarkerKey, StartMarker, EndMarker and MarkerValueDeserializer of softwaremill/kmq.
+"""
+
+import struct
+from typing import NamedTuple
+
+_KEY = struct.Struct(">iq")
+_START = struct.Struct(">bq")
+_START_TYPE = 1
+END = b"\x00"
+
+
+class MarkerKey(NamedTuple):
+    """The place of a record in the message topic."""
+
+    partition: int
+    offset: int
+
+    def encode(self) -> bytes:
+        """Return the marker's key."""
+        return _KEY.pack(self.partition, self.offset)
+
+
+class Start(NamedTuple):
+    """The record was taken, and is due again so long after the marker's timestamp."""
+
+    redeliver_after_ms: int
+
+    def encode(self) -> bytes:
+        """Return the marker's value."""
+        return _START.pack(_START_TYPE, self.redeliver_after_ms)
+
+
+class MarkerError(ValueError):
+    """What stands in the markers topic is no marker."""
+
+
+def decode_key(data: bytes | None) -> MarkerKey:
+    """Return the place that a marker's key names. Raises: MarkerError."""
+    if data is None or len(data) < _KEY.size:
+        raise MarkerError(f"a marker's key has {_KEY.size} bytes, not {data!r}")
+    return MarkerKey(*_KEY.unpack_from(data))
+
+
+def decode_value(data: bytes | None) -> Start | None:
+    """Return the start that a marker's value says, None for an end. Raises: MarkerError.
+
+    Whatever does not begin with 1 is an end, as the original reads it.
+    """
+    if not data:
+        raise MarkerError("a marker without a value says neither start nor end")
+    if data[0] != _START_TYPE:
+        return None
+    if len(data) < _START.size:
+        raise MarkerError(f"a start marker has {_START.size} bytes, not {len(data)}")
+    return Start(_START.unpack_from(data)[1])

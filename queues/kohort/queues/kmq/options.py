@@ -1,0 +1,48 @@
+"""One set of options for a client that is a consumer and a producer."""
+
+from typing import cast
+
+from kohort.client.config import ClientOptions, ConsumerOptions, ProducerOptions
+from kohort.client.errors import ConfigurationError
+
+_OURS = ("group_id", "enable_auto_commit")
+
+
+def shared_options(options: ConsumerOptions) -> ClientOptions:
+    """Return those that every client takes."""
+    names = ClientOptions.__annotations__
+    return cast(ClientOptions, {name: value for name, value in options.items() if name in names})
+
+
+def consumer_options(options: ConsumerOptions, group_id: str) -> ConsumerOptions:
+    """Return a member's options: it begins at the beginning and commits by hand.
+
+    Raises: ConfigurationError for what a queue decides itself.
+    """
+    for name in _OURS:
+        if name in options:
+            raise ConfigurationError(f"{name} is the queue's to say: leave it out, or set it in the Queue")
+    found: ConsumerOptions = {
+        "auto_offset_reset": "earliest",
+        **options,
+        "group_id": group_id,
+        "enable_auto_commit": False,
+    }
+    return found
+
+
+def reader_options(options: ConsumerOptions) -> ConsumerOptions:
+    """Return the options of a consumer that is in no group, and reads what is there already."""
+    found: ConsumerOptions = {
+        **cast(ConsumerOptions, shared_options(options)),
+        "auto_offset_reset": "earliest",
+        "enable_auto_commit": False,
+        "fetch_max_wait_ms": 20,  # What waits at an end delays whatever is asked next.
+    }
+    return found
+
+
+def producer_options(options: ConsumerOptions, linger_ms: int = 1) -> ProducerOptions:
+    """Return the options of the producer beside that consumer."""
+    found: ProducerOptions = {**cast(ProducerOptions, shared_options(options)), "linger_ms": linger_ms}
+    return found

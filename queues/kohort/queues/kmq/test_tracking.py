@@ -1,0 +1,148 @@
+"""One partition's markers: what is due when, what is committed, and what a takeover finds again."""
+
+from kohort.queues.kmq.markers import MarkerKey, Start
+from kohort.queues.kmq.tracking import Permission, TrackedPartition
+
+AFTER_MS, IDLE_MS = 1_000, 100
+
+
+class Markers:
+    """A log of markers, and a partition that reads it."""
+
+    def __init__(self, begin: int = 0, end: int = 0) -> None:
+        self.state = TrackedPartition(0, IDLE_MS)
+        self.state.reach(begin)
+        self.state.begin_at(end)
+        self.next_offset = begin
+
+    def start(self, offset: int, at_ms: int, after_ms: int = AFTER_MS) -> None:
+        self._take(offset, Start(after_ms), at_ms)
+
+    def end(self, offset: int, at_ms: int) -> None:
+        self._take(offset, None, at_ms)
+
+    def _take(self, offset: int, value: Start | None, at_ms: int) -> None:
+        self.state.take(self.next_offset, MarkerKey(0, offset), value, at_ms, at_ms)
+        self.next_offset += 1
+
+    def due(self, now_ms: int, committed: int = 1_000, most: int = 100) -> list[int]:
+        if not self.state.wants_permission(now_ms):
+            return []
+        self.state.permit(Permission(committed, self.state.position))
+        return self.state.take_due(now_ms, most)
+
+
+def test_a_record_without_an_end_is_due_once_when_its_time_is_over() -> None:
+    markers = Markers()
+    markers.start(5, at_ms=0)
+    assert markers.due(AFTER_MS - 1) == []
+    assert markers.due(AFTER_MS) == [5]
+    assert markers.due(AFTER_MS) == []
+    assert markers.state.needed_offset == 0
+    markers.end(5, at_ms=AFTER_MS)
+    assert (markers.state.open, markers.state.needed_offset) == (0, 2)
+
+
+def test_an_ended_record_is_never_due() -> None:
+    markers = Markers()
+    markers.start(5, at_ms=0)
+    markers.end(5, at_ms=1)
+    assert markers.due(10 * AFTER_MS) == []
+
+
+def test_time_is_the_newest_markers_until_none_was_seen_for_a_while() -> None:
+    markers = Markers()
+    markers.start(1, at_ms=0)
+    markers.state.take(1, MarkerKey(0, 2), Start(AFTER_MS), 500, now_ms=5_000)
+    assert markers.state.clock(5_000 + IDLE_MS - 1) == 500  # By the wall clock 1 is long due.
+    assert markers.due(5_000 + IDLE_MS - 1) == []
+    assert markers.due(5_000 + IDLE_MS) == [1, 2]
+
+
+def test_the_clock_never_goes_back_with_a_marker_that_is_older() -> None:
+    markers = Markers()
+    markers.start(1, at_ms=AFTER_MS)
+    markers.state.take(1, MarkerKey(0, 2), Start(0), 5, now_ms=AFTER_MS)
+    assert markers.state.clock(AFTER_MS) == AFTER_MS
+
+
+def test_nothing_is_due_before_the_log_was_read_to_the_end_it_had() -> None:
+    markers = Markers(end=2)
+    markers.start(5, at_ms=0)
+    assert markers.due(10 * AFTER_MS) == []
+    markers.end(5, at_ms=0)
+    assert markers.due(10 * AFTER_MS) == []
+    assert markers.state.is_caught_up
+
+
+def test_what_the_group_has_not_committed_is_left_to_it() -> None:
+    markers = Markers()
+    markers.start(5, at_ms=0)
+    markers.start(6, at_ms=0)
+    assert markers.due(AFTER_MS, committed=6) == [5]
+    assert markers.state.held_back(AFTER_MS, committed=6) == 1
+    assert markers.due(AFTER_MS, committed=7) == [6]
+
+
+def test_a_permission_holds_once_the_markers_up_to_it_were_read() -> None:
+    markers = Markers()
+    markers.start(5, at_ms=0)
+    markers.state.permit(Permission(committed=6, marker_end=2))
+    assert markers.state.take_due(AFTER_MS, 9) == []
+    markers.end(5, at_ms=AFTER_MS)
+    assert markers.state.take_due(2 * AFTER_MS, 9) == []
+    markers.start(7, at_ms=AFTER_MS)
+    assert markers.due(9 * AFTER_MS) == [7]
+
+
+def test_the_newest_start_marker_counts_for_more_time_and_for_less() -> None:
+    markers = Markers()
+    markers.start(1, at_ms=0)
+    markers.start(2, at_ms=0)
+    markers.start(1, at_ms=900)
+    markers.start(2, at_ms=900, after_ms=0)
+    assert markers.due(AFTER_MS) == [2]
+    assert markers.due(900 + AFTER_MS) == [1]
+    assert markers.state.needed_offset == 2
+
+
+def test_what_could_not_be_delivered_is_due_again_and_suspect() -> None:
+    markers = Markers()
+    markers.start(1, at_ms=0)
+    assert markers.due(AFTER_MS) == [1]
+    assert markers.state.suspects([1]) == []
+    markers.state.give_back([1])
+    assert markers.due(AFTER_MS) == [1]
+    assert markers.state.suspects([1]) == [1]
+
+
+def test_what_was_overdue_at_a_takeover_may_have_been_delivered_by_whoever_died() -> None:
+    markers = Markers(end=2)
+    markers.start(1, at_ms=0)
+    markers.start(2, at_ms=0, after_ms=10_000_000)
+    markers.start(3, at_ms=0)
+    assert markers.due(AFTER_MS) == [1, 3]
+    assert markers.state.suspects([1, 3]) == [1]
+
+
+def test_the_lowest_come_first_and_no_more_than_asked_for() -> None:
+    markers = Markers()
+    for offset in (9, 3, 7):
+        markers.start(offset, at_ms=0)
+    assert markers.due(AFTER_MS, most=2) == [3, 9]
+    assert markers.due(AFTER_MS, most=2) == [7]
+
+
+def test_a_marker_of_another_partition_is_passed_over() -> None:
+    markers = Markers()
+    markers.state.take(0, MarkerKey(4, 1), Start(0), 0, 0)
+    assert (markers.state.open, markers.state.ignored, markers.state.position) == (0, 1, 1)
+
+
+def test_many_that_end_leave_nothing_behind() -> None:
+    markers = Markers()
+    for offset in range(10_000):
+        markers.start(offset, at_ms=offset)
+        markers.end(offset, at_ms=offset)
+    assert len(markers.state._by_due) < 3_000
+    assert markers.state.needed_offset == 20_000

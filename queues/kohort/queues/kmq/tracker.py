@@ -1,0 +1,221 @@
+"""Delivers again what was taken and not acknowledged in time."""
+
+import logging
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Unpack
+
+import anyio
+
+from kohort.client.aio import Admin, Consumer, Producer, RebalanceListener
+from kohort.client.config import ConsumerOptions
+from kohort.client.errors import CommitFailedError, KohortError
+from kohort.client.listener import Partitions
+from kohort.client.retry import Backoff, monotonic_ms
+from kohort.client.values import ConsumerRecord, OffsetAndMetadata, TopicPartition
+from kohort.queues.kmq.counters import NONE, TrackerCounters, decode_counters
+from kohort.queues.kmq.markers import MarkerError, decode_key, decode_value
+from kohort.queues.kmq.options import consumer_options, producer_options, reader_options, shared_options
+from kohort.queues.kmq.queue import Queue
+from kohort.queues.kmq.redelivering import Redeliverer
+from kohort.queues.kmq.tracking import Permission, TrackedPartition
+
+logger = logging.getLogger(__name__)
+
+POLL_MS = 200
+COMMIT_EVERY_MS = 1_000
+BATCH_MAX = 128  # So many are delivered again before the markers are read on.
+WARN_EVERY_MS = 60_000
+
+
+@dataclass(slots=True)
+class _Tracked:
+    """A partition that is ours, and what was committed of it."""
+
+    state: TrackedPartition
+    counters: TrackerCounters = NONE
+    committed: OffsetAndMetadata | None = None
+    warned_at_ms: int | None = None
+
+
+class RedeliveryTracker:
+    """One of the trackers of a queue: together they are a group over the partitions of the markers topic.
+
+    await RedeliveryTracker(queue, bootstrap_servers="localhost:9092").run()
+
+    Everything it knows is read from the markers topic, from where the group has committed: another one
+    takes over where one dies. Start as many as you like, up to one a partition.
+    """
+
+    def __init__(self, queue: Queue, **options: Unpack[ConsumerOptions]) -> None:
+        self.queue = queue
+        self._options = options
+        self._consumer: Consumer[bytes, bytes] = Consumer(
+            queue.markers_topic,
+            listener=_Listener(self),
+            **consumer_options(options, queue.redelivery_group_id),
+        )
+        self._tracked: dict[TopicPartition, _Tracked] = {}
+        self._told = NONE
+        self._stopping = False
+        self._commit_at_ms = 0
+
+    def stop(self) -> None:
+        """Let `run` end soon."""
+        self._stopping = True
+
+    async def run(self) -> None:
+        """Track until `stop`, then leave the group. Once. Raises: KohortError for what no waiting mends."""
+        backoff = Backoff(100, 5_000)
+        async with (
+            Producer(**producer_options(self._options)) as producer,
+            Consumer(**reader_options(self._options)) as reader,
+            Admin(**shared_options(self._options)) as self._admin,
+            self._consumer,
+        ):
+            self._redeliverer = Redeliverer(self.queue, reader, producer)
+            while not self._stopping:
+                try:
+                    await self._step()
+                    backoff.reset()
+                except KohortError as error:
+                    if not error.retriable:
+                        raise
+                    logger.warning("tracking of %s waits: %s", self.queue.topic, str(error))
+                    await anyio.sleep(backoff.next_ms() / 1000)
+            await self.commit(tuple(self._tracked))
+
+    def metrics(self) -> Mapping[str, float]:
+        """Return what is open and overdue now, and what this tracker has done since its start."""
+        now_ms = wall_ms()
+        states = [each.state for each in self._tracked.values()]
+        return {
+            "partitions": len(states),
+            "open": sum(each.open for each in states),
+            "overdue": sum(each.overdue(now_ms) for each in states),
+            **self._told._asdict(),
+        }
+
+    # Inside
+
+    async def _step(self) -> None:
+        records = await self._consumer.poll(timeout_ms=POLL_MS)
+        now_ms = wall_ms()
+        for record in records:
+            self._take(record, now_ms)
+        for partition, tracked in list(self._tracked.items()):
+            state = tracked.state
+            if not state.has_begun:
+                await self._begin(partition, tracked)
+            state.reach(await self._consumer.position(partition))
+            await self._see_to(partition, tracked)
+        if monotonic_ms() >= self._commit_at_ms:
+            await self.commit(tuple(self._tracked))
+            self._commit_at_ms = monotonic_ms() + COMMIT_EVERY_MS
+
+    def _take(self, record: ConsumerRecord[bytes, bytes], now_ms: int) -> None:
+        tracked = self._tracked.get(TopicPartition(record.topic, record.partition))
+        if tracked is None:
+            return
+        try:
+            key, value = decode_key(record.key), decode_value(record.value)
+        except MarkerError as error:
+            logger.warning("%s-%s at %s: %s", record.topic, record.partition, record.offset, str(error))
+            tracked.state.ignore(record.offset)
+            return
+        tracked.state.take(record.offset, key, value, record.timestamp_ms, now_ms)
+
+    async def _begin(self, partition: TopicPartition, tracked: _Tracked) -> None:
+        found = (await self._consumer.committed(partition))[partition]
+        ends = await self._consumer.end_offsets(partition)
+        if found is not None:
+            tracked.counters += decode_counters(found.metadata)
+        tracked.state.begin_at(ends[partition])
+
+    async def _see_to(self, partition: TopicPartition, tracked: _Tracked) -> None:
+        state = tracked.state
+        due = state.take_due(wall_ms(), BATCH_MAX)
+        if due and partition in self._consumer.assignment():
+            outcome = await self._redeliverer.redeliver(state.partition, due, state.suspects(due))
+            tracked.counters += outcome.counters
+            self._told += outcome.counters
+            state.give_back(outcome.unknown)
+        elif due:
+            state.give_back(due)
+        if state.wants_permission(wall_ms()):
+            await self._ask_permission(partition, tracked)
+
+    async def _ask_permission(self, partition: TopicPartition, tracked: _Tracked) -> None:
+        """Look up how far the group has come, and then where the markers end: in this order."""
+        messages = TopicPartition(self.queue.topic, tracked.state.partition)
+        committed = await self._committed_by_group(messages)
+        ends = await self._consumer.end_offsets(partition)
+        tracked.state.permit(Permission(committed, ends[partition]))
+        held_back = tracked.state.held_back(wall_ms(), committed)
+        if held_back and monotonic_ms() >= (tracked.warned_at_ms or 0) + WARN_EVERY_MS:
+            tracked.warned_at_ms = monotonic_ms()
+            logger.info(
+                "%s due record(s) of %s wait: group %r has committed up to %s, and will read them itself",
+                held_back,
+                messages,
+                self.queue.group_id,
+                committed,
+            )
+
+    async def _committed_by_group(self, partition: TopicPartition) -> int:
+        found = (await self._admin.list_group_offsets(self.queue.group_id)).get(partition)
+        return 0 if found is None else found.offset
+
+    async def commit(self, partitions: Partitions) -> None:
+        """Commit the oldest markers that are still needed, and what was done so far."""
+        offsets = {}
+        for partition in partitions:
+            tracked = self._tracked.get(partition)
+            if tracked is not None and tracked.state.has_begun:
+                value = OffsetAndMetadata(tracked.state.needed_offset, tracked.counters.encode())
+                if value != tracked.committed:
+                    offsets[partition] = value
+        if not offsets:
+            return
+        try:
+            await self._consumer.commit(offsets)
+        except CommitFailedError as error:
+            logger.info("the trackers' group has moved on: %s", str(error))
+        else:
+            for partition, value in offsets.items():
+                self._tracked[partition].committed = value
+
+    def take_over(self, partitions: Partitions) -> None:
+        """Begin with these partitions, of which nothing is known yet."""
+        for each in partitions:
+            state = TrackedPartition(each.partition, self.queue.use_now_after_ms)
+            self._tracked[each] = _Tracked(state)
+
+    def forget(self, partitions: Partitions) -> None:
+        """Let others have these."""
+        for each in partitions:
+            self._tracked.pop(each, None)
+
+
+class _Listener(RebalanceListener):
+    def __init__(self, tracker: RedeliveryTracker) -> None:
+        self._tracker = tracker
+
+    async def on_assigned(self, partitions: Partitions) -> None:
+        self._tracker.take_over(partitions)
+
+    async def on_revoked(self, partitions: Partitions) -> None:
+        try:
+            await self._tracker.commit(partitions)
+        except KohortError as error:
+            logger.warning("the last commit of a tracker failed: %s", str(error))
+        self._tracker.forget(partitions)
+
+    async def on_lost(self, partitions: Partitions) -> None:
+        self._tracker.forget(partitions)
+
+
+def wall_ms() -> int:
+    """Return milliseconds since 1970: markers' timestamps are compared with it."""
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,73 @@
+"""A queue on kohort and on Apache Kafka in turn, or on the broker that KOHORT_TEST_BOOTSTRAP names."""
+
+from __future__ import annotations
+
+import os
+import socket
+import uuid
+from collections.abc import Iterator
+
+import pytest
+
+from kohort.client import Admin, NewTopic
+from kohort.client.config import ConsumerOptions
+from kohort.queues.kmq import Queue
+from tests.client.conftest import BOOTSTRAP_VARIABLE, QUICK
+from tests.differential import apache_kafka
+from tests.interop.broker_process import BrokerProcess
+from tests.interop.waiting import wait_until
+
+SETTINGS = ("group.initial.rebalance.delay.ms=0", "group.min.session.timeout.ms=500")
+
+
+@pytest.fixture(scope="module", params=["kohort", "Apache Kafka"])
+def bootstrap(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Where each of the two listens in turn."""
+    folder = tmp_path_factory.mktemp("broker")
+    given = os.environ.get(BOOTSTRAP_VARIABLE)
+    if given:
+        yield given
+    elif request.param == "kohort":
+        own = BrokerProcess(folder, *QUICK)
+        own.start()
+        yield own.bootstrap
+        own.stop()
+    else:
+        with apache_kafka.running(folder, *SETTINGS) as address:
+            yield address
+
+
+@pytest.fixture
+def topic(bootstrap: str) -> str:
+    """A new topic of two partitions."""
+    name = f"topic-{uuid.uuid4().hex[:8]}"
+    with Admin(bootstrap_servers=bootstrap) as admin:
+        admin.create_topics(NewTopic(name, partitions=2))
+        wait_until(lambda: name in admin.list_topics(), "every broker knows the topic")
+    return name
+
+
+@pytest.fixture
+def queue(topic: str) -> Queue:
+    """A queue of two partitions, whose records come again after two seconds."""
+    return Queue(topic, message_timeout_ms=2_000, use_now_after_ms=200)
+
+
+@pytest.fixture
+def options(bootstrap: str) -> ConsumerOptions:
+    """Settings of a member that is missed soon."""
+    return {
+        "bootstrap_servers": bootstrap,
+        "session_timeout_ms": 1_500,
+        "heartbeat_interval_ms": 300,
+        "fetch_max_wait_ms": 100,
+    }
+
+
+@pytest.fixture
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

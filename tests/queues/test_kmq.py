@@ -1,0 +1,258 @@
+"""Acknowledgements one by one, on kohort and on Apache Kafka: what comes again, what is dead, where it is."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+import trio
+
+from kohort.client import ConsumerRecord, TopicPartition
+from kohort.client.aio import Consumer, Producer
+from kohort.client.config import ConsumerOptions
+from kohort.client.errors import ConfigurationError, NoOffsetError
+from kohort.queues.kmq import (
+    Queue,
+    QueueClient,
+    QueueWorker,
+    RedeliveryTracker,
+    Reject,
+    Release,
+    State,
+    ensure_topics,
+    locate,
+    queue_stats,
+)
+from kohort.queues.kmq.copies import redelivery_count
+
+WITHIN_S = 30
+
+
+async def produce(queue: Queue, options: ConsumerOptions, count: int) -> None:
+    async with Producer(bootstrap_servers=options["bootstrap_servers"]) as producer:
+        for number in range(count):
+            headers = [("trace", b"t%d" % number)]
+            await producer.send(queue.topic, b"%d" % number, key=b"k%d" % number, headers=headers)
+
+
+async def read_all(topic: str, options: ConsumerOptions) -> list[ConsumerRecord]:
+    async with Consumer(
+        bootstrap_servers=options["bootstrap_servers"], auto_offset_reset="earliest"
+    ) as reader:
+        partitions = await reader.partitions_for(topic)
+        reader.assign(*partitions)
+        count = sum((await reader.end_offsets(*partitions)).values())
+        found: list[ConsumerRecord] = []
+        while len(found) < count:
+            found += await reader.poll(timeout_ms=1_000)
+        return found
+
+
+@asynccontextmanager
+async def tracking(queue: Queue, options: ConsumerOptions) -> AsyncIterator[RedeliveryTracker]:
+    tracker = RedeliveryTracker(queue, **options)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(tracker.run)
+        yield tracker
+        tracker.stop()
+
+
+async def take(client: QueueClient, count: int) -> list[ConsumerRecord]:
+    found: list[ConsumerRecord] = []
+    with trio.fail_after(WITHIN_S):
+        while len(found) < count:
+            found += await client.next_batch(timeout_ms=500)
+    return found
+
+
+async def test_what_is_acknowledged_is_done_and_the_rest_comes_again_with_a_count(
+    queue: Queue, options: ConsumerOptions
+) -> None:
+    await ensure_topics(queue, bootstrap_servers=options["bootstrap_servers"])
+    await produce(queue, options, 10)
+    async with tracking(queue, options) as tracker, QueueClient(queue, **options) as client:
+        first = await take(client, 10)
+        for record in first:
+            if int(record.value or b"") % 2 == 0:
+                await (await client.processed(record))
+        again = await take(client, 5)
+        for record in again:
+            assert redelivery_count(record, queue) == 1
+            assert record.header("trace") == b"t" + (record.value or b"")
+            await (await client.processed(record))
+        assert sorted(int(each.value or b"") for each in again) == [1, 3, 5, 7, 9]
+        by_key = {each.key: each.partition for each in first}
+        assert all(by_key[each.key] == each.partition for each in again)
+        with trio.fail_after(WITHIN_S):
+            while tracker.metrics()["open"]:
+                await trio.sleep(0.05)
+        assert tracker.metrics() == {
+            "partitions": 2,
+            "open": 0,
+            "overdue": 0,
+            "redelivered": 5,
+            "dead": 0,
+            "vanished": 0,
+        }
+        assert await client.next_batch(timeout_ms=2_000) == []
+
+
+async def test_past_its_limit_a_record_is_a_dead_letter(queue: Queue, options: ConsumerOptions) -> None:
+    await ensure_topics(queue, bootstrap_servers=options["bootstrap_servers"])
+    await produce(queue, options, 3)
+    taken: Counter[bytes | None] = Counter()
+    async with tracking(queue, options) as tracker, QueueClient(queue, **options) as client:
+        with trio.fail_after(WITHIN_S):
+            while tracker.metrics()["dead"] < 3:
+                for record in await client.next_batch(timeout_ms=200):
+                    taken[record.value] += 1
+                    await client.release(record)
+    assert set(taken.values()) == {4}
+    letters = await read_all(queue.dead_letters_topic, options)
+    assert sorted(each.value or b"" for each in letters) == [b"0", b"1", b"2"]
+    assert {each.header("trace") for each in letters} == {b"t0", b"t1", b"t2"}
+    stats = await queue_stats(queue, **options)
+    assert (stats.dead_letters, stats.total.counters.redelivered, stats.total.counters.dead) == (3, 9, 3)
+    assert (stats.total.unread, stats.total.open) == (0, 0)
+
+
+async def test_a_rejected_record_goes_to_the_dead_letters_at_once(
+    queue: Queue, options: ConsumerOptions
+) -> None:
+    await ensure_topics(queue, bootstrap_servers=options["bootstrap_servers"])
+    await produce(queue, options, 1)
+    async with QueueClient(queue, **options) as client:
+        (record,) = await take(client, 1)
+        await (await client.reject(record, "no such customer"))
+    (letter,) = await read_all(queue.dead_letters_topic, options)
+    assert (letter.value, letter.header("kmq-dead-letter-why")) == (b"0", b"no such customer")
+
+
+async def test_more_time_keeps_a_record_from_coming_again(queue: Queue, options: ConsumerOptions) -> None:
+    await ensure_topics(queue, bootstrap_servers=options["bootstrap_servers"])
+    await produce(queue, options, 1)
+    async with tracking(queue, options) as tracker, QueueClient(queue, **options) as client:
+        (record,) = await take(client, 1)
+        for _ in range(5):
+            await trio.sleep(0.7)
+            await (await client.extend(record))
+            assert await client.next_batch(timeout_ms=1) == []
+        await client.processed(record)
+        assert tracker.metrics()["redelivered"] == 0
+
+
+async def test_a_worker_decides_by_what_its_handler_does(queue: Queue, options: ConsumerOptions) -> None:
+    await ensure_topics(queue, bootstrap_servers=options["bootstrap_servers"])
+    await produce(queue, options, 40)
+    seen: Counter[int] = Counter()
+
+    async def handle(record: ConsumerRecord) -> None:
+        number = int(record.value or b"")
+        seen[number] += 1
+        if number == 7:
+            raise Reject("seven")
+        if number % 10 == 3 and seen[number] == 1:
+            raise Release
+        if number % 10 == 5 and seen[number] == 1:
+            raise ValueError(number)
+        await trio.sleep(0.01)
+
+    worker = QueueWorker(queue, handle, workers=5, batch_max=10, **options)
+    async with tracking(queue, options) as tracker, trio.open_nursery() as nursery:
+        nursery.start_soon(worker.run)
+        with trio.fail_after(WITHIN_S):
+            while worker.done < 39 or tracker.metrics()["open"]:
+                await trio.sleep(0.05)
+        worker.stop()
+    assert seen == {each: 2 if each % 10 in {3, 5} else 1 for each in range(40)}
+    assert (worker.done, worker.rejected, worker.released, worker.failed) == (39, 1, 4, 4)
+
+
+async def test_where_a_record_is_now(queue: Queue, options: ConsumerOptions) -> None:
+    await ensure_topics(queue, bootstrap_servers=options["bootstrap_servers"])
+    async with Producer(bootstrap_servers=options["bootstrap_servers"]) as producer:
+        for value in (b"done", b"late", b"dead", b"open", b"unread"):
+            await producer.send(queue.topic, value, partition=0)
+
+    async def states(offset: int) -> list[State]:
+        return [each.state for each in await locate(queue, 0, offset, **options)]
+
+    async with QueueClient(queue, **options) as client:
+        done, late, dead, _ = await take_exactly(client, 4)
+        await (await client.processed(done))
+        await (await client.reject(dead))
+        await (await client.release(late))
+        assert [await states(each) for each in range(5)] == [
+            [State.DONE],
+            [State.OVERDUE],
+            [State.DEAD],
+            [State.TAKEN],
+            [State.UNREAD],
+        ]
+    async with tracking(queue, options) as tracker:
+        with trio.fail_after(WITHIN_S):
+            while tracker.metrics()["redelivered"] < 1:
+                await trio.sleep(0.05)
+    way = await locate(queue, 0, 1, **options)
+    assert [(each.offset, each.state, each.redeliveries) for each in way] == [
+        (1, State.REDELIVERED, 0),
+        (5, State.UNREAD, 1),
+    ]
+    with pytest.raises(NoOffsetError):
+        await locate(queue, 0, 99, **options)
+
+
+async def take_exactly(client: QueueClient, count: int) -> list[ConsumerRecord]:
+    with trio.fail_after(WITHIN_S):
+        found: list[ConsumerRecord] = []
+        while len(found) < count:
+            found += await client.next_batch(timeout_ms=500, max_records=count - len(found))
+        return found
+
+
+async def test_a_tracker_that_takes_over_delivers_nothing_twice(
+    queue: Queue, options: ConsumerOptions
+) -> None:
+    """The copy was written, and its tracker died before the end marker."""
+    await ensure_topics(queue, bootstrap_servers=options["bootstrap_servers"])
+    await produce(queue, options, 1)
+    async with QueueClient(queue, **options) as client:
+        (record,) = await take(client, 1)
+        await (await client.release(record))
+    async with tracking(queue, options) as tracker:
+        with trio.fail_after(WITHIN_S):
+            while tracker.metrics()["redelivered"] < 1 or tracker.metrics()["open"]:
+                await trio.sleep(0.05)
+    async with Producer(bootstrap_servers=options["bootstrap_servers"]) as producer:
+        markers = await read_all(queue.markers_topic, options)
+        await producer.send(
+            queue.markers_topic, markers[0].value, key=markers[0].key, partition=record.partition
+        )
+        await producer.send(
+            queue.markers_topic, b"\x01" + bytes(8), key=markers[0].key, partition=record.partition
+        )
+    async with tracking(queue, options) as second:
+        with trio.fail_after(WITHIN_S):
+            while (await queue_stats(queue, **options)).total.open:
+                await trio.sleep(0.05)
+        assert second.metrics()["redelivered"] == 0
+    assert len(await read_all(queue.topic, options)) == 2
+
+
+async def test_markers_get_as_many_partitions_as_the_topic_has(
+    queue: Queue, options: ConsumerOptions
+) -> None:
+    assert await ensure_topics(queue, bootstrap_servers=options["bootstrap_servers"]) == 2
+    assert await ensure_topics(queue, bootstrap_servers=options["bootstrap_servers"]) == 2
+    async with Consumer(bootstrap_servers=options["bootstrap_servers"]) as reader:
+        partitions = await reader.partitions_for(queue.markers_topic)
+    assert partitions == tuple(TopicPartition(queue.markers_topic, each) for each in range(2))
+
+
+def test_what_a_queue_decides_is_not_an_option_of_its_clients(queue: Queue) -> None:
+    with pytest.raises(ConfigurationError, match="group_id"):
+        QueueClient(queue, group_id="mine")
+    with pytest.raises(ConfigurationError, match="message_timeout_ms"):
+        Queue("orders", message_timeout_ms=0)
