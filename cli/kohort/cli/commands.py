@@ -27,6 +27,7 @@ _COMMANDS = {
         "groups",
         "List, describe, watch, explain and reset consumer groups.",
     ),
+    "queue": Later("kohort.cli.queue", "queue", "Deliver records one by one, each until it is acknowledged."),
     "cluster": Later("kohort.cli.cluster", "cluster", "Tell of the cluster and its brokers."),
     "config": Later("kohort.cli.config", "config", "Show, alter and check settings."),
     "doctor": Later(

@@ -1,0 +1,115 @@
+"""`kohort queue run`: a worker of a queue, which runs a command or a Python function for each record."""
+
+import inspect
+import os
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+import click
+
+from kohort.cli.output import print_line
+from kohort.cli.queue_options import (
+    client_options,
+    log_to_standard_error,
+    queue_of,
+    queue_options,
+    run_async,
+    run_until_told,
+)
+from kohort.client import ConsumerRecord
+from kohort.queues.kmq import QueueWorker, Reject, Release, ensure_topics
+from kohort.queues.kmq.copies import redelivery_count
+from kohort.queues.kmq.queue import Queue
+from kohort.queues.kmq.worker import Handler
+
+REJECTED = getattr(os, "EX_DATAERR", 65)
+RELEASED = getattr(os, "EX_TEMPFAIL", 75)
+
+
+@click.command(context_settings={"ignore_unknown_options": True})
+@queue_options
+@click.option("--call", metavar="MODULE:FUNCTION", help="A function, plain or async, that takes the record.")
+@click.option("--workers", type=click.IntRange(1), default=8, show_default=True, help="So many at once.")
+@click.option(
+    "--batch-max", type=click.IntRange(1), default=100, show_default=True, help="So many are taken at once."
+)
+@click.option("--quiet", "-q", is_flag=True, help="Print warnings alone.")
+@click.argument("command", nargs=-1, type=click.UNPROCESSED)
+def run(
+    *,
+    servers: str,
+    call: str | None,
+    workers: int,
+    batch_max: int,
+    quiet: bool,
+    command: tuple[str, ...],
+    **names: str | int,
+) -> None:
+    """Take records of TOPIC, and run COMMAND for each, several at once, until SIGINT or SIGTERM.
+
+    The command gets the record's value as standard input, and KOHORT_TOPIC, KOHORT_PARTITION, KOHORT_OFFSET,
+    KOHORT_KEY and KOHORT_REDELIVERIES in its environment. Its exit status decides: 0, the record is done; 65,
+    it is a dead letter; 75, it comes again at once; any other, it comes again when its time is over.
+
+    \b
+    kohort queue run orders -- ./handle-order --strictly
+    kohort queue run orders --call shop.orders:handle --workers 32
+    """
+    if (call is None) == (not command):
+        raise click.UsageError("give a command behind --, or --call MODULE:FUNCTION")
+    queue = queue_of(**names)  # type: ignore[arg-type]  # They are queue_options'.
+    handler = _function(call) if call is not None else partial(_run_command, queue, command)
+    options = client_options(servers)
+    log_to_standard_error(quiet=quiet)
+
+    async def main() -> QueueWorker:
+        await ensure_topics(queue, bootstrap_servers=options["bootstrap_servers"])
+        worker = QueueWorker(queue, handler, workers=workers, batch_max=batch_max, **options)
+        await run_until_told(worker)
+        return worker
+
+    done = run_async(main)
+    if not quiet:
+        counts = {name: getattr(done, name) for name in ("done", "failed", "released", "rejected")}
+        print_line(", ".join(f"{count:,} {name}" for name, count in counts.items()), err=True)
+
+
+async def _run_command(queue: Queue, command: tuple[str, ...], record: ConsumerRecord) -> None:
+    place = {
+        "KOHORT_TOPIC": record.topic,
+        "KOHORT_PARTITION": str(record.partition),
+        "KOHORT_OFFSET": str(record.offset),
+        "KOHORT_KEY": (record.key or b"").decode(errors="replace").replace("\0", ""),
+        "KOHORT_REDELIVERIES": str(redelivery_count(record, queue)),
+    }
+    done = await anyio.run_process(
+        command, input=record.value or b"", stdout=None, stderr=None, check=False, env={**os.environ, **place}
+    )
+    if done.returncode == REJECTED:
+        raise Reject(f"{command[0]} ended with status {REJECTED}")
+    if done.returncode == RELEASED:
+        raise Release
+    if done.returncode:
+        raise subprocess.CalledProcessError(done.returncode, command)
+
+
+def _function(name: str) -> Handler:
+    """Return the function of MODULE:FUNCTION, as one that is awaited. Raises: click.UsageError."""
+    module, colon, attribute = name.partition(":")
+    if not colon or not module or not attribute:
+        raise click.UsageError(f"--call {name!r} is not MODULE:FUNCTION")
+    sys.path.insert(0, str(Path.cwd()))
+    try:
+        function = getattr(import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise click.UsageError(f"--call {name}: {error}") from None
+    if inspect.iscoroutinefunction(function):
+        awaitable: Callable[[ConsumerRecord], Awaitable[object]] = function
+        return awaitable
+    return partial(anyio.to_thread.run_sync, function)

@@ -1,0 +1,88 @@
+"""`kohort queue track`: a redelivery tracker, with its metrics for Prometheus where they are wanted."""
+
+from collections.abc import Iterable
+
+import click
+from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from kohort.cli.output import print_line
+from kohort.cli.queue_options import (
+    client_options,
+    log_to_standard_error,
+    queue_of,
+    queue_options,
+    run_async,
+    run_until_told,
+)
+from kohort.client.config import parse_address
+from kohort.client.errors import ConfigurationError
+from kohort.queues.kmq import RedeliveryTracker, ensure_topics
+
+_GAUGES = {
+    "partitions": "Partitions of the markers topic that this tracker has.",
+    "open": "Records that were taken and not ended.",
+    "overdue": "Open records whose time is over.",
+}
+_COUNTERS = {
+    "redelivered": "Records that were written again.",
+    "dead": "Records that became dead letters after their last redelivery.",
+    "vanished": "Records that were gone from the topic when they were due.",
+}
+
+
+@click.command()
+@queue_options
+@click.option("--http", metavar="HOST:PORT", help="Serve /metrics for Prometheus there.")
+@click.option("--quiet", "-q", is_flag=True, help="Print warnings alone.")
+def track(*, servers: str, http: str | None, quiet: bool, **names: str | int) -> None:
+    """Deliver records of TOPIC again that were not acknowledged in time, until SIGINT or SIGTERM.
+
+    Several trackers share the partitions, and take over from each other; one is enough for most queues. The
+    topics of markers and dead letters are made where they are missing.
+    """
+    queue = queue_of(**names)  # type: ignore[arg-type]  # They are queue_options'.
+    options = client_options(servers)
+    log_to_standard_error(quiet=quiet)
+
+    async def main() -> RedeliveryTracker:
+        await ensure_topics(queue, bootstrap_servers=options["bootstrap_servers"])
+        tracker = RedeliveryTracker(queue, **options)
+        if http is not None:
+            _serve(http, tracker)
+        await run_until_told(tracker)
+        return tracker
+
+    told = run_async(main).metrics()
+    if not quiet:
+        print_line(f"{told['redelivered']:,} delivered again, {told['dead']:,} dead letters", err=True)
+
+
+def _serve(http: str, tracker: RedeliveryTracker) -> None:
+    try:
+        host, port = parse_address(http)
+    except ConfigurationError as error:
+        raise click.UsageError(f"--http: {error}") from None
+    registry = CollectorRegistry()
+    registry.register(_Told(tracker))
+    start_http_server(port, host, registry)
+
+
+class _Told(Collector):
+    def __init__(self, tracker: RedeliveryTracker) -> None:
+        self._tracker = tracker
+
+    def collect(self) -> Iterable[Metric]:
+        """Yield what the tracker counts."""
+        values = self._tracker.metrics()
+        labels = ["topic"]
+        topic = [self._tracker.queue.topic]
+        for name, text in _GAUGES.items():
+            gauge = GaugeMetricFamily(f"kohort_queue_{name}", text, labels=labels)
+            gauge.add_metric(topic, values[name])
+            yield gauge
+        for name, text in _COUNTERS.items():
+            counter = CounterMetricFamily(f"kohort_queue_{name}", text, labels=labels)
+            counter.add_metric(topic, values[name])
+            yield counter

@@ -1,0 +1,118 @@
+"""`kohort queue stats` and `where`: how a queue stands, and what became of a record."""
+
+import time
+
+import click
+
+from kohort.cli.options import json_option
+from kohort.cli.output import print_json, print_line
+from kohort.cli.queue_options import client_options, queue_of, queue_options, run_async
+from kohort.queues.kmq import PartitionStats, Place, QueueStats, State, locate, queue_stats
+
+_HEAD = ("PARTITION", "UNREAD", "OPEN", "OVERDUE", "REDELIVERED", "DEAD")
+
+
+@click.command()
+@queue_options
+@json_option
+def stats(*, servers: str, as_json: bool, **names: str | int) -> None:
+    """Print how many records of TOPIC nobody has taken, are open, and overdue, by partition.
+
+    REDELIVERED and DEAD are what trackers have done so far.
+    """
+    queue = queue_of(**names)  # type: ignore[arg-type]  # They are queue_options'.
+    options = client_options(servers)
+
+    async def main() -> QueueStats:
+        return await queue_stats(queue, **options)
+
+    found = run_async(main)
+    if as_json:
+        print_json(
+            {
+                "topic": queue.topic,
+                "partitions": [_as_json(each) for each in found.partitions],
+                "dead_letters": found.dead_letters,
+            }
+        )
+        return
+    rows = [
+        _HEAD,
+        *(_row(str(each.partition), each) for each in found.partitions),
+        _row("all", found.total),
+    ]
+    for row in rows:
+        print_line(" ".join(f"{cell:>11}" for cell in row))
+    print_line(f"{found.dead_letters:,} record(s) in {queue.dead_letters_topic}")
+
+
+def _row(name: str, each: PartitionStats) -> tuple[str, ...]:
+    numbers = (each.unread, each.open, each.overdue, each.counters.redelivered, each.counters.dead)
+    return (name, *(f"{number:,}" for number in numbers))
+
+
+def _as_json(each: PartitionStats) -> dict[str, int]:
+    return {
+        "partition": each.partition,
+        "unread": each.unread,
+        "open": each.open,
+        "overdue": each.overdue,
+        **each.counters._asdict(),
+    }
+
+
+@click.command()
+@queue_options
+@click.argument("partition", type=click.IntRange(0))
+@click.argument("offset", type=click.IntRange(0))
+@json_option
+def where(*, servers: str, partition: int, offset: int, as_json: bool, **names: str | int) -> None:
+    """Tell where the record of TOPIC at PARTITION and OFFSET is now, and how it got there."""
+    queue = queue_of(**names)  # type: ignore[arg-type]  # They are queue_options'.
+    options = client_options(servers)
+
+    async def main() -> list[Place]:
+        return await locate(queue, partition, offset, **options)
+
+    way = run_async(main)
+    if as_json:
+        print_json(
+            [
+                {
+                    "partition": each.partition,
+                    "offset": each.offset,
+                    "state": each.state.value,
+                    "redeliveries": each.redeliveries,
+                    "due_ms": each.due_ms,
+                    "dead_letter": each.dead_letter,
+                }
+                for each in way
+            ]
+        )
+        return
+    for each in way:
+        print_line(
+            f"{queue.topic}-{each.partition} at {each.offset}: {_words(each, queue.dead_letters_topic)}"
+        )
+
+
+def _words(place: Place, dead_letters_topic: str) -> str:
+    times = f" (redelivery {place.redeliveries})" if place.redeliveries else ""
+    if place.state is State.DEAD and place.dead_letter is not None:
+        partition, offset = place.dead_letter
+        return f"a dead letter: {dead_letters_topic}-{partition} at {offset}{times}"
+    if place.state is State.TAKEN and place.due_ms is not None:
+        seconds = (place.due_ms - time.time() * 1_000) / 1_000
+        return f"taken, comes again in {seconds:.1f} s unless it is acknowledged{times}"
+    return _TEXTS[place.state] + times
+
+
+_TEXTS = {
+    State.UNREAD: "nobody has taken it yet",
+    State.TAKEN: "taken",
+    State.OVERDUE: "taken and overdue: a tracker delivers it again",
+    State.DONE: "done",
+    State.REDELIVERED: "delivered again, as",
+    State.DEAD: "a dead letter",
+    State.FORGOTTEN: "taken; its markers are gone",
+}
