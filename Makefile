@@ -50,7 +50,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@echo "installing into $(VENV) ..."
 	@$(PIP) install --quiet --constraint constraints.txt --upgrade pip
 	@$(PIP) install --quiet --constraint constraints.txt --build-constraint constraints.txt \
-		--group dev --editable ".[arrow,cluster]"
+		--group dev --editable ".[arrow,cluster,queues]"
 	@touch $@
 
 # Spark is 500 MB, which the demo does without. Where there is no Java for it, a wheel brings one.
@@ -162,7 +162,7 @@ wheel: jar  ## Build the wheel into dist/, with the jar for Spark.
 
 constraints:  ## Resolve the newest versions into constraints.txt; needs uv.
 	@{ sed '/^[^#]/d' constraints.txt; printf 'pip\neditables\n' | \
-		uv pip compile --universal --python-version 3.11 --group dev --group spark --group java --extra spark --extra cluster --no-header --no-annotate --quiet \
+		uv pip compile --universal --python-version 3.11 --group dev --group spark --group java --extra spark --extra cluster --extra queues --no-header --no-annotate --quiet \
 		pyproject.toml -; } > constraints.new
 	@mv constraints.new constraints.txt
 

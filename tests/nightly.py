@@ -32,6 +32,7 @@ REPEATED = (  # Where `tests.repetitions` is asked.
     "client/kohort/client/test_decoding.py",
     "client/kohort/client/test_sender.py",
     "broker/kohort/broker/group/test_random_walk.py",
+    "queues/kohort/queues/forward/test_backlog.py",
     "queues/kohort/queues/kmq/test_any_history.py",
     "storage/kohort/storage/test_recovery.py",
     "tests/crash/test_cleaning_after_any_crash.py",
@@ -66,7 +67,7 @@ STEPS = (
     Step("kills", "make kills", 60),
     Step(
         "queues",
-        f"{PYTEST} -s tests/queues/test_kmq_kills.py",
+        f"{PYTEST} -s tests/queues/test_kmq_kills.py tests/queues/test_forward_cli.py",
         60,
         {"ROUNDS": "100", "KOHORT_TEST_NIGHTLY": "1"},
     ),

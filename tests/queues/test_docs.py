@@ -18,3 +18,4 @@ def test_every_block_of_the_page_runs(bootstrap: str) -> None:
     assert printed.count("-- queues.md") == len(list(blocks(PAGE)))
     assert "handled order 1" in printed
     assert "1 open, 1 dead" in printed
+    assert "retried 1" in printed

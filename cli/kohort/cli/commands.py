@@ -28,6 +28,7 @@ _COMMANDS = {
         "List, describe, watch, explain and reset consumer groups.",
     ),
     "queue": Later("kohort.cli.queue", "queue", "Deliver records one by one, each until it is acknowledged."),
+    "forward": Later("kohort.cli.forward", "forward", "Push topics to services over HTTP or gRPC."),
     "cluster": Later("kohort.cli.cluster", "cluster", "Tell of the cluster and its brokers."),
     "config": Later("kohort.cli.config", "config", "Show, alter and check settings."),
     "doctor": Later(

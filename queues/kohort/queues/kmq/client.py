@@ -17,8 +17,8 @@ from kohort.client.retry import Deadline
 from kohort.client.values import ConsumerRecord, TopicPartition
 from kohort.queues.kmq.copies import headers_of_dead_letter
 from kohort.queues.kmq.markers import END, MarkerKey, Start
-from kohort.queues.kmq.options import consumer_options, producer_options
 from kohort.queues.kmq.queue import Queue
+from kohort.queues.options import consumer_options, producer_options
 
 logger = logging.getLogger(__name__)
 

@@ -1,30 +1,12 @@
-"""Single records of a topic, and what a part of it says: read without a group."""
+"""Single records of a topic, and which of them were written again: read without a group."""
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
-from kohort.client.aio import Consumer
 from kohort.client.values import ConsumerRecord, TopicPartition
 from kohort.queues.kmq.copies import redelivery_of
+from kohort.queues.scanning import Reader, scan
 
 GAP_MAX = 500  # A gap of more records is jumped over; a smaller one is read.
-POLL_MS = 1_000
-Reader = Consumer[bytes, bytes]
-
-
-async def scan(
-    reader: Reader, partition: TopicPartition, begin: int, end: int
-) -> AsyncIterator[ConsumerRecord[bytes, bytes]]:
-    """Yield the records from `begin` up to `end`, those that are still there. Raises: KohortError."""
-    if begin >= end:
-        return
-    reader.assign(partition)
-    reader.seek(partition, begin)
-    while await reader.position(partition) < end:
-        for record in await reader.poll(timeout_ms=POLL_MS):
-            if record.offset >= end:
-                return
-            if record.offset >= begin:
-                yield record
 
 
 async def read_offsets(

@@ -8,11 +8,11 @@ from kohort.client.config import ConsumerOptions
 from kohort.client.values import TopicPartition
 from kohort.queues.kmq.counters import TrackerCounters, decode_counters
 from kohort.queues.kmq.markers import MarkerError, decode_key, decode_value
-from kohort.queues.kmq.options import reader_options, shared_options
 from kohort.queues.kmq.queue import Queue
-from kohort.queues.kmq.reading import scan
 from kohort.queues.kmq.tracker import wall_ms
 from kohort.queues.kmq.tracking import TrackedPartition
+from kohort.queues.options import reader_options, shared_options
+from kohort.queues.scanning import scan
 
 
 @dataclass(frozen=True, slots=True)

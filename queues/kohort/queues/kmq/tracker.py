@@ -16,10 +16,10 @@ from kohort.client.retry import Backoff, monotonic_ms
 from kohort.client.values import ConsumerRecord, OffsetAndMetadata, TopicPartition
 from kohort.queues.kmq.counters import NONE, TrackerCounters, decode_counters
 from kohort.queues.kmq.markers import MarkerError, decode_key, decode_value
-from kohort.queues.kmq.options import consumer_options, producer_options, reader_options, shared_options
 from kohort.queues.kmq.queue import Queue
 from kohort.queues.kmq.redelivering import Redeliverer
 from kohort.queues.kmq.tracking import Permission, TrackedPartition
+from kohort.queues.options import consumer_options, producer_options, reader_options, shared_options
 
 logger = logging.getLogger(__name__)
 

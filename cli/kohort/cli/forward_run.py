@@ -1,0 +1,194 @@
+"""The process of `kohort forward`: a forwarder for each destination, begun anew when its settings change."""
+
+import json
+import logging
+import signal
+import threading
+from collections.abc import Callable, Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import anyio
+import anyio.abc
+import click
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+from prometheus_client.registry import Collector
+
+from kohort.client.config import ConsumerOptions, parse_address
+from kohort.client.errors import ConfigurationError, KohortError
+from kohort.client.retry import Backoff
+from kohort.queues.forward import Destination, Forwarder, ForwardSettings, open_service
+
+logger = logging.getLogger(__name__)
+
+_GAUGES = ("running", "concurrency_limit", "unfinished", "uncommitted")
+_ACTIONS = ("done", "retry", "stash", "skip", "dead", "unreached", "relieved")
+
+
+class Forwarders:
+    """One forwarder for each destination that the settings name, and no others."""
+
+    def __init__(self, settings: ForwardSettings, options: ConsumerOptions) -> None:
+        self.running: dict[str, Forwarder] = {}
+        self._settings = settings
+        self._options = options
+        self._wanted: dict[str, Destination] = {}
+        self._ended: dict[str, anyio.Event] = {}
+        self._stopping = False
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether all of them have polled."""
+        return all(name in self.running and self.running[name].is_ready for name in self._wanted)
+
+    async def run(self, load: Callable[[], ForwardSettings]) -> None:
+        """Push until SIGINT or SIGTERM; SIGHUP has the settings read again."""
+        async with anyio.create_task_group() as tasks:
+            self._tasks = tasks
+            self._apply(self._settings)
+            with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
+                async for each in signals:
+                    if each is not signal.SIGHUP:
+                        break
+                    self._reload(load)
+            self._stopping = True
+            self._apply(ForwardSettings())
+
+    def _reload(self, load: Callable[[], ForwardSettings]) -> None:
+        try:
+            settings = load()
+        except (ConfigurationError, OSError) as error:
+            logger.error("the settings stay as they are: %s", error)
+            return
+        if settings.bootstrap_servers != self._settings.bootstrap_servers:
+            logger.error("bootstrap_servers is taken over at a start alone")
+        self._settings = settings
+        self._apply(settings)
+        logger.info("the settings were read again: %s destination(s)", len(settings.forward))
+
+    def _apply(self, settings: ForwardSettings) -> None:
+        """Stop what is gone or has changed, and start what is new: after its predecessor has ended."""
+        wanted = {each.name: each for each in settings.forward}
+        before, self._wanted = self._wanted, wanted
+        for name, forwarder in list(self.running.items()):
+            if wanted.get(name) != before.get(name):
+                forwarder.stop()
+        for name, destination in wanted.items():
+            if before.get(name) != destination:
+                predecessor = self._ended.get(name)
+                ended = self._ended[name] = anyio.Event()
+                self._tasks.start_soon(self._keep_running, destination, predecessor, ended)
+
+    async def _keep_running(
+        self, destination: Destination, predecessor: anyio.Event | None, ended: anyio.Event
+    ) -> None:
+        """Run one until its settings change; start it anew where it fails."""
+        backoff = Backoff(500, 5_000)
+        try:
+            if predecessor is not None:
+                await predecessor.wait()
+            while self._wanted.get(destination.name) == destination and not self._stopping:
+                try:
+                    await self._run_one(destination)
+                except* KohortError as group:
+                    logger.warning("%s starts anew: %s", destination.name, group.exceptions[0])
+                    await anyio.sleep(backoff.next_ms() / 1000)
+        finally:
+            ended.set()
+
+    async def _run_one(self, destination: Destination) -> None:
+        async with open_service(destination) as service:
+            forwarder = Forwarder(destination, service, **self._options)
+            self.running[destination.name] = forwarder
+            try:
+                if self._wanted.get(destination.name) == destination:
+                    await forwarder.run()
+            finally:
+                del self.running[destination.name]
+
+
+def run_forwarders(settings: ForwardSettings, load: Callable[[], ForwardSettings], http: str | None) -> None:
+    """Run until told to stop. Raises: KohortError, click.UsageError."""
+    options: ConsumerOptions = {
+        "bootstrap_servers": settings.bootstrap_servers,
+        "client_id": "kohort-forward",
+        "allow_auto_create_topics": False,
+    }
+    forwarders = Forwarders(settings, options)
+    server = None if http is None else _serve(http, forwarders)
+    # grpcio knows asyncio alone.
+    backend = "asyncio" if any(each.is_grpc for each in settings.forward) else "trio"
+    try:
+        anyio.run(forwarders.run, load, backend=backend)
+    finally:
+        if server is not None:
+            server.shutdown()
+            server.server_close()
+
+
+def _serve(http: str, forwarders: Forwarders) -> ThreadingHTTPServer:
+    try:
+        address = parse_address(http)
+    except ConfigurationError as error:
+        raise click.UsageError(f"--http: {error}") from None
+    registry = CollectorRegistry()
+    registry.register(_Told(forwarders))
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            status, kind, body = _answer(self.path, forwarders, registry)
+            self.send_response(status)
+            self.send_header("content-type", kind)
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(address, Handler)
+    threading.Thread(target=server.serve_forever, name="kohort-forward-http", daemon=True).start()
+    return server
+
+
+def _answer(path: str, forwarders: Forwarders, registry: CollectorRegistry) -> tuple[int, str, bytes]:
+    if path == "/metrics":
+        return 200, CONTENT_TYPE_LATEST, generate_latest(registry)
+    if path == "/health/live":
+        return 200, "application/json", b'{"status":"live"}'
+    if path == "/health/ready":
+        is_ready = forwarders.is_ready
+        return 200 if is_ready else 503, "application/json", json.dumps({"ready": is_ready}).encode()
+    if path == "/api/v1/forward":
+        told = [each.status() for each in list(forwarders.running.values())]
+        return 200, "application/json", json.dumps({"destinations": told}).encode()
+    return 404, "text/plain", b"not found\n"
+
+
+class _Told(Collector):
+    def __init__(self, forwarders: Forwarders) -> None:
+        self._forwarders = forwarders
+
+    def collect(self) -> list[Metric]:
+        """Return what each destination counts."""
+        told: Mapping[str, Forwarder] = dict(self._forwarders.running)
+        states = {name: each.status() for name, each in told.items()}
+        found: list[Metric] = []
+        for name in _GAUGES:
+            gauge = GaugeMetricFamily(f"kohort_forward_{name}", f"{name} of a destination", labels=["name"])
+            for destination, state in states.items():
+                gauge.add_metric([destination], float(str(state[name])))
+            found.append(gauge)
+        circuit = GaugeMetricFamily(
+            "kohort_forward_circuit_open", "1 while nothing is pushed", labels=["name"]
+        )
+        for destination, state in states.items():
+            circuit.add_metric([destination], float(state["circuit"] != "closed"))
+        records = CounterMetricFamily(
+            "kohort_forward_records", "Records by what became of them", labels=["name", "action"]
+        )
+        for destination, each in told.items():
+            for action in _ACTIONS:
+                records.add_metric([destination, action], each.counts[action])
+        return [*found, circuit, records]

@@ -1,0 +1,242 @@
+"""Records between their poll and their commit, pushed in any order and committed without a gap: pure.
+
+Of each partition there is a window, from the first record that is not done to the last one polled. What is
+committed is where the window begins. A record may have to wait for its time, and for others of its lane.
+"""
+
+from collections import deque
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from itertools import count
+
+from kohort.client.values import AnyRecord, OffsetAndMetadata, TopicPartition
+from kohort.client.workers.backlog import Order
+
+CRITICAL = 0.5  # A window that is so full ...
+MOSTLY_DONE = 0.5  # ... and of which so much is done is held up by its first record.
+
+
+@dataclass(slots=True, eq=False)
+class Lane:
+    """Records that wait for the one before them."""
+
+    key: Hashable
+    jobs: "deque[Job]" = field(default_factory=deque)
+
+
+@dataclass(slots=True, eq=False)
+class Job:
+    """A record that is to be pushed; `attempt` counts from 1."""
+
+    record: AnyRecord
+    track: "Track"
+    lane: Lane
+    due_ms: int
+    attempt: int
+    is_running: bool = False
+    is_moving: bool = False  # It was found to hold the others up.
+
+
+@dataclass(slots=True, eq=False)
+class Track:
+    """One partition while it is ours."""
+
+    partition: TopicPartition
+    window: deque[int] = field(default_factory=deque)
+    done: set[int] = field(default_factory=set)
+    jobs: dict[int, Job] = field(default_factory=dict)  # Those of the window that are not done.
+    lanes: dict[Hashable, Lane] = field(default_factory=dict)
+    position: int | None = None
+    committed: int | None = None
+    running: int = 0
+    is_closing: bool = False
+    is_paused: bool = False
+
+
+class Backlog:
+    """All records that were polled and are not committed."""
+
+    def __init__(self, order: Order, window_max: int) -> None:
+        self._order = order
+        self._window_max = window_max
+        self._tracks: dict[TopicPartition, Track] = {}
+        self._ready: list[tuple[int, int, Job]] = []  # By time, then by arrival; heads of lanes alone.
+        self._arrivals = count()
+
+    def add(self, record: AnyRecord, due_ms: int, attempt: int) -> None:
+        """Take in a record in the order of the poll; it is not pushed before `due_ms`."""
+        partition = TopicPartition(record.topic, record.partition)
+        track = self._tracks.get(partition)
+        if track is None:
+            track = self._tracks[partition] = Track(partition)
+        key = self._lane_key(record)
+        lane = track.lanes.get(key)
+        if lane is None:
+            lane = track.lanes[key] = Lane(key)
+        job = Job(record, track, lane, due_ms, attempt)
+        track.window.append(record.offset)
+        track.jobs[record.offset] = job
+        lane.jobs.append(job)
+        if lane.jobs[0] is job:
+            self._offer(job)
+
+    def start(self, now_ms: int) -> Job | None:
+        """Return a record that is to be pushed now, None if there is none."""
+        while self._ready and self._ready[0][0] <= now_ms:
+            _, _, job = heappop(self._ready)
+            if self._is_waiting(job):
+                job.is_running = True
+                job.track.running += 1
+                return job
+        return None
+
+    def next_due_ms(self) -> int | None:
+        """Return when the next one has its time; None if none waits for that."""
+        while self._ready and not self._is_waiting(self._ready[0][2]):
+            heappop(self._ready)
+        return self._ready[0][0] if self._ready else None
+
+    def finish(self, job: Job) -> None:
+        """The record is done, and committed as soon as all before it are; once for each."""
+        track, lane, offset = job.track, job.lane, job.record.offset
+        self._rest(job)
+        if track.jobs.pop(offset, None) is None:
+            return
+        track.done.add(offset)
+        while track.window and track.window[0] in track.done:
+            first = track.window.popleft()
+            track.done.discard(first)
+            track.position = track.window[0] if track.window else first + 1
+        if lane.jobs and lane.jobs[0] is job:
+            lane.jobs.popleft()
+        if lane.jobs:
+            self._offer(lane.jobs[0])
+        elif track.lanes.get(lane.key) is lane:
+            del track.lanes[lane.key]
+
+    def again(self, job: Job, due_ms: int, attempt: int) -> None:
+        """The record is to be pushed again from its place, and its lane waits for it."""
+        self._rest(job)
+        job.due_ms, job.attempt, job.is_moving = due_ms, attempt, False
+        self._offer(job)
+
+    def blockers(self) -> list[Job]:
+        """Return the first records of windows that are long and mostly done, each once."""
+        found = []
+        for track in self._tracks.values():
+            size = len(track.window)
+            if size >= CRITICAL * self._window_max and len(track.done) >= MOSTLY_DONE * size:
+                job = track.jobs[track.window[0]]
+                if not job.is_moving and not track.is_closing:
+                    job.is_moving = True
+                    found.append(job)
+        return found
+
+    def is_ours(self, job: Job) -> bool:
+        """Whether the record's partition has been ours without a break since it was polled."""
+        return self._tracks.get(job.track.partition) is job.track
+
+    # Commits and partitions
+
+    def progress(
+        self, partitions: Iterable[TopicPartition] | None = None
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Return what may be committed and was not yet, of these partitions or all."""
+        return {
+            track.partition: OffsetAndMetadata(track.position)
+            for track in self._of(partitions)
+            if track.position is not None and track.position != track.committed
+        }
+
+    def committed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        """These offsets are kept."""
+        for partition, value in offsets.items():
+            track = self._tracks.get(partition)
+            if track is not None:
+                track.committed = value.offset
+
+    def close(self, partitions: Iterable[TopicPartition]) -> None:
+        """Push no more of these partitions' records."""
+        for track in self._of(partitions):
+            track.is_closing = True
+
+    def running(self, partitions: Iterable[TopicPartition]) -> int:
+        """Return how many pushes of these partitions are under way."""
+        return sum(track.running for track in self._of(partitions))
+
+    def forget(self, partitions: Iterable[TopicPartition]) -> None:
+        """These partitions are somebody else's."""
+        for each in partitions:
+            track = self._tracks.pop(each, None)
+            if track is not None:
+                track.is_closing = True
+
+    def to_pause(self) -> list[TopicPartition]:
+        """Return the partitions whose windows are full, which count as paused from now on."""
+        found = [
+            each
+            for each in self._tracks.values()
+            if not each.is_paused and len(each.window) >= self._window_max
+        ]
+        for each in found:
+            each.is_paused = True
+        return [each.partition for each in found]
+
+    def to_resume(self) -> list[TopicPartition]:
+        """Return the paused partitions that have room again, which count as read on from now on."""
+        found = [
+            each
+            for each in self._tracks.values()
+            if each.is_paused and len(each.window) <= self._window_max // 2
+        ]
+        for each in found:
+            each.is_paused = False
+        return [each.partition for each in found]
+
+    @property
+    def is_holding_back(self) -> bool:
+        """Whether any partition is paused."""
+        return any(each.is_paused for each in self._tracks.values())
+
+    @property
+    def unfinished(self) -> int:
+        """How many records were polled and are not done."""
+        return sum(len(each.jobs) for each in self._tracks.values())
+
+    @property
+    def uncommitted(self) -> int:
+        """How many records were polled and can't be committed."""
+        return sum(len(each.window) for each in self._tracks.values())
+
+    # Inside
+
+    def _lane_key(self, record: AnyRecord) -> Hashable:
+        if self._order is Order.PARTITION:
+            return None
+        if self._order is Order.KEY and record.key is not None:
+            key: Hashable = record.key
+            return key
+        return object()  # A lane of its own.
+
+    def _offer(self, job: Job) -> None:
+        heappush(self._ready, (job.due_ms, next(self._arrivals), job))
+
+    def _is_waiting(self, job: Job) -> bool:
+        return (
+            not job.is_running
+            and not job.is_moving
+            and not job.track.is_closing
+            and job.track.jobs.get(job.record.offset) is job
+            and job.lane.jobs[0] is job
+        )
+
+    def _rest(self, job: Job) -> None:
+        if job.is_running:
+            job.is_running = False
+            job.track.running -= 1
+
+    def _of(self, partitions: Iterable[TopicPartition] | None) -> list[Track]:
+        if partitions is None:
+            return list(self._tracks.values())
+        return [self._tracks[each] for each in partitions if each in self._tracks]

@@ -1,0 +1,300 @@
+"""One destination's worker: consumes, pushes many at once, and commits without a gap."""
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Mapping
+from typing import Protocol, Unpack
+
+import anyio
+
+from kohort.client.admin_values import NewTopic
+from kohort.client.aio import Admin, Consumer, Producer, RebalanceListener
+from kohort.client.config import ConsumerOptions
+from kohort.client.errors import CommitFailedError, ItemsError, KohortError
+from kohort.client.listener import Partitions
+from kohort.client.retry import monotonic_ms
+from kohort.client.signal import Signal
+from kohort.client.values import AnyRecord
+from kohort.client.workers.backlog import Order
+from kohort.protocol.errors import ErrorCode
+from kohort.queues.forward.backlog import Backlog, Job
+from kohort.queues.forward.envelope import Envelope, envelope_of, with_envelope
+from kohort.queues.forward.limits import Breaker, Concurrency, Rate
+from kohort.queues.forward.settings import Destination
+from kohort.queues.forward.verdict import Action, Verdict
+from kohort.queues.options import consumer_options, producer_options, shared_options
+
+logger = logging.getLogger(__name__)
+
+POLL_MS = 100
+COMMIT_EVERY_MS = 500
+CIRCUIT_FIRST_MS, CIRCUIT_MOST_MS = 500, 30_000
+WRITE_AGAIN_MS = 1_000
+
+
+class Service(Protocol):
+    """Whom records are pushed to."""
+
+    async def push(self, record: AnyRecord, attempt: int) -> Verdict:
+        """Return what the service says of the record; never raises for what the service does."""
+
+
+class Forwarder:
+    """A member of the destination's group. Start as many as you like: they share the partitions.
+
+    await Forwarder(destination, service, bootstrap_servers="localhost:9092").run()
+    """
+
+    def __init__(
+        self, destination: Destination, service: Service, **options: Unpack[ConsumerOptions]
+    ) -> None:
+        self.destination = destination
+        self.counts: Counter[str] = Counter()
+        self.is_ready = False
+        self._service = service
+        self._options = options
+        self._consumer: Consumer[bytes, bytes] = Consumer(
+            destination.topic,
+            *destination.retry_topics,
+            listener=_Listener(self),
+            **consumer_options(options, destination.group_id),
+        )
+        self._backlog = Backlog(destination.order, destination.window_max)
+        self._concurrency = Concurrency(destination.concurrency_max)
+        self._rate = Rate(destination.rate_max)
+        self._breaker = Breaker(destination.failures_max, CIRCUIT_FIRST_MS, CIRCUIT_MOST_MS)
+        self._scopes: dict[Job, anyio.CancelScope] = {}
+        self._changed = Signal()  # For the task that begins pushes.
+        self._settled = Signal()  # For the one that waits for them.
+        self._stopping = False
+        self._last_why = ""
+
+    def stop(self) -> None:
+        """Let `run` end: what is under way is waited for and committed."""
+        self._stopping = True
+        self._changed.set()
+
+    async def run(self) -> None:
+        """Push until `stop`. Once. Raises: KohortError."""
+        await ensure_topics(self.destination, self._options)
+        async with (
+            Producer(**producer_options(self._options)) as self._producer,
+            self._consumer,
+            anyio.create_task_group() as tasks,
+        ):
+            self._tasks = tasks
+            tasks.start_soon(self._dispatch)
+            await self._poll()
+            await self.hand_back(self._consumer.assignment())
+            tasks.cancel_scope.cancel()
+
+    def status(self) -> Mapping[str, object]:
+        """Return the destination's state as it is now."""
+        return {
+            "name": self.destination.name,
+            "topic": self.destination.topic,
+            "url": self.destination.url,
+            "partitions": [str(each) for each in self._consumer.assignment()],
+            "circuit": self._breaker.state.value,
+            "running": len(self._scopes),
+            "concurrency_limit": self._concurrency.limit,
+            "unfinished": self._backlog.unfinished,
+            "uncommitted": self._backlog.uncommitted,
+            "held_back": self._backlog.is_holding_back,
+            "counts": dict(self.counts),
+            "last_failure": self._last_why,
+        }
+
+    # Polling and committing: one task
+
+    async def _poll(self) -> None:
+        commit_at_ms = monotonic_ms() + COMMIT_EVERY_MS
+        while not self._stopping:
+            for record in await self._consumer.poll(timeout_ms=POLL_MS):
+                envelope = envelope_of(record)
+                self._backlog.add(record, envelope.due_ms, envelope.attempts + 1)
+                self._changed.set()
+            self.is_ready = True
+            self._relieve()
+            if full := self._backlog.to_pause():
+                self._consumer.pause(*full)
+            if roomy := self._backlog.to_resume():
+                self._consumer.resume(*roomy)
+            if monotonic_ms() >= commit_at_ms:
+                await self._commit(None)
+                commit_at_ms = monotonic_ms() + COMMIT_EVERY_MS
+
+    async def _commit(self, partitions: Partitions | None) -> None:
+        offsets = self._backlog.progress(partitions)
+        if not offsets:
+            return
+        try:
+            await self._consumer.commit(offsets)
+        except CommitFailedError as error:
+            logger.info("the group has moved on, records are pushed again: %s", str(error))
+        except KohortError as error:
+            if not error.retriable:
+                raise
+            logger.warning("a commit failed, the next one makes up for it: %s", str(error))
+        else:
+            self._backlog.committed(offsets)
+
+    def _relieve(self) -> None:
+        """Take what holds its partition up out of the way, where no order forbids that."""
+        if self.destination.order is not Order.NONE:
+            return
+        for job in self._backlog.blockers():
+            self.counts["relieved"] += 1
+            scope = self._scopes.get(job)
+            if scope is not None:
+                scope.cancel()
+            else:
+                self._tasks.start_soon(self._move, job)
+
+    async def hand_back(self, partitions: Partitions) -> None:
+        """Push no more of these, wait for what is under way, commit, and forget them."""
+        self._backlog.close(partitions)
+        with anyio.move_on_after(self.destination.drain_timeout_ms / 1000):
+            while self._backlog.running(partitions):
+                await self._settled.wait(None)
+        await self._commit(partitions)
+        self._backlog.forget(partitions)
+
+    def forget(self, partitions: Partitions) -> None:
+        """Somebody else has these already."""
+        self._backlog.forget(partitions)
+
+    # Pushing: a task for each record that is under way
+
+    async def _dispatch(self) -> None:
+        while True:
+            job, wait_ms = self._next()
+            if job is None:
+                await self._changed.wait(wait_ms)
+            else:
+                self._rate.take()
+                scope = self._scopes[job] = anyio.CancelScope()
+                self._tasks.start_soon(self._push, job, scope)
+
+    def _next(self) -> tuple[Job | None, float | None]:
+        """Return a record that may be pushed now, or how long to wait for one."""
+        if len(self._scopes) >= self._concurrency.limit:
+            return None, None
+        now_ms = monotonic_ms()
+        wait_ms = max(self._rate.wait_ms(now_ms), self._breaker.wait_ms(now_ms, len(self._scopes)))
+        if wait_ms:
+            return None, wait_ms
+        job = self._backlog.start(wall_ms())
+        if job is not None:
+            return job, 0
+        due_ms = self._backlog.next_due_ms()
+        return None, None if due_ms is None else max(1, due_ms - wall_ms())
+
+    async def _push(self, job: Job, scope: anyio.CancelScope) -> None:
+        began_ms = monotonic_ms()
+        verdict: Verdict | None = None
+        try:
+            with scope:
+                verdict = await self._service.push(job.record, job.attempt)
+            if scope.cancelled_caught or verdict is None:
+                verdict = Verdict(Action.RETRY, None, "it held the others of its partition up")
+            else:
+                self._learn(verdict, monotonic_ms() - began_ms)
+            await self._settle(job, verdict)
+        finally:
+            self._scopes.pop(job, None)
+            self._changed.set()
+            self._settled.set()
+
+    def _learn(self, verdict: Verdict, latency_ms: float) -> None:
+        now_ms = monotonic_ms()
+        if not verdict.is_failure:
+            self._concurrency.answered(latency_ms, len(self._scopes))
+            self._breaker.succeeded()
+            return
+        self._last_why = verdict.why
+        self._concurrency.failed(now_ms)
+        self._breaker.failed(now_ms)
+
+    async def _settle(self, job: Job, verdict: Verdict) -> None:
+        """Do with the record what the service said; it is done only when that is kept."""
+        if not self._backlog.is_ours(job):
+            return
+        action = verdict.action
+        if action is Action.RETRY and job.attempt >= self.destination.attempts_max:
+            action = Action.DEAD
+        self.counts[action.value] += 1
+        if action is Action.UNREACHED:
+            self._backlog.again(job, wall_ms() + POLL_MS, job.attempt)
+        elif action is Action.RETRY and self.destination.order is not Order.NONE:
+            _, delay_ms = self.destination.retry_topic(job.attempt, verdict.delay_ms)
+            self._backlog.again(job, wall_ms() + delay_ms, job.attempt + 1)
+        elif action is Action.RETRY:
+            topic, delay_ms = self.destination.retry_topic(job.attempt, verdict.delay_ms)
+            await self._write(job, topic, job.attempt, wall_ms() + delay_ms, verdict.why)
+        elif action is Action.DEAD:
+            logger.warning("%s: a dead letter after %s push(es): %s", _name(job), job.attempt, verdict.why)
+            await self._write(job, self.destination.dead_letters_topic, job.attempt, 0, verdict.why)
+        elif action is Action.STASH:
+            await self._write(job, self.destination.stash_topic, job.attempt, 0, verdict.why)
+        else:
+            self._backlog.finish(job)
+
+    async def _move(self, job: Job) -> None:
+        """Write a record that waits for its time behind the others of its topic."""
+        attempts = job.attempt - 1
+        topic = job.record.topic
+        if topic not in self.destination.retry_topics:
+            topic = self.destination.retry_topics[0]
+        await self._write(job, topic, attempts, job.due_ms, "it held the others of its partition up")
+
+    async def _write(self, job: Job, topic: str, attempts: int, due_ms: int, why: str) -> None:
+        record = job.record
+        headers = with_envelope(record, Envelope(attempts, due_ms, envelope_of(record).origin), why)
+        try:
+            await (await self._producer.send(topic, record.value, key=record.key, headers=headers))
+        except KohortError as error:
+            logger.warning("%s could not be written to %s: %s", _name(job), topic, str(error))
+            self._backlog.again(job, wall_ms() + WRITE_AGAIN_MS, job.attempt)
+        else:
+            self._backlog.finish(job)
+
+
+class _Listener(RebalanceListener):
+    def __init__(self, forwarder: Forwarder) -> None:
+        self._forwarder = forwarder
+
+    async def on_revoked(self, partitions: Partitions) -> None:
+        await self._forwarder.hand_back(partitions)
+
+    async def on_lost(self, partitions: Partitions) -> None:
+        self._forwarder.forget(partitions)
+
+
+async def ensure_topics(destination: Destination, options: ConsumerOptions) -> None:
+    """Make the topics of retries, dead letters and stashed records that are missing, as wide as the topic.
+
+    Raises: BrokerError where the topic itself is missing; KohortError.
+    """
+    async with Admin(**shared_options(options)) as admin:
+        described = await admin.describe_topics(destination.topic)
+        count = len(described[destination.topic].partitions)
+        there = set(await admin.list_topics())
+        wanted = (*destination.retry_topics, destination.dead_letters_topic, destination.stash_topic)
+        missing = [NewTopic(each, partitions=count) for each in wanted if each not in there]
+        try:
+            if missing:
+                await admin.create_topics(*missing)
+        except ItemsError as error:
+            if any(each.code != ErrorCode.TOPIC_ALREADY_EXISTS for each in error.errors.values()):
+                raise
+
+
+def _name(job: Job) -> str:
+    return f"the record of {job.track.partition} at {job.record.offset}"
+
+
+def wall_ms() -> int:
+    """Return milliseconds since 1970: what records say when they are due is compared with it."""
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,69 @@
+"""A service that records are pushed to by gRPC: one unary method that takes and returns bytes, under asyncio.
+
+The metadata are the headers of HTTP. grpcio has no types of its own, and is imported where it is needed.
+"""
+
+from importlib import import_module
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from kohort.client.errors import MissingExtraError
+from kohort.client.values import AnyRecord
+from kohort.queues.forward.http import authorization, metadata_of
+from kohort.queues.forward.settings import Destination
+from kohort.queues.forward.verdict import Verdict, of_grpc, timed_out, unreached
+
+UNREACHED_WORDS = ("failed to connect", "connection refused", "name resolution", "dns resolution")
+
+
+class GrpcService:
+    """One destination's channel, open within `async with`. Raises: MissingExtraError without grpcio."""
+
+    def __init__(self, destination: Destination) -> None:
+        self._destination = destination
+        try:
+            self._aio: Any = import_module("grpc.aio")
+            self._grpc: Any = import_module("grpc")
+        except ImportError as error:
+            raise MissingExtraError('gRPC needs grpcio: pip install "kohort[queues]"') from error
+
+    async def __aenter__(self) -> Self:
+        parts = self._destination.parts
+        address = f"{parts.hostname}:{parts.port or 443}"
+        if parts.scheme == "grpcs":
+            ca = Path(self._destination.ca_file).read_bytes() if self._destination.ca_file else None
+            self._channel = self._aio.secure_channel(address, self._grpc.ssl_channel_credentials(ca))
+        else:
+            self._channel = self._aio.insecure_channel(address)
+        self._call = self._channel.unary_unary(parts.path)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._channel.close()
+
+    async def push(self, record: AnyRecord, attempt: int) -> Verdict:
+        """Return what the service says of the record."""
+        destination = self._destination
+        try:
+            told = {**metadata_of(record, destination.group_id, attempt), **authorization(destination)}
+        except (OSError, UnicodeDecodeError) as error:
+            return unreached(f"no token: {error}")
+        call = self._call(
+            record.value or b"", timeout=destination.timeout_ms / 1000, metadata=tuple(told.items())
+        )
+        try:
+            await call
+        except self._aio.AioRpcError as error:
+            code, details = error.code().name, error.details() or ""
+            if code == "DEADLINE_EXCEEDED":
+                return timed_out(destination.timeout_ms)
+            if code == "UNAVAILABLE" and any(each in details.lower() for each in UNREACHED_WORDS):
+                return unreached(f"not reached: {details}")
+            trailing = {
+                key: value for key, value in error.trailing_metadata() or () if isinstance(value, str)
+            }
+            return of_grpc(code, trailing, details)
+        return of_grpc("OK", {})

@@ -1,0 +1,90 @@
+"""Dead letters and stashed records brought back, or given up, by command."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Unpack
+
+from kohort.client.aio import Consumer, Producer
+from kohort.client.config import ConsumerOptions
+from kohort.client.values import OffsetAndMetadata, TopicPartition
+from kohort.queues.forward.envelope import Envelope, envelope_of, with_envelope
+from kohort.queues.forward.settings import Destination
+from kohort.queues.options import consumer_options, producer_options
+from kohort.queues.scanning import Reader, scan
+
+BATCH = 500
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What was not brought back yet of one partition."""
+
+    partition: TopicPartition
+    begin: int
+    end: int
+
+
+async def replay(destination: Destination, topic: str, **options: Unpack[ConsumerOptions]) -> int:
+    """Return how many records of the topic of dead letters, or of stashed ones, are pushed once more.
+
+    They go to the destination's first retry topic, due at once and as if they had never been pushed; other
+    groups of the topic hear nothing of it. What was brought back is committed, and does not come twice.
+    Raises: KohortError.
+    """
+    written = 0
+    async with (
+        _unread(destination, topic, options) as (reader, parts),
+        Producer(**producer_options(options)) as producer,
+    ):
+        for part in parts:
+            deliveries = []
+            async for record in scan(reader, part.partition, part.begin, part.end):
+                headers = with_envelope(record, Envelope(0, 0, envelope_of(record).origin), "replayed")
+                deliveries.append(
+                    await producer.send(
+                        destination.retry_topics[0], record.value, key=record.key, headers=headers
+                    )
+                )
+                if len(deliveries) >= BATCH:
+                    for each in deliveries:
+                        await each
+                    written += len(deliveries)
+                    deliveries.clear()
+                    await reader.commit({part.partition: OffsetAndMetadata(record.offset + 1)})
+            for each in deliveries:
+                await each
+            written += len(deliveries)
+            await reader.commit({part.partition: OffsetAndMetadata(part.end)})
+    return written
+
+
+async def purge(destination: Destination, topic: str, **options: Unpack[ConsumerOptions]) -> int:
+    """Return how many offsets are given up: they stay in the topic, and are never brought back.
+
+    Raises: KohortError.
+    """
+    async with _unread(destination, topic, options) as (reader, parts):
+        reader.assign(*(each.partition for each in parts))
+        if parts:
+            await reader.commit({each.partition: OffsetAndMetadata(each.end) for each in parts})
+    return sum(each.end - each.begin for each in parts)
+
+
+@asynccontextmanager
+async def _unread(
+    destination: Destination, topic: str, options: ConsumerOptions
+) -> AsyncIterator[tuple[Reader, list[_Part]]]:
+    settings = consumer_options(options, f"{destination.group_id}__replay")
+    settings["fetch_max_wait_ms"] = 20
+    async with Consumer(**settings) as reader:
+        partitions = await reader.partitions_for(topic)
+        kept = await reader.committed(*partitions)
+        begins, ends = await reader.beginning_offsets(*partitions), await reader.end_offsets(*partitions)
+        parts = []
+        for each in partitions:
+            found = kept[each]
+            begin = max(begins[each], 0 if found is None else found.offset)
+            if begin < ends[each]:
+                parts.append(_Part(each, begin, ends[each]))
+        yield reader, parts

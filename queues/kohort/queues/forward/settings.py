@@ -1,0 +1,164 @@
+"""Destinations, and the TOML file that names them."""
+
+import ipaddress
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import SplitResult, urlsplit
+
+import msgspec
+
+from kohort.client.errors import ConfigurationError
+from kohort.client.workers.backlog import Order
+from kohort.queues.forward.verdict import DELAY_MS_MAX
+
+SCHEMES = ("http", "https", "grpc", "grpcs")
+
+
+class Destination(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One topic, pushed to one service in the name of one group."""
+
+    name: str
+    topic: str
+    url: str
+    """`http(s)://HOST:PORT/PATH`, or `grpc(s)://HOST:PORT/PACKAGE.SERVICE/METHOD`."""
+    group_id: str = ""
+    """`forward-<name>`."""
+    order: Order = Order.NONE
+    """Retries leave their place where there is no order, and otherwise hold up what is behind them."""
+    timeout_ms: int = 10_000
+    attempts_max: int = 5
+    retry_delays_ms: tuple[int, ...] = (1_000, 10_000, 60_000)
+    """One retry topic for each, and how long a record stays there."""
+    concurrency_max: int = 100
+    rate_max: float = 0.0
+    """Pushes that may begin in a second; 0 for no limit."""
+    window_max: int = 1_000
+    """So many records of a partition are in hand at most."""
+    failures_max: int = 10
+    """So many failures in a row open the circuit."""
+    token_file: str = ""
+    """A bearer token is read from there for each push, so that it can be replaced."""
+    ca_file: str = ""
+    """Certificates that the service's is checked with, instead of the system's."""
+    drain_timeout_ms: int = 30_000
+
+    def __post_init__(self) -> None:
+        if not self.name.replace("-", "").replace("_", "").replace(".", "").isalnum():
+            raise ConfigurationError(
+                f"a destination's name is {self.name!r}: letters, digits, '.', '_' and '-'"
+            )
+        if not self.topic:
+            raise ConfigurationError(f"destination {self.name!r} needs a topic")
+        if not self.group_id:
+            msgspec.structs.force_setattr(self, "group_id", f"forward-{self.name}")
+        self._check_url()
+        for name in ("timeout_ms", "attempts_max", "concurrency_max", "window_max", "failures_max"):
+            if getattr(self, name) < 1:
+                raise ConfigurationError(f"{name} of destination {self.name!r} has to be at least 1")
+        if not self.retry_delays_ms or any(not 0 < each <= DELAY_MS_MAX for each in self.retry_delays_ms):
+            raise ConfigurationError(f"retry_delays_ms of {self.name!r}: numbers from 1 to {DELAY_MS_MAX}")
+        if list(self.retry_delays_ms) != sorted(set(self.retry_delays_ms)):
+            raise ConfigurationError(f"retry_delays_ms of {self.name!r} have to rise")
+
+    def _check_url(self) -> None:
+        parts = self.parts
+        if parts.scheme not in SCHEMES or not parts.hostname:
+            raise ConfigurationError(
+                f"url of destination {self.name!r} is {self.url!r}: give http://HOST/PATH"
+            )
+        if parts.username is not None:
+            raise ConfigurationError(f"url of destination {self.name!r} holds a password: use token_file")
+
+    @property
+    def parts(self) -> SplitResult:
+        """The address in its parts."""
+        return urlsplit(self.url)
+
+    @property
+    def is_grpc(self) -> bool:
+        """Whether it is pushed to by gRPC."""
+        return self.parts.scheme in {"grpc", "grpcs"}
+
+    @property
+    def retry_topics(self) -> tuple[str, ...]:
+        """One topic for each delay: `<group>__retry-1` and so on."""
+        return tuple(f"{self.group_id}__retry-{each + 1}" for each in range(len(self.retry_delays_ms)))
+
+    @property
+    def dead_letters_topic(self) -> str:
+        """Where records end that were refused, or retried too often."""
+        return f"{self.group_id}__dead"
+
+    @property
+    def stash_topic(self) -> str:
+        """Where records wait that the service put aside."""
+        return f"{self.group_id}__stash"
+
+    def retry_topic(self, attempts: int, delay_ms: int | None) -> tuple[str, int]:
+        """Return the topic of a record that was pushed so often, and how long it waits.
+
+        Without a word of the service's each attempt waits in the next topic. With a delay that it asked for a
+        record goes to the first topic that holds records so long: nobody there waits longer for others.
+        """
+        if delay_ms is None:
+            tier = min(attempts, len(self.retry_delays_ms)) - 1
+            return self.retry_topics[tier], self.retry_delays_ms[tier]
+        for topic, longest_ms in zip(self.retry_topics, self.retry_delays_ms, strict=True):
+            if delay_ms <= longest_ms:
+                return topic, delay_ms
+        return self.retry_topics[-1], delay_ms
+
+
+class ForwardSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What `kohort forward` reads from its file."""
+
+    bootstrap_servers: str = "localhost:9092"
+    allowed_hosts: tuple[str, ...] = ("localhost", "127.0.0.1", "::1")
+    """Whom records may be pushed to: names as they stand in the addresses, or networks as 10.0.0.0/8."""
+    forward: tuple[Destination, ...] = ()
+
+    def __post_init__(self) -> None:
+        names = [each.name for each in self.forward]
+        groups = [(each.group_id, each.topic) for each in self.forward]
+        if len(set(names)) < len(names) or len(set(groups)) < len(groups):
+            raise ConfigurationError("two destinations have the same name, or the same group and topic")
+        for each in self.forward:
+            host = each.parts.hostname or ""
+            if not any(_allows(entry, host) for entry in self.allowed_hosts):
+                raise ConfigurationError(
+                    f"destination {each.name!r} is at {host}, which is not one of allowed_hosts"
+                )
+
+    def find(self, name: str) -> Destination:
+        """Return the destination of that name. Raises: ConfigurationError."""
+        for each in self.forward:
+            if each.name == name:
+                return each
+        known = ", ".join(each.name for each in self.forward)
+        raise ConfigurationError(f"there is no destination {name!r}: {known or 'none is set'}")
+
+
+def load_settings(path: Path, environment: Mapping[str, str] = os.environ) -> ForwardSettings:
+    """Return what a file says; KOHORT_BOOTSTRAP_SERVERS stands in for what it leaves out.
+
+    Raises: ConfigurationError with the file's name; OSError.
+    """
+    try:
+        found: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
+        if "bootstrap_servers" not in found and environment.get("KOHORT_BOOTSTRAP_SERVERS"):
+            found["bootstrap_servers"] = environment["KOHORT_BOOTSTRAP_SERVERS"]
+        return msgspec.convert(found, ForwardSettings)
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, msgspec.ValidationError) as error:
+        raise ConfigurationError(f"{path}: {error}") from None
+
+
+def _allows(entry: str, host: str) -> bool:
+    if "/" not in entry:
+        return entry.lower() == host.lower()
+    try:
+        return ipaddress.ip_address(host) in ipaddress.ip_network(entry)
+    except ValueError:
+        return False

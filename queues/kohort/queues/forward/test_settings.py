@@ -1,0 +1,81 @@
+"""The file of `kohort forward`: what it says, and what it must not."""
+
+from pathlib import Path
+
+import pytest
+
+from kohort.client.errors import ConfigurationError
+from kohort.client.workers.backlog import Order
+from kohort.queues.forward.settings import Destination, load_settings
+
+GOOD = """\
+bootstrap_servers = "broker:9092"
+allowed_hosts = ["shop.example", "10.0.0.0/8"]
+
+[[forward]]
+name = "orders"
+topic = "orders"
+url = "https://shop.example/orders"
+order = "key"
+retry_delays_ms = [500, 60000]
+"""
+
+
+def test_a_file_names_destinations(tmp_path: Path) -> None:
+    file = tmp_path / "forward.toml"
+    file.write_text(GOOD)
+    settings = load_settings(file)
+    (orders,) = settings.forward
+    assert (settings.bootstrap_servers, orders.group_id) == ("broker:9092", "forward-orders")
+    assert orders.order is Order.KEY
+    assert orders.retry_topics == ("forward-orders__retry-1", "forward-orders__retry-2")
+    assert settings.find("orders") is orders
+    with pytest.raises(ConfigurationError, match="orders"):
+        settings.find("order")
+
+
+@pytest.mark.parametrize(
+    "was, becomes, words",
+    [
+        ("shop.example/", "elsewhere.example/", "not one of allowed_hosts"),
+        ("https://shop.example/", "https://10.1.2.3@elsewhere.example/", "password"),
+        ("https://shop.example/", "ftp://shop.example/", "give http"),
+        ('order = "key"', 'order = "any"', "order"),
+        ('order = "key"', "orders = 1", "unknown field"),
+        ("[500, 60000]", "[60000, 500]", "have to rise"),
+        ("[500, 60000]", "[86400001]", "86400000"),
+        ('topic = "orders"\n', "", "topic"),
+        ("[[forward]]", "[[forward", "forward.toml"),
+    ],
+)
+def test_a_mistake_is_said_with_the_files_name(tmp_path: Path, was: str, becomes: str, words: str) -> None:
+    file = tmp_path / "forward.toml"
+    assert was in GOOD
+    file.write_text(GOOD.replace(was, becomes))
+    with pytest.raises(ConfigurationError, match=words) as raised:
+        load_settings(file)
+    assert "forward.toml" in str(raised.value)
+
+
+def test_an_address_in_a_network_that_is_allowed_is(tmp_path: Path) -> None:
+    file = tmp_path / "forward.toml"
+    file.write_text(GOOD.replace("https://shop.example/", "http://10.1.2.3:80/"))
+    assert load_settings(file).forward[0].parts.hostname == "10.1.2.3"
+
+
+@pytest.mark.parametrize(
+    "attempts, asked_ms, topic, waits_ms",
+    [
+        (1, None, 0, 1_000),
+        (2, None, 1, 10_000),
+        (9, None, 2, 60_000),
+        (1, 0, 0, 0),
+        (1, 1_001, 1, 1_001),
+        (1, 86_400_000, 2, 86_400_000),
+    ],
+)
+def test_a_retry_goes_where_it_waits_least_for_others(
+    attempts: int, asked_ms: int | None, topic: int, waits_ms: int
+) -> None:
+    destination = Destination(name="d", topic="t", url="http://h/")
+    assert destination.retry_topic(attempts, asked_ms) == (destination.retry_topics[topic], waits_ms)

@@ -1,0 +1,240 @@
+"""Records pushed to a service over HTTP, on kohort and on Apache Kafka: what each answer does with them."""
+
+from __future__ import annotations
+
+import importlib.util
+import uuid
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+
+import pytest
+import trio
+
+from kohort.client import Admin, TopicPartition
+from kohort.client.aio import Producer
+from kohort.client.config import ConsumerOptions
+from kohort.client.workers import Order
+from kohort.queues.forward import Destination, Forwarder, open_service, purge, replay
+from tests.queues.service import HttpDouble, http_double
+from tests.queues.test_kmq import read_all
+
+pytestmark = pytest.mark.skipif(importlib.util.find_spec("httpx") is None, reason="httpx is not installed")
+WITHIN_S = 30
+
+
+@pytest.fixture
+def service() -> Iterator[HttpDouble]:
+    with http_double() as server:
+        yield server
+
+
+Make = Callable[..., Destination]
+
+
+@pytest.fixture
+def make(topic: str, service: HttpDouble) -> Make:
+    """A destination of the topic at the service."""
+
+    def destination(**settings: object) -> Destination:
+        given = {"retry_delays_ms": (50, 200), "url": service.url, **settings}
+        return Destination(name=f"d-{uuid.uuid4().hex[:6]}", topic=topic, **given)  # type: ignore[arg-type]
+
+    return destination
+
+
+async def send(topic: str, options: ConsumerOptions, *values: str, key: bytes | None = None) -> None:
+    async with Producer(bootstrap_servers=options["bootstrap_servers"]) as producer:
+        for value in values:
+            headers = [("traceparent", b"00-abc"), ("Colour", b"red"), ("raw", b"\xff")]
+            await producer.send(topic, value.encode(), key=key, partition=0, headers=headers)
+
+
+@asynccontextmanager
+async def forwarding(destination: Destination, options: ConsumerOptions) -> AsyncIterator[Forwarder]:
+    async with open_service(destination) as service, trio.open_nursery() as nursery:
+        forwarder = Forwarder(destination, service, **options)
+        nursery.start_soon(forwarder.run)
+        yield forwarder
+        forwarder.stop()
+
+
+async def wait_for(condition: Callable[[], object]) -> None:
+    with trio.fail_after(WITHIN_S):
+        while not condition():
+            await trio.sleep(0.02)
+
+
+def committed(destination: Destination, options: ConsumerOptions, topic: str) -> int:
+    with Admin(bootstrap_servers=options["bootstrap_servers"]) as admin:
+        found = admin.list_group_offsets(destination.group_id).get(TopicPartition(topic, 0))
+    return 0 if found is None else found.offset
+
+
+async def test_each_answer_decides_what_becomes_of_its_record(
+    make: Make, topic: str, service: HttpDouble, options: ConsumerOptions
+) -> None:
+    destination = make(attempts_max=3)
+    words = ["ok", "fail 1", "status 503", "status 400", "action Stash", "action Skip", "fail 1,delay 0"]
+    await send(topic, options, *words, key=b"k")
+    async with forwarding(destination, options) as forwarder:
+        await wait_for(lambda: forwarder.counts["dead"] == 2 and forwarder.counts["done"] == 3)
+    assert service.times == {
+        "ok": 1,
+        "fail 1": 2,
+        "status 503": 3,
+        "status 400": 1,
+        "action Stash": 1,
+        "action Skip": 1,
+        "fail 1,delay 0": 2,
+    }
+    dead = await read_all(destination.dead_letters_topic, options)
+    assert sorted(each.value or b"" for each in dead) == [b"status 400", b"status 503"]
+    assert {each.value: each.header("kohort-forward-of") for each in dead} == {
+        b"status 400": f"{topic}/0/3".encode(),
+        b"status 503": f"{topic}/0/2".encode(),
+    }
+    (stashed,) = await read_all(destination.stash_topic, options)
+    assert (stashed.key, stashed.header("Colour"), stashed.header("raw")) == (b"k", b"red", b"\xff")
+    assert committed(destination, options, topic) == len(words)
+
+
+async def test_a_service_is_told_where_a_record_is_from(
+    make: Make, topic: str, service: HttpDouble, options: ConsumerOptions
+) -> None:
+    destination = make()
+    await send(topic, options, "fail 1", key=b"\x00key")
+    async with forwarding(destination, options):
+        await wait_for(lambda: len(service.pushes) == 2)
+    for attempt, push in enumerate(service.pushes, 1):
+        assert push.key == "\x00key"
+        told = {name: text for name, text in push.headers.items() if name.startswith("kafka-")}
+        told.pop("kafka-timestamp-ms")
+        assert told == {
+            "kafka-topic": topic,
+            "kafka-partition": "0",
+            "kafka-offset": "0",
+            "kafka-group": destination.group_id,
+            "kafka-attempt": str(attempt),
+            "kafka-key": "AGtleQ==",
+            "kafka-header-colour": "red",
+        }
+        assert push.headers["traceparent"] == "00-abc"
+
+
+async def test_records_of_one_partition_are_under_way_side_by_side(
+    make: Make, topic: str, service: HttpDouble, options: ConsumerOptions
+) -> None:
+    destination = make()
+    await send(topic, options, *(f"sleep 100,{each}" for each in range(16)))
+    async with forwarding(destination, options) as forwarder:
+        await wait_for(lambda: forwarder.counts["done"] == 16)
+    assert service.running_most >= 8
+
+
+async def test_a_key_keeps_its_order_even_where_records_are_retried(
+    make: Make, topic: str, service: HttpDouble, options: ConsumerOptions
+) -> None:
+    destination = make(order=Order.KEY)
+    await send(topic, options, "a1,fail 2", "a2", "a3,fail 1", "a4", key=b"a")
+    await send(topic, options, "b1", "b2", key=b"b")
+    async with forwarding(destination, options) as forwarder:
+        await wait_for(lambda: forwarder.counts["done"] == 6)
+    assert [each for each in service.values() if each[0] == "a"] == [
+        *["a1,fail 2"] * 3,
+        "a2",
+        *["a3,fail 1"] * 2,
+        "a4",
+    ]
+    assert service.values().index("b2") < service.values().index("a2")
+
+
+async def test_who_holds_a_partition_up_is_moved_to_the_retries(
+    make: Make, topic: str, service: HttpDouble, options: ConsumerOptions
+) -> None:
+    destination = make(window_max=20, timeout_ms=60_000, attempts_max=2)
+    await send(topic, options, "sleep 20000", *("ok" for _ in range(15)))
+    async with forwarding(destination, options) as forwarder:
+        await wait_for(lambda: forwarder.counts["relieved"] == 1)
+        await wait_for(lambda: committed(destination, options, topic) == 16)
+        await wait_for(lambda: service.times["sleep 20000"] == 2)
+        (held,) = await read_all(destination.retry_topics[0], options)
+        assert held.header("kohort-forward-why") == b"it held the others of its partition up"
+        forwarder._tasks.cancel_scope.cancel()
+
+
+async def test_a_service_that_is_away_costs_no_attempt(
+    topic: str, options: ConsumerOptions, free_port: int
+) -> None:
+    destination = Destination(
+        name=f"d-{uuid.uuid4().hex[:6]}",
+        topic=topic,
+        url=f"http://127.0.0.1:{free_port}/",
+        attempts_max=1,
+        failures_max=2,
+    )
+    await send(topic, options, "ok", "ok too")
+    async with forwarding(destination, options) as forwarder:
+        await wait_for(lambda: forwarder.status()["circuit"] == "open")
+        with http_double(free_port) as server:
+            await wait_for(lambda: forwarder.counts["done"] == 2)
+            assert sorted(server.values()) == ["ok", "ok too"]
+        assert forwarder.status()["circuit"] == "closed"
+        assert forwarder.counts["dead"] == 0
+
+
+async def test_no_answer_in_time_is_a_retry(
+    make: Make, topic: str, service: HttpDouble, options: ConsumerOptions
+) -> None:
+    destination = make(timeout_ms=300, attempts_max=2)
+    await send(topic, options, "sleep 1500")
+    async with forwarding(destination, options) as forwarder:
+        await wait_for(lambda: forwarder.counts["dead"] == 1)
+    (dead,) = await read_all(destination.dead_letters_topic, options)
+    assert dead.header("kohort-forward-why") == b"no answer within 300 ms"
+    assert service.times["sleep 1500"] == 2
+
+
+async def test_dead_letters_are_brought_back_once_or_given_up(
+    make: Make, topic: str, service: HttpDouble, options: ConsumerOptions
+) -> None:
+    destination = make(attempts_max=1)
+    await send(topic, options, "fail 1", "fail 1,b")
+    async with forwarding(destination, options) as forwarder:
+        await wait_for(lambda: forwarder.counts["dead"] == 2)
+        assert await replay(destination, destination.dead_letters_topic, **options) == 2
+        assert await replay(destination, destination.dead_letters_topic, **options) == 0
+        await wait_for(lambda: forwarder.counts["done"] == 2)
+        await send(topic, options, "status 400")
+        await wait_for(lambda: forwarder.counts["dead"] == 3)
+        assert await purge(destination, destination.dead_letters_topic, **options) == 1
+        assert await replay(destination, destination.dead_letters_topic, **options) == 0
+
+
+async def test_workers_share_partitions_and_a_clean_handover_pushes_nothing_twice(
+    make: Make, topic: str, service: HttpDouble, options: ConsumerOptions
+) -> None:
+    destination = make()
+    async with Producer(bootstrap_servers=options["bootstrap_servers"]) as producer:
+        for number in range(200):
+            await producer.send(topic, b"sleep 5,%d" % number, partition=number % 2)
+    async with forwarding(destination, options) as first:
+        await wait_for(lambda: first.counts["done"] > 20)
+        async with forwarding(destination, options) as second:
+            await wait_for(lambda: first.counts["done"] + second.counts["done"] == 200)
+            assert second.counts["done"]
+    assert set(service.times.values()) == {1}
+
+
+async def test_a_token_is_read_for_each_push(
+    make: Make, topic: str, service: HttpDouble, options: ConsumerOptions, tmp_path: object
+) -> None:
+    token = trio.Path(str(tmp_path)) / "token"
+    await token.write_text("first\n")
+    destination = make(token_file=str(token))
+    async with forwarding(destination, options):
+        await send(topic, options, "a")
+        await wait_for(lambda: len(service.pushes) == 1)
+        await token.write_text("second\n")
+        await send(topic, options, "b")
+        await wait_for(lambda: len(service.pushes) == 2)
+    assert [each.headers["authorization"] for each in service.pushes] == ["Bearer first", "Bearer second"]
