@@ -290,9 +290,10 @@ class Peer:
         body = message.encode_parts(version)
         size = sum(map(len, body))
         if version in api.tagged_answer_versions:
-            body.insert(0, _ANSWER_1.pack(size + 5, request.correlation_id, 0))
+            head = _ANSWER_1.pack(size + 5, request.correlation_id, 0)
         else:
-            body.insert(0, _ANSWER_0.pack(size + 4, request.correlation_id))
+            head = _ANSWER_0.pack(size + 4, request.correlation_id)
+        body = [head, *body]  # Others get the same pieces: a list of our own.
         if api.api_key not in IN_PIECES:
             request.answer = answer = b"".join(body)  # type: ignore[arg-type]  # without ranges of files
             self.held_bytes += len(answer)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kohort.broker.handlers.prepared import Prepared
 from kohort.broker.transport.file_range import FileRange
 from kohort.broker.transport.in_flight import HELD_BYTES_MAX, SHARE_BYTES_MIN, Allowance
 from kohort.broker.transport.peer import (
@@ -160,6 +161,21 @@ def test_answers_leave_in_the_order_of_their_requests() -> None:
     side.send()
     assert correlation_ids(side.wire) == [1, 2, 3]
     assert side.peer.held_bytes == 0
+
+
+def test_an_answer_that_many_get_is_left_as_it_is() -> None:
+    side = Side()
+    many = Prepared(HeartbeatResponse(error_code=7))
+    for number in (1, 2, 3):
+        side.receive(frame(number))
+        side.peer.complete(side.asked[-1], cast(Any, many))
+        side.send()
+    assert correlation_ids(side.wire) == [1, 2, 3]
+    alone = Side()
+    alone.receive(frame(1))
+    alone.peer.complete(alone.asked[0], HeartbeatResponse(error_code=7))
+    alone.send()
+    assert len(side.wire) == 3 * len(alone.wire)
 
 
 def test_small_answers_leave_as_one() -> None:
