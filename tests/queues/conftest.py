@@ -49,17 +49,17 @@ def topic(bootstrap: str) -> str:
 
 @pytest.fixture
 def queue(topic: str) -> Queue:
-    """A queue of two partitions, whose records come again after two seconds."""
-    return Queue(topic, message_timeout_ms=2_000, use_now_after_ms=200)
+    """A queue of two partitions, whose records come again after four seconds."""
+    return Queue(topic, message_timeout_ms=4_000, use_now_after_ms=200)
 
 
 @pytest.fixture
 def options(bootstrap: str) -> ConsumerOptions:
-    """Settings of a member that is missed soon."""
+    """Settings of a member that bears a busy machine."""
     return {
         "bootstrap_servers": bootstrap,
-        "session_timeout_ms": 1_500,
-        "heartbeat_interval_ms": 300,
+        "session_timeout_ms": 6_000,
+        "heartbeat_interval_ms": 500,
         "fetch_max_wait_ms": 100,
     }
 
