@@ -27,6 +27,7 @@ from kohort.queues.kmq import QueueWorker, Reject, Release, ensure_topics
 from kohort.queues.kmq.copies import redelivery_count
 from kohort.queues.kmq.queue import Queue
 from kohort.queues.kmq.worker import Handler
+from kohort.queues.options import shared_options
 
 REJECTED = getattr(os, "EX_DATAERR", 65)
 RELEASED = getattr(os, "EX_TEMPFAIL", 75)
@@ -69,7 +70,7 @@ def run(
     log_to_standard_error(quiet=quiet)
 
     async def main() -> QueueWorker:
-        await ensure_topics(queue, bootstrap_servers=options["bootstrap_servers"])
+        await ensure_topics(queue, **shared_options(options))
         worker = QueueWorker(queue, handler, workers=workers, batch_max=batch_max, **options)
         await run_until_told(worker)
         return worker

@@ -19,6 +19,7 @@ from kohort.cli.queue_options import (
 from kohort.client.config import parse_address
 from kohort.client.errors import ConfigurationError
 from kohort.queues.kmq import RedeliveryTracker, ensure_topics
+from kohort.queues.options import shared_options
 
 _GAUGES = {
     "partitions": "Partitions of the markers topic that this tracker has.",
@@ -47,7 +48,7 @@ def track(*, servers: str, http: str | None, quiet: bool, **names: str | int) ->
     log_to_standard_error(quiet=quiet)
 
     async def main() -> RedeliveryTracker:
-        await ensure_topics(queue, bootstrap_servers=options["bootstrap_servers"])
+        await ensure_topics(queue, **shared_options(options))
         tracker = RedeliveryTracker(queue, **options)
         if http is not None:
             _serve(http, tracker)

@@ -38,6 +38,7 @@ class Service(Protocol):
 
     async def push(self, record: AnyRecord, attempt: int) -> Verdict:
         """Return what the service says of the record; never raises for what the service does."""
+        ...
 
 
 class Forwarder:
