@@ -22,9 +22,10 @@ async def ensure_topics(queue: Queue, **options: Unpack[AdminOptions]) -> int:
         wanted = (queue.markers_topic, queue.dead_letters_topic)
         if missing := [NewTopic(name, partitions=count) for name in wanted if name not in there]:
             await _create(admin, missing)
-        described = await admin.describe_topics(queue.markers_topic)
-        if len(described[queue.markers_topic].partitions) < count:
-            await admin.create_partitions({queue.markers_topic: count})
+        if queue.markers_topic in there:  # What was made just now may not be known everywhere.
+            described = await admin.describe_topics(queue.markers_topic)
+            if len(described[queue.markers_topic].partitions) < count:
+                await admin.create_partitions({queue.markers_topic: count})
     return count
 
 
