@@ -125,6 +125,15 @@ class Shard(Generic[CoreT]):
             self._load_soon(self)
             raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
+    def check_enough_replicas(self) -> None:
+        """Raise what Kafka answers to a commit that fewer than `min.insync.replicas` would have.
+
+        Raises: ApiError. Source: CoordinatorOperationExceptionHelper.
+        """
+        leadership = None if self._partition is None else self._partition.leadership
+        if leadership is not None and not leadership.has_enough_replicas:
+            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
     def ask(self, asker: Asker, respond: Respond) -> int:
         """Return a new id for what `asker` asks of the core; `respond` gets the reply to it."""
         self._last_request_id += 1

@@ -5,6 +5,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TypeVar
 
 import pytest
@@ -375,6 +376,23 @@ async def test_a_loading_shard_says_so(tmp_path: Path) -> None:
             assert listed.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         await found(client)
         assert await commit(client, 1) == 0
+
+
+async def test_a_commit_that_too_few_replicas_would_have_is_refused_and_never_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running(tmp_path) as broker:
+        client = await prepared(broker)
+        assert await commit(client, 1) == 0
+        partition = shard_of(broker)._partition
+        assert partition is not None
+        before = partition.log.log_end_offset
+        with monkeypatch.context() as patch:
+            patch.setattr(partition, "leadership", SimpleNamespace(has_enough_replicas=False))
+            assert await commit(client, 2) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+            assert partition.log.log_end_offset == before
+        assert await committed(client) == {1: 1}
+        assert await commit(client, 3) == 0
 
 
 async def test_an_unknown_partition_fails_alone(tmp_path: Path) -> None:

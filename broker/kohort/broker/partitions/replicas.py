@@ -63,7 +63,7 @@ class Replicas:
         self.on_followed: Callable[[int], None] = lambda leader: None
         """Called where something else is to be fetched from this leader by now."""
         self.on_lag: Callable[[Partition], None] = lambda partition: None
-        """Called where somebody fetches who is not in sync, but may be by now."""
+        """Called where somebody fetches who is not in sync, but may be by now, or is, and must not be."""
 
     # -- what the metadata says ---------------------------------------------------------------------------
 
@@ -228,7 +228,7 @@ class Replicas:
         at = FetchFrom(offset, last_fetched_epoch, leader_epoch)
         found = leadership.handle_fetch(ReplicaFetch(node_id, broker_epoch, at), self._clock.now_ms())
         partition.moved()
-        if node_id not in leadership.state.isr:
+        if node_id not in leadership.state.isr or leadership.has_lost_committed(node_id):
             self.on_lag(partition)
         if isinstance(found, Diverging):
             return found.epoch, found.end_offset

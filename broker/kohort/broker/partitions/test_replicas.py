@@ -136,6 +136,19 @@ def test_nobody_is_followed_where_nobody_leads_or_this_broker_is_not_to(leader: 
     assert here.partition.error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
+def test_who_lost_what_it_had_synced_is_looked_at_as_soon_as_it_fetches() -> None:
+    here = Here()
+    here.commit("one")
+    for follower in (2, 3):
+        here.fetch(follower, 1)
+    looked_at: list[object] = []
+    here.replicas.on_lag = looked_at.append
+    here.fetch(3, 1)
+    assert looked_at == []
+    here.fetch(2, 0)
+    assert looked_at == [here.partition]
+
+
 def test_a_log_that_fails_ends_the_role_until_it_is_opened_again() -> None:
     here = Here()
     here.commit("one")

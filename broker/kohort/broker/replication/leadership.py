@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from kohort.broker.controller import LiveBrokers, min_in_sync, with_isr
 from kohort.broker.metadata.partition_state import PartitionState
-from kohort.broker.replication.follower_state import NEVER_MS, FollowerState
+from kohort.broker.replication.follower_state import NEVER_MS, UNKNOWN_OFFSET, FollowerState
 from kohort.broker.replication.logs import ReplicatedLog
 from kohort.broker.replication.replica_fetch import (
     Diverging,
@@ -149,8 +149,13 @@ class Leadership:
         kept = [
             each
             for each in self.state.isr
-            if each == self.node_id or not self._followers[each].lags(end_offset, now_ms, self._lag_ms_max)
+            if each == self.node_id
+            or not (
+                self.has_lost_committed(each)
+                or self._followers[each].lags(end_offset, now_ms, self._lag_ms_max)
+            )
         ]
+        lost = [each for each in (*self.state.isr, *self.state.elr) if self.has_lost_committed(each)]
         joining = {
             each: follower.broker_epoch
             for each, follower in self._followers.items()
@@ -158,13 +163,24 @@ class Leadership:
             and follower.is_heard_of(now_ms, self._lag_ms_max)
             and self._may_join(each, follower)
         }
-        if not joining and len(kept) == len(self.state.isr):
+        if not joining and not lost and len(kept) == len(self.state.isr):
             return None
         isr = tuple(each for each in self.state.replicas if each in kept or each in joining)
-        after = with_isr(self._with_directories(joining), isr, self.min_insync_replicas)
+        after = with_isr(self._with_directories(joining), isr, self.min_insync_replicas, lost=lost)
         after = replace(after, partition_epoch=self.state.partition_epoch + 1)
         self.proposal = Proposal(self.state, after, joining)
         return self.proposal
+
+    def has_lost_committed(self, node_id: int) -> bool:
+        """Return whether a follower lacks what it must have had: its disk has lost what was synced.
+
+        Nothing is committed that anybody in sync, or eligible outside, did not say it has. One that begins
+        anew below that may not lead; it leaves until it has caught up, and is not eligible meanwhile.
+        """
+        follower = self._followers.get(node_id)
+        if follower is None or node_id not in (*self.state.isr, *self.state.elr):
+            return False
+        return UNKNOWN_OFFSET < follower.synced_end_offset < self.high_watermark
 
     def refused(self) -> None:
         """Hear that the metadata took the proposal for certain not, and never will."""

@@ -198,6 +198,42 @@ def test_whoever_leaves_below_the_minimum_stays_eligible() -> None:
     assert (proposal.after.isr, proposal.after.elr) == ((1,), (2,))
 
 
+def test_who_lost_what_it_had_synced_is_to_leave_at_once_and_may_not_lead() -> None:
+    world = World(isr=(1, 2))
+    world.fetch(2, 10)
+    assert world.high_watermark == 10
+    world.leader.brokers_changed(brokers(1, 2, 3, life=1))
+    world.fetch(2, 6, life=1)
+    assert world.leader.has_lost_committed(2)
+    proposal = world.leader.propose(world.now_ms)
+    assert proposal is not None
+    assert (proposal.after.isr, proposal.after.elr) == ((1,), ()), "it is not eligible either"
+    world.append(1)
+    assert world.high_watermark == 10, "it counts until the metadata says so"
+    world.leader.follow(proposal.after, world.now_ms)
+    world.fetch(2, 11, life=1)
+    again = world.leader.propose(world.now_ms)
+    assert again is not None
+    assert again.after.isr == (1, 2)
+
+
+def test_who_is_eligible_and_lost_what_it_had_synced_is_eligible_no_more() -> None:
+    world = World(isr=(1,), elr=(2,))
+    world.fetch(2, 3, life=1)
+    proposal = world.leader.propose(world.now_ms)
+    assert proposal is not None
+    assert (proposal.after.isr, proposal.after.elr) == ((1,), ())
+
+
+def test_who_has_all_that_is_committed_stays_though_it_begins_anew() -> None:
+    world = World(isr=(1, 2))
+    world.fetch(2, 6)
+    world.leader.brokers_changed(brokers(1, 2, 3, life=1))
+    world.fetch(2, 6, life=1)
+    assert not world.leader.has_lost_committed(2)
+    assert world.leader.propose(world.now_ms) is None
+
+
 def test_an_idle_partition_keeps_followers_that_have_everything() -> None:
     world = World(isr=(1, 2))
     world.fetch(2, 10)

@@ -27,6 +27,7 @@ def handle(groups: Groups, message: OffsetCommitRequest, request: Request) -> Of
     """Pass on what names existing partitions; answered when it is durable."""
     try:
         shard = groups.coordinators.shard_of(message.group_id)
+        shard.check_enough_replicas()
     except ApiError as error:
         return OffsetCommitResponse(topics=tuple(failed(topic, error.code) for topic in message.topics))
     known, refused = split(groups, message.topics, by_id=request.version >= TOPIC_IDS_FROM)
