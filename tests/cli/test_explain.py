@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
+import sys
 import threading
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -42,6 +44,19 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
 @pytest.fixture(scope="module")
 def bootstrap(broker: BrokerProcess) -> str:
     return broker.bootstrap
+
+
+MORTAL = """
+import sys, time
+from kohort.client import Consumer
+consumer = Consumer(sys.argv[2], bootstrap_servers=sys.argv[1], group_id="killed", client_id="mortal",
+                    session_timeout_ms=1_000, heartbeat_interval_ms=200)
+while not consumer.assignment():
+    consumer.poll(timeout_ms=100)
+print("assigned", flush=True)
+while True:
+    consumer.poll(timeout_ms=100)
+"""
 
 
 class Reader:
@@ -221,6 +236,27 @@ def test_a_group_that_does_not_read_is_behind_in_offsets_and_seconds_and_has_sto
     assert f"kafka_consumergroup_current_offset{{{place}}} 4.0" in lines
     assert 'kohort_consumergroup_partitions{consumergroup="behind",verdict="stop"} 1.0' in lines
     assert 'kafka_topic_partition_current_offset{partition="1",topic="orders"} 10.0' in lines
+
+
+def test_a_member_that_was_killed_is_said_to_have_died(
+    kohort: Kohort, broker: BrokerProcess, environment: dict[str, str]
+) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", MORTAL, broker.bootstrap, TOPIC], stdout=subprocess.PIPE, env=environment
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"assigned\n"
+    process.kill()
+    process.communicate()
+
+    def causes() -> list[dict[str, Any]]:
+        return [each["cause"] for each in explained(kohort, "killed")["rebalances"]]
+
+    wait_until(lambda: len(causes()) == 2, "the killed member's session has ended")
+    lines = kohort("groups", "explain", "killed").stdout
+    assert re.search(r"Cause: mortal-\w+ died, or was cut off from the network: its connection closed", lines)
+    assert "session.timeout.ms" not in lines
+    assert 0 < causes()[-1]["connection_closed_ms"] <= causes()[-1]["after_ms"]
 
 
 def test_what_happened_before_a_restart_is_still_told(kohort: Kohort, broker: BrokerProcess) -> None:

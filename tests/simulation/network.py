@@ -82,6 +82,7 @@ class Link:
     ) -> None:
         self.network = network
         self.client_host = f"/{host.name}"
+        self.on_close: list[Callable[[], None]] = []
         self.closed = False  # At the client's end.
         self.pending: deque[Sent] = deque()
         self._server = server
@@ -108,9 +109,11 @@ class Link:
         return sent
 
     def hang_up(self) -> None:
-        """Close the client's end; the broker hears of it with the next thing that it would send."""
+        """Close the client's end; the broker hears of it behind all that was sent."""
         self.closed = True
         self._server.links.pop(self, None)
+        schedule = self.network.schedule
+        schedule.at(max(self._last_in_ms, schedule.time_ms), self._hear_of_clients_end)
 
     def hold(self, duration_ms: int) -> None:
         """Let what is sent from now on arrive that much later; other connections overtake it."""
@@ -143,6 +146,15 @@ class Link:
 
     # -- the broker's end -------------------------------------------------------------------------------
 
+    def _hear_of_clients_end(self) -> None:
+        if not self._dead and not self._shut and self._server.alive:
+            self._told_closed()
+
+    def _told_closed(self) -> None:
+        actions, self.on_close = self.on_close, []
+        for action in actions:
+            action()
+
     def complete(self, request: Request, message: Message) -> None:
         """Take an answer, and send it when all before it have been."""
         assert isinstance(request, Sent)
@@ -161,5 +173,6 @@ class Link:
         if not self._shut:
             self._shut = True
             self._server.links.pop(self, None)
+            self._told_closed()
             self._last_out_ms = self.network.arrival_ms(self._host, self._last_out_ms)
             self.network.schedule.at(self._last_out_ms, self._hear_of_end)

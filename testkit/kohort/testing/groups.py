@@ -106,6 +106,8 @@ def words(cause: Cause) -> str:
         text += f": {cause.group_instance_id or member_name(cause.member_id)}"
     if cause.after_ms:
         text += f", not heard of for {duration(cause.after_ms)}"
+    if cause.connection_closed_ms:
+        text += f", its connection closed for {duration(cause.connection_closed_ms)}"
     return f"{text} ({cause.reason})" if cause.reason else text
 
 

@@ -189,6 +189,12 @@ class Coordinators:
         shard = self._shards.get(coordinator_partition(group_id, self.partitions))
         return None if shard is None else shard.core.groups.get(group_id)
 
+    def tell(self, group_id: str, command: Command) -> None:
+        """Let a group's shard decide what nobody waits for, if it serves."""
+        shard = self._shards.get(coordinator_partition(group_id, self.partitions))
+        if shard is not None and shard.state is ShardState.ACTIVE:
+            shard.submit(command)
+
     @property
     def loading(self) -> list[int]:
         """The partitions whose groups cannot be asked yet."""

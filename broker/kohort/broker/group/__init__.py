@@ -6,6 +6,7 @@ No loop, clock, socket, randomness or log in here: time and fresh ids come with 
 from kohort.broker.group.commands import (
     NO_REQUEST,
     Command,
+    ConnectionClosed,
     DeleteGroup,
     DescribeGroup,
     EndOffsets,
@@ -51,6 +52,7 @@ __all__ = [
     "NO_REQUEST",
     "CancelTimer",
     "Command",
+    "ConnectionClosed",
     "Decision",
     "DeleteGroup",
     "DescribeGroup",

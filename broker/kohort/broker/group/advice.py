@@ -167,6 +167,15 @@ def _session_too_short(report: RebalanceReport, earlier: History) -> Advice | No
             continue
         name, timeout = member_name(joined.member_id), duration(gone.after_ms)
         silent = duration(joined.at_ms - gone.at_ms + gone.after_ms)
+        if gone.connection_closed_ms:
+            return Advice(
+                AdviceKind.RESTART,
+                "group.instance.id",
+                f"{name} is back {silent} after its client was last heard of, whose process had died. With a "
+                "group.instance.id it comes back without a rebalance, if it does so within its session "
+                "timeout.",
+                joined.client_id,
+            )
         if "UNKNOWN_MEMBER_ID" in joined.reason.upper():
             text = (
                 f"{name} had been put out after {timeout} of silence, yet was alive: it had paused for up to "
@@ -185,7 +194,7 @@ def _session_too_short(report: RebalanceReport, earlier: History) -> Advice | No
 
 def _short_session(report: RebalanceReport, _earlier: History) -> Advice | None:
     for cause in causes_of(report, CauseKind.MEMBER_EXPIRED):
-        if 0 < cause.after_ms < SHORT_SESSION_MS:
+        if 0 < cause.after_ms < SHORT_SESSION_MS and not cause.connection_closed_ms:
             return Advice(
                 AdviceKind.SHORT_SESSION,
                 "session.timeout.ms",

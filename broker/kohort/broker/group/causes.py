@@ -18,7 +18,13 @@ def client_reason(reason: str | None) -> str:
 
 
 def member_cause(
-    turn: Turn, kind: CauseKind, member: Member, reason: str | None = None, *, after_ms: int = 0
+    turn: Turn,
+    kind: CauseKind,
+    member: Member,
+    reason: str | None = None,
+    *,
+    after_ms: int = 0,
+    connection_closed_ms: int = 0,
 ) -> Cause:
     """Return the cause that lies with a member."""
     return Cause(
@@ -30,6 +36,7 @@ def member_cause(
         reason=client_reason(reason),
         after_ms=after_ms,
         client_host=member.client_host,
+        connection_closed_ms=connection_closed_ms,
     )
 
 

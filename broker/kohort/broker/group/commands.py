@@ -138,6 +138,13 @@ class RequestLost(msgspec.Struct, frozen=True, gc=False):
     request_id: int
 
 
+class ConnectionClosed(msgspec.Struct, frozen=True, gc=False):
+    """The connection has closed over which a member spoke: it may come back over another. Not answered."""
+
+    group_id: str
+    member_id: str
+
+
 class TopicsDeleted(msgspec.Struct, frozen=True):
     """These topics are gone, and with them every group's offsets. Not answered."""
 
@@ -163,6 +170,7 @@ Command = (
     | OffsetDelete
     | TimerFired
     | RequestLost
+    | ConnectionClosed
     | TopicsDeleted
     | ExpireOffsets
 )

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from kohort.broker.group import administration, joining, leaving, offset_removal, rebalancing, syncing
 from kohort.broker.group.commands import (
+    ConnectionClosed,
     DeleteGroup,
     DescribeGroup,
     EndOffsets,
@@ -33,7 +34,7 @@ from kohort.broker.group.offset_commits import commit_offsets, fetch_offsets
 from kohort.broker.group.offset_transactions import commit_in_transaction, end_transaction
 from kohort.broker.group.parking import lose, parked_join_error, sync_error
 from kohort.broker.group.replaying import keep_offset, replay_group, replay_offset
-from kohort.broker.group.sessions import heartbeat, session_timer_fired
+from kohort.broker.group.sessions import connection_closed, heartbeat, session_timer_fired
 from kohort.broker.group.shard_bytes import Room
 from kohort.broker.group.turn import Groups, Turn
 from kohort.broker.group.views import GroupView, view_of
@@ -202,4 +203,5 @@ def _classic_handlers(groups: Groups) -> dict[type, Callable[..., Decision]]:
         ExpireOffsets: in_a_turn(offset_removal.expire_offsets),
         TimerFired: in_a_turn(_timer_fired),
         RequestLost: in_a_turn(lose),
+        ConnectionClosed: in_a_turn(connection_closed),
     }

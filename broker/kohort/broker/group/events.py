@@ -30,7 +30,8 @@ class CauseKind(Enum):
 class Cause(msgspec.Struct, frozen=True, omit_defaults=True):
     """Why a rebalance began, by whom, and with which words of the client (KIP-800).
 
-    `after_ms`: for how long nothing had been heard of a member that expired.
+    `after_ms`: for how long nothing had been heard of a member that expired; `connection_closed_ms`: how long
+    its connection had been closed by then, 0 where it was open or is not known.
     """
 
     kind: CauseKind
@@ -41,6 +42,7 @@ class Cause(msgspec.Struct, frozen=True, omit_defaults=True):
     reason: str = ""
     after_ms: int = 0
     client_host: str = ""
+    connection_closed_ms: int = 0
 
 
 class Waited(msgspec.Struct, frozen=True):

@@ -10,6 +10,7 @@ LOST = -1  # Stands for a parked request whose client went away: it counts, but 
 class Member:
     """Who joined, with what, and what it waits for (Kafka: ClassicGroupMember).
 
+    `connection_closed_ms` is when the connection closed over which it last joined or synced, 0 before.
     `awaiting_join` and `awaiting_sync` are ids of parked requests; `parking` alone sets them.
     `timer_ms` is when the session timer that the shell holds will fire: a heartbeat moves only
     `session_deadline_ms`, and the timer is set again when it fires too early.
@@ -21,6 +22,7 @@ class Member:
         "awaiting_sync",
         "client_host",
         "client_id",
+        "connection_closed_ms",
         "group_instance_id",
         "is_new",
         "join_version",
@@ -58,6 +60,7 @@ class Member:
         self.awaiting_sync: int | None = None
         self.session_deadline_ms = 0
         self.last_seen_ms = 0
+        self.connection_closed_ms = 0
         self.timer_ms: int | None = None
 
     def __repr__(self) -> str:

@@ -1,7 +1,7 @@
 """Heartbeats, and what happens when they stay away."""
 
 from kohort.broker.group.causes import member_cause
-from kohort.broker.group.commands import Heartbeat
+from kohort.broker.group.commands import ConnectionClosed, Heartbeat
 from kohort.broker.group.decision import Decision, Reply, SessionTimer
 from kohort.broker.group.events import CauseKind, MemberIdExpired
 from kohort.broker.group.group import Group
@@ -46,6 +46,14 @@ def session_timer_fired(turn: Turn, key: SessionTimer) -> None:
         _expire_member_id(turn, group, key)
 
 
+def connection_closed(turn: Turn, command: ConnectionClosed) -> None:
+    """Remember when the member's connection closed. Its session goes on, as in Kafka: it may come back."""
+    group = turn.groups.by_id.get(command.group_id)
+    member = None if group is None else group.members.get(command.member_id)
+    if isinstance(member, Member):  # Groups of newer kinds have others.
+        member.connection_closed_ms = turn.now_ms
+
+
 def _refusal(group: Group | None, message: HeartbeatRequest) -> HeartbeatResponse:
     """Return why a heartbeat does not count, in Kafka's order of checks."""
     if not message.group_id:
@@ -74,7 +82,13 @@ def _end_or_go_on(turn: Turn, group: Group, member: Member, key: SessionTimer) -
     if member.is_waiting and not member.is_new:
         return  # Its request is parked, so it can't send heartbeats: the answer starts a new session.
     silent_ms = turn.now_ms - member.last_seen_ms
-    cause = member_cause(turn, CauseKind.MEMBER_EXPIRED, member, after_ms=silent_ms)
+    cause = member_cause(
+        turn,
+        CauseKind.MEMBER_EXPIRED,
+        member,
+        after_ms=silent_ms,
+        connection_closed_ms=_closed_ms(member, turn.now_ms),
+    )
     put_out(turn, group, member, "missed its session timeout")
     if group.state is GroupState.PREPARING_REBALANCE:
         assert group.rebalance is not None
@@ -83,6 +97,12 @@ def _end_or_go_on(turn: Turn, group: Group, member: Member, key: SessionTimer) -
             complete_join(turn, group)
     else:
         prepare_rebalance(turn, group, cause)
+
+
+def _closed_ms(member: Member, now_ms: int) -> int:
+    """Return for how long the member's connection is closed; 0 where it was heard of since, over another."""
+    closed_ms = member.connection_closed_ms
+    return max(now_ms - closed_ms, 1) if closed_ms and closed_ms >= member.last_seen_ms else 0
 
 
 def _expire_member_id(turn: Turn, group: Group, key: SessionTimer) -> None:

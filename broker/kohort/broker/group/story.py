@@ -91,6 +91,11 @@ def cause_words(cause: Cause) -> str:
     """Return what happened, by whom, and the client's own reason."""
     who = cause.group_instance_id or member_name(cause.member_id)
     words = _WHO_DID[cause.kind].format(who=who, after=duration(cause.after_ms))
+    if cause.connection_closed_ms:
+        closed = f"its connection closed {duration(cause.connection_closed_ms)} before its session ended"
+        words = f"{who} died, or was cut off from the network: {closed}"
+        if cause.group_instance_id:  # It closes without a goodbye, so that it may come back.
+            words = f"{who} has not come back: {closed}"
     return f'{words} ("{cause.reason.rstrip(".")}")' if cause.reason else words
 
 

@@ -118,6 +118,38 @@ def test_a_very_short_session_is_told_at_once() -> None:
     assert kinds(world) == [AdviceKind.SHORT_SESSION]
 
 
+def test_who_died_had_no_short_session_and_is_advised_an_instance_id_when_it_is_back() -> None:
+    world = World()
+    a, b = Client(world, "a", session_timeout_ms=60_000), Client(world, "b", session_timeout_ms=6_000)
+    stable_group(world, a, b)
+    world.sleep(1_000)
+    b.lose_connection()
+    world.sleep(5_000)
+    a.join()
+    sync_all(world, a)
+    assert kinds(world) == []
+    again = Client(world, "b")
+    again.join()
+    a.join()
+    sync_all(world, a, again)
+    (advice,) = advised(world)
+    assert (advice.kind, advice.setting) == (AdviceKind.RESTART, "group.instance.id")
+    assert "whose process had died" in advice.text
+
+
+def test_who_was_heard_of_over_another_connection_had_paused() -> None:
+    world = World()
+    a, b = Client(world, "a", session_timeout_ms=60_000), Client(world, "b", session_timeout_ms=6_000)
+    stable_group(world, a, b)
+    b.lose_connection()
+    world.sleep(1_000)
+    b.heartbeat()
+    world.sleep(6_000)
+    a.join()
+    sync_all(world, a)
+    assert kinds(world) == [AdviceKind.SHORT_SESSION]
+
+
 def test_a_client_that_says_that_its_poll_timed_out_is_believed() -> None:
     world = World()
     a, b = pair(world)

@@ -2,6 +2,8 @@
 
 import re
 
+import msgspec
+
 from kohort.broker.group.advice import Advice, AdviceKind
 from kohort.broker.group.events import Cause, CauseKind, Move, Outcome, RebalanceReport, Waited
 from kohort.broker.group.story import began, still_missing, story
@@ -58,6 +60,18 @@ def test_an_expired_member_and_what_became_of_its_partitions() -> None:
         "    trips 5  nobody -> worker-c-33333333  5.3 s",
         "  What to change: Fewer at a time.",
     ]
+
+
+def test_who_died_is_not_said_to_have_been_silent() -> None:
+    died = Cause(CauseKind.MEMBER_EXPIRED, 1_000, B, "worker-b", after_ms=6_000, connection_closed_ms=5_800)
+    assert told(a_report(cause=died))[1] == (
+        "  Cause: worker-b-22222222 died, or was cut off from the network: its connection closed 5.8 s "
+        "before its session ended."
+    )
+    static = msgspec.structs.replace(died, group_instance_id="static-b")
+    assert told(a_report(cause=static))[1] == (
+        "  Cause: static-b has not come back: its connection closed 5.8 s before its session ended."
+    )
 
 
 def test_whoever_else_came_or_went_and_who_did_not_come() -> None:

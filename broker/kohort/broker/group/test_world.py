@@ -6,6 +6,7 @@ from typing import TypeVar
 from kohort.broker.group import (
     CancelTimer,
     Command,
+    ConnectionClosed,
     Decision,
     Effect,
     Event,
@@ -332,6 +333,10 @@ class Client:
         self.world.do(LeaveGroup(request_id, message, 5))
         response = self.world.answer(request_id, LeaveGroupResponse)
         return ErrorCode(response.members[0].error_code)
+
+    def lose_connection(self) -> None:
+        """The connection closes while nothing is parked."""
+        self.world.do(ConnectionClosed(self.group_id, self.member_id))
 
     def disappear(self) -> None:
         """The connection breaks while the last request is parked."""

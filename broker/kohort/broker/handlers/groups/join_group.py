@@ -1,6 +1,7 @@
 """JoinGroup: a member asks to be in the next generation. Kafka: KafkaApis.handleJoinGroupRequest."""
 
 from kohort.broker.group import NO_REQUEST, JoinGroup
+from kohort.broker.handlers.groups.closing import speaks_over
 from kohort.broker.handlers.groups.family import Groups
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ApiError
@@ -24,5 +25,7 @@ def handle(groups: Groups, message: JoinGroupRequest, request: Request) -> Messa
         shard = groups.coordinators.shard_of(message.group_id)
     except ApiError as error:
         return groups.coordinators.refusal(command(NO_REQUEST), error.code)
+    if message.member_id:
+        speaks_over(request, groups.coordinators, shard, message.group_id, message.member_id)
     shard.submit(command(shard.ask(request, request.respond)))
     return None

@@ -1,6 +1,7 @@
 """SyncGroup: the leader hands the assignment out, everyone gets theirs. Kafka: handleSyncGroupRequest."""
 
 from kohort.broker.group import NO_REQUEST, SyncGroup
+from kohort.broker.handlers.groups.closing import speaks_over
 from kohort.broker.handlers.groups.family import Groups
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ApiError
@@ -14,5 +15,6 @@ def handle(groups: Groups, message: SyncGroupRequest, request: Request) -> Messa
         shard = groups.coordinators.shard_of(message.group_id)
     except ApiError as error:
         return groups.coordinators.refusal(SyncGroup(NO_REQUEST, message, request.version), error.code)
+    speaks_over(request, groups.coordinators, shard, message.group_id, message.member_id)
     shard.submit(SyncGroup(shard.ask(request, request.respond), message, request.version))
     return None

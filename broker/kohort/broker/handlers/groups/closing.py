@@ -1,0 +1,45 @@
+"""Members whose connections close: of a process that dies, nothing else is heard."""
+
+from kohort.broker.coordination.coordinators import Coordinators, GroupShard
+from kohort.broker.group import ConnectionClosed
+from kohort.broker.transport.request import Request
+
+MEMBERS_MAX = 64  # Of one connection; who has more of them on it hears less about their ends.
+
+
+class Speakers:
+    """The members that speak over one connection; called when it closes."""
+
+    __slots__ = ("_coordinators", "_members")
+
+    def __init__(self, coordinators: Coordinators) -> None:
+        self._coordinators = coordinators
+        self._members: dict[tuple[str, str], None] = {}
+
+    def add(self, group_id: str, member_id: str) -> None:
+        """Remember a member."""
+        self._members.pop((group_id, member_id), None)
+        self._members[group_id, member_id] = None
+        if len(self._members) > MEMBERS_MAX:
+            del self._members[next(iter(self._members))]
+
+    def __call__(self) -> None:
+        """Tell their groups."""
+        for group_id, member_id in self._members:
+            self._coordinators.tell(group_id, ConnectionClosed(group_id, member_id))
+
+
+def speaks_over(
+    request: Request, coordinators: Coordinators, shard: GroupShard, group_id: str, member_id: str
+) -> None:
+    """Have the group told when the connection of this request closes, if it knows the member."""
+    group = shard.core.groups.get(group_id)
+    member = None if group is None else group.members.get(member_id)
+    if group is None or member is None:
+        return
+    on_close = request.connection.on_close
+    speakers = next((each for each in on_close if isinstance(each, Speakers)), None)
+    if speakers is None:
+        speakers = Speakers(coordinators)
+        on_close.append(speakers)
+    speakers.add(group.group_id, member.member_id)
