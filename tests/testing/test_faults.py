@@ -1,5 +1,6 @@
 """Faults on order: what clients do when a broker answers errors, late, or not at all."""
 
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -82,6 +83,70 @@ def test_a_produce_that_fails_is_sent_again(broker: Broker, library: str) -> Non
         send(broker, b"one")
     assert [each.value for each in broker.records("orders")] == [b"one"]
     assert broker.requests.of("Produce").errors == [ErrorCode.NOT_LEADER_OR_FOLLOWER] * 2
+
+
+def test_of_a_torn_answer_half_arrives_though_all_was_done(broker: Broker) -> None:
+    host, port = broker.bootstrap.split(":")
+    frame = bytes.fromhex("0003 0009 00000007 0001 63 00".replace(" ", "")) + METADATA_OF_ALL
+    with socket.create_connection((host, int(port)), timeout=10) as client:
+        client.sendall(len(frame).to_bytes(4, "big") + frame)
+        whole = received(client)
+    assert len(whole) == 4 + int.from_bytes(whole[:4], "big")
+    broker.tear_next("Metadata", client_id="c")
+    with socket.create_connection((host, int(port)), timeout=10) as client:
+        client.sendall(len(frame).to_bytes(4, "big") + frame)
+        torn = received(client, until_closed=True)
+    assert torn == whole[: len(whole) // 2]
+    assert [each.fault for each in broker.requests.of("Metadata")] == ["", "answer torn"]
+
+
+METADATA_OF_ALL = bytes([0, 1, 0, 0, 0])
+"""Version 9 without topics: of all, none are made, no authorizations are told."""
+
+
+def received(client: socket.socket, *, until_closed: bool = False) -> bytes:
+    data = b""
+    while until_closed or len(data) < 4 or len(data) < 4 + int.from_bytes(data[:4], "big"):
+        more = client.recv(65_536)
+        if not more:
+            break
+        data += more
+    return data
+
+
+@pytest.mark.parametrize("library", ["confluent", "kafka-python", "kohort"])
+def test_a_produce_whose_answer_is_torn_is_written_and_sent_again(broker: Broker, library: str) -> None:
+    broker.tear_next("Produce")
+    if library == "confluent":
+        confluent = ConfluentProducer(
+            {"bootstrap.servers": broker.bootstrap, "log_level": 0, "enable.idempotence": True}
+        )
+        confluent.produce("orders", b"one")
+        assert confluent.flush(20) == 0
+    elif library == "kafka-python":
+        python = KafkaProducer(bootstrap_servers=broker.bootstrap, enable_idempotence=True)
+        python.send("orders", b"one").get(20)
+        python.close()
+    else:
+        send(broker, b"one")
+    assert [each.value for each in broker.records("orders")] == [b"one"]
+    first, *again = broker.requests.of("Produce")
+    assert (first.fault, first.is_answered, len(again)) == ("answer torn", True, 1)
+
+
+def test_a_torn_fetch_loses_no_record_and_a_torn_join_gets_its_group(broker: Broker) -> None:
+    send(broker, b"one")
+    broker.tear_next("Fetch")
+    broker.tear_next("JoinGroup")
+    broker.tear_next("OffsetCommit")
+    consumer = consumer_of(broker)
+    consumer.subscribe(["orders"])
+    assert next_value(consumer) == b"one"
+    consumer.commit(asynchronous=False)
+    assert broker.groups["readers"].offsets == {("orders", 0): 1}
+    consumer.close()
+    torn = [each.api for each in broker.requests if each.fault == "answer torn"]
+    assert sorted(torn) == ["Fetch", "JoinGroup", "OffsetCommit"]
 
 
 @pytest.mark.parametrize("library", ["confluent", "kohort"])

@@ -83,6 +83,13 @@ class Face:
         """Close the connection instead of answering the next requests of an API. Raises: ValueError."""
         self._core.watch.faults.order(Fault(api, times, client_id))
 
+    def tear_next(self, api: str, *, times: int = 1, client_id: str | None = None) -> None:
+        """Do what the next requests of an API ask, and close the connection in the middle of the answer.
+
+        The client cannot know whether it was done. Raises: ValueError.
+        """
+        self._core.watch.faults.order(Fault(api, times, client_id, is_torn=True))
+
     def rebalance(self, group_id: str) -> None:
         """Have a group rebalance: its leader is told to join again with its next heartbeat, then the others.
 

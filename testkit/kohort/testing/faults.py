@@ -13,7 +13,8 @@ from kohort.testing.requests import SeenRequest
 class Fault:
     """One order: what to do to the next requests of an API.
 
-    `code` answers an error, `seconds` lets the request wait, and neither closes the connection.
+    `code` answers an error, `seconds` lets the request wait; neither closes the connection before the
+    request is looked at, or where `is_torn` in the middle of its answer.
     """
 
     api: str
@@ -23,6 +24,7 @@ class Fault:
     seconds: float | None = None
     member_id: str | None = None
     """The member of a group that has to ask, if it is about one."""
+    is_torn: bool = False
 
     def matches(self, request: SeenRequest) -> bool:
         """Whether the order is for such a request."""
@@ -36,6 +38,8 @@ class Fault:
     def __str__(self) -> str:
         if self.seconds is not None:
             return f"delayed for {self.seconds} s"
+        if self.is_torn:
+            return "answer torn"
         return "connection closed" if self.code is None else f"answered {self.code.name} by order"
 
 

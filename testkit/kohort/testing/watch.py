@@ -21,6 +21,7 @@ from kohort.testing.clock import MovableClock
 from kohort.testing.faults import Fault, Faults
 from kohort.testing.refusing import SESSION_ERRORS, refuse
 from kohort.testing.requests import SeenRequest, plain
+from kohort.testing.tearing import TornRequest
 
 REQUESTS_KEPT = 10_000
 METADATA = BY_NAME["Metadata"].api_key
@@ -146,6 +147,8 @@ class WatchedDispatch:
     def _fail(
         self, fault: Fault, handle: Handle, message: Message, request: Request, seen: SeenRequest
     ) -> Answer:
+        if fault.is_torn:
+            return self._pass_on(handle, message, cast(Request, TornRequest(request)), seen)
         if fault.code is None or getattr(message, "acks", None) == 0:
             request.hang_up()
             return None
@@ -160,14 +163,20 @@ class WatchedDispatch:
         answer = handle(message, cast(Request, WatchedRequest(request, seen, self._watch)))
         if answer is None:
             return None
-        return self._note_later(answer, seen) if isawaitable(answer) else self._say(seen, answer)
+        if isawaitable(answer):
+            return self._note_later(answer, seen, request)
+        return self._say(seen, answer, request)
 
-    async def _note_later(self, answer: Awaitable[Message | None], seen: SeenRequest) -> Message | None:
+    async def _note_later(
+        self, answer: Awaitable[Message | None], seen: SeenRequest, request: Request | None = None
+    ) -> Message | None:
         found = await answer
-        return None if found is None else self._say(seen, found)
+        return None if found is None else self._say(seen, found, request)
 
-    def _say(self, seen: SeenRequest, answer: Message) -> Message:
+    def _say(self, seen: SeenRequest, answer: Message, request: Request | None = None) -> Message:
         seen.answered(answer)
+        if isinstance(request, TornRequest):
+            request.respond(answer)  # The transport drops what it is given afterwards.
         self._watch.tell()
         return answer
 
