@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from kohort.testing.metadata_server import MetadataServer
 from tests.cluster.etcd_binary import NoEtcd, etcd_binary
 from tests.cluster.etcd_process import EtcdProcess
 
@@ -16,6 +17,14 @@ def etcd_program() -> Path:
         return etcd_binary()
     except NoEtcd as reason:
         pytest.skip(str(reason))
+
+
+@pytest.fixture(scope="module")
+def metadata_server() -> Iterator[MetadataServer]:
+    """What stands for etcd in clusters of `kohort.testing`."""
+    server = MetadataServer()
+    yield server
+    server.close()
 
 
 @pytest.fixture(scope="module")

@@ -295,6 +295,7 @@ async def test_who_goes_on_renewing_lives_and_who_does_not_is_gone_by_itself(
         await one.register(broker(1))
         nursery.start_soon(one.membership.keep)
         await two.register(broker(2, OTHER_FOLDER))
+        await until(lambda: [each.node_id for each in one.snapshot().brokers] == [1, 2])
         await until(lambda: [each.node_id for each in one.snapshot().brokers] == [1])
         assert heard.epochs == [one.membership.epoch]
         assert len(heard.renewals) > 5

@@ -27,6 +27,7 @@ from kohort.broker.metadata import (
 from kohort.broker.metadata.etcd_store import EtcdMetadataStore
 from kohort.broker.metadata.topic_plans import partitions_of, random_topic_id
 from kohort.storage import OsFileSystem
+from kohort.testing.metadata_server import MetadataServer
 from tests.cluster.etcd_process import EtcdProcess
 
 Opened = Callable[[], AbstractAsyncContextManager[MetadataStore]]
@@ -48,11 +49,14 @@ async def in_etcd(url: str, name: str) -> AsyncIterator[MetadataStore]:
         nursery.cancel_scope.cancel()
 
 
-@pytest.fixture(params=["embedded", "etcd"])
+@pytest.fixture(params=["embedded", "etcd", "a test's"])
 def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Opened:
     """The way to open the store that the test is about."""
     if request.param == "embedded":
         return partial(embedded, tmp_path)
+    if request.param == "a test's":
+        server: MetadataServer = request.getfixturevalue("metadata_server")
+        return partial(in_etcd, server.url, uuid4().hex)
     etcd: EtcdProcess = request.getfixturevalue("shared_etcd")
     return partial(in_etcd, etcd.url, uuid4().hex)
 

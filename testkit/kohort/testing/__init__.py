@@ -10,14 +10,16 @@ if TYPE_CHECKING:
     from kohort.protocol.errors import ErrorCode
     from kohort.testing.aio import AsyncBroker
     from kohort.testing.broker import Broker
+    from kohort.testing.cluster import Cluster
     from kohort.testing.errors import BrokerFailed, NotInTime
 
-__all__ = ["AsyncBroker", "Broker", "BrokerFailed", "ErrorCode", "NotInTime"]
+__all__ = ["AsyncBroker", "Broker", "BrokerFailed", "Cluster", "ErrorCode", "NotInTime"]
 
 _PLACES = {
     "AsyncBroker": "kohort.testing.aio",
     "Broker": "kohort.testing.broker",
     "BrokerFailed": "kohort.testing.errors",
+    "Cluster": "kohort.testing.cluster",
     "ErrorCode": "kohort.protocol.errors",
     "NotInTime": "kohort.testing.errors",
 }

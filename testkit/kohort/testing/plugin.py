@@ -14,27 +14,30 @@ import pytest
 
 if TYPE_CHECKING:
     from kohort.testing.broker import Broker
+    from kohort.testing.cluster import Cluster
 
 Scope = Literal["function", "class", "module", "package", "session"]
 
-SCOPE_SETTING = "kohort_broker_scope"
+SCOPE_SETTINGS = {"kohort_broker": "kohort_broker_scope", "kohort_cluster": "kohort_cluster_scope"}
+BROKERS_SETTING = "kohort_cluster_brokers"
 SCOPES = ("function", "class", "module", "package", "session")
 NAME_LENGTH_MAX = 200  # Of 249 that a topic may have.
 NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Declare the setting."""
-    parser.addini(
-        SCOPE_SETTING, f"for how long a kohort_broker lives: {', '.join(SCOPES)}", default="function"
-    )
+    """Declare the settings."""
+    for fixture, setting in SCOPE_SETTINGS.items():
+        parser.addini(setting, f"for how long a {fixture} lives: {', '.join(SCOPES)}", default="function")
+    parser.addini(BROKERS_SETTING, "how many brokers a kohort_cluster has", default="3")
 
 
 def scope_of(fixture_name: str, config: pytest.Config) -> Scope:
     """Return the scope that the project has set. Raises: pytest.UsageError for one that there is not."""
-    scope = str(config.getini(SCOPE_SETTING))
+    setting = SCOPE_SETTINGS[fixture_name]
+    scope = str(config.getini(setting))
     if scope not in SCOPES:
-        raise pytest.UsageError(f"{SCOPE_SETTING} = {scope}: it must be one of {', '.join(SCOPES)}")
+        raise pytest.UsageError(f"{setting} = {scope}: it must be one of {', '.join(SCOPES)}")
     return cast(Scope, scope)
 
 
@@ -45,6 +48,18 @@ def kohort_broker() -> Iterator[Broker]:
 
     with Broker() as broker:
         yield broker
+
+
+@pytest.fixture(scope=scope_of)
+def kohort_cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    """Brokers of one cluster, three unless `kohort_cluster_brokers` says otherwise."""
+    from kohort.testing.cluster import Cluster  # noqa: PLC0415
+
+    count = str(request.config.getini(BROKERS_SETTING))
+    if not count.isdecimal() or not int(count):
+        raise pytest.UsageError(f"{BROKERS_SETTING} = {count}: it must be a number from 1 on")
+    with Cluster(brokers=int(count)) as cluster:
+        yield cluster
 
 
 @pytest.fixture
@@ -60,7 +75,8 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Add what the broker has seen to the report of a test that failed with it."""
     report = yield
-    broker = getattr(item, "funcargs", {}).get("kohort_broker")
-    if broker is not None and report.failed:
-        report.sections.append(("kohort", broker.report()))
+    used = getattr(item, "funcargs", {})
+    for fixture in SCOPE_SETTINGS:
+        if fixture in used and report.failed:
+            report.sections.append(("kohort", used[fixture].report()))
     return report

@@ -66,6 +66,28 @@ def test_names_of_parametrized_tests_become_names_of_topics(pytester: pytest.Pyt
     run(pytester, code).assert_outcomes(passed=2)
 
 
+def test_a_cluster_has_as_many_brokers_as_the_project_says_and_a_failure_tells_of_each(
+    pytester: pytest.Pytester,
+) -> None:
+    pytester.makeini("[pytest]\nkohort_cluster_brokers = 2\nkohort_cluster_scope = module\n")
+    code = """
+        seen = []
+
+        def test_one(kohort_cluster):
+            assert len(kohort_cluster.brokers) == 2
+            seen.append(kohort_cluster)
+
+        def test_two(kohort_cluster):
+            assert seen != [kohort_cluster]
+    """
+    result = run(pytester, code)
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["*- kohort -*", "broker 1: what the broker*", "broker 2: what the broker*"])
+    pytester.makeini("[pytest]\nkohort_cluster_brokers = none\n")
+    result = run(pytester, code)
+    result.stdout.fnmatch_lines(["*kohort_cluster_brokers = none: it must be a number from 1 on*"])
+
+
 def test_workers_of_xdist_have_brokers_of_their_own(pytester: pytest.Pytester) -> None:
     code = """
         import pytest

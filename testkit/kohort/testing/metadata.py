@@ -1,0 +1,254 @@
+"""What a cluster in a test has in place of etcd: keys with their revisions, transactions, leases, watches.
+
+It is one store in the memory of the test's process, and answers in the JSON of etcd's gateway what brokers
+ask of it. No clock and no socket: time is passed in, in seconds. Source: etcd's rpc.proto, its mvcc.
+"""
+
+from base64 import b64decode, b64encode
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+Json = Mapping[str, Any]
+
+NOT_FOUND, INVALID_ARGUMENT, OUT_OF_RANGE, UNIMPLEMENTED = 5, 3, 11, 12  # gRPC's numbers.
+
+
+class Refused(Exception):
+    """What etcd would not do, with gRPC's number for the reason."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(f"etcdserver: {message}")
+        self.code = code
+
+
+class Entry(NamedTuple):
+    """A key as one revision has left it; a `value` of None: deleted."""
+
+    key: bytes
+    value: bytes | None
+    create_revision: int
+    revision: int
+    version: int
+    lease: int
+
+
+class Lease:
+    """Until when it lives, and which keys go with it."""
+
+    def __init__(self, ttl_seconds: int, until: float) -> None:
+        self.ttl_seconds = ttl_seconds
+        self.until = until
+        self.keys: set[bytes] = set()
+
+
+class MetadataStore:
+    """The keys, and how they came to be what they are. One thread at a time."""
+
+    def __init__(self) -> None:
+        self.revision = 1
+        self.compacted = 0
+        self._history: dict[bytes, list[Entry]] = {}
+        self._changes: list[Entry] = []  # By revision.
+        self._leases: dict[int, Lease] = {}
+        self._lease_ids = 0
+
+    def answer(self, path: str, form: Json, now: float) -> Json:
+        """Return the answer to a call that is no stream of answers. Raises: Refused."""
+        self.expire(now)
+        match path:
+            case "kv/range":
+                return self._headed(self._range(form))
+            case "kv/put" | "kv/deleterange":
+                name = "request_put" if path == "kv/put" else "request_delete_range"
+                self._transact([{name: form}])
+                return self._headed({})
+            case "kv/txn":
+                return self._txn(form)
+            case "kv/compaction":
+                return self._compact(int(form["revision"]))
+            case "lease/grant":
+                return self._grant(int(form["TTL"]), now)
+            case "lease/keepalive":
+                return {"result": self._keep_alive(int(form["ID"]), now)}
+            case "lease/revoke":
+                self._lease(int(form["ID"]))
+                self._end(int(form["ID"]))
+                return self._headed({})
+        raise Refused(UNIMPLEMENTED, f"{path} is not known here")
+
+    def _headed(self, answer: Json) -> dict[str, Any]:
+        return {"header": {"revision": str(self.revision)}, **answer}
+
+    # -- keys -------------------------------------------------------------------------------------------
+
+    def _txn(self, form: Json) -> Json:
+        succeeded = all(self._holds(each) for each in form.get("compare", ()))
+        responses = self._transact(form.get("success" if succeeded else "failure", ()))
+        return self._headed({"succeeded": succeeded, "responses": responses})
+
+    def _holds(self, compare: Json) -> bool:
+        entry = self._at(b64decode(compare["key"]), self.revision)
+        if compare["target"] == "CREATE":
+            return int(compare["create_revision"]) == (0 if entry is None else entry.create_revision)
+        if compare["target"] == "MOD":
+            return int(compare["mod_revision"]) == (0 if entry is None else entry.revision)
+        raise Refused(UNIMPLEMENTED, f"comparing {compare['target']} is not known here")
+
+    def _transact(self, operations: Iterable[Json]) -> list[Json]:
+        """Do all of it at one revision, and return the answers in order; nothing where one is refused."""
+        asked = [next(iter(each.items())) for each in operations]
+        puts = [b64decode(form["key"]) for name, form in asked if name == "request_put"]
+        if len(set(puts)) < len(puts):
+            raise Refused(INVALID_ARGUMENT, "duplicate key given in txn request")
+        for name, form in asked:
+            if name == "request_put" and int(form.get("lease", 0)):
+                self._lease(int(form["lease"]))
+        revision = self.revision + 1
+        answers: list[Json] = []
+        for name, form in asked:
+            if name == "request_range":
+                answers.append({"response_range": self._range(form, revision)})
+            elif name == "request_put":
+                self._put(b64decode(form["key"]), b64decode(form.get("value", "")), revision,
+                          int(form.get("lease", 0)))  # fmt: skip
+                answers.append({"response_put": {}})
+            else:
+                gone = [each.key for each in self._between(form, revision)]
+                for key in gone:
+                    self._delete(key, revision)
+                answers.append({"response_delete_range": {"deleted": str(len(gone))}})
+        self._took(revision)
+        return answers
+
+    def _put(self, key: bytes, value: bytes, revision: int, lease: int) -> None:
+        before = self._at(key, revision)
+        if before is not None and before.lease:
+            self._leases[before.lease].keys.discard(key)
+        if lease:
+            self._leases[lease].keys.add(key)
+        created, version = (revision, 0) if before is None else (before.create_revision, before.version)
+        self._add(Entry(key, value, created, revision, version + 1, lease))
+
+    def _delete(self, key: bytes, revision: int) -> None:
+        before = self._at(key, revision)
+        assert before is not None
+        if before.lease:
+            self._leases[before.lease].keys.discard(key)
+        self._add(Entry(key, None, 0, revision, 0, 0))
+
+    def _add(self, entry: Entry) -> None:
+        self._history.setdefault(entry.key, []).append(entry)
+        self._changes.append(entry)
+
+    def _took(self, revision: int) -> None:
+        """Let the revision count, if it has changed anything."""
+        if self._changes and self._changes[-1].revision == revision:
+            self.revision = revision
+
+    def _at(self, key: bytes, revision: int) -> Entry | None:
+        """Return the key as of a revision, None where it was not there."""
+        history = self._history.get(key, ())
+        place = bisect_right(history, revision, key=lambda each: each.revision)
+        return history[place - 1] if place and history[place - 1].value is not None else None
+
+    def _between(self, form: Json, revision: int) -> list[Entry]:
+        key = b64decode(form["key"])
+        end = b64decode(form.get("range_end", ""))
+        keys = [key] if not end else sorted(each for each in self._history if key <= each < end)
+        return [entry for each in keys if (entry := self._at(each, revision)) is not None]
+
+    def _range(self, form: Json, revision: int | None = None) -> dict[str, Any]:
+        asked, limit = int(form.get("revision", 0)), int(form.get("limit", 0))
+        if 0 < asked < self.compacted:
+            raise Refused(OUT_OF_RANGE, "mvcc: required revision has been compacted")
+        if asked > self.revision:
+            raise Refused(OUT_OF_RANGE, "mvcc: required revision is a future revision")
+        found = self._between(form, asked or revision or self.revision)
+        kept = found[:limit] if limit else found
+        answer: dict[str, Any] = {"kvs": [json_of(each) for each in kept], "count": str(len(found))}
+        return {**answer, "more": True} if len(kept) < len(found) else answer
+
+    def _compact(self, revision: int) -> Json:
+        """Forget how keys were before a revision, but for those that still are so."""
+        if not self.compacted < revision <= self.revision:
+            raise Refused(OUT_OF_RANGE, "mvcc: required revision has been compacted, or is to come")
+        self.compacted = revision
+        place = bisect_right(self._changes, revision - 1, key=lambda each: each.revision)
+        del self._changes[:place]
+        for key, history in list(self._history.items()):
+            first = bisect_right(history, revision, key=lambda each: each.revision) - 1
+            if first >= 0:
+                del history[: first if history[first].value is not None else first + 1]
+            if not history:
+                del self._history[key]
+        return self._headed({})
+
+    # -- leases -----------------------------------------------------------------------------------------
+
+    def _grant(self, ttl_seconds: int, now: float) -> Json:
+        self._lease_ids += 1
+        self._leases[self._lease_ids] = Lease(ttl_seconds, now + ttl_seconds)
+        return self._headed({"ID": str(self._lease_ids), "TTL": str(ttl_seconds)})
+
+    def _keep_alive(self, lease_id: int, now: float) -> Json:
+        lease = self._leases.get(lease_id)
+        if lease is None:
+            return self._headed({"ID": str(lease_id)})
+        lease.until = now + lease.ttl_seconds
+        return self._headed({"ID": str(lease_id), "TTL": str(lease.ttl_seconds)})
+
+    def _lease(self, lease_id: int) -> Lease:
+        lease = self._leases.get(lease_id)
+        if lease is None:
+            raise Refused(NOT_FOUND, "requested lease not found")
+        return lease
+
+    def _end(self, lease_id: int) -> None:
+        revision = self.revision + 1
+        for key in sorted(self._leases[lease_id].keys):
+            self._delete(key, revision)
+        del self._leases[lease_id]
+        self._took(revision)
+
+    def expire(self, now: float) -> None:
+        """End the leases whose time is over."""
+        for lease_id in [number for number, lease in self._leases.items() if lease.until <= now]:
+            self._end(lease_id)
+
+    # -- watches ----------------------------------------------------------------------------------------
+
+    def news(self, form: Json) -> tuple[Json | None, int]:
+        """Return what a watch is told of the changes from its revision on, and from where it goes on.
+
+        None where there is nothing to tell. Raises: Refused where those changes are forgotten.
+        """
+        start = int(form.get("start_revision", 0)) or self.revision + 1
+        if start < self.compacted:
+            raise Refused(OUT_OF_RANGE, "mvcc: required revision has been compacted")
+        key, end = b64decode(form["key"]), b64decode(form.get("range_end", ""))
+        place = bisect_right(self._changes, start - 1, key=lambda each: each.revision)
+        told = [each for each in self._changes[place:] if each.key == key or key <= each.key < end]
+        if not told:
+            return None, self.revision + 1
+        return self._headed({"events": [event_of(each) for each in told]}), self.revision + 1
+
+
+def json_of(entry: Entry) -> Json:
+    """Return a key and what belongs to it."""
+    form = {
+        "key": b64encode(entry.key).decode(),
+        "create_revision": str(entry.create_revision),
+        "mod_revision": str(entry.revision),
+        "version": str(entry.version),
+        "value": b64encode(entry.value or b"").decode(),
+    }
+    return {**form, "lease": str(entry.lease)} if entry.lease else form
+
+
+def event_of(entry: Entry) -> Json:
+    """Return what a watch tells of a change."""
+    if entry.value is None:
+        key = b64encode(entry.key).decode()
+        return {"type": "DELETE", "kv": {"key": key, "mod_revision": str(entry.revision)}}
+    return {"kv": json_of(entry)}

@@ -1,0 +1,156 @@
+"""The metadata of a test's cluster, served on loopback as etcd's JSON gateway serves them."""
+
+import select
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, cast
+
+import msgspec
+
+from kohort.testing.metadata import Json, MetadataStore, Refused
+
+TICK_SECONDS = 0.05  # How late a lease may end, and how long a watch may outlive its connection.
+STATUS = {5: 404, 12: 501}
+HTTP_OK, BAD_REQUEST = 200, 400
+
+
+class MetadataServer:
+    """The store, and the threads that answer for it; from its making until `close`."""
+
+    def __init__(self) -> None:
+        self._store = MetadataStore()
+        self._changed = threading.Condition()
+        self._ended = False
+        self._http = _Server(("127.0.0.1", 0), _Handler)
+        self._http.metadata = self
+        self._threads = [
+            threading.Thread(target=self._http.serve_forever, args=(TICK_SECONDS,), daemon=True),
+            threading.Thread(target=self._expire, daemon=True),
+        ]
+        for each in self._threads:
+            each.start()
+
+    @property
+    def port(self) -> int:
+        """Where it listens on 127.0.0.1."""
+        return int(self._http.server_address[1])
+
+    @property
+    def url(self) -> str:
+        """Where etcd's clients find it."""
+        return f"http://127.0.0.1:{self.port}"
+
+    def close(self) -> None:
+        """Answer nobody any more."""
+        with self._changed:
+            self._ended = True
+            self._changed.notify_all()
+        self._http.shutdown()
+        self._http.server_close()
+        for each in self._threads:
+            each.join()
+
+    def answer(self, path: str, form: Json) -> Json:
+        """Return the answer to a call. Raises: Refused."""
+        with self._changed:
+            revision = self._store.revision
+            answer = self._store.answer(path, form, time.monotonic())
+            if self._store.revision != revision:
+                self._changed.notify_all()
+        return answer
+
+    def watch(self, form: dict[str, Any], sock: socket.socket) -> Iterator[Json]:
+        """Yield what a watch is told, until its connection or this server ends."""
+        yield {"created": True}
+        while True:
+            with self._changed:
+                try:
+                    news, form["start_revision"] = self._store.news(form)
+                except Refused as refused:
+                    compacted = str(self._store.compacted)
+                    yield {"canceled": True, "cancel_reason": str(refused), "compact_revision": compacted}
+                    return
+                if news is None and not self._ended:
+                    self._changed.wait(TICK_SECONDS)
+                if self._ended:
+                    return
+            if news is not None:
+                yield news
+            elif _is_gone(sock):
+                return
+
+    def _expire(self) -> None:
+        with self._changed:
+            while not self._ended:
+                revision = self._store.revision
+                self._store.expire(time.monotonic())
+                if self._store.revision != revision:
+                    self._changed.notify_all()
+                self._changed.wait(TICK_SECONDS)
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False
+    metadata: MetadataServer
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """One connection."""
+
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+
+    @property
+    def _metadata(self) -> MetadataServer:
+        return cast(_Server, self.server).metadata
+
+    def do_POST(self) -> None:
+        """Answer a call, or tell what a watch sees."""
+        path = self.path.removeprefix("/v3/")
+        form = msgspec.json.decode(self.rfile.read(int(self.headers["Content-Length"])))
+        if path == "watch":
+            self._stream(form["create_request"])
+            return
+        try:
+            self._answer(HTTP_OK, self._metadata.answer(path, form))
+        except Refused as refused:
+            status = STATUS.get(refused.code, BAD_REQUEST)
+            self._answer(status, {"code": refused.code, "message": str(refused)})
+
+    def _answer(self, status: int, answer: Json) -> None:
+        content = msgspec.json.encode(answer)
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def _stream(self, form: dict[str, Any]) -> None:
+        self.close_connection = True
+        self.send_response(HTTP_OK)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        for message in self._metadata.watch(form, self.connection):
+            line = msgspec.json.encode({"result": message}) + b"\n"
+            try:
+                self.wfile.write(b"%x\r\n%s\r\n" % (len(line), line))
+            except OSError:
+                return
+        self.wfile.write(b"0\r\n\r\n")
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing: what is asked is no news."""
+
+
+def _is_gone(sock: socket.socket) -> bool:
+    """Whether the other side has closed; it sends nothing while it watches."""
+    readable, _, _ = select.select([sock], [], [], 0)
+    try:
+        return bool(readable) and not sock.recv(1, socket.MSG_PEEK)
+    except OSError:
+        return True

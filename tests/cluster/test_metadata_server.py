@@ -1,0 +1,41 @@
+"""What stands for etcd in a test's cluster answers as etcd does: the same tests, by the same client."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable
+from uuid import uuid4
+
+import pytest
+
+from kohort.testing.metadata_server import MetadataServer
+from tests.cluster import test_etcd_client, test_etcd_store
+
+Test = Callable[..., Awaitable[None]]
+ABOUT_IT = (
+    test_etcd_client.test_a_key_is_put_found_and_deleted,
+    test_etcd_client.test_all_keys_are_read_as_of_one_revision_however_many,
+    test_etcd_client.test_a_transaction_is_done_only_where_everything_it_compares_holds,
+    test_etcd_client.test_what_etcd_refuses_is_an_error_of_its_own,
+    test_etcd_client.test_a_key_under_a_lease_goes_when_the_lease_is_revoked,
+    test_etcd_client.test_a_watch_tells_every_change_of_a_revision_together,
+    test_etcd_client.test_a_silent_watch_is_asked_for_anew_and_tells_nothing_twice,
+    test_etcd_client.test_a_watch_from_before_a_compaction_says_so,
+    test_etcd_store.test_who_is_behind_a_compaction_reads_everything_anew,
+    test_etcd_store.test_brokers_see_each_other_and_the_epoch_is_the_revision_of_the_registration,
+    test_etcd_store.test_who_goes_on_renewing_lives_and_who_does_not_is_gone_by_itself,
+    test_etcd_store.test_whose_lease_is_gone_may_change_nothing_until_it_has_registered_anew,
+    test_etcd_store.test_there_is_one_controller_and_another_once_its_lease_is_gone,
+    test_etcd_store.test_a_dead_broker_is_taken_out_before_its_lease_ends_and_is_the_controller_no_more,
+)
+
+
+@pytest.mark.parametrize("about", ABOUT_IT, ids=lambda each: each.__name__)
+async def test_it_answers_as_etcd_does(about: Test) -> None:
+    server = MetadataServer()  # Of its own: one forgets what came before a revision.
+    try:
+        given = {"shared_etcd": server, "name": uuid4().hex}
+        wanted = inspect.signature(about).parameters
+        await about(**{name: value for name, value in given.items() if name in wanted})
+    finally:
+        server.close()
