@@ -9,12 +9,26 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
+import trio
 
+from kohort.broker.coordination.test_shard import Client
+from kohort.protocol.messages import (
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+)
+from kohort.protocol.schema import Message
 from tests.cli import here
 from tests.cli.conftest import COMMAND
 
+M = TypeVar("M", bound=Message)
 READY = re.compile(r"kohort ready kafka=(?P<kafka>\S+) http=(?P<http>\S+) data=(?P<data>\S+)")
 
 
@@ -67,6 +81,52 @@ def test_the_file_says_where_and_the_command_line_has_the_last_word(tmp_path: Pa
         assert not ready["http"].endswith(":1")
     file.write_text('listen = "nowhere"\n')
     assert "listen: 'nowhere' is not HOST:PORT" in refused("--config", str(file))
+
+
+def test_who_comes_by_a_listener_is_told_the_address_that_is_advertised_there(tmp_path: Path) -> None:
+    two = ("--listen", "127.0.0.1:0", "--listen", "127.0.0.1:0", "--advertise", "localhost:0",
+           "--advertise", "127.0.0.2:19092")  # fmt: skip
+    with served(*two, "--http", "127.0.0.1:0", "--data", str(tmp_path / "data")) as ready:
+        first, second = ready["kafka"].split(",")
+        assert first != second
+        assert told(first) == [f"localhost:{first.rpartition(':')[2]}"] * 3
+        assert told(second) == ["127.0.0.2:19092"] * 3
+        here.kohort("produce", "t", "-q", "-b", first, stdin="a\n")
+        assert told(second, topic="t") == ["127.0.0.2:19092"] * 3
+    words = refused("--listen", "127.0.0.1:0", "--advertise", "a:1", "--advertise", "b:2", code=2)
+    assert "more --advertise than --listen" in words
+
+
+def told(bootstrap: str, topic: str | None = None) -> list[str]:
+    """Return what three questions answer of the broker's address, without going there."""
+    asked = None if topic is None else (MetadataRequestTopic(name=topic),)
+    metadata = ask(bootstrap, MetadataRequest(topics=asked), MetadataResponse)
+    cluster = ask(bootstrap, DescribeClusterRequest(), DescribeClusterResponse)
+    found = ask(bootstrap, FindCoordinatorRequest(coordinator_keys=("g",)), FindCoordinatorResponse)
+    places = (*metadata.brokers, *cluster.brokers, *found.coordinators)
+    return [f"{each.host}:{each.port}" for each in places]
+
+
+def ask(bootstrap: str, request: Message, kind: type[M]) -> M:
+    async def asked() -> M:
+        host, port = bootstrap.split(":")
+        return await Client(await trio.open_tcp_stream(host, int(port))).ask(request, kind)
+
+    return trio.run(asked)
+
+
+def test_a_file_names_several_listeners(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text(
+        "listeners=HOST://127.0.0.1:0,NETWORK://127.0.0.1:0\n"
+        f"advertised.listeners=NETWORK://127.0.0.2:19092\nhttp=127.0.0.1:0\nlog.dirs={tmp_path}/data\n"
+    )
+    with served("--config", str(file)) as ready:
+        first, second = ready["kafka"].split(",")
+        assert (told(first), told(second)) == ([first] * 3, ["127.0.0.2:19092"] * 3)
+    file = tmp_path / "kohort.toml"
+    file.write_text('listen = "127.0.0.1:0"\nadvertise = ["a:1", "b:2"]\n')
+    assert "2 addresses are advertised of 1 listeners" in refused("--config", str(file))
 
 
 def test_a_folder_keeps_its_node_id(tmp_path: Path) -> None:

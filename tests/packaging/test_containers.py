@@ -87,12 +87,12 @@ def test_what_the_image_copies_is_not_ignored() -> None:
 
 def test_compose_starts_a_broker_with_options_that_exist(compose: Compose) -> None:
     broker = compose["services"]["broker"]
-    command = [
-        each.replace("${KOHORT_ADVERTISE:-localhost:9092}", "localhost:9092") for each in broker["command"]
-    ]
+    command = broker["command"]
     options = parse(command[1:])
     assert command[0] == "serve"
-    assert str(options.places.advertise) == "localhost:9092"
+    host, network = options.places.listeners
+    assert (str(host.advertise), str(network.advertise)) == ("localhost:9092", "broker:19092")
+    assert (host.listen.port, network.listen.port) == (9092, 19092)
     assert {port.rpartition(":")[2] for port in broker["ports"]} == {
         str(options.places.listen.port),
         str(options.http.port),
@@ -108,9 +108,12 @@ def test_no_port_is_published_beyond_this_machine(compose: Compose) -> None:
         assert (interface, outside) == ("127.0.0.1", inside)
 
 
-def test_clients_of_the_network_reach_what_is_advertised_to_this_machine(compose: Compose) -> None:
-    client = compose["services"]["client"]
-    assert client["network_mode"] == "service:broker", "localhost is the broker's there as well"
+def test_clients_of_the_network_come_by_a_listener_that_is_advertised_to_them(compose: Compose) -> None:
+    client, broker = compose["services"]["client"], compose["services"]["broker"]
+    given = client["environment"]["KOHORT_BOOTSTRAP_SERVERS"]
+    advertised = [str(each.advertise) for each in parse(broker["command"][1:]).places.listeners]
+    assert given == f"{broker['hostname']}:19092" == advertised[1]
+    assert not any(each.endswith(":19092") for each in broker["ports"]), "this machine has its own"
     assert client["image"] == compose["services"]["broker"]["image"]
     assert client["profiles"] == ["client"], "it is run when it is asked for"
     assert "docker compose run --rm client topics list" in (ROOT / "docker-compose.yml").read_text("utf-8")
@@ -140,11 +143,7 @@ def test_prometheus_scrapes_the_broker(compose: Compose) -> None:
     (job,) = settings["scrape_configs"]
     assert job["static_configs"] == [{"targets": ["broker:9644"]}]
     assert compose["services"]["broker"]["hostname"] == "broker", "HTTP answers to the host's own name"
-    command = [
-        each.replace("${KOHORT_ADVERTISE:-", "").rstrip("}")
-        for each in compose["services"]["broker"]["command"]
-    ]
-    options = parse(command[1:])
+    options = parse(compose["services"]["broker"]["command"][1:])
     assert ("kohort.http.allowed.hosts", "broker") in options.settings
     assert job.get("metrics_path", "/metrics") == "/metrics"
 

@@ -82,6 +82,7 @@ class Link:
     ) -> None:
         self.network = network
         self.client_host = f"/{host.name}"
+        self.listener = 0
         self.on_close: list[Callable[[], None]] = []
         self.closed = False  # At the client's end.
         self.pending: deque[Sent] = deque()

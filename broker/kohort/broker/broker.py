@@ -4,7 +4,7 @@ import socket
 from base64 import urlsafe_b64encode
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -93,12 +93,26 @@ class Address(msgspec.Struct, frozen=True):
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
+class Listener(msgspec.Struct, frozen=True):
+    """Where a broker listens, and what it tells those who came that way to connect to."""
+
+    listen: Address
+    advertise: Address | None = None
+
+
 class Places(msgspec.Struct, frozen=True):
     """Where a broker listens, what it tells clients to connect to, and where its data is."""
 
     listen: Address
     data: Path
     advertise: Address | None = None
+    more: tuple[Listener, ...] = ()
+    """Where else it listens; to other brokers the first counts."""
+
+    @property
+    def listeners(self) -> tuple[Listener, ...]:
+        """All of them, the first one first."""
+        return Listener(self.listen, self.advertise), *self.more
 
 
 class Broker:
@@ -127,10 +141,10 @@ class Broker:
         """
         self._between = between
         self.cluster = cluster
-        self._listen = places.listen
-        self._advertise = places.advertise
-        self.advertised: tuple[str, int] = (places.listen.host, places.listen.port)
-        self.listening: Address = places.listen
+        self._listeners = places.listeners
+        self.advertised: tuple[tuple[str, int], ...] = ()
+        """Host and port for the clients of each listener, once it listens."""
+        self.listening: tuple[Address, ...] = tuple(each.listen for each in places.listeners)
         self.current = CurrentConfig(config)
         self.clock: Clock = clock or SystemClock()
         self.workers: Workers = TrioWorkers(nursery)
@@ -371,13 +385,15 @@ class Broker:
 
     async def start(self) -> None:
         """Listen, and begin to load the groups. Raises: OSError if the address can't be had, StorageError."""
-        sock = bind(self._listen)
-        self.listening = Address(self._listen.host, sock.getsockname()[1])
-        if self._advertise is None:
-            self.advertised = (reachable_host(self._listen.host), self.listening.port)
-        else:
-            self.advertised = (self._advertise.host, self._advertise.port or self.listening.port)
-        await self._register()
+        with ExitStack() as unless_registered:
+            socks = [unless_registered.enter_context(bind(each.listen)) for each in self._listeners]
+            ports = [sock.getsockname()[1] for sock in socks]
+            self.listening = tuple(
+                Address(each.listen.host, port) for each, port in zip(self._listeners, ports, strict=True)
+            )
+            self.advertised = tuple(map(advertised, self._listeners, ports))
+            await self._register()
+            unless_registered.pop_all()
         if not self.data.is_clean and self.cluster is None:
             await self._raise_all_leader_epochs()  # The ends of logs may be gone.
         await self.partitions.open_all()
@@ -386,7 +402,8 @@ class Broker:
             await self._checkpoint()  # What was scanned now need not be scanned again.
         offline = {(each.topic_id, each.index) for each in self.partitions if each.offline is not None}
         self.journal.forget(but=offline)
-        self.reactor.listen(sock)
+        for number, sock in enumerate(socks):
+            self.reactor.listen(sock, number)
         self.coordinators.start()
         if self.cluster is None and TRANSACTIONS_TOPIC in self.metadata.snapshot().topics:
             self.transactions().start()  # What was prepared before is carried out, what is open may time out.
@@ -411,8 +428,14 @@ class Broker:
     async def _register(self) -> None:
         """Let others know this broker; in a cluster under a lease, which is kept from then on."""
         config = self.current.config
+        (host, port), *others = self.advertised
         broker = BrokerState(
-            self.node_id, *self.advertised, config.broker_rack, is_drained=config.kohort_drained
+            self.node_id,
+            host,
+            port,
+            config.broker_rack,
+            is_drained=config.kohort_drained,
+            more_addresses=tuple(others),
         )
         if self.cluster is None:
             await self.metadata.register(broker)
@@ -597,6 +620,13 @@ def bind(address: Address) -> socket.socket:
     except OSError as error:
         raise OSError(f"cannot listen on {address}: {error.strerror}") from error
     return sock
+
+
+def advertised(listener: Listener, port: int) -> tuple[str, int]:
+    """Return what clients of a listener are told to connect to, which listens at that port."""
+    if listener.advertise is None:
+        return reachable_host(listener.listen.host), port
+    return listener.advertise.host, listener.advertise.port or port
 
 
 def reachable_host(host: str) -> str:

@@ -16,9 +16,9 @@ import structlog
 import trio
 
 from kohort.broker import ephemeral
-from kohort.broker.broker import Address, Broker, Places, bind, reachable_host, running
+from kohort.broker.broker import Address, Broker, Listener, Places, bind, reachable_host, running
 from kohort.broker.config import BrokerConfig, ConfigError, ConfigSource
-from kohort.broker.config.serve import FLAGS, changed_settings, load_serve_config
+from kohort.broker.config.serve import FLAGS, SEVERAL, changed_settings, load_serve_config
 from kohort.broker.http import LISTEN_BACKLOG, serve_http
 from kohort.broker.logs import configure_logs
 from kohort.storage import FileSystem, StorageError
@@ -81,10 +81,10 @@ def parse(argv: Sequence[str], program: str = "kohort serve") -> ServeOptions:
     """Return the options. Raises: SystemExit with status 2 and one line on standard error."""
     parser = _Parser(prog=program, description="Run a broker until SIGTERM, SIGINT or SIGHUP.")
     add = parser.add_argument
-    add("--listen", metavar="HOST:PORT", type=address, default=None,
-        help=f"where Kafka clients connect (default {DEFAULT_LISTEN}; port 0 picks a free one)")  # fmt: skip
-    add("--advertise", metavar="HOST:PORT", type=address, default=None,
-        help="what clients are told to connect to (default: the listen address)")  # fmt: skip
+    add("--listen", metavar="HOST:PORT", type=address, action="append", default=None,
+        help=f"where Kafka clients connect (default {DEFAULT_LISTEN}; port 0 picks a free one); more than one is fine")  # fmt: skip  # noqa: E501
+    add("--advertise", metavar="HOST:PORT", type=address, action="append", default=None,
+        help="what clients are told to connect to (default: the listen address); the n-th is for the n-th --listen")  # fmt: skip  # noqa: E501
     add("--data", metavar="DIR", type=Path, default=None,
         help=f"the data folder (default ./{DEFAULT_DATA})")  # fmt: skip
     add("--http", metavar="HOST:PORT", type=address, default=None,
@@ -120,10 +120,12 @@ def parse(argv: Sequence[str], program: str = "kohort serve") -> ServeOptions:
     if found.ephemeral and found.data is not None:
         parser.error("--ephemeral keeps no data: leave --data out")
     free = Address("127.0.0.1", 0) if found.ephemeral else None
+    listen = found.listen or [free or address(DEFAULT_LISTEN)]
+    if len(found.advertise or ()) > len(listen):
+        parser.error("there are more --advertise than --listen: the n-th belongs to the n-th")
+    places = Places(listen[0], found.data or Path(DEFAULT_DATA))
     return ServeOptions(
-        places=Places(
-            found.listen or free or address(DEFAULT_LISTEN), found.data or Path(DEFAULT_DATA), found.advertise
-        ),
+        places=with_listeners(places, listen, found.advertise or ()),
         http=found.http or free or address(DEFAULT_HTTP),
         config_file=found.config,
         settings=(*found.settings, *_short_forms(found)),
@@ -134,6 +136,15 @@ def parse(argv: Sequence[str], program: str = "kohort serve") -> ServeOptions:
         ephemeral=found.ephemeral,
         given=frozenset(name for name in FLAGS if getattr(found, name) is not None),
     )
+
+
+def with_listeners(places: Places, listen: Sequence[Address], advertise: Sequence[Address | None]) -> Places:
+    """Return the places with these listeners, each with the address of the same number, if there is one."""
+    first, *others = (
+        Listener(each, advertise[number] if number < len(advertise) else None)
+        for number, each in enumerate(listen)
+    )
+    return msgspec.structs.replace(places, listen=first.listen, advertise=first.advertise, more=tuple(others))
 
 
 def _short_forms(found: argparse.Namespace) -> list[tuple[str, str]]:
@@ -178,6 +189,7 @@ def with_file(options: ServeOptions, flags: Mapping[str, str]) -> ServeOptions:
     """
     places, http = options.places, options.http
     kept = {*options.given, *(("data",) if options.ephemeral else ())}
+    said: dict[str, list[Address | None]] = {}
     for name, text in flags.items():
         if name in kept:
             continue
@@ -185,15 +197,20 @@ def with_file(options: ServeOptions, flags: Mapping[str, str]) -> ServeOptions:
             places = msgspec.structs.replace(places, data=Path(text))
             continue
         try:
-            found = address(text)
+            texts = text.split(",") if name in SEVERAL else [text]
+            said[name] = [address(each.strip()) if each else None for each in texts]
         except argparse.ArgumentTypeError as error:
             raise ConfigError(f"{options.config_file}: {name}: {error}") from None
-        if name == "http":
-            http = found
-        elif name == "listen":
-            places = msgspec.structs.replace(places, listen=found)
-        else:
-            places = msgspec.structs.replace(places, advertise=found)
+    listen = [each for each in said.get("listen", ()) if each] or [each.listen for each in places.listeners]
+    advertise = said.get("advertise", [each.advertise for each in places.listeners])
+    if len(advertise) > len(listen) and any(advertise[len(listen) :]):
+        raise ConfigError(
+            f"{options.config_file}: {len(advertise)} addresses are advertised of {len(listen)} listeners: "
+            "the n-th belongs to the n-th"
+        )
+    places = with_listeners(places, listen, advertise)
+    for found in said.get("http", ()):
+        http = found or http
     return msgspec.structs.replace(options, places=places, http=http)
 
 
@@ -287,13 +304,15 @@ def stop_signals() -> list[signal.Signals]:
 def http_hosts(broker: Broker, options: ServeOptions, config: BrokerConfig) -> tuple[str, ...]:
     """Return the names by which HTTP clients may call this broker."""
     listen = options.http.host
-    return listen, reachable_host(listen), broker.advertised[0], *config.kohort_http_allowed_hosts
+    names = (host for host, _ in broker.advertised)
+    return listen, reachable_host(listen), *names, *config.kohort_http_allowed_hosts
 
 
 def say_ready(broker: Broker, options: ServeOptions, http: socket.socket) -> None:
     """Print the line that tells where the broker can be reached."""
     http_address = Address(options.http.host, http.getsockname()[1])
     data = options.places.data.resolve()
-    sys.stdout.write(f"kohort ready kafka={broker.listening} http={http_address} data={data}\n")
+    kafka = ",".join(map(str, broker.listening))
+    sys.stdout.write(f"kohort ready kafka={kafka} http={http_address} data={data}\n")
     sys.stdout.flush()
-    log.info("ready", kafka=str(broker.listening), http=str(http_address), data=str(data), pid=os.getpid())
+    log.info("ready", kafka=kafka, http=str(http_address), data=str(data), pid=os.getpid())

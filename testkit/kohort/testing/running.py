@@ -96,7 +96,7 @@ class RunningBroker:
     @property
     def kafka(self) -> Address:
         """Where clients connect to."""
-        return self.broker.listening
+        return self.broker.listening[0]
 
     def call(self, function: Callable[[Broker], T]) -> T:
         """Return what the function does in the loop's thread, between two rounds. Raises: BrokerFailed."""

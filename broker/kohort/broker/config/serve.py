@@ -14,6 +14,8 @@ from kohort.broker.config.load import checked_texts, read_toml, require_known
 from kohort.broker.config.values import ConfigError, ConfigSource, render
 
 FLAGS = ("listen", "advertise", "data", "http")
+SEVERAL = ("listen", "advertise")
+"""Of which a file may say several: a list in TOML, with commas in between in Kafka's."""
 PROPERTIES = ".properties"
 LISTENER_PORT = "9092"
 
@@ -59,6 +61,8 @@ def changed_settings(config: BrokerConfig) -> dict[str, str | None]:
 
 
 def _flag(value: object, name: str, file: Path) -> str:
+    if name in SEVERAL and isinstance(value, list) and value and all(isinstance(each, str) for each in value):
+        return ",".join(value)
     if not isinstance(value, str):
         raise ConfigError(f"{file}: {name} is {value!r}: give text in quotes")
     return value
@@ -71,21 +75,37 @@ def _from_kafka(file: Path) -> tuple[dict[str, object], dict[str, str], tuple[st
     settings: dict[str, object] = {}
     flags: dict[str, str] = {}
     passed_over = []
+    listeners: dict[str, str] = {}
+    advertised: dict[str, str] = {}
     for name, value in _properties(file):
         if name in ("log.dirs", "log.dir"):
             if name == "log.dirs" or "data" not in flags:  # Kafka: log.dirs goes before log.dir.
                 flags["data"] = _one_folder(value, file)
         elif name == "listeners":
-            flags["listen"] = _plaintext(value, name, file)
+            listeners = _for_clients(value, name, file)
         elif name == "advertised.listeners":
-            flags["advertise"] = _plaintext(value, name, file)
+            advertised = _for_clients(value, name, file)
         elif name in FLAGS:
             flags[name] = value
         elif name in unused_names():
             passed_over.append(name)
         else:
             settings[name] = value
+    flags |= _places(listeners, advertised, file)
     return settings, flags, tuple(passed_over)
+
+
+def _places(listeners: Mapping[str, str], advertised: Mapping[str, str], file: Path) -> dict[str, str]:
+    """Return what the file's listeners are as options; empty text stands for one that is not advertised.
+
+    Raises: ConfigError where one is advertised that there is not.
+    """
+    if unknown := [name for name in advertised if listeners and name not in listeners]:
+        raise ConfigError(f"{file}: advertised.listeners names {unknown[0]}, which listeners does not")
+    flags = {"listen": ",".join(listeners.values())} if listeners else {}
+    if advertised:
+        flags["advertise"] = ",".join(advertised.get(name, "") for name in listeners or advertised)
+    return flags
 
 
 def _one_folder(value: str, file: Path) -> str:
@@ -95,14 +115,14 @@ def _one_folder(value: str, file: Path) -> str:
     return folders[0]
 
 
-def _plaintext(value: str, name: str, file: Path) -> str:
-    """Return HOST:PORT of the listener that clients use. Raises: ConfigError where it is none of ours."""
-    listeners = [each.strip().partition("://") for each in value.split(",") if each.strip()]
-    usable = [place for kind, _, place in listeners if kind.upper() != "CONTROLLER"]
-    if len(usable) != 1:
-        raise ConfigError(f"{file}: {name} names {len(usable)} listeners for clients; kohort has one")
-    host, _, port = usable[0].rpartition(":")
-    return f"{host or '0.0.0.0'}:{port or LISTENER_PORT}"  # Kafka: no host is every interface.
+def _for_clients(value: str, name: str, file: Path) -> dict[str, str]:
+    """Return HOST:PORT of each listener for clients by its name. Raises: ConfigError where there is none."""
+    found = [each.strip().partition("://") for each in value.split(",") if each.strip()]
+    places = {kind.upper(): place.rpartition(":") for kind, _, place in found if kind.upper() != "CONTROLLER"}
+    if not places:
+        raise ConfigError(f"{file}: {name} names no listener for clients")
+    # Kafka: no host is every interface.
+    return {kind: f"{host or '0.0.0.0'}:{port or LISTENER_PORT}" for kind, (host, _, port) in places.items()}
 
 
 def _properties(file: Path) -> list[tuple[str, str]]:

@@ -41,6 +41,21 @@ def test_kafkas_own_file_is_read_as_it_is(tmp_path: Path) -> None:
     assert loaded.passed_over == ("process.roles", "num.network.threads")
 
 
+def test_several_listeners_are_said_in_both(tmp_path: Path) -> None:
+    file = tmp_path / "kohort.toml"
+    file.write_text(
+        'listen = ["127.0.0.1:9092", "0.0.0.0:19092"]\nadvertise = ["localhost:9092", "broker:19092"]\n'
+    )
+    expected = {"listen": "127.0.0.1:9092,0.0.0.0:19092", "advertise": "localhost:9092,broker:19092"}
+    assert load_serve_config(file, ()).flags == expected
+    file = tmp_path / "server.properties"
+    file.write_text(
+        "listeners=HOST://127.0.0.1:9092,NETWORK://:19092,CONTROLLER://:9093\n"
+        "advertised.listeners=NETWORK://broker:19092\n"
+    )
+    assert load_serve_config(file, ()).flags == {**expected, "advertise": ",broker:19092"}
+
+
 @pytest.mark.parametrize(
     "name, text, right",
     [
@@ -54,7 +69,12 @@ def test_kafkas_own_file_is_read_as_it_is(tmp_path: Path) -> None:
         ("a.properties", "num.partitions=0", "at least 1"),
         ("a.properties", "what is this", "line 1 is not NAME=VALUE: 'what is this'"),
         ("a.properties", "log.dirs=/a,/b", "log.dirs names 2 folders"),
-        ("a.properties", "listeners=A://:1,B://:2", "listeners names 2 listeners for clients"),
+        ("a.properties", "listeners=CONTROLLER://:1", "listeners names no listener for clients"),
+        (
+            "a.properties",
+            "listeners=A://:1\nadvertised.listeners=B://b:2",
+            "names B, which listeners does not",
+        ),
     ],
 )
 def test_a_mistake_is_one_line_that_names_the_file(tmp_path: Path, name: str, text: str, right: str) -> None:

@@ -72,7 +72,7 @@ class Client:
 
     @classmethod
     async def to(cls, broker: Broker) -> "Client":
-        return cls(await trio.open_tcp_stream("127.0.0.1", broker.listening.port))
+        return cls(await trio.open_tcp_stream("127.0.0.1", broker.listening[0].port))
 
     def frame(self, message: Message, version: int | None = None) -> tuple[bytes, int, int]:
         """Return the request, its version, and how long the header of the answer will be."""

@@ -171,10 +171,14 @@ def partition_state(key: bytes, index: int, value: bytes) -> PartitionState:
 
 def broker_value(broker: BrokerState) -> bytes:
     """Return what stands under the broker's key."""
-    listener = Listener("PLAINTEXT", broker.host, broker.port)
+    addresses = ((broker.host, broker.port), *broker.more_addresses)
+    listeners = tuple(
+        Listener("PLAINTEXT" if not number else f"PLAINTEXT{number + 1}", *each)
+        for number, each in enumerate(addresses)
+    )
     return encoded(
         BrokerValue(
-            (listener,),
+            listeners,
             broker.incarnation_id,
             broker.directories,
             broker.rack,
@@ -187,7 +191,7 @@ def broker_value(broker: BrokerState) -> bytes:
 def broker_state(key: bytes, node_id: int, epoch: int, value: bytes) -> BrokerState:
     """Return the broker. Raises: StorageError."""
     found = decoded(key, value, BrokerValue)
-    listener = found.listeners[0]
+    listener, *others = found.listeners
     return BrokerState(
         node_id,
         listener.host,
@@ -198,4 +202,5 @@ def broker_state(key: bytes, node_id: int, epoch: int, value: bytes) -> BrokerSt
         found.directories,
         found.is_draining,
         found.is_drained,
+        tuple((each.host, each.port) for each in others),
     )

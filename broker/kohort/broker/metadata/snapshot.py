@@ -48,6 +48,14 @@ class BrokerState(msgspec.Struct, frozen=True):
     """Whether it asks to be let go: others shall lead what it leads."""
     is_drained: bool = False
     """Whether an administrator has it lead nothing that another can."""
+    more_addresses: tuple[tuple[str, int], ...] = ()
+    """Where clients of its second listener reach it, of its third, and so on."""
+
+    def address(self, listener: int) -> tuple[str, int]:
+        """Return where clients of that listener reach it: of one that it has not, as those of the first."""
+        if 0 < listener <= len(self.more_addresses):
+            return self.more_addresses[listener - 1]
+        return self.host, self.port
 
 
 class ResourceType(IntEnum):

@@ -100,6 +100,7 @@ class FakeConnection:
         self.on_close: list[Callable[[], None]] = []
         self.closed = False
         self.client_host = "/127.0.0.1"
+        self.listener = 0
 
     def complete(self, request: Request, message: Message) -> None:
         assert request.answer is None

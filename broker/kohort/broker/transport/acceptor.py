@@ -23,8 +23,8 @@ PAUSE_MS = 100  # Without descriptors: how long until the next look.
 
 _OUT_OF_THEM = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
-Opened = Callable[[socket.socket, tuple[str, int]], None]
-"""Takes a socket that does not block, and its client's address."""
+Opened = Callable[[socket.socket, tuple[str, int], int], None]
+"""Takes a socket that does not block, its client's address, and the number of its listener."""
 
 
 class Acceptor:
@@ -52,12 +52,14 @@ class Acceptor:
         self._counters = counters
         self._log = log
         self._listeners: dict[int, socket.socket] = {}
+        self._numbers: dict[socket.socket, int] = {}
         self._hosts: dict[str, int] = {}
         self._open = 0
         self._reserve: int | None = _spare_descriptor()
 
-    def listen(self, sock: socket.socket) -> None:
-        """Accept connections on `sock`, which is bound and not blocking."""
+    def listen(self, sock: socket.socket, number: int = 0) -> None:
+        """Accept connections on `sock`, which is bound and not blocking; the first listener has number 0."""
+        self._numbers[sock] = number
         sock.listen(self._current.config.socket_listen_backlog_size)
         self._listeners[sock.fileno()] = sock
         self._poller.register(sock.fileno(), READ)
@@ -78,9 +80,9 @@ class Acceptor:
                     return
                 self._log.warning("a connection was not accepted", error=str(error))
                 continue  # The client was gone already.
-            self._take(sock, address)
+            self._take(sock, address, self._numbers[listener])
 
-    def _take(self, sock: socket.socket, address: tuple[str, int]) -> None:
+    def _take(self, sock: socket.socket, address: tuple[str, int], listener: int) -> None:
         host = address[0]
         if self._is_full_for(host):
             sock.close()
@@ -89,7 +91,7 @@ class Acceptor:
             return
         try:
             _prepare(sock, self._current)
-            self._opened(sock, address)
+            self._opened(sock, address, listener)
         except OSError as error:  # The client was gone already: some systems say so here.
             sock.close()
             self._log.warning("a connection was not accepted", error=str(error))

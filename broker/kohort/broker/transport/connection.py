@@ -96,6 +96,7 @@ class Connection:
         "counted_out",
         "file_descriptor",
         "host",
+        "listener",
         "name",
         "on_close",
         "paused",
@@ -105,7 +106,12 @@ class Connection:
     )
 
     def __init__(
-        self, driver: Driver, sock: socket.socket, address: tuple[str, int], frame_bytes_max: int
+        self,
+        driver: Driver,
+        sock: socket.socket,
+        address: tuple[str, int],
+        frame_bytes_max: int,
+        listener: int = 0,
     ) -> None:
         self._driver = driver
         self._transport = PlainTransport(sock)
@@ -119,6 +125,7 @@ class Connection:
         self.host = address[0]
         self.client_host = f"/{address[0]}"
         self.client_software = ""
+        self.listener = listener
         self.closed = False
         self.touched = False  # Whether the reactor will send for it at the end of its round.
         self.paused = False

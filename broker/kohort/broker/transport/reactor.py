@@ -104,17 +104,18 @@ class Reactor:
 
     # -- connections ----------------------------------------------------------------------------------
 
-    def listen(self, sock: socket.socket) -> None:
-        """Accept connections on `sock`, which is bound and not blocking."""
-        self._acceptor.listen(sock)
+    def listen(self, sock: socket.socket, number: int = 0) -> None:
+        """Accept connections on `sock`, which is bound and not blocking; the first listener has number 0."""
+        self._acceptor.listen(sock, number)
 
     @property
     def connections(self) -> int:
         """How many connections are open."""
         return len(self._connections)
 
-    def _opened(self, sock: socket.socket, address: tuple[str, int]) -> None:
-        connection = Connection(self, sock, address, self._current.config.socket_request_max_bytes)
+    def _opened(self, sock: socket.socket, address: tuple[str, int], listener: int) -> None:
+        frame_bytes_max = self._current.config.socket_request_max_bytes
+        connection = Connection(self, sock, address, frame_bytes_max, listener)
         self._poller.register(connection.file_descriptor, READ)
         self._connections[connection.file_descriptor] = connection
 

@@ -18,6 +18,8 @@ class Origin(Protocol):
     """The peer's address as Kafka writes it, with a slash before it: `/127.0.0.1`."""
     client_software: str
     """Name and version of the client's library, once it has told them."""
+    listener: int
+    """By which of the broker's listeners it came: 0 for the first."""
     on_close: list[Callable[[], None]]
     """What is to be done when it closes."""
 

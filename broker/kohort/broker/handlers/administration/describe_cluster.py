@@ -27,8 +27,9 @@ def handle(
         cluster_id=snapshot.cluster_id,
         controller_id=snapshot.controller_id,
         brokers=tuple(
-            DescribeClusterBroker(broker_id=each.node_id, host=each.host, port=each.port, rack=each.rack)
+            DescribeClusterBroker(broker_id=each.node_id, host=host, port=port, rack=each.rack)
             for each in snapshot.brokers
+            for host, port in (each.address(request.connection.listener),)
         ),
         cluster_authorized_operations=CLUSTER_OPERATIONS if asked else NOT_ASKED,
     )

@@ -36,13 +36,14 @@ def handle(
 ) -> MetadataResponse | Prepared[MetadataResponse] | Coroutine[object, object, MetadataResponse]:
     """Return the metadata; at once, unless a topic is to be created first."""
     snapshot = admin.metadata.snapshot()
-    wanted = message.topics
+    wanted, listener = message.topics, request.connection.listener
     if wanted is None or (request.version == 0 and not wanted):  # Version 0 has no null.
-        return _every_topic(snapshot, message)
+        return _every_topic(snapshot, message, listener)
     missing = _to_create(admin, snapshot, message, wanted)
     if missing:
-        return _after_creation(admin, message, wanted, request.version, missing)
-    return _answer(snapshot, message, _wanted_topics(snapshot, message, wanted, request.version, {}))
+        return _after_creation(admin, message, wanted, request, missing)
+    topics = _wanted_topics(snapshot, message, wanted, request.version, {})
+    return _answer(snapshot, message, topics, listener)
 
 
 def _operations(message: MetadataRequest) -> int:
@@ -50,13 +51,14 @@ def _operations(message: MetadataRequest) -> int:
 
 
 def _answer(
-    snapshot: Snapshot, message: MetadataRequest, topics: Sequence[MetadataResponseTopic]
+    snapshot: Snapshot, message: MetadataRequest, topics: Sequence[MetadataResponseTopic], listener: int
 ) -> MetadataResponse:
     asked = message.include_cluster_authorized_operations
     return MetadataResponse(
         brokers=tuple(
-            MetadataResponseBroker(node_id=each.node_id, host=each.host, port=each.port, rack=each.rack)
+            MetadataResponseBroker(node_id=each.node_id, host=host, port=port, rack=each.rack)
             for each in snapshot.brokers
+            for host, port in (each.address(listener),)
         ),
         cluster_id=snapshot.cluster_id,
         controller_id=snapshot.controller_id,
@@ -68,14 +70,14 @@ def _answer(
 # -- topics -----------------------------------------------------------------------------------------------
 
 
-def _every_topic(snapshot: Snapshot, message: MetadataRequest) -> Prepared[MetadataResponse]:
+def _every_topic(snapshot: Snapshot, message: MetadataRequest, listener: int) -> Prepared[MetadataResponse]:
     """Return all topics; made once a snapshot, as every client asks for them again and again."""
     operations = _operations(message)
-    key = ("Metadata", operations, message.include_cluster_authorized_operations)
+    key = ("Metadata", operations, message.include_cluster_authorized_operations, listener)
     found = snapshot.memo.get(key)
     if found is None:
         topics = [_described(snapshot, topic, operations) for topic in snapshot.topics.values()]
-        found = snapshot.memo[key] = Prepared(_answer(snapshot, message, topics))
+        found = snapshot.memo[key] = Prepared(_answer(snapshot, message, topics, listener))
     return cast("Prepared[MetadataResponse]", found)
 
 
@@ -182,11 +184,12 @@ async def _after_creation(
     admin: Administration,
     message: MetadataRequest,
     wanted: Sequence[MetadataRequestTopic],
-    version: int,
+    request: Request,
     missing: Sequence[str],
 ) -> MetadataResponse:
     """Return the metadata with the new topics in it: the client need not ask again, as with Kafka."""
     outcomes = await admin.topics.auto_create(missing)
     errors = {name: each.code for name, each in outcomes.items() if isinstance(each, ApiError)}
     snapshot = admin.metadata.snapshot()
-    return _answer(snapshot, message, _wanted_topics(snapshot, message, wanted, version, errors))
+    topics = _wanted_topics(snapshot, message, wanted, request.version, errors)
+    return _answer(snapshot, message, topics, request.connection.listener)

@@ -197,7 +197,11 @@ async def test_all_topics_are_encoded_once_a_version(tmp_path: Path) -> None:
     message = MetadataRequest(topics=None)
 
     def answer() -> Prepared[MetadataResponse]:
-        answered = handle(world.administration, message, cast("Request", SimpleNamespace(version=12)))
+        answered = handle(
+            world.administration,
+            message,
+            cast("Request", SimpleNamespace(version=12, connection=world.connection)),
+        )
         assert isinstance(answered, Prepared)
         return answered
 

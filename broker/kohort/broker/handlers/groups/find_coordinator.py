@@ -38,26 +38,26 @@ def handle(
         group_ids = message.coordinator_keys if request.version >= BATCHED_FROM else (message.key,)
         created = OFFSETS_TOPIC in groups.metadata.snapshot().topics
         if not created or not groups.coordinators.are_ready(group_ids):
-            return _when_ready(groups, message, request.version, group_ids)
+            return _when_ready(groups, message, request, group_ids)
     elif message.key_type == TRANSACTION and groups.transactions is not None:
-        return _transactions_when_ready(groups, message, request.version)
-    return _answer(groups, message, request.version, ErrorCode.NONE)
+        return _transactions_when_ready(groups, message, request)
+    return _answer(groups, message, request, ErrorCode.NONE)
 
 
 async def _when_ready(
-    groups: Groups, message: FindCoordinatorRequest, version: int, group_ids: Sequence[str]
+    groups: Groups, message: FindCoordinatorRequest, request: Request, group_ids: Sequence[str]
 ) -> FindCoordinatorResponse:
     try:
         await groups.ensure_offsets_topic()
     except ApiError as error:
         log.error("the offsets topic could not be created", error=str(error))
-        return _answer(groups, message, version, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return _answer(groups, message, request, ErrorCode.COORDINATOR_NOT_AVAILABLE)
     await groups.coordinators.ready(group_ids)
-    return _answer(groups, message, version, ErrorCode.NONE)
+    return _answer(groups, message, request, ErrorCode.NONE)
 
 
 async def _transactions_when_ready(
-    groups: Groups, message: FindCoordinatorRequest, version: int
+    groups: Groups, message: FindCoordinatorRequest, request: Request
 ) -> FindCoordinatorResponse:
     assert groups.transactions is not None
     coordinators = groups.transactions()
@@ -65,14 +65,15 @@ async def _transactions_when_ready(
         await coordinators.ensure_topic()
     except ApiError as error:
         log.error("the topic of transactions could not be created", error=str(error))
-        return _answer(groups, message, version, ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    await coordinators.ready(message.coordinator_keys if version >= BATCHED_FROM else (message.key,))
-    return _answer(groups, message, version, ErrorCode.NONE)
+        return _answer(groups, message, request, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    await coordinators.ready(message.coordinator_keys if request.version >= BATCHED_FROM else (message.key,))
+    return _answer(groups, message, request, ErrorCode.NONE)
 
 
 def _answer(
-    groups: Groups, message: FindCoordinatorRequest, version: int, code: ErrorCode
+    groups: Groups, message: FindCoordinatorRequest, request: Request, code: ErrorCode
 ) -> FindCoordinatorResponse:
+    version, listener = request.version, request.connection.listener
     text = NO_ERROR if version < BATCHED_FROM else ""
     topic = OFFSETS_TOPIC
     if message.key_type == TRANSACTION and groups.transactions is not None:
@@ -82,7 +83,7 @@ def _answer(
         code, text = REFUSALS.get(message.key_type, unknown)
     snapshot = groups.metadata.snapshot()
     keys = message.coordinator_keys if version >= BATCHED_FROM else (message.key,)
-    found = tuple(_found(snapshot, topic, key, code, text) for key in keys)
+    found = tuple(_found(snapshot, topic, key, code, text, listener=listener) for key in keys)
     if version >= BATCHED_FROM:
         return FindCoordinatorResponse(coordinators=found)
     (only,) = found
@@ -95,7 +96,9 @@ def _answer(
     )
 
 
-def _found(snapshot: Snapshot, topic_name: str, key: str, code: ErrorCode, text: str) -> Coordinator:
+def _found(
+    snapshot: Snapshot, topic_name: str, key: str, code: ErrorCode, text: str, *, listener: int
+) -> Coordinator:
     """Return the leader of the key's partition, or the error why there is none."""
     if code is not ErrorCode.NONE:
         return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=code, error_message=text)
@@ -103,12 +106,13 @@ def _found(snapshot: Snapshot, topic_name: str, key: str, code: ErrorCode, text:
     leader = topic.partitions[coordinator_partition(key, len(topic.partitions))].leader
     broker = snapshot.broker(leader)
     if broker is None:
-        return _found(snapshot, topic_name, key, ErrorCode.COORDINATOR_NOT_AVAILABLE, "")
+        return _found(snapshot, topic_name, key, ErrorCode.COORDINATOR_NOT_AVAILABLE, "", listener=listener)
+    host, port = broker.address(listener)
     return Coordinator(
         key=key,
         node_id=broker.node_id,
-        host=broker.host,
-        port=broker.port,
+        host=host,
+        port=port,
         error_code=code,
         error_message=text,
     )
