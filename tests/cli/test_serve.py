@@ -129,6 +129,13 @@ def test_a_file_names_several_listeners(tmp_path: Path) -> None:
     assert "2 addresses are advertised of 1 listeners" in refused("--config", str(file))
 
 
+def test_writes_over_http_need_names_that_cannot_be_forged() -> None:
+    words = refused("--ephemeral", "--http-allow-writes", "--set", "kohort.http.allowed.hosts=*")
+    assert "name the hosts instead" in words
+    with served("--ephemeral", "--http-allow-writes") as ready:
+        assert ready["http"].startswith("127.0.0.1:")
+
+
 def test_a_folder_keeps_its_node_id(tmp_path: Path) -> None:
     where = ("--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--data", str(tmp_path / "data"))
     with served(*where, "--set", "node.id=7"):

@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     from kohort.broker.cluster.member import ClusterMember
     from kohort.broker.coordination.transaction_coordinators import TransactionCoordinators
     from kohort.broker.handlers.data.transactional import Permissions
+    from kohort.broker.http.asking import InHouse
     from kohort.broker.partitions.replicas import Replicas
 
 CHECKPOINT_MS_MAX = 60_000  # One that takes longer hangs in the disk.
@@ -515,7 +516,14 @@ class Broker:
             metadata=self.metadata,
             lag=self.lag,
             current=self.current,
+            asks=self._asks,
         )
+
+    def _asks(self) -> "InHouse":
+        """Return what asks this broker, as a Kafka client would."""
+        from kohort.broker.http.asking import InHouse  # noqa: PLC0415  # Where the page may write.
+
+        return InHouse(self.reactor.dispatch, self.mailbox, self.workers)
 
 
 @asynccontextmanager

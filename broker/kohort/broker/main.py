@@ -28,6 +28,8 @@ from kohort.storage.layout import MetaProperties
 DEFAULT_LISTEN = "127.0.0.1:9092"
 DEFAULT_HTTP = "127.0.0.1:9644"
 DEFAULT_DATA = "kohort-data"
+ANY_HOST = "*"
+LOOPBACK = ("127.", "localhost", "::1")
 PROBLEM = 1
 USAGE = 2
 
@@ -89,6 +91,8 @@ def parse(argv: Sequence[str], program: str = "kohort serve") -> ServeOptions:
         help=f"the data folder (default ./{DEFAULT_DATA})")  # fmt: skip
     add("--http", metavar="HOST:PORT", type=address, default=None,
         help=f"where /metrics, /health and /api are served (default {DEFAULT_HTTP})")  # fmt: skip
+    add("--http-allow-writes", action="store_true",
+        help="let the live page delete groups, reset their offsets and remove members")  # fmt: skip
     add("--node-id", metavar="N", type=int, default=None,
         help="this broker's number, its own in its cluster (default: the data folder's, or 1)")  # fmt: skip
     add("--cluster", metavar="etcd://HOST:PORT,.../NAME", default=None,
@@ -153,6 +157,7 @@ def _short_forms(found: argparse.Namespace) -> list[tuple[str, str]]:
         ("node.id", found.node_id),
         ("kohort.cluster", found.cluster),
         ("broker.rack", found.rack),
+        ("kohort.http.writes.enable", "true" if found.http_allow_writes else None),
     )
     return [(name, str(value)) for name, value in given if value is not None]
 
@@ -170,6 +175,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if loaded.passed_over:
             log.info("settings of Apache Kafka without a use here", names=" ".join(loaded.passed_over))
         config = with_node_id_of(options.places.data, loaded.config)
+        check_writes(config, options.http)
         with throw_away_data(options) as (options, filesystem):
             trio.run(serve, options, config, filesystem)
     except (ConfigError, StorageError, OSError) as problem:
@@ -234,6 +240,16 @@ def with_node_id_of(folder: Path, config: BrokerConfig) -> BrokerConfig:
     except OSError:
         return config  # It is new, or will be complained of when it is opened.
     return BrokerConfig.parsed({**texts, "node.id": str(MetaProperties.decode(content).node_id)})
+
+
+def check_writes(config: BrokerConfig, http: Address) -> None:
+    """Say so where others may change groups. Raises: ConfigError where any page of any site might."""
+    if not config.kohort_http_writes_enable:
+        return
+    if ANY_HOST in config.kohort_http_allowed_hosts:
+        raise ConfigError("kohort.http.allowed.hosts=* and --http-allow-writes: name the hosts instead")
+    if not http.host.startswith(LOOPBACK):
+        log.warning("whoever reaches the HTTP address may change groups", http=str(http))
 
 
 @contextmanager

@@ -184,6 +184,12 @@ class BrokerConfig(Settings):
         "Whether the live page at the HTTP address may show records of topics. Not in Kafka.",
         read_only=False,
     )
+    kohort_http_writes_enable: bool = setting(
+        BOOLEAN,
+        False,
+        "Whether the live page may delete groups, reset offsets of empty ones and remove members: "
+        "--http-allow-writes. Not in Kafka.",
+    )
     kohort_http_allowed_hosts: tuple[str, ...] = setting(
         LIST,
         (),

@@ -160,6 +160,9 @@ class FakeView:
     def topic_settings(self, name: str) -> list[tuple[str, str | None, bool]]:
         return [("retention.ms", "5", True), ("segment.ms", "7", False)]
 
+    def asks(self) -> None:
+        return None
+
     def shows_messages(self) -> bool:
         return self.messages_shown
 

@@ -1,7 +1,7 @@
 """What the HTTP pages look at: the few facts about a broker that they show."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Protocol, cast
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol, cast
 
 import msgspec
 
@@ -19,6 +19,9 @@ from kohort.broker.partitions.counters import PartitionCounters
 from kohort.broker.transport.counters import TransportCounters
 from kohort.broker.transport.reactor import Reactor
 from kohort.storage import StorageError
+
+if TYPE_CHECKING:
+    from kohort.broker.http.asking import Ask
 
 
 class BatchesFacts(Protocol):
@@ -245,6 +248,10 @@ class View(Protocol):
         """Return whether records may be shown."""
         ...
 
+    def asks(self) -> "Ask | None":
+        """Return what asks the broker to change something, None where the page may only look."""
+        ...
+
     async def open_partition(self, topic: str, index: int) -> PartitionFacts | None:
         """Return a partition whose log is open; None where it is not here, or does not serve."""
         ...
@@ -272,7 +279,9 @@ class BrokerView:
         metadata: MetadataStore,
         lag: LagWatch,
         current: CurrentConfig,
+        asks: "Callable[[], Ask]",
     ) -> None:
+        self._asks = asks
         self.cluster_id = cluster_id
         self.node_id = node_id
         self.counters = counters
@@ -365,6 +374,10 @@ class BrokerView:
     def shows_messages(self) -> bool:
         """Return whether records may be shown."""
         return self._current.config.kohort_http_messages_enable
+
+    def asks(self) -> "Ask | None":
+        """Return what asks the broker to change something, None where the page may only look."""
+        return self._asks() if self._current.config.kohort_http_writes_enable else None
 
     async def open_partition(self, topic: str, index: int) -> PartitionFacts | None:
         """Return a partition whose log is open; None where it is not here, or does not serve."""

@@ -167,6 +167,7 @@ async def group_view(view: View, group: Group, now_ms: int) -> Json:
     return {
         **_of_view(described),
         "now_ms": now_ms,
+        "may_write": view.asks() is not None,
         "lag": sum(each.lag or 0 for each in lag),
         "lag_seconds": max((each.lag_seconds or 0 for each in lag), default=0),
         "verdict": worst(*verdicts) if verdicts else None,

@@ -11,7 +11,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from kohort.broker.http.guard import error_response
-from kohort.broker.http.live import groups, topics
+from kohort.broker.http.live import groups, topics, writes
 from kohort.broker.http.live.feed import FeedResponse, Feeds, key_of
 from kohort.broker.http.live.health import health_view
 from kohort.broker.http.live.messages import messages_view, place_of
@@ -77,6 +77,10 @@ class LivePage:
             return error_response(404, f"{topic}-{place.partition} is not here, or offline")
         return Response(msgspec.json.encode(found), media_type="application/json")
 
+    async def write(self, request: Request) -> Response:
+        """Change something, where that is allowed."""
+        return await writes.write(self._view, request)
+
     async def _answered(
         self, request: Request, answer: Callable[[str, Parameters], Awaitable[ASGIApp]]
     ) -> ASGIApp:
@@ -140,6 +144,7 @@ def routes(view: View) -> list[Route]:
     page = LivePage(view)
     return [
         Route("/page/{name}", page.asset, methods=["GET"]),
+        Route("/api/v1/live/write", page.write, methods=["POST"]),
         Route("/api/v1/live/messages/{topic}", page.messages, methods=["GET"]),
         Route("/api/v1/live/{view}", page.look, methods=["GET"]),
         Route("/api/v1/live/{view}/events", page.feed, methods=["GET"]),

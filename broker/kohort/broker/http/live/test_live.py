@@ -54,6 +54,7 @@ async def test_a_browser_gets_the_page_and_a_script_the_list_of_paths(site: Site
         "timeline.js",
         "topics.js",
         "trend.js",
+        "write.js",
         "style.css",
     ):
         answer = await site.get(f"/page/{name}")
@@ -80,6 +81,7 @@ async def test_nothing_of_the_page_comes_from_elsewhere_or_is_made_of_markup(sit
         "timeline.js",
         "topics.js",
         "trend.js",
+        "write.js",
         "style.css",
     ):
         text = (await site.get(f"/page/{name}")).body.decode().replace("http://www.w3.org/2000/svg", "")

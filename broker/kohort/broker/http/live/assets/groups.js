@@ -3,6 +3,7 @@
 import { duration, facts, h, link, name, number, shown, table } from "/page/dom.js";
 import { legend, timeline } from "/page/timeline.js";
 import { growth, line, note, words } from "/page/trend.js";
+import { changes, removal } from "/page/write.js";
 
 const STATES = { Stable: "good", Empty: "soft", PreparingRebalance: "warn", CompletingRebalance: "warn", Dead: "bad" };
 const VERDICTS = { OK: "good", WARN: "warn" };
@@ -68,6 +69,7 @@ export function groupView(told, { set, parameters }) {
       ["Assignor", shown(told.protocol_name ?? "–")], ["Lag", `${number(told.lag)} records`], ["Oldest unread", age(told.lag_seconds)],
       ["Trend", trend(looks)], ["Verdict", verdict(told.verdict)],
     ]),
+    changes(told),
     told.rebalance ? ongoing(told.rebalance) : null,
     h("h2", {}, "Rebalances"), timeline(told, chosen, (place) => set({ rebalance: place })),
     told.rebalances.length ? legend() : null,
@@ -94,7 +96,8 @@ function members(told) {
     h("span", {}, name(each.client_id || each.member_id), each.is_leader ? " (leader)" : "",
       h("br"), h("span", { class: "soft" }, name(each.group_instance_id ?? each.member_id))),
     shown(each.client_host), number(each.partitions.length), owned(each.partitions),
-    each.waits_for ? `waits for ${shown(each.waits_for)}` : `${duration(each.session_left_ms)} of ${duration(each.session_timeout_ms)} left`,
+    h("span", {}, each.waits_for ? `waits for ${shown(each.waits_for)}` : `${duration(each.session_left_ms)} of ${duration(each.session_timeout_ms)} left`,
+      " ", removal(told, each)),
   ]);
   return [table([["Member"], ["Host", "phone-off"], ["Partitions", "number"], ["Owns"], ["Session", "phone-off"]], rows, "Nobody is in it."),
     leftOut(told.members_left_out, "members")];
