@@ -196,6 +196,7 @@ async def test_an_answer_that_keeps_its_encoded_form_is_sent_as_a_message_is(wor
         with trio.fail_after(5):
             answers = await receive(stream, 2)
         assert [body[-3:-1] for _, body in answers] == [b"\0\7", b"\0\7"]
+        assert answers[0][1] == answers[1][1], "nothing of the first is in the second"
 
 
 @pytest.mark.parametrize("name", ["max.connections", "max.connections.per.ip"])

@@ -205,7 +205,10 @@ async def test_all_topics_are_encoded_once_a_version(tmp_path: Path) -> None:
         assert isinstance(answered, Prepared)
         return answered
 
-    assert answer().encode_parts(12) is answer().encode_parts(12)
+    first, again = answer().encode_parts(12), answer().encode_parts(12)
+    assert first[0] is again[0]
+    first.insert(0, b"the transport puts its head before it")
+    assert len(answer().encode_parts(12)) == 1
     for version in (9, 12):
         [body] = answer().encode_parts(version)
         assert isinstance(body, bytes)
