@@ -25,6 +25,8 @@ SEEDS = 40
 SEEDS_TO_CONFIRM = 6  # Where a scenario has seen it already.
 SIZES = ("--members", "60", "--groups", "6", "--seconds", "300")
 PATIENCE_SECONDS = 240
+QUICK = ("tests/scenarios", "tests/simulation/test_consumer_groups.py")
+"""What sees most mutants of the cores by itself: conversations, and members of consumer groups by seed."""
 FAILED_SCENARIO = re.compile(r"FAILED .*\[(\w+)\]")
 ERROR = re.compile(r"[\w.]+(Violation|Error)\b")
 FAILED_SEED = re.compile(r"SEED=(\d+)")
@@ -75,7 +77,7 @@ def judge(mutant: Mutant | None, seeds: int = SEEDS) -> Verdict:
     """Return who sees the mutant: a scenario, a seed of the simulation, both or none."""
     began = time.perf_counter()
     with mutated(mutant) as environment:
-        played = run(["pytest", "-q", "-p", "no:cacheprovider", "tests/scenarios"], environment)
+        played = run(["pytest", "-q", "-p", "no:cacheprovider", *QUICK], environment)
         scenario = FAILED_SCENARIO.search(played.stdout)
         if scenario is not None:
             seeds = min(seeds, SEEDS_TO_CONFIRM)

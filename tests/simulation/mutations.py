@@ -49,15 +49,15 @@ MUTANTS = (
     ),
     Mutant(
         "an old generation may commit",
-        f"{GROUP}/offset_commits.py",
-        "    if generation_id != group.generation_id:\n",
-        "    if generation_id > group.generation_id:\n",
+        f"{GROUP}/group.py",
+        "        if generation_id != self.generation_id:\n",
+        "        if generation_id > self.generation_id:\n",
     ),
     Mutant(
         "commits count between join and sync",
-        f"{GROUP}/offset_commits.py",
-        "    if group.state is GroupState.COMPLETING_REBALANCE:\n",
-        "    if group.state is GroupState.DEAD:\n",
+        f"{GROUP}/group.py",
+        "        if self.state is GroupState.COMPLETING_REBALANCE:\n",
+        "        if self.state is GroupState.DEAD:\n",
     ),
     Mutant(
         "a fenced member is not told so",
@@ -155,7 +155,7 @@ MUTANTS = (
     Mutant(
         "a group outlives its last offset",
         f"{GROUP}/offset_removal.py",
-        "            turn.log(group_tombstone(group.group_id))\n",
+        "            for record in tombstones(group):\n                turn.log(record)\n",
         "",
     ),
     Mutant(
@@ -323,6 +323,43 @@ MUTANTS = (
         "batches that a crash orphaned are let go in a folder without an owner",
         f"{STORAGE}/writable_log.py",
         "            if batches:\n                self._name_folder()\n",
+        "",
+    ),
+    # Consumer groups.
+    Mutant(
+        "a partition is given before it is given up",
+        f"{GROUP}/consumer/reconciling.py",
+        "            if holder is None or holder == member.member_id:\n",
+        "            if holder is None or holder:\n",
+    ),
+    Mutant(
+        "a member goes on before it has given up",
+        f"{GROUP}/consumer/reconciling.py",
+        "    if revoking and _still_owns(owned, revoking):\n",
+        "    if revoking and owned is None:\n",
+    ),
+    Mutant(
+        "what has yet to be given up is nobody's",
+        f"{GROUP}/consumer/group.py",
+        "    for held in (member.assigned, member.revoking):\n",
+        "    for held in (member.assigned,):\n",
+    ),
+    Mutant(
+        "who leaves a consumer group leaves its epoch as it is",
+        f"{GROUP}/consumer/leaving.py",
+        "group.epoch + 1, group.metadata_hash",
+        "group.epoch, group.metadata_hash",
+    ),
+    Mutant(
+        "members of a loaded consumer group have no sessions",
+        f"{GROUP}/consumer/resuming.py",
+        "        extend_session(turn, group, member.member_id)\n",
+        "",
+    ),
+    Mutant(
+        "more partitions are not seen",
+        f"{GROUP}/consumer/subscriptions.py",
+        ' + len(topic.partitions).to_bytes(4, "big")',
         "",
     ),
 )

@@ -138,6 +138,7 @@ class Consumer:
         self.group_id = group_id
         self.epoch = 0
         self.owned: dict[UUID, tuple[int, ...]] = {}
+        self.told: dict[UUID, tuple[int, ...]] = {}
         self.stubborn = False
         self.last = ConsumerGroupHeartbeatResponse(
             throttle_time_ms=0, error_code=0, member_epoch=0, heartbeat_interval_ms=0
@@ -161,7 +162,7 @@ class Consumer:
         return self.last
 
     def join(self, version: int = 1) -> ErrorCode:
-        self.owned = {}
+        self.owned = self.told = {}
         response = self.send(
             0,
             version,
@@ -184,6 +185,24 @@ class Consumer:
         self._take(response)
         return ErrorCode(response.error_code)
 
+    def command(self) -> ConsumerGroupHeartbeat:
+        """The next heartbeat, not sent yet."""
+        owned = tuple(
+            ConsumerGroupHeartbeatTopicPartitions(topic_id=topic_id, partitions=partitions)
+            for topic_id, partitions in self.owned.items()
+        )
+        message = ConsumerGroupHeartbeatRequest(
+            group_id=self.group_id,
+            member_id=self.member_id,
+            member_epoch=self.epoch,
+            instance_id=self.instance,
+            topic_partitions=owned,
+        )
+        request_id = next(self.world.request_ids)
+        return ConsumerGroupHeartbeat(
+            request_id, message, 1, "made-for-it", "client", "/127.0.0.1", self.world.metadata
+        )
+
     def quiet_heartbeat(self) -> ErrorCode:
         """A heartbeat of somebody to whom nothing is new."""
         response = self.send(self.epoch)
@@ -191,7 +210,7 @@ class Consumer:
         return ErrorCode(response.error_code)
 
     def leave(self, epoch: int = -1) -> ErrorCode:
-        self.owned = {}
+        self.owned = self.told = {}
         return ErrorCode(self.send(epoch).error_code)
 
     def _take(self, response: ConsumerGroupHeartbeatResponse) -> None:
@@ -200,8 +219,14 @@ class Consumer:
         self.epoch = response.member_epoch
         assert response.member_id is not None
         self.member_id = response.member_id
-        if response.assignment is not None and not self.stubborn:
-            self.owned = {each.topic_id: each.partitions for each in response.assignment.topic_partitions}
+        if response.assignment is not None:
+            self.told = {each.topic_id: each.partitions for each in response.assignment.topic_partitions}
+            self.act()
+
+    def act(self) -> None:
+        """Have what it was told to have, unless it does not listen."""
+        if not self.stubborn:
+            self.owned = self.told
 
     @property
     def has(self) -> set[Place]:
