@@ -8,7 +8,10 @@ import threading
 from tests.interop.clients import Changes, Incoming, Place
 from tests.interop.kafka_tools import java_command
 
+CONSUMER_PROTOCOL = "consumer"
+"""As a strategy: the group's protocol is KIP-848's, and the broker assigns."""
 ASSIGNORS = {
+    CONSUMER_PROTOCOL: CONSUMER_PROTOCOL,
     "range": "org.apache.kafka.clients.consumer.RangeAssignor",
     "roundrobin": "org.apache.kafka.clients.consumer.RoundRobinAssignor",
     "sticky": "org.apache.kafka.clients.consumer.StickyAssignor",

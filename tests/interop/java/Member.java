@@ -14,6 +14,7 @@ import org.apache.kafka.common.serialization.StringDeserializer;
 
 /**
  * A member of a group, until standard input ends: BOOTSTRAP GROUP TOPIC ASSIGNOR SESSION_TIMEOUT_MS.
+ * Where the assignor is "consumer", the group is of that protocol, and the broker says what time-outs there are.
  *
  * Prints a line whenever something happens: assigned, revoked, lost or owns with partition numbers, and
  * "record PARTITION OFFSET VALUE"; at last "closed".
@@ -23,9 +24,13 @@ public final class Member {
         Properties properties = new Properties();
         properties.put("bootstrap.servers", args[0]);
         properties.put("group.id", args[1]);
-        properties.put("partition.assignment.strategy", args[3]);
-        properties.put("session.timeout.ms", args[4]);
-        properties.put("heartbeat.interval.ms", Integer.toString(Integer.parseInt(args[4]) / 4));
+        if (args[3].equals("consumer")) {
+            properties.put("group.protocol", "consumer");
+        } else {
+            properties.put("partition.assignment.strategy", args[3]);
+            properties.put("session.timeout.ms", args[4]);
+            properties.put("heartbeat.interval.ms", Integer.toString(Integer.parseInt(args[4]) / 4));
+        }
         properties.put("auto.offset.reset", "earliest");
         AtomicBoolean ends = new AtomicBoolean();
         Thread watch = new Thread(() -> waitForTheEnd(ends));
