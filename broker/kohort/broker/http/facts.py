@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import trio
 
-from kohort.broker.group.group import Group
+from kohort.broker.group.group import CLASSIC, Group
 from kohort.broker.group.state import GroupState
 from kohort.broker.http.view import View
 from kohort.broker.lag import PartitionLag
@@ -45,6 +45,7 @@ class GroupTotals(NamedTuple):
     """All groups together, and those that have series of their own."""
 
     by_state: dict[GroupState, int]
+    by_type: dict[str, int]
     members: int
     offsets: int
     left_out: int
@@ -102,12 +103,14 @@ async def _log_totals(view: View) -> LogTotals:
 async def _group_totals(view: View) -> GroupTotals:
     """Return what all groups have together; those with members come first where not all can be shown."""
     states: dict[GroupState, int] = {state: 0 for state in GroupState if state is not GroupState.DEAD}
+    types = {CLASSIC: 0}
     members = offsets = count = 0
     limit = view.limits.groups_max
     with_members: list[Group] = []
     without: list[Group] = []
     for group in list(view.groups()):
         states[group.state] = states.get(group.state, 0) + 1
+        types[group.group_type] = types.get(group.group_type, 0) + 1
         members += group.member_count
         offsets += sum(map(len, group.offsets.values()))
         kind = with_members if group.member_count else without
@@ -117,7 +120,7 @@ async def _group_totals(view: View) -> GroupTotals:
         if not count % GROUPS_PER_SLICE:
             await trio.lowlevel.checkpoint()
     shown = list(_within([*with_members, *without][:limit], view.limits.partitions_max))
-    return GroupTotals(states, members, offsets, count - len(shown), shown)
+    return GroupTotals(states, types, members, offsets, count - len(shown), shown)
 
 
 def _within(groups: list[Group], partitions_max: int) -> Iterator[Group]:

@@ -29,7 +29,7 @@ def totals(facts: Facts) -> Iterator[Metric]:
     for name, family in families.NUM_GROUPS_BY_STATE.items():
         yield one(family, groups.by_state.get(GroupState(name), 0))
     yield one(families.NUM_OFFSETS, groups.offsets)
-    yield rows(families.GROUP_COUNT, [(("classic",), count)])
+    yield rows(families.GROUP_COUNT, (((name,), each) for name, each in groups.by_type.items()))
     yield one(families.GROUP_MEMBERS, groups.members)
     partitions = sum(len(topic.partitions) for topic in facts.topics)
     left_out = {
