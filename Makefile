@@ -36,7 +36,7 @@ SPARK_WORKERS ?= 2
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help venv jar demo test test-spark nightly check format interop spark applications differential large crash kills bench fuzz fuzz-broker sim sim-cluster scenarios mutants docs tables wheel constraints clean
+.PHONY: help venv jar demo test test-spark nightly check format interop spark applications differential large crash kills chaos bench fuzz fuzz-broker sim sim-cluster scenarios mutants docs tables wheel constraints clean
 
 help:  ## Show the targets.
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -109,6 +109,9 @@ crash: $(STAMP)  ## Kill a broker 200 times while clients use it. ROUNDS=n, SEED
 
 kills: $(STAMP)  ## Kill readers and broker 100 times in each mode of delivery. ROUNDS=n, SEED=n.
 	@ROUNDS=$${ROUNDS:-100} $(PY) -m pytest -s tests/kills $(ARGS)
+
+chaos: $(STAMP)  ## Kill, stop, empty and restart three brokers under clients that must not notice. ROUNDS=n, SEED=n.
+	@KOHORT_TEST_NIGHTLY=1 ROUNDS=$${ROUNDS:-100} $(PY) -m pytest -s tests/chaos $(ARGS)
 
 # Their libraries want other versions of what the tests have, so that they get an environment of their own.
 applications: $(STAMP)  ## Run the guides' tests with FastStream, Quix Streams, kafkajs and franz-go, which it installs.

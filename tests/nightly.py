@@ -63,6 +63,7 @@ STEPS = (
     Step("attacks", f"{PYTEST} tests/attacks", 20, {"KOHORT_TEST_NIGHTLY": "1"}),
     Step("repetitions", f"{PYTEST} {' '.join(REPEATED)}", 40, {"KOHORT_TEST_NIGHTLY": "1"}),
     Step("cluster", f"{PYTEST} tests/cluster", 20, {"KOHORT_TEST_NIGHTLY": "1"}),
+    Step("chaos", "make chaos", 40),
     Step("crash", "make crash", 30),
     Step("kills", "make kills", 60),
     Step(

@@ -1,0 +1,160 @@
+"""Three brokers are killed, stopped, emptied and restarted, one after another, under clients that go on.
+
+`make chaos ROUNDS=n SEED=n`; a round is one fault, and the wait until every partition is whole again.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import sys
+import time
+from functools import partial
+from pathlib import Path
+from uuid import uuid4
+
+import trio
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from kohort.protocol.errors import ErrorCode
+from tests.chaos.clients import MEMBERS, PARTITIONS, TOPIC, Member, Writer
+from tests.chaos.history import History, Log
+from tests.cluster.broker_cluster import PATIENCE_SECONDS, SESSION_MS, BrokerCluster, topic_of
+from tests.cluster.etcd_process import EtcdProcess
+from tests.cluster.test_brokers import coordinator
+from tests.cluster.test_replication import QUICK, create, until
+from tests.interop.broker_process import BrokerProcess
+from tests.repetitions import only_by_night
+
+ROUNDS = int(os.environ.get("ROUNDS", "10"))
+TOPICS = (TOPIC, "__consumer_offsets")
+
+
+class Chaos:
+    """What goes wrong, one at a time. Blocks."""
+
+    def __init__(self, cluster: BrokerCluster, chance: random.Random) -> None:
+        self._cluster = cluster
+        self._chance = chance
+        self.kinds = (
+            self.a_broker_is_killed,
+            self.a_coordinator_is_killed,
+            self.a_broker_stands_still_for_longer_than_its_lease,
+            self.a_broker_comes_back_empty,
+            self.all_are_restarted_one_by_one,
+        )
+
+    def _any(self) -> int:
+        return self._chance.choice(tuple(self._cluster.brokers))
+
+    def a_broker_is_killed(self) -> None:
+        self._kill(self._any())
+
+    def a_coordinator_is_killed(self) -> None:
+        self._kill(trio.run(coordinator, self._cluster.brokers[self._any()], "kohort"))
+
+    def _kill(self, node_id: int) -> None:
+        broker = self._cluster.brokers[node_id]
+        broker.kill()
+        time.sleep(self._chance.choice((0.0, 0.5, 1.5 * SESSION_MS / 1_000)))
+        broker.start()
+
+    def a_broker_stands_still_for_longer_than_its_lease(self) -> None:
+        broker = self._cluster.brokers[self._any()]
+        os.kill(broker.pid, signal.SIGSTOP)
+        try:
+            time.sleep((1.2 + self._chance.random()) * SESSION_MS / 1_000)
+        finally:
+            os.kill(broker.pid, signal.SIGCONT)
+
+    def a_broker_comes_back_empty(self) -> None:
+        broker = self._cluster.brokers[self._any()]
+        broker.kill()
+        shutil.rmtree(broker.data)
+        broker.start()
+
+    def all_are_restarted_one_by_one(self) -> None:
+        for broker in self._cluster.brokers.values():
+            broker.stop()
+            broker.start()
+            whole(self._cluster)
+
+
+def whole(cluster: BrokerCluster) -> None:
+    """Return once every broker says that all replicas of all partitions are in sync."""
+
+    async def is_whole(broker: BrokerProcess, topic: str) -> bool:
+        found = await topic_of(broker, topic)
+        return found.error_code == ErrorCode.NONE and all(
+            sorted(each.isr_nodes) == [1, 2, 3] and each.leader_id > 0 for each in found.partitions
+        )
+
+    for broker in cluster.brokers.values():
+        for topic in TOPICS:
+            trio.run(until, partial(is_whole, broker, topic))
+
+
+def look_up(cluster: BrokerCluster, history: History, members: list[Member]) -> None:
+    """Tell the history what offsets each group has by now."""
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
+    for member in members:
+        before = history.commits(member.name)
+        (asked,) = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(member.name)]).values()
+        found = asked.result(PATIENCE_SECONDS).topic_partitions
+        history.looked_up(before, {each.partition: each.offset for each in found})
+
+
+def log_of(bootstrap: str, partition: int) -> Log:
+    """Return a partition from its first record to its last."""
+    reader = Consumer({"bootstrap.servers": bootstrap, "group.id": uuid4().hex, "enable.partition.eof": True})
+    try:
+        reader.assign([TopicPartition(TOPIC, partition, 0)])
+        found: list[tuple[int, bytes]] = []
+        while True:
+            message = reader.poll(PATIENCE_SECONDS)
+            assert message is not None, "nothing can be read"
+            if message.error() is not None:
+                assert message.error().name() == "_PARTITION_EOF", message.error()
+                return found
+            found.append((message.offset(), message.value()))
+    finally:
+        reader.close()
+
+
+@only_by_night
+def test_nothing_is_lost_doubled_or_rebalanced_whatever_dies(
+    shared_etcd: EtcdProcess, tmp_path: Path
+) -> None:
+    seed = int(os.environ.get("SEED") or random.randrange(2**31))
+    sys.stdout.write(f"\nSEED={seed}\n")
+    history = History()
+    with BrokerCluster(shared_etcd, uuid4().hex, tmp_path, 3, *QUICK) as cluster:
+        trio.run(partial(create, cluster, TOPIC, PARTITIONS, min_insync_replicas="2"))
+        writer = Writer(cluster.bootstrap, history)
+        members = [make(cluster.bootstrap, history) for make in MEMBERS]
+        for each in (writer, *members):
+            each.start()
+        trio.run(until, partial(all_have_committed, members))
+        chaos = Chaos(cluster, random.Random(seed))
+        for number in range(ROUNDS):
+            kind = chaos.kinds[number % len(chaos.kinds)]
+            sys.stdout.write(f"{number + 1}: {kind.__name__.replace('_', ' ')}\n")
+            kind()
+            whole(cluster)
+            look_up(cluster, history, members)
+        for each in (writer, *members):
+            each.stop()
+        logs = {partition: log_of(cluster.bootstrap, partition) for partition in range(PARTITIONS)}
+    told = {each.name: (each.commits, each.refused) for each in members}
+    sys.stdout.write(f"{len(history.acknowledged)} records acknowledged; commits, refused: {told}\n")
+    assert len(history.acknowledged) > 100 * ROUNDS
+    assert history.violations(logs) == [], f"SEED={seed}"
+    assert writer.errors == []
+
+
+async def all_have_committed(members: list[Member]) -> bool:
+    """Return whether every group is at work."""
+    return all(each.commits for each in members)
