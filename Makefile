@@ -105,7 +105,7 @@ spark: jar  ## Run the tests with Spark alone, the long ones too.
 	@KOHORT_TEST_LARGE=1 $(PY) -m pytest tests/spark --numprocesses $(WORKERS) --dist loadfile $(ARGS)
 
 crash: $(STAMP)  ## Kill a broker 200 times while clients use it. ROUNDS=n, SEED=n.
-	@ROUNDS=$${ROUNDS:-200} $(PY) -m pytest -s tests/crash/test_crash_loop.py $(ARGS)
+	@ROUNDS=$${ROUNDS:-200} $(PY) -m pytest -s tests/crash/test_crash_loop.py tests/crash/test_transactions_survive_kills.py $(ARGS)
 
 kills: $(STAMP)  ## Kill readers and broker 100 times in each mode of delivery. ROUNDS=n, SEED=n.
 	@ROUNDS=$${ROUNDS:-100} $(PY) -m pytest -s tests/kills $(ARGS)

@@ -169,6 +169,7 @@ CLASSES = {
     "kafka-reassign-partitions": f"{_TOOLS}.reassign.ReassignPartitionsCommand",
     "kafka-leader-election": f"{_TOOLS}.LeaderElectionCommand",
     "kafka-cluster": f"{_TOOLS}.ClusterTool",
+    "kafka-transactions": f"{_TOOLS}.TransactionsCommand",
 }
 
 

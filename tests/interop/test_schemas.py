@@ -62,7 +62,7 @@ def _compare(
     within: frozenset[int],
 ) -> None:
     """Compare a struct with its schema in the versions `within`, in the order of the wire."""
-    expected = [each for each in schema if _versions(each["versions"], within)]
+    expected = [each for each in schema if _versions(_present(each), within)]
     declared = [each for each in cls.declaration().fields if _those(each.versions, within)]
     assert [each.name for each in declared] == [_snake_case(str(each["name"])) for each in expected]
     for field, other in zip(declared, expected, strict=True):
@@ -71,6 +71,11 @@ def _compare(
         if field.struct is not None:
             inner = _fields(other) if "fields" in other else commons[str(other["type"]).removeprefix("[]")]
             _compare(field.struct, inner, commons, _those(field.versions, within))
+
+
+def _present(schema: Schema) -> object:
+    """Return the versions that have a field; where a schema gives those of the tag alone, they are these."""
+    return schema.get("versions", schema.get("taggedVersions"))
 
 
 def _facts(field: Field, within: frozenset[int]) -> dict[str, object]:
@@ -88,7 +93,7 @@ def _facts(field: Field, within: frozenset[int]) -> dict[str, object]:
 
 
 def _facts_of_schema(field: Field, schema: Schema, within: frozenset[int]) -> dict[str, object]:
-    present = _versions(schema["versions"], within)
+    present = _versions(_present(schema), within)
     type_name = re.sub("[A-Z][A-Za-z]*", "struct", str(schema["type"]))
     return {
         "type": type_name,

@@ -56,6 +56,7 @@ class TransactionLogValue(Message):
     previous_producer_id: Int64 = field(default=-1, versions="1+", tag=0, tagged="1+")
     next_producer_id: Int64 = field(default=-1, versions="1+", tag=1, tagged="1+")
     producer_epoch: Int16
+    next_producer_epoch: Int16 = field(default=-1, versions="1+", tag=3, tagged="1+")
     transaction_timeout_ms: Int32
     transaction_status: Int8
     transaction_partitions: NullableArray[PartitionsSchema]

@@ -190,7 +190,7 @@ class Group:
     def check_transactional(self, message: TxnOffsetCommitRequest) -> None:
         """Pass a transaction's commit by a member. Raises: ApiError."""
         self.check_member(message.member_id, message.group_instance_id)
-        if message.generation_id != self.generation_id:
+        if message.generation_id_or_member_epoch != self.generation_id:
             raise ApiError(ErrorCode.ILLEGAL_GENERATION)
 
     def check_fetch(self, asked: OffsetFetchRequestGroup) -> None:

@@ -99,11 +99,15 @@ def transactional_commit_error(message: TxnOffsetCommitRequest, code: ErrorCode)
 def _check(group: Group | None, message: TxnOffsetCommitRequest) -> None:
     """Pass a commit by whom the group has as a member, or by who says nothing of that. Raises: ApiError."""
     if group is None:
-        if message.generation_id >= 0:
+        if message.generation_id_or_member_epoch >= 0:
             raise ApiError(ErrorCode.ILLEGAL_GENERATION)
         return
-    if message.generation_id < 0 and group.state is GroupState.EMPTY:
+    if message.generation_id_or_member_epoch < 0 and group.state is GroupState.EMPTY:
         return
-    if message.generation_id < 0 and not message.member_id and message.group_instance_id is None:
+    if (
+        message.generation_id_or_member_epoch < 0
+        and not message.member_id
+        and message.group_instance_id is None
+    ):
         return
     group.check_transactional(message)

@@ -141,8 +141,8 @@ def test_what_a_transaction_may_change_does_not_expire(world: World) -> None:
 
 
 def test_a_member_of_no_group_is_refused_and_metadata_has_a_limit(world: World) -> None:
-    assert world.pend(7, generation_id=3, member_id="m") == ErrorCode.ILLEGAL_GENERATION
+    assert world.pend(7, generation_id_or_member_epoch=3, member_id="m") == ErrorCode.ILLEGAL_GENERATION
     assert world.pend(7, metadata="x" * 5000) == ErrorCode.OFFSET_METADATA_TOO_LARGE
     world.commit(1)
-    assert world.pend(7, generation_id=3, member_id="m") == ErrorCode.UNKNOWN_MEMBER_ID
+    assert world.pend(7, generation_id_or_member_epoch=3, member_id="m") == ErrorCode.UNKNOWN_MEMBER_ID
     assert world.pend(7) == 0

@@ -18,6 +18,7 @@ from kohort.protocol.transaction_log import PartitionsSchema, TransactionLogKey,
 
 NO_PRODUCER_ID = -1
 NO_EPOCH = -1
+FIRST_EPOCH = 0
 EPOCH_MAX = 2**15 - 1
 NEVER_MS = -1
 
@@ -89,6 +90,7 @@ class Transaction(msgspec.Struct):
             previous_producer_id=self.previous_producer_id,
             next_producer_id=self.next_producer_id,
             producer_epoch=self.producer_epoch,
+            next_producer_epoch=NO_EPOCH if self.next_producer_id == NO_PRODUCER_ID else FIRST_EPOCH,
             transaction_timeout_ms=self.timeout_ms,
             transaction_status=self.state,
             transaction_partitions=(

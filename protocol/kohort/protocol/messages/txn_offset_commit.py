@@ -45,7 +45,7 @@ class TxnOffsetCommitRequest(Message):
     group_id: String
     producer_id: Int64
     producer_epoch: Int16
-    generation_id: Int32 = field(default=-1, versions="3+")
+    generation_id_or_member_epoch: Int32 = field(default=-1, versions="3+")
     member_id: String = field(default="", versions="3+")
     group_instance_id: NullableString = field(default=None, versions="3+")
     topics: Array[TxnOffsetCommitRequestTopic]

@@ -212,7 +212,7 @@ class ConsumerGroup(Group):
 
     def check_transactional(self, message: "TxnOffsetCommitRequest") -> None:
         """Pass a transaction's commit by a member in its epoch. Raises: ApiError."""
-        if message.generation_id != self.consumer_member(message.member_id).epoch:
+        if message.generation_id_or_member_epoch != self.consumer_member(message.member_id).epoch:
             raise ApiError(ErrorCode.ILLEGAL_GENERATION)
 
     def check_fetch(self, asked: "OffsetFetchRequestGroup") -> None:

@@ -311,7 +311,7 @@ def test_commits_of_transactions_carry_the_member_epoch_as_a_generation(
         group_id="g",
         producer_id=1,
         producer_epoch=0,
-        generation_id=epoch,
+        generation_id_or_member_epoch=epoch,
         member_id=member_id,
         topics=(TxnOffsetCommitRequestTopic(name="t", partitions=(partition,)),),
     )

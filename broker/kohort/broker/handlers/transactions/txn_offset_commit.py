@@ -99,7 +99,7 @@ class _Commit:
                     group_id=message.group_id,
                     producer_id=message.producer_id,
                     producer_epoch=message.producer_epoch,
-                    generation_id=message.generation_id,
+                    generation_id_or_member_epoch=message.generation_id_or_member_epoch,
                     member_id=message.member_id,
                     group_instance_id=message.group_instance_id,
                     topics=self.known,
