@@ -119,6 +119,7 @@ def test_a_file_names_several_listeners(tmp_path: Path) -> None:
     file = tmp_path / "server.properties"
     file.write_text(
         "listeners=HOST://127.0.0.1:0,NETWORK://127.0.0.1:0\n"
+        "listener.security.protocol.map=HOST:PLAINTEXT,NETWORK:PLAINTEXT\n"
         f"advertised.listeners=NETWORK://127.0.0.2:19092\nhttp=127.0.0.1:0\nlog.dirs={tmp_path}/data\n"
     )
     with served("--config", str(file)) as ready:
@@ -127,6 +128,13 @@ def test_a_file_names_several_listeners(tmp_path: Path) -> None:
     file = tmp_path / "kohort.toml"
     file.write_text('listen = "127.0.0.1:0"\nadvertise = ["a:1", "b:2"]\n')
     assert "2 addresses are advertised of 1 listeners" in refused("--config", str(file))
+
+
+def test_a_file_that_asks_for_tls_starts_no_broker_without(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text(f"listeners=SASL_SSL://127.0.0.1:0\nhttp=127.0.0.1:0\nlog.dirs={tmp_path}/data\n")
+    assert "SASL_SSL is to speak SASL_SSL" in refused("--config", str(file))
+    assert not (tmp_path / "data").exists()
 
 
 def test_writes_over_http_need_names_that_cannot_be_forged() -> None:

@@ -1,7 +1,8 @@
 """What `kohort serve` may read from a file: settings, and where to listen and to keep data.
 
 A file that ends in .properties is one of Kafka's: `log.dirs`, `listeners` and `advertised.listeners` stand
-for our options there, and what means nothing here is passed over. Everywhere else those names are refused
+for our options there, what asks for protection that there is not stops the start, and what means nothing
+here is passed over. Everywhere else those names are refused
 with a word on the option that does it.
 """
 
@@ -17,7 +18,6 @@ FLAGS = ("listen", "advertise", "data", "http")
 SEVERAL = ("listen", "advertise")
 """Of which a file may say several: a list in TOML, with commas in between in Kafka's."""
 PROPERTIES = ".properties"
-LISTENER_PORT = "9092"
 
 
 class ServeConfig(NamedTuple):
@@ -70,42 +70,30 @@ def _flag(value: object, name: str, file: Path) -> str:
 
 def _from_kafka(file: Path) -> tuple[dict[str, object], dict[str, str], tuple[str, ...]]:
     """Return the settings of a file of Java's properties, what it says for options, and the rest."""
-    from kohort.broker.config.unused import unused_names  # noqa: PLC0415  # Such a file only pays for it.
+    from kohort.broker.config import kafka_listeners  # noqa: PLC0415  # Such a file only pays for them.
+    from kohort.broker.config.unused import unused_names  # noqa: PLC0415
 
     settings: dict[str, object] = {}
     flags: dict[str, str] = {}
     passed_over = []
     listeners: dict[str, str] = {}
-    advertised: dict[str, str] = {}
     for name, value in _properties(file):
         if name in ("log.dirs", "log.dir"):
             if name == "log.dirs" or "data" not in flags:  # Kafka: log.dirs goes before log.dir.
                 flags["data"] = _one_folder(value, file)
-        elif name == "listeners":
-            listeners = _for_clients(value, name, file)
-        elif name == "advertised.listeners":
-            advertised = _for_clients(value, name, file)
+        elif name in kafka_listeners.NAMES:
+            listeners[name] = value
         elif name in FLAGS:
             flags[name] = value
         elif name in unused_names():
             passed_over.append(name)
         else:
             settings[name] = value
-    flags |= _places(listeners, advertised, file)
+    try:
+        flags |= kafka_listeners.listener_flags(listeners)
+    except ConfigError as error:
+        raise ConfigError(f"{file}: {error}") from None
     return settings, flags, tuple(passed_over)
-
-
-def _places(listeners: Mapping[str, str], advertised: Mapping[str, str], file: Path) -> dict[str, str]:
-    """Return what the file's listeners are as options; empty text stands for one that is not advertised.
-
-    Raises: ConfigError where one is advertised that there is not.
-    """
-    if unknown := [name for name in advertised if listeners and name not in listeners]:
-        raise ConfigError(f"{file}: advertised.listeners names {unknown[0]}, which listeners does not")
-    flags = {"listen": ",".join(listeners.values())} if listeners else {}
-    if advertised:
-        flags["advertise"] = ",".join(advertised.get(name, "") for name in listeners or advertised)
-    return flags
 
 
 def _one_folder(value: str, file: Path) -> str:
@@ -113,16 +101,6 @@ def _one_folder(value: str, file: Path) -> str:
     if len(folders) != 1:
         raise ConfigError(f"{file}: log.dirs names {len(folders)} folders; kohort keeps its data in one")
     return folders[0]
-
-
-def _for_clients(value: str, name: str, file: Path) -> dict[str, str]:
-    """Return HOST:PORT of each listener for clients by its name. Raises: ConfigError where there is none."""
-    found = [each.strip().partition("://") for each in value.split(",") if each.strip()]
-    places = {kind.upper(): place.rpartition(":") for kind, _, place in found if kind.upper() != "CONTROLLER"}
-    if not places:
-        raise ConfigError(f"{file}: {name} names no listener for clients")
-    # Kafka: no host is every interface.
-    return {kind: f"{host or '0.0.0.0'}:{port or LISTENER_PORT}" for kind, (host, _, port) in places.items()}
 
 
 def _properties(file: Path) -> list[tuple[str, str]]:

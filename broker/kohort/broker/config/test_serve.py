@@ -7,6 +7,7 @@ import pytest
 from kohort.broker.config import ConfigError
 from kohort.broker.config.serve import changed_settings, load_serve_config
 
+PROTOCOLS = "listener.security.protocol.map"
 SERVER_PROPERTIES = """\
 # A comment, and ! another
 process.roles=broker,controller
@@ -52,6 +53,7 @@ def test_several_listeners_are_said_in_both(tmp_path: Path) -> None:
     file.write_text(
         "listeners=HOST://127.0.0.1:9092,NETWORK://:19092,CONTROLLER://:9093\n"
         "advertised.listeners=NETWORK://broker:19092\n"
+        "listener.security.protocol.map=HOST:PLAINTEXT,network:PLAINTEXT,CONTROLLER:SSL\n"
     )
     assert load_serve_config(file, ()).flags == {**expected, "advertise": ",broker:19092"}
 
@@ -72,9 +74,16 @@ def test_several_listeners_are_said_in_both(tmp_path: Path) -> None:
         ("a.properties", "listeners=CONTROLLER://:1", "listeners names no listener for clients"),
         (
             "a.properties",
-            "listeners=A://:1\nadvertised.listeners=B://b:2",
+            f"listeners=A://:1\nadvertised.listeners=B://b:2\n{PROTOCOLS}=A:PLAINTEXT,B:PLAINTEXT",
             "names B, which listeners does not",
         ),
+        ("a.properties", "listeners=A://:1", f"which protocol A speaks: {PROTOCOLS}=A:"),
+        (
+            "a.properties",
+            "listeners=SSL://:1,ssl://:2\n" + PROTOCOLS + "=SSL:PLAINTEXT",
+            "listeners names SSL twice",
+        ),
+        ("a.properties", f"{PROTOCOLS}=A=SSL\nlisteners=A://:1", "'A=SSL' is not NAME:PROTOCOL"),
     ],
 )
 def test_a_mistake_is_one_line_that_names_the_file(tmp_path: Path, name: str, text: str, right: str) -> None:
@@ -85,6 +94,40 @@ def test_a_mistake_is_one_line_that_names_the_file(tmp_path: Path, name: str, te
     assert right in str(refused.value)
     assert str(refused.value).startswith(f"{file}: ")
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "text, right",
+    [
+        ("listeners=SSL://:9093", "listeners: SSL is to speak SSL"),
+        ("listeners=PLAINTEXT://:9092,sasl_ssl://:9093", "listeners: SASL_SSL is to speak SASL_SSL"),
+        (f"listeners=OUTSIDE://:1\n{PROTOCOLS}=OUTSIDE:SASL_PLAINTEXT", "OUTSIDE is to speak SASL_PLAINTEXT"),
+        (f"listeners=PLAINTEXT://:1\n{PROTOCOLS}=PLAINTEXT:SSL", "PLAINTEXT is to speak SSL"),
+        ("advertised.listeners=SSL://broker:9093", "advertised.listeners: SSL is to speak SSL"),
+        (
+            "controller.listener.names=QUORUM\nlisteners=QUORUM://:1,CONTROLLER://:2\n"
+            f"{PROTOCOLS}=QUORUM:SSL,CONTROLLER:SSL",
+            "CONTROLLER is to speak SSL",
+        ),
+        ("authorizer.class.name=org.example.Strict", "authorizer.class.name: there is no authorizer here"),
+    ],
+)
+def test_a_file_that_asks_for_protection_is_not_served_without(tmp_path: Path, text: str, right: str) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text(text)
+    with pytest.raises(ConfigError) as refused:
+        load_serve_config(file, ())
+    assert right in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_listeners_of_the_quorum_may_be_protected_since_nobody_listens_there(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text(
+        "controller.listener.names=QUORUM\nlisteners=QUORUM://:1,PLAINTEXT://:2\n"
+        f"{PROTOCOLS}=QUORUM:SSL,PLAINTEXT:PLAINTEXT\nauthorizer.class.name=\n"
+    )
+    assert load_serve_config(file, ()).flags == {"listen": "0.0.0.0:2"}
 
 
 @pytest.mark.parametrize(
