@@ -14,13 +14,18 @@ CUT_EVERY_MS = 1_000
 
 
 class Concurrency:
-    """How many pushes may be under way: one more for each round that goes well, fewer when it does not."""
+    """How many pushes may be under way: more while that goes well, fewer when it does not.
+
+    At first each answer lets one more in, which doubles the limit in each round; after the first slow answer
+    or failure a round lets in one more.
+    """
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._limit = float(min(FIRST_LIMIT, most))
         self._best_ms: float | None = None
         self._cut_at_ms: float | None = None
+        self._is_starting = True
 
     @property
     def limit(self) -> int:
@@ -34,12 +39,14 @@ class Concurrency:
         elif self.limit == 1:  # One alone: that is how long it takes now.
             self._best_ms += SMOOTHING * (latency_ms - self._best_ms)
         if latency_ms > TOLERANCE * self._best_ms + 5:
+            self._is_starting = False
             self._limit = max(1.0, self._limit - 1 / self._limit)
         elif running * 2 >= self._limit:  # A limit that nobody reaches says nothing.
-            self._limit = min(float(self._most), self._limit + 1 / self._limit)
+            self._limit = min(float(self._most), self._limit + (1 if self._is_starting else 1 / self._limit))
 
     def failed(self, now_ms: float) -> None:
         """Take in that a push timed out, or the service said that it is too much; once for each second."""
+        self._is_starting = False
         if self._cut_at_ms is None or now_ms - self._cut_at_ms >= CUT_EVERY_MS:
             self._cut_at_ms = now_ms
             self._limit = max(1.0, self._limit * DECREASE)

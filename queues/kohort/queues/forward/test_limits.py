@@ -17,6 +17,13 @@ def test_the_limit_grows_while_answers_are_quick_and_all_of_it_is_used() -> None
     assert idle.limit == 8
 
 
+def test_a_quick_start_reaches_a_hundred_within_a_hundred_answers() -> None:
+    limit = Concurrency(most=500)
+    for _ in range(100):
+        limit.answered(100, running=limit.limit)
+    assert limit.limit == 108
+
+
 def test_the_limit_stays_where_more_only_takes_longer() -> None:
     """A service that works on ten at once: whatever is more waits there."""
     limit = Concurrency(most=500)
