@@ -214,14 +214,27 @@ async def test_workers_share_partitions_and_a_clean_handover_pushes_nothing_twic
     make: Make, topic: str, service: HttpDouble, options: ConsumerOptions
 ) -> None:
     destination = make()
-    async with Producer(bootstrap_servers=options["bootstrap_servers"]) as producer:
-        for number in range(200):
-            await producer.send(topic, b"sleep 5,%d" % number, partition=number % 2)
-    async with forwarding(destination, options) as first:
-        await wait_for(lambda: first.counts["done"] > 20)
+    sent = 0
+
+    async def send_more(producer: Producer) -> None:
+        nonlocal sent
+        for _ in range(20):
+            await producer.send(topic, b"sleep 5,%d" % sent, partition=sent % 2)
+            sent += 1
+        await producer.flush()
+        await trio.sleep(0.05)
+
+    async with (
+        Producer(bootstrap_servers=options["bootstrap_servers"]) as producer,
+        forwarding(destination, options) as first,
+    ):
+        while not first.counts["done"]:
+            await send_more(producer)
         async with forwarding(destination, options) as second:
-            await wait_for(lambda: first.counts["done"] + second.counts["done"] == 200)
-            assert second.counts["done"]
+            with trio.fail_after(WITHIN_S):
+                while not second.counts["done"]:
+                    await send_more(producer)
+            await wait_for(lambda: first.counts["done"] + second.counts["done"] == sent)
     assert set(service.times.values()) == {1}
 
 
