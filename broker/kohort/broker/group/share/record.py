@@ -1,0 +1,48 @@
+"""A record in flight: in which state it is, how often it was delivered, in whose hands and until when."""
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+
+class RecordState(IntEnum):
+    """Where a record stands, in the numbers of Kafka's share state records."""
+
+    AVAILABLE = 0
+    ACQUIRED = 1
+    ACKNOWLEDGED = 2
+    ARCHIVED = 4
+
+
+class Acknowledgement(IntEnum):
+    """What a member says of a record, in the numbers of ShareAcknowledge."""
+
+    GAP = 0
+    ACCEPT = 1
+    RELEASE = 2
+    REJECT = 3
+    RENEW = 4  # KIP-1222
+
+
+FINAL = frozenset((RecordState.ACKNOWLEDGED, RecordState.ARCHIVED))
+
+
+@dataclass(slots=True)
+class InFlight:
+    """What is known of one offset between the partition's start and its end."""
+
+    state: RecordState = RecordState.AVAILABLE
+    delivery_count: int = 0
+    member_id: str = ""
+    lock_until_ms: int = 0
+    is_settling: bool = False
+    """Whether a write of its next state is under way."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Offsets beside each other, first and last included, of one state and delivery count."""
+
+    first_offset: int
+    last_offset: int
+    state: RecordState
+    delivery_count: int

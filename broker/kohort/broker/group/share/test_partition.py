@@ -1,0 +1,197 @@
+"""Share partitions: single cases, and a model beside which hypothesis drives them."""
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from kohort.broker.group.share.partition import Limits, SharePartition, Write
+from kohort.broker.group.share.record import Acknowledgement, Batch, RecordState
+from kohort.protocol.errors import ApiError, ErrorCode
+
+ACCEPT, RELEASE, REJECT, RENEW = (
+    Acknowledgement.ACCEPT, Acknowledgement.RELEASE, Acknowledgement.REJECT, Acknowledgement.RENEW,
+)  # fmt: skip
+LIMITS = Limits(delivery_count_limit=2, record_lock_duration_ms=100, max_record_locks=10)
+
+
+def settled(
+    partition: SharePartition, member: str, first: int, *kinds: Acknowledgement, now_ms: int = 0
+) -> Write:
+    write = partition.acknowledge(member, first, kinds, now_ms)
+    partition.settle(write, is_durable=True)
+    return write
+
+
+def test_a_record_is_acquired_by_one_member() -> None:
+    partition = SharePartition(0, LIMITS)
+    assert partition.acquire("a", 0, 9, 4, 0) == (Batch(0, 3, RecordState.ACQUIRED, 1),)
+    assert partition.acquire("b", 0, 9, 4, 0) == (Batch(4, 7, RecordState.ACQUIRED, 1),)
+
+
+def test_the_start_waits_for_the_first_that_is_not_done_with() -> None:
+    partition = SharePartition(0, LIMITS)
+    partition.acquire("a", 0, 4, 5, 0)
+    settled(partition, "a", 1, ACCEPT, REJECT)
+    assert partition.start_offset == 0
+    settled(partition, "a", 0, ACCEPT)
+    assert (partition.start_offset, partition.end_offset) == (3, 5)
+
+
+def test_a_record_released_at_its_limit_is_archived() -> None:
+    partition = SharePartition(0, LIMITS)
+    for _ in range(2):
+        partition.acquire("a", 0, 0, 1, 0)
+        write = settled(partition, "a", 0, RELEASE)
+    assert write.batches == (Batch(0, 0, RecordState.ARCHIVED, 2),)
+    assert partition.acquire("a", 0, 0, 1, 0) == ()
+
+
+def test_a_lock_ends_unless_it_is_renewed() -> None:
+    partition = SharePartition(0, LIMITS)
+    partition.acquire("a", 0, 1, 2, 0)
+    assert partition.acknowledge("a", 0, [RENEW], 50).batches == ()
+    assert partition.expire_locks(100).batches == (Batch(1, 1, RecordState.AVAILABLE, 1),)
+    assert partition.next_lock_timeout_ms() == 150
+    assert partition.next_fetch_offset() == 1
+
+
+def test_what_could_not_be_written_stays_with_its_member() -> None:
+    partition = SharePartition(0, LIMITS)
+    partition.acquire("a", 0, 0, 1, 0)
+    write = partition.acknowledge("a", 0, [ACCEPT], 0)
+    assert partition.start_offset == 0
+    partition.settle(write, is_durable=False)
+    settled(partition, "a", 0, ACCEPT)
+    assert partition.start_offset == 1
+
+
+@pytest.mark.parametrize(("member", "first", "now_ms"), [("b", 0, 0), ("a", 1, 0), ("a", 0, 100)])
+def test_who_does_not_hold_a_record_changes_nothing(member: str, first: int, now_ms: int) -> None:
+    partition = SharePartition(0, LIMITS)
+    partition.acquire("a", 0, 1, 2, 0)
+    before = partition.batches()
+    with pytest.raises(ApiError) as refused:
+        partition.acknowledge(member, first, [ACCEPT, ACCEPT], now_ms)
+    assert refused.value.code is ErrorCode.INVALID_RECORD_STATE
+    assert partition.batches() == before
+
+
+def test_no_more_is_in_flight_than_its_limit() -> None:
+    partition = SharePartition(0, LIMITS)
+    assert partition.acquire("a", 0, 99, 50, 0) == (Batch(0, 9, RecordState.ACQUIRED, 1),)
+    assert partition.acquire("a", 10, 99, 50, 0) == ()
+
+
+def test_written_states_come_back_and_nobody_holds_anything() -> None:
+    written = (Batch(7, 8, RecordState.ACKNOWLEDGED, 1), Batch(9, 9, RecordState.ACQUIRED, 1))
+    partition = SharePartition(5, LIMITS, written)
+    assert partition.acquire("b", 5, 9, 9, 0) == (
+        Batch(5, 6, RecordState.ACQUIRED, 1), Batch(9, 9, RecordState.ACQUIRED, 2),
+    )  # fmt: skip
+
+
+def test_what_the_log_has_deleted_is_in_nobodys_hands() -> None:
+    partition = SharePartition(0, LIMITS)
+    partition.acquire("a", 0, 4, 5, 0)
+    write = partition.acknowledge("a", 0, [ACCEPT], 0)
+    partition.log_starts_at(3)
+    partition.settle(write, is_durable=True)
+    assert partition.batches() == (Batch(3, 4, RecordState.ACQUIRED, 1),)
+
+
+class Model(RuleBasedStateMachine):
+    """What members have been told, beside what the partition says."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.partition = SharePartition(0, LIMITS)
+        self.now_ms = 0
+        self.holders: dict[int, tuple[str, int]] = {}
+        self.deliveries: dict[int, int] = {}
+        self.done: set[int] = set()
+
+    @rule(member=st.sampled_from("abc"), max_records=st.integers(1, 6))
+    def acquire(self, member: str, max_records: int) -> None:
+        first = self.partition.next_fetch_offset()
+        for batch in self.partition.acquire(member, first, first + 5, max_records, self.now_ms):
+            for offset in range(batch.first_offset, batch.last_offset + 1):
+                assert offset not in self.done
+                assert offset not in self.holders
+                self.deliveries[offset] = self.deliveries.get(offset, 0) + 1
+                assert batch.delivery_count == self.deliveries[offset] <= LIMITS.delivery_count_limit
+                self.holders[offset] = (member, self.now_ms + LIMITS.record_lock_duration_ms)
+
+    @rule(
+        member=st.sampled_from("abc"),
+        back=st.integers(0, 12),
+        kind=st.sampled_from(Acknowledgement),
+        is_durable=st.booleans(),
+    )
+    def acknowledge(self, member: str, back: int, kind: Acknowledgement, *, is_durable: bool) -> None:
+        offset = self.partition.end_offset - back
+        holder, until_ms = self.holders.get(offset, ("", 0))
+        try:
+            write = self.partition.acknowledge(member, offset, [kind], self.now_ms)
+        except ApiError:
+            assert holder != member or until_ms <= self.now_ms
+            return
+        assert holder == member
+        assert until_ms > self.now_ms
+        self.partition.settle(write, is_durable=is_durable)
+        if kind is RENEW:
+            self.holders[offset] = (member, self.now_ms + LIMITS.record_lock_duration_ms)
+        elif is_durable:
+            self.come_back(offset, is_final=kind is not RELEASE)
+
+    @rule(passed_ms=st.integers(1, 80))
+    def wait(self, passed_ms: int) -> None:
+        self.now_ms += passed_ms
+        self.partition.expire_locks(self.now_ms)
+        for offset in [each for each, (_, until_ms) in self.holders.items() if until_ms <= self.now_ms]:
+            self.come_back(offset, is_final=False)
+
+    @rule(member=st.sampled_from("abc"))
+    def leave(self, member: str) -> None:
+        self.partition.release_member(member)
+        for offset in [each for each, (holder, _) in self.holders.items() if holder == member]:
+            self.come_back(offset, is_final=False)
+
+    @rule()
+    def restart(self) -> None:
+        """Lose what is in memory alone: who holds a record, and how often it had been delivered by then."""
+        kept = tuple(batch for batch in self.partition.batches() if batch.state is not RecordState.ACQUIRED)
+        end = self.partition.end_offset
+        self.partition = SharePartition(self.partition.start_offset, LIMITS, kept)
+        for offset in self.holders:
+            known = [
+                b.delivery_count
+                for b in self.partition.batches()
+                if b.first_offset <= offset <= b.last_offset
+            ]
+            self.deliveries[offset] = known[0] if known else 0
+        self.holders.clear()
+        assert self.partition.end_offset <= end
+
+    def come_back(self, offset: int, *, is_final: bool) -> None:
+        del self.holders[offset]
+        if is_final or self.deliveries[offset] >= LIMITS.delivery_count_limit:
+            self.done.add(offset)
+
+    @invariant()
+    def nothing_is_lost(self) -> None:
+        assert set(range(self.partition.start_offset)) <= self.done
+
+    @invariant()
+    def it_knows_what_its_members_hold(self) -> None:
+        held = {
+            offset
+            for batch in self.partition.batches() if batch.state is RecordState.ACQUIRED
+            for offset in range(batch.first_offset, batch.last_offset + 1)
+        }  # fmt: skip
+        assert held == set(self.holders)
+        assert len(held) <= LIMITS.max_record_locks
+
+
+TestModel = Model.TestCase
+TestModel.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
