@@ -37,7 +37,7 @@ GROUPS = (
 )
 CAUSE = (
     "struct<kind:string, at_ms:long, member_id:string, client_id:string, group_instance_id:string,"
-    " reason:string, after_ms:long, client_host:string>"
+    " reason:string, after_ms:long, client_host:string, connection_closed_ms:long>"
 )
 WAITED = "struct<member_id:string, client_id:string, waited_ms:long, joined:boolean>"
 MOVE = "struct<topic:string, partition:int, from_member_id:string, to_member_id:string, still_ms:long>"
