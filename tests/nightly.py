@@ -68,7 +68,7 @@ STEPS = (
     Step("kills", "make kills", 60),
     Step(
         "queues",
-        f"{PYTEST} -s tests/queues/test_kmq_kills.py tests/queues/test_forward_cli.py",
+        f"{PYTEST} -s tests/queues",
         60,
         {"ROUNDS": "100", "KOHORT_TEST_NIGHTLY": "1"},
     ),

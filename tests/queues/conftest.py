@@ -1,4 +1,4 @@
-"""A queue on kohort and on Apache Kafka in turn, or on the broker that KOHORT_TEST_BOOTSTRAP names."""
+"""A queue on kohort, by night on Apache Kafka, too, or on the broker that KOHORT_TEST_BOOTSTRAP names."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from tests.client.conftest import BOOTSTRAP_VARIABLE, QUICK
 from tests.differential import apache_kafka
 from tests.interop.broker_process import BrokerProcess
 from tests.interop.waiting import wait_until
+from tests.repetitions import only_by_night
 
 SETTINGS = ("group.initial.rebalance.delay.ms=0", "group.min.session.timeout.ms=500")
 
 
-@pytest.fixture(scope="module", params=["kohort", "Apache Kafka"])
+@pytest.fixture(scope="module", params=["kohort", pytest.param("Apache Kafka", marks=only_by_night)])
 def bootstrap(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Where each of the two listens in turn."""
+    """Where the broker listens."""
     folder = tmp_path_factory.mktemp("broker")
     given = os.environ.get(BOOTSTRAP_VARIABLE)
     if given:
