@@ -37,6 +37,7 @@ REPEATED = (  # Where `tests.repetitions` is asked.
     "storage/kohort/storage/test_recovery.py",
     "tests/crash/test_cleaning_after_any_crash.py",
     "tests/crash/test_log_after_any_crash.py",
+    "tests/simulation/test_consumer_groups.py",
 )
 OWN_VARIABLES = {"ARGS", "ONLY", "MAKEFLAGS", "MFLAGS", "MAKEOVERRIDES", "MAKELEVEL"}
 TAIL_LINES = 40
