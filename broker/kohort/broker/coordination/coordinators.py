@@ -8,6 +8,7 @@ from kohort.broker.config.current import CurrentConfig
 from kohort.broker.coordination.counters import GroupCounters
 from kohort.broker.coordination.group_machine import GroupMachine
 from kohort.broker.coordination.shard import INLINE_LOAD_BYTES, Shard, ShardLogs, ShardState
+from kohort.broker.coordination.shard_loading import ShardLoading
 from kohort.broker.group import (
     Command,
     ExpireOffsets,
@@ -23,14 +24,11 @@ from kohort.broker.metadata import OFFSETS_TOPIC, MetadataStore, Snapshot
 from kohort.broker.partitions.flusher import Flusher
 from kohort.broker.runtime.clock import Clock
 from kohort.broker.runtime.timers import Timers
-from kohort.broker.runtime.workers import Event, Workers
+from kohort.broker.runtime.workers import Workers
 from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.protocol.schema import Message
-from kohort.storage import StorageError
 
 GROUPS_REMEMBERED_MAX = 100_000
-LOAD_PATIENCE_SECONDS = 1.0
-RELOAD_DELAYS_SECONDS = (0.1, 0.5, 2.0, 10.0)
 
 GroupShard = Shard[GroupCoordinator]
 
@@ -68,7 +66,6 @@ class Coordinators:
         self._group_config = machine.config
         self._metadata = metadata
         self._current = current
-        self._ensure_topic = ensure_topic
         self._logs = logs
         self._flusher = flusher
         self._timers = timers
@@ -78,8 +75,14 @@ class Coordinators:
         self._note = note
         self._is_here = is_here
         self._shards: dict[int, GroupShard] = {}
-        self._loading: set[int] = set()
-        self._load_ended: dict[int, Event] = {}  # Where somebody waits for the end, good or bad.
+        self._loading = ShardLoading(
+            ensure_topic,
+            workers,
+            log,
+            "a shard could not be loaded",
+            is_wanted=self._is_wanted,
+            on_unwanted=self._drop,
+        )
         self._groups: dict[str, GroupShard] = {}  # The shard by group id: a hash over a string costs a walk.
         self._deleted_meanwhile: dict[
             int, set[str]
@@ -203,7 +206,7 @@ class Coordinators:
     @property
     def failed(self) -> list[int]:
         """The partitions whose groups could not be loaded; the next request for one tries it again."""
-        return [index for index in self.loading if index not in self._loading]
+        return [index for index in self.loading if index not in self._loading.under_way]
 
     def shard_counts(self) -> dict[str, int]:
         """Return how many shards serve, how many are being loaded, and how many could not be."""
@@ -212,41 +215,19 @@ class Coordinators:
             if shard.state is ShardState.ACTIVE:
                 counts["active"] += 1
             else:
-                counts["loading" if index in self._loading else "failed"] += 1
+                counts["loading" if index in self._loading.under_way else "failed"] += 1
         return counts
 
     # -- loading ----------------------------------------------------------------------------------------
 
     def load_soon(self, shard: GroupShard) -> None:
         """Load a shard in a task of its own, unless that is under way."""
-        if shard.index not in self._loading:
-            self._loading.add(shard.index)
-            self._workers.spawn(self._load, shard)
+        self._loading.begin(shard)
 
-    async def _load(self, shard: GroupShard) -> None:
-        """Load until it works: a disk that fails is asked again, ever more slowly."""
-        try:
-            for delay_seconds in (*RELOAD_DELAYS_SECONDS, None):
-                try:
-                    await self._ensure_topic()
-                    if self._is_wanted(shard):
-                        await shard.load()
-                    break
-                except (ApiError, StorageError) as error:
-                    log.error("a shard could not be loaded", shard=shard.index, error=str(error))
-                except Exception:  # A supervisor: what one shard's log holds shall not end the broker.
-                    log.exception("a shard could not be loaded", shard=shard.index)
-                if delay_seconds is not None:
-                    await self._workers.sleep(delay_seconds)
-            else:
-                shard.close()  # The next request for it begins anew.
-        finally:
-            self._loading.discard(shard.index)
-            if not self._is_wanted(shard):  # Its partition has got another leader meanwhile.
-                shard.close()
-                self.refresh()
-            if shard.index in self._load_ended:
-                self._load_ended.pop(shard.index).set()
+    def _drop(self, shard: GroupShard) -> None:
+        """Take note, at the end of a load, that the partition has got another leader meanwhile."""
+        shard.close()
+        self.refresh()
 
     def _is_wanted(self, shard: GroupShard) -> bool:
         return self._is_here is None or (
@@ -254,20 +235,9 @@ class Coordinators:
         )
 
     async def ready(self, group_ids: Iterable[str]) -> None:
-        """Return when the groups' shards serve, or when that takes too long.
-
-        A client that has just found its coordinator would otherwise meet COORDINATOR_LOAD_IN_PROGRESS with
-        its first request, and wait out a backoff for a load that takes a millisecond.
-        """
-        with self._workers.move_on_after(LOAD_PATIENCE_SECONDS):
-            for group_id in group_ids:
-                index = coordinator_partition(group_id, self.partitions)
-                if not self.is_here(index):
-                    continue
-                shard = self._shard(index)
-                if shard.state is not ShardState.ACTIVE:
-                    self.load_soon(shard)
-                    await self._load_ended.setdefault(shard.index, self._workers.event()).wait()
+        """Return when the groups' shards serve, or when that takes too long."""
+        indexes = (coordinator_partition(group_id, self.partitions) for group_id in group_ids)
+        await self._loading.ended(self._shard(index) for index in indexes if self.is_here(index))
 
     def are_ready(self, group_ids: Iterable[str]) -> bool:
         """Whether the groups' shards serve already."""

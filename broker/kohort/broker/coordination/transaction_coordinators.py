@@ -7,6 +7,7 @@ import structlog
 
 from kohort.broker.config.current import CurrentConfig
 from kohort.broker.coordination.shard import INLINE_LOAD_BYTES, Shard, ShardState
+from kohort.broker.coordination.shard_loading import ShardLoading
 from kohort.broker.coordination.transaction_machine import TransactionMachine
 from kohort.broker.coordination.transaction_markers import Marker, MarkerWriter
 from kohort.broker.group import coordinator_partition
@@ -16,15 +17,12 @@ from kohort.broker.partitions import PartitionTable
 from kohort.broker.partitions.flusher import Flusher
 from kohort.broker.runtime.clock import Clock
 from kohort.broker.runtime.timers import Timers
-from kohort.broker.runtime.workers import Event, Workers
+from kohort.broker.runtime.workers import Workers
 from kohort.broker.transactions.commands import ExpireTransactionalIds, MarkersDue, MarkersWritten
 from kohort.broker.transactions.coordinator import TransactionCoordinator
 from kohort.broker.transactions.transaction import Place
 from kohort.protocol.errors import ApiError, ErrorCode
-from kohort.storage import StorageError
 
-LOAD_PATIENCE_SECONDS = 1.0
-RELOAD_DELAYS_SECONDS = (0.1, 0.5, 2.0, 10.0)
 MARKER_RETRY_MS = 100
 FINAL = frozenset((ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED))
 """Somebody newer has ended the transaction in that partition: there is nothing left to do."""
@@ -65,8 +63,9 @@ class TransactionCoordinators:
         self._clock = clock
         self._workers = workers
         self._shards: dict[int, TransactionShard] = {}
-        self._loading: set[int] = set()
-        self._load_ended: dict[int, Event] = {}
+        self._loading: ShardLoading[TransactionCoordinator] = ShardLoading(
+            ensure_topic, workers, log, "transactions could not be loaded"
+        )
         self._arm_expiry()
 
     @property
@@ -81,7 +80,7 @@ class TransactionCoordinators:
         """Load every shard whose partition exists: what was prepared before is carried out."""
         topic = self._metadata.snapshot().topics.get(TRANSACTIONS_TOPIC)
         for index in range(0 if topic is None else len(topic.partitions)):
-            self._load_soon(self._shard(index))
+            self._loading.begin(self._shard(index))
 
     def _shard(self, index: int) -> TransactionShard:
         shard = self._shards.get(index)
@@ -95,7 +94,7 @@ class TransactionCoordinators:
                 clock=self._clock,
                 workers=self._workers,
                 note=partial(self._note, index),
-                load_soon=self._load_soon,
+                load_soon=self._loading.begin,
                 on_loaded=lambda shard, seconds: None,
                 inline_load_bytes=self.inline_load_bytes,
             )
@@ -129,40 +128,10 @@ class TransactionCoordinators:
 
     # -- loading ----------------------------------------------------------------------------------------
 
-    def _load_soon(self, shard: TransactionShard) -> None:
-        if shard.index not in self._loading:
-            self._loading.add(shard.index)
-            self._workers.spawn(self._load, shard)
-
-    async def _load(self, shard: TransactionShard) -> None:
-        """Load until it works: a disk that fails is asked again, ever more slowly."""
-        try:
-            for delay_seconds in (*RELOAD_DELAYS_SECONDS, None):
-                try:
-                    await self.ensure_topic()
-                    await shard.load()
-                    break
-                except (ApiError, StorageError) as error:
-                    log.error("transactions could not be loaded", shard=shard.index, error=str(error))
-                except Exception:  # A supervisor: what one shard's log holds shall not end the broker.
-                    log.exception("transactions could not be loaded", shard=shard.index)
-                if delay_seconds is not None:
-                    await self._workers.sleep(delay_seconds)
-            else:
-                shard.close()  # The next request for it begins anew.
-        finally:
-            self._loading.discard(shard.index)
-            if shard.index in self._load_ended:
-                self._load_ended.pop(shard.index).set()
-
     async def ready(self, transactional_ids: Iterable[str]) -> None:
         """Return when the shards of these ids serve, or when that takes too long."""
-        with self._workers.move_on_after(LOAD_PATIENCE_SECONDS):
-            for each in transactional_ids:
-                shard = self._shard(coordinator_partition(each, self.partitions))
-                if shard.state is not ShardState.ACTIVE:
-                    self._load_soon(shard)
-                    await self._load_ended.setdefault(shard.index, self._workers.event()).wait()
+        indexes = (coordinator_partition(each, self.partitions) for each in transactional_ids)
+        await self._loading.ended(self._shard(index) for index in indexes)
 
     # -- markers ----------------------------------------------------------------------------------------
 
