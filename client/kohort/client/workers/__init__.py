@@ -8,9 +8,9 @@ pool.run()
 `WorkerPool` has threads, `AsyncWorkerPool` tasks under trio and asyncio.
 """
 
-from kohort.client.workers.backlog import Order
 from kohort.client.workers.errors import HandlerError
 from kohort.client.workers.tasks import AsyncWorkerPool
 from kohort.client.workers.threads import WorkerPool
+from kohort.client.workers.windows import Order
 
 __all__ = ["AsyncWorkerPool", "HandlerError", "Order", "WorkerPool"]

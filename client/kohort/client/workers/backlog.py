@@ -6,20 +6,11 @@ lane one record is handled at a time.
 """
 
 from collections import deque
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
-from enum import Enum
-from math import inf
 
-from kohort.client.values import AnyRecord, OffsetAndMetadata, TopicPartition
-
-
-class Order(Enum):
-    """Which records are handled one after the other."""
-
-    KEY = "key"  # Those of one partition with the same key, in its deserialized form; without one, none.
-    PARTITION = "partition"
-    NONE = "none"
+from kohort.client.values import AnyRecord, TopicPartition
+from kohort.client.workers.windows import Order, Window, Windows
 
 
 @dataclass(slots=True, eq=False)
@@ -31,26 +22,11 @@ class Lane:
 
 
 @dataclass(slots=True, eq=False)
-class Track:
-    """One partition while it is ours: given up and taken again, it is another."""
+class Track(Window):
+    """One partition while it is ours: its window, and what of it is to be handled."""
 
-    partition: TopicPartition
-    window: deque[int] = field(default_factory=deque)
-    done: set[int] = field(default_factory=set)  # Those of the window that are done.
     lanes: dict[Hashable, Lane] = field(default_factory=dict)
-    position: int | None = None  # What may be committed.
-    committed: int | None = None
-    running: int = 0
     last_started: int = -1
-    paused: bool = False
-
-    def finish(self, offset: int) -> None:
-        """Count a record as done, and let the window begin behind all that are."""
-        self.done.add(offset)
-        while self.window and self.window[0] in self.done:
-            first = self.window.popleft()
-            self.done.discard(first)
-            self.position = self.window[0] if self.window else first + 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,13 +38,12 @@ class Work:
     lane: Lane
 
 
-class Backlog:
+class Backlog(Windows[Track]):
     """All records that were polled and are not committed."""
 
     def __init__(self, order: Order, window_max: int) -> None:
+        super().__init__(window_max)
         self._order = order
-        self._window_max = window_max
-        self._tracks: dict[TopicPartition, Track] = {}
         self._ready: deque[tuple[Track, Lane]] = deque()
 
     def add(self, records: Iterable[AnyRecord]) -> None:
@@ -79,20 +54,12 @@ class Backlog:
             if track is None:
                 track = self._tracks[partition] = Track(partition)
             track.window.append(record.offset)
-            key = self._lane_key(record)
+            key = self._order.lane_key(record)
             lane = track.lanes.get(key)
             if lane is None:
                 lane = track.lanes[key] = Lane(key)
                 self._ready.append((track, lane))
             lane.waiting.append(record)
-
-    def _lane_key(self, record: AnyRecord) -> Hashable:
-        if self._order is Order.PARTITION:
-            return None
-        if self._order is Order.KEY and record.key is not None:
-            key: Hashable = record.key
-            return key
-        return object()  # A lane of its own.
 
     def start(self) -> Work | None:
         """Return a record to be handled now, or None if all that wait have another before them."""
@@ -119,23 +86,6 @@ class Backlog:
         """The record was not done, and nothing behind it will be committed."""
         work.track.running -= 1
 
-    def progress(
-        self, partitions: Iterable[TopicPartition] | None = None
-    ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return what may be committed and was not yet, of these partitions or all."""
-        return {
-            track.partition: OffsetAndMetadata(track.position)
-            for track in self._of(partitions)
-            if track.position is not None and track.position != track.committed
-        }
-
-    def committed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """These offsets are kept."""
-        for partition, each in offsets.items():
-            track = self._tracks.get(partition)
-            if track is not None:
-                track.committed = each.offset
-
     def drop_waiting(self, partitions: Iterable[TopicPartition], *, all_of_them: bool = False) -> None:
         """Start none of these partitions' records any more behind the last that was started.
 
@@ -159,36 +109,3 @@ class Backlog:
         self.drop_waiting(partitions, all_of_them=True)
         for each in partitions:
             self._tracks.pop(each, None)
-
-    def to_pause(self) -> list[TopicPartition]:
-        """Return the partitions whose windows have become too long, which count as paused from now on."""
-        return self._turn(paused=True, least=self._window_max)
-
-    def to_resume(self) -> list[TopicPartition]:
-        """Return the paused partitions that have room again, which count as read on from now on."""
-        return self._turn(paused=False, most=self._window_max // 2)
-
-    def _turn(self, *, paused: bool, least: int = 0, most: float = inf) -> list[TopicPartition]:
-        turning = [
-            each
-            for each in self._tracks.values()
-            if each.paused is not paused and least <= len(each.window) <= most
-        ]
-        for each in turning:
-            each.paused = paused
-        return [each.partition for each in turning]
-
-    @property
-    def is_holding_back(self) -> bool:
-        """Whether any partition is paused."""
-        return any(track.paused for track in self._tracks.values())
-
-    @property
-    def waiting(self) -> int:
-        """How many records were polled and can't be committed yet."""
-        return sum(len(track.window) for track in self._tracks.values())
-
-    def _of(self, partitions: Iterable[TopicPartition] | None) -> list[Track]:
-        if partitions is None:
-            return list(self._tracks.values())
-        return [self._tracks[each] for each in partitions if each in self._tracks]

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from kohort.client.config import ConsumerOptions
 from kohort.client.errors import ConfigurationError
-from kohort.client.workers.backlog import Order
+from kohort.client.workers.windows import Order
 
 POLL_MS = 100  # So long it takes at most until a stop, a failure or a due commit is seen.
 POLL_PAUSED_MS = 10  # And so long until a paused partition with room is resumed.

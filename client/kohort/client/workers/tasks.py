@@ -13,9 +13,10 @@ from kohort.client.listener import AsyncRebalanceListener, Partitions
 from kohort.client.retry import monotonic_ms
 from kohort.client.signal import Signal
 from kohort.client.values import AnyRecord, ConsumerRecord, K_co, V_co
-from kohort.client.workers.backlog import Backlog, Order, Work
+from kohort.client.workers.backlog import Backlog, Work
 from kohort.client.workers.errors import HandlerError
 from kohort.client.workers.settings import POLL_MS, POLL_PAUSED_MS, PoolSettings, pool_options
+from kohort.client.workers.windows import Order
 
 logger = logging.getLogger(__name__)
 
@@ -114,7 +115,7 @@ class AsyncWorkerPool(Generic[K_co, V_co]):
     @property
     def waiting(self) -> int:
         """How many records were polled and can't be committed yet."""
-        return self._backlog.waiting
+        return self._backlog.uncommitted
 
     @property
     def paused(self) -> bool:

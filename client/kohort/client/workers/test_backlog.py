@@ -3,7 +3,8 @@ from random import Random
 import pytest
 
 from kohort.client.values import ConsumerRecord, TopicPartition
-from kohort.client.workers.backlog import Backlog, Order, Work
+from kohort.client.workers.backlog import Backlog, Work
+from kohort.client.workers.windows import Order
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
 

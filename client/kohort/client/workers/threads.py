@@ -12,9 +12,10 @@ from kohort.client.config import ConsumerOptions, consumer_config
 from kohort.client.errors import CommitFailedError, KohortError
 from kohort.client.listener import Partitions, RebalanceListener
 from kohort.client.values import AnyRecord, ConsumerRecord, K_co, V_co
-from kohort.client.workers.backlog import Backlog, Order, Work
+from kohort.client.workers.backlog import Backlog, Work
 from kohort.client.workers.errors import HandlerError
 from kohort.client.workers.settings import POLL_MS, POLL_PAUSED_MS, PoolSettings, pool_options
+from kohort.client.workers.windows import Order
 
 logger = logging.getLogger(__name__)
 
@@ -97,7 +98,7 @@ class WorkerPool(Generic[K_co, V_co]):
     def waiting(self) -> int:
         """How many records were polled and can't be committed yet."""
         with self._changed:
-            return self._backlog.waiting
+            return self._backlog.uncommitted
 
     @property
     def paused(self) -> bool:

@@ -5,13 +5,13 @@ committed is where the window begins. A record may have to wait for its time, an
 """
 
 from collections import deque
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from itertools import count
 
-from kohort.client.values import AnyRecord, OffsetAndMetadata, TopicPartition
-from kohort.client.workers.backlog import Order
+from kohort.client.values import AnyRecord, TopicPartition
+from kohort.client.workers.windows import Order, Window, Windows
 
 CRITICAL = 0.5  # A window that is so full ...
 MOSTLY_DONE = 0.5  # ... and of which so much is done is held up by its first record.
@@ -39,28 +39,20 @@ class Job:
 
 
 @dataclass(slots=True, eq=False)
-class Track:
-    """One partition while it is ours."""
+class Track(Window):
+    """One partition while it is ours: its window, and what of it is to be pushed."""
 
-    partition: TopicPartition
-    window: deque[int] = field(default_factory=deque)
-    done: set[int] = field(default_factory=set)
     jobs: dict[int, Job] = field(default_factory=dict)  # Those of the window that are not done.
     lanes: dict[Hashable, Lane] = field(default_factory=dict)
-    position: int | None = None
-    committed: int | None = None
-    running: int = 0
     is_closing: bool = False
-    is_paused: bool = False
 
 
-class Backlog:
+class Backlog(Windows[Track]):
     """All records that were polled and are not committed."""
 
     def __init__(self, order: Order, window_max: int) -> None:
+        super().__init__(window_max)
         self._order = order
-        self._window_max = window_max
-        self._tracks: dict[TopicPartition, Track] = {}
         self._ready: list[tuple[int, int, Job]] = []  # By time, then by arrival; heads of lanes alone.
         self._arrivals = count()
 
@@ -70,7 +62,7 @@ class Backlog:
         track = self._tracks.get(partition)
         if track is None:
             track = self._tracks[partition] = Track(partition)
-        key = self._lane_key(record)
+        key = self._order.lane_key(record)
         lane = track.lanes.get(key)
         if lane is None:
             lane = track.lanes[key] = Lane(key)
@@ -103,11 +95,7 @@ class Backlog:
         self._rest(job)
         if track.jobs.pop(offset, None) is None:
             return
-        track.done.add(offset)
-        while track.window and track.window[0] in track.done:
-            first = track.window.popleft()
-            track.done.discard(first)
-            track.position = track.window[0] if track.window else first + 1
+        track.finish(offset)
         if lane.jobs and lane.jobs[0] is job:
             lane.jobs.popleft()
         if lane.jobs:
@@ -137,24 +125,7 @@ class Backlog:
         """Whether the record's partition has been ours without a break since it was polled."""
         return self._tracks.get(job.track.partition) is job.track
 
-    # Commits and partitions
-
-    def progress(
-        self, partitions: Iterable[TopicPartition] | None = None
-    ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return what may be committed and was not yet, of these partitions or all."""
-        return {
-            track.partition: OffsetAndMetadata(track.position)
-            for track in self._of(partitions)
-            if track.position is not None and track.position != track.committed
-        }
-
-    def committed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """These offsets are kept."""
-        for partition, value in offsets.items():
-            track = self._tracks.get(partition)
-            if track is not None:
-                track.committed = value.offset
+    # Partitions
 
     def close(self, partitions: Iterable[TopicPartition]) -> None:
         """Push no more of these partitions' records."""
@@ -172,52 +143,12 @@ class Backlog:
             if track is not None:
                 track.is_closing = True
 
-    def to_pause(self) -> list[TopicPartition]:
-        """Return the partitions whose windows are full, which count as paused from now on."""
-        found = [
-            each
-            for each in self._tracks.values()
-            if not each.is_paused and len(each.window) >= self._window_max
-        ]
-        for each in found:
-            each.is_paused = True
-        return [each.partition for each in found]
-
-    def to_resume(self) -> list[TopicPartition]:
-        """Return the paused partitions that have room again, which count as read on from now on."""
-        found = [
-            each
-            for each in self._tracks.values()
-            if each.is_paused and len(each.window) <= self._window_max // 2
-        ]
-        for each in found:
-            each.is_paused = False
-        return [each.partition for each in found]
-
-    @property
-    def is_holding_back(self) -> bool:
-        """Whether any partition is paused."""
-        return any(each.is_paused for each in self._tracks.values())
-
     @property
     def unfinished(self) -> int:
         """How many records were polled and are not done."""
         return sum(len(each.jobs) for each in self._tracks.values())
 
-    @property
-    def uncommitted(self) -> int:
-        """How many records were polled and can't be committed."""
-        return sum(len(each.window) for each in self._tracks.values())
-
     # Inside
-
-    def _lane_key(self, record: AnyRecord) -> Hashable:
-        if self._order is Order.PARTITION:
-            return None
-        if self._order is Order.KEY and record.key is not None:
-            key: Hashable = record.key
-            return key
-        return object()  # A lane of its own.
 
     def _offer(self, job: Job) -> None:
         heappush(self._ready, (job.due_ms, next(self._arrivals), job))
@@ -235,8 +166,3 @@ class Backlog:
         if job.is_running:
             job.is_running = False
             job.track.running -= 1
-
-    def _of(self, partitions: Iterable[TopicPartition] | None) -> list[Track]:
-        if partitions is None:
-            return list(self._tracks.values())
-        return [self._tracks[each] for each in partitions if each in self._tracks]

@@ -16,7 +16,7 @@ from kohort.client.listener import Partitions
 from kohort.client.retry import monotonic_ms
 from kohort.client.signal import Signal
 from kohort.client.values import AnyRecord
-from kohort.client.workers.backlog import Order
+from kohort.client.workers.windows import Order
 from kohort.protocol.errors import ErrorCode
 from kohort.queues.forward.backlog import Backlog, Job
 from kohort.queues.forward.envelope import Envelope, envelope_of, with_envelope

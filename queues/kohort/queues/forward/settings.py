@@ -11,7 +11,7 @@ from urllib.parse import SplitResult, urlsplit
 import msgspec
 
 from kohort.client.errors import ConfigurationError
-from kohort.client.workers.backlog import Order
+from kohort.client.workers.windows import Order
 from kohort.queues.forward.verdict import DELAY_MS_MAX
 
 SCHEMES = ("http", "https", "grpc", "grpcs")

@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from kohort.client.values import ConsumerRecord, OffsetAndMetadata, TopicPartition
-from kohort.client.workers.backlog import Order
+from kohort.client.workers.windows import Order
 from kohort.queues.forward.backlog import Backlog, Job
 from tests.repetitions import repetitions
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kohort.client.errors import ConfigurationError
-from kohort.client.workers.backlog import Order
+from kohort.client.workers.windows import Order
 from kohort.queues.forward.settings import Destination, load_settings
 
 GOOD = """\
