@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
 from kohort.client import Admin, NewTopic
+from tests.differential import apache_kafka
 from tests.interop.broker_process import BrokerProcess
 
 BOOTSTRAP_VARIABLE = "KOHORT_TEST_BOOTSTRAP"
@@ -17,6 +20,20 @@ QUICK = (
     "group.min.session.timeout.ms=500",
     "offsets.topic.replication.factor=1",
 )
+QUICK_KAFKA = ("group.initial.rebalance.delay.ms=0", "group.min.session.timeout.ms=500")
+
+
+@contextmanager
+def running_broker(name: str, folder: Path) -> Iterator[str]:
+    """Where the broker of that name, "kohort" or "Apache Kafka", listens meanwhile."""
+    if name == "kohort":
+        own = BrokerProcess(folder, *QUICK)
+        own.start()
+        yield own.bootstrap
+        own.stop()
+    else:
+        with apache_kafka.running(folder, *QUICK_KAFKA) as address:
+            yield address
 
 
 @pytest.fixture(scope="module")

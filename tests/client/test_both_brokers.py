@@ -36,26 +36,16 @@ from kohort.client import (
 )
 from kohort.client.config import ConsumerOptions, ProducerOptions
 from kohort.protocol.errors import ErrorCode
-from tests.client.conftest import QUICK
-from tests.differential import apache_kafka
+from tests.client.conftest import QUICK, running_broker
 from tests.interop.broker_process import BrokerProcess
 from tests.interop.waiting import wait_until
-
-SETTINGS = ("group.initial.rebalance.delay.ms=0", "group.min.session.timeout.ms=500")
 
 
 @pytest.fixture(scope="module", params=["kohort", "Apache Kafka"])
 def bootstrap(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Where each of the two listens in turn."""
-    folder = tmp_path_factory.mktemp("broker")
-    if request.param == "kohort":
-        own = BrokerProcess(folder, *QUICK)
-        own.start()
-        yield own.bootstrap
-        own.stop()
-    else:
-        with apache_kafka.running(folder, *SETTINGS) as address:
-            yield address
+    with running_broker(request.param, tmp_path_factory.mktemp("broker")) as address:
+        yield address
 
 
 @pytest.fixture

@@ -12,7 +12,8 @@ import pytest
 
 from tests.cluster.broker_cluster import PATIENCE_SECONDS, BrokerCluster
 from tests.cluster.etcd_process import EtcdProcess
-from tests.interop.kafka_tools import MissingTool, Output, Tools
+from tests.interop.conftest import running_tools
+from tests.interop.kafka_tools import Output, Tools
 from tests.repetitions import only_by_night
 
 pytestmark = only_by_night
@@ -23,13 +24,9 @@ PARTITION = re.compile(r"Leader: (?P<leader>\w+)\s+Replicas: (?P<replicas>[\d,]*
 
 @pytest.fixture(scope="module")
 def tools() -> Iterator[Tools]:
-    """One JVM for all tests of this module."""
-    try:
-        tools = Tools()
-    except MissingTool as missing:
-        pytest.skip(str(missing))
-    yield tools
-    tools.close()
+    """One JVM for all tests of a module."""
+    with running_tools() as found:
+        yield found
 
 
 @pytest.fixture

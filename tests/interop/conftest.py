@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from confluent_kafka.admin import AdminClient, NewTopic, TopicMetadata  # type: 
 
 from tests.interop.broker_process import BrokerProcess
 from tests.interop.clients import ALL_CLIENTS, CLIENTS, Client, ConsumerOptions, Place
-from tests.interop.kafka_tools import MissingTool, jars
+from tests.interop.kafka_tools import MissingTool, Tools, jars
 from tests.interop.members import Member
 from tests.interop.waiting import wait_until
 
@@ -33,6 +34,24 @@ QUICK = (
 NOTHING = TopicMetadata()
 MakeTopic = Callable[[int], list[Place]]
 Join = Callable[..., Member]
+
+
+@contextmanager
+def running_tools() -> Iterator[Tools]:
+    """Have Kafka's tools in one JVM meanwhile; the test is skipped with a word where they can't be had."""
+    try:
+        tools = Tools()
+    except MissingTool as missing:
+        pytest.skip(str(missing))
+    yield tools
+    tools.close()
+
+
+@pytest.fixture(scope="module")
+def tools() -> Iterator[Tools]:
+    """One JVM for all tests of a module."""
+    with running_tools() as found:
+        yield found
 
 
 @pytest.fixture(scope="module")

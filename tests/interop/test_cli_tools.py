@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,7 +14,7 @@ from kohort.broker.group import coordinator_partition
 from kohort.protocol.registry import APIS
 from tests.interop.broker_process import BrokerProcess
 from tests.interop.clients import CLIENTS, ConsumerOptions, Outgoing, Place
-from tests.interop.kafka_tools import MissingTool, Output, Tools
+from tests.interop.kafka_tools import Output, Tools
 from tests.interop.members import Member, wait_until_shared
 
 OFFSET_COLUMNS = ["GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG"]
@@ -23,17 +23,6 @@ RESET_COLUMNS = ["GROUP", "TOPIC", "PARTITION", "NEW-OFFSET"]
 NOBODY = ["-", "-", "-"]
 
 Run = Callable[..., Output]
-
-
-@pytest.fixture(scope="module")
-def tools() -> Iterator[Tools]:
-    """One JVM for all tools of this module."""
-    try:
-        tools = Tools()
-    except MissingTool as missing:
-        pytest.skip(str(missing))
-    yield tools
-    tools.close()
 
 
 @pytest.fixture

@@ -3,27 +3,15 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
 
 import pytest
 
 from kohort.client import Admin, Consumer, NewTopic, TopicPartition
-from tests.interop.kafka_tools import MissingTool, Output, Tools
+from tests.interop.kafka_tools import Output, Tools
 
 confluent_kafka = pytest.importorskip("confluent_kafka")
 
 TIMEOUT_S = 30.0
-
-
-@pytest.fixture(scope="module")
-def tools() -> Iterator[Tools]:
-    """One JVM for all of it."""
-    try:
-        tools = Tools()
-    except MissingTool as missing:
-        pytest.skip(str(missing))
-    yield tools
-    tools.close()
 
 
 def end_offset(bootstrap: str, topic: str) -> int:

@@ -6,36 +6,49 @@ import os
 import socket
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from kohort.client import Admin, NewTopic
 from kohort.client.config import ConsumerOptions
 from kohort.queues.kmq import Queue
-from tests.client.conftest import BOOTSTRAP_VARIABLE, QUICK
+from tests.client.conftest import BOOTSTRAP_VARIABLE, QUICK_KAFKA, running_broker
 from tests.differential import apache_kafka
 from tests.interop.broker_process import BrokerProcess
 from tests.interop.waiting import wait_until
 from tests.repetitions import only_by_night
 
-SETTINGS = ("group.initial.rebalance.delay.ms=0", "group.min.session.timeout.ms=500")
+BROKERS = ("kohort", pytest.param("Apache Kafka", marks=only_by_night))
 
 
-@pytest.fixture(scope="module", params=["kohort", pytest.param("Apache Kafka", marks=only_by_night)])
+@pytest.fixture(scope="module", params=BROKERS)
 def bootstrap(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Where the broker listens."""
-    folder = tmp_path_factory.mktemp("broker")
     given = os.environ.get(BOOTSTRAP_VARIABLE)
     if given:
         yield given
-    elif request.param == "kohort":
-        own = BrokerProcess(folder, *QUICK)
-        own.start()
-        yield own.bootstrap
-        own.stop()
     else:
-        with apache_kafka.running(folder, *SETTINGS) as address:
+        with running_broker(request.param, tmp_path_factory.mktemp("broker")) as address:
             yield address
+
+
+@pytest.fixture(params=BROKERS)
+def mortal_broker(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> Iterator[BrokerProcess | apache_kafka.ApacheKafka]:
+    """A broker of the test's own, which it may kill and start again."""
+    broker: BrokerProcess | apache_kafka.ApacheKafka
+    if request.param == "kohort":
+        broker = BrokerProcess(tmp_path, *QUICK_KAFKA)
+    else:
+        broker = apache_kafka.ApacheKafka(tmp_path, *QUICK_KAFKA)
+    try:
+        broker.start()
+    except apache_kafka.MissingTool as missing:
+        pytest.skip(str(missing))
+    yield broker
+    broker.stop()
 
 
 @pytest.fixture

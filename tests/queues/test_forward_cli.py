@@ -24,12 +24,10 @@ import pytest
 
 from kohort.client import Admin, NewTopic, Producer, TopicPartition
 from tests.cli.here import kohort
-from tests.differential.apache_kafka import ApacheKafka, MissingTool
+from tests.differential.apache_kafka import ApacheKafka
 from tests.interop.broker_process import BrokerProcess
 from tests.interop.waiting import wait_until
-from tests.queues.conftest import SETTINGS
 from tests.queues.service import HttpDouble, http_double
-from tests.repetitions import only_by_night
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("httpx") is None, reason="httpx is not installed")
 ROOT = Path(__file__).parents[2]
@@ -241,21 +239,11 @@ class Scene:
         process.wait()
 
 
-@pytest.fixture(params=["kohort", pytest.param("Apache Kafka", marks=only_by_night)])
-def scene(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Scene]:
-    broker: BrokerProcess | ApacheKafka
-    if request.param == "kohort":
-        broker = BrokerProcess(tmp_path, *SETTINGS)
-    else:
-        broker = ApacheKafka(tmp_path, *SETTINGS)
-    try:
-        broker.start()
-    except MissingTool as missing:
-        pytest.skip(str(missing))
-    found = Scene(broker, tmp_path)
+@pytest.fixture
+def scene(mortal_broker: BrokerProcess | ApacheKafka, tmp_path: Path) -> Iterator[Scene]:
+    found = Scene(mortal_broker, tmp_path)
     yield found
     found.close()
-    broker.stop()
 
 
 def test_no_death_loses_a_record(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:

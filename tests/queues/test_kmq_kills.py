@@ -20,11 +20,9 @@ import trio
 
 from kohort.client import Admin, NewTopic, Producer
 from kohort.queues.kmq import Queue, QueueStats, ensure_topics, queue_stats
-from tests.differential.apache_kafka import ApacheKafka, MissingTool
+from tests.differential.apache_kafka import ApacheKafka
 from tests.interop.broker_process import BrokerProcess
-from tests.queues.conftest import SETTINGS
 from tests.queues.kmq_worker import NEVER_DONE_EVERY, options
-from tests.repetitions import only_by_night
 
 ROOT = Path(__file__).parents[2]
 ROUNDS = int(os.environ.get("ROUNDS", "4"))
@@ -123,23 +121,11 @@ class Scene:
         process.stdin.close()
 
 
-@pytest.fixture(
-    params=["kohort", pytest.param("Apache Kafka", marks=only_by_night)],
-)
-def scene(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Scene]:
-    broker: BrokerProcess | ApacheKafka
-    if request.param == "kohort":
-        broker = BrokerProcess(tmp_path, *SETTINGS)
-    else:
-        broker = ApacheKafka(tmp_path, *SETTINGS)
-    try:
-        broker.start()
-    except MissingTool as missing:
-        pytest.skip(str(missing))
-    found = Scene(broker, tmp_path)
+@pytest.fixture
+def scene(mortal_broker: BrokerProcess | ApacheKafka, tmp_path: Path) -> Iterator[Scene]:
+    found = Scene(mortal_broker, tmp_path)
     yield found
     found.close()
-    broker.stop()
 
 
 def test_each_record_is_done_or_dead_and_none_comes_too_often(
