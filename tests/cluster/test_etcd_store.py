@@ -282,6 +282,32 @@ async def test_brokers_see_each_other_and_the_epoch_is_the_revision_of_the_regis
         await until(lambda: one.snapshot().brokers == snapshot.brokers)
 
 
+async def test_a_new_address_is_known_once_the_watch_has_told_of_it(
+    shared_etcd: EtcdProcess, name: str
+) -> None:
+    async with EtcdClient([shared_etcd.url]) as client, trio.open_nursery() as nursery:
+        store = await EtcdMetadataStore.connect(client, name, "c")
+        with trio.CancelScope() as following:
+            async with trio.open_nursery() as told:
+                told.start_soon(store.follow)
+                await store.register(broker(1, port=9092))
+                following.cancel()
+        known: list[int] = []
+
+        async def restate() -> None:
+            snapshot = await store.register(broker(1, port=9093))
+            known.extend(each.port for each in snapshot.brokers)
+
+        nursery.start_soon(restate)
+        items = Keys(name).broker(1)
+        while b"9093" not in (await client.range(Range(items))).items[0].value:
+            await trio.sleep(0.01)
+        nursery.start_soon(store.follow)
+        await until(lambda: bool(known))
+        assert known == [9093]
+        nursery.cancel_scope.cancel()
+
+
 async def test_who_goes_on_renewing_lives_and_who_does_not_is_gone_by_itself(
     shared_etcd: EtcdProcess, name: str
 ) -> None:

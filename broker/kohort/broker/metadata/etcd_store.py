@@ -264,13 +264,12 @@ class EtcdMetadataStore:
         `membership.keep` has to run from then on. Raises: StorageError.
         """
         try:
-            await self.membership.join(broker)
+            revision = await self.membership.join(broker)
         except EtcdUnavailable as error:
             raise MetadataUnavailable(f"etcd can't be reached: {error}") from error
         except EtcdError as error:
             raise StorageError(f"etcd refuses the registration: {error}") from error
-        epoch = self.membership.epoch
-        return await self.until(lambda snapshot: _has(snapshot, broker.node_id, epoch))
+        return await self.until(lambda snapshot: snapshot.version >= revision)
 
     async def become_controller(self, node_id: int) -> int | None:
         """Return the epoch under which this broker is the controller, None where another one is.
@@ -333,11 +332,6 @@ class EtcdMetadataStore:
         except EtcdError as error:
             raise StorageError(f"etcd refuses: {error}") from error
         return items[0] if items else None
-
-
-def _has(snapshot: Snapshot, node_id: int, epoch: int) -> bool:
-    broker = snapshot.broker(node_id)
-    return broker is not None and broker.epoch >= epoch
 
 
 def _lives(snapshot: Snapshot, broker: BrokerState) -> bool:

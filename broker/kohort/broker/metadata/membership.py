@@ -86,8 +86,8 @@ class Membership:
             raise BrokerFenced("this broker is not registered any more: its lease is gone")
         return [created_at(self._keys.broker(self._broker.node_id), self.epoch)]
 
-    async def join(self, broker: BrokerState) -> None:
-        """Register, and return once that is so; a second call changes what the registration says.
+    async def join(self, broker: BrokerState) -> int:
+        """Register, and return the revision at which that was so; a second call changes what it says.
 
         A process that has the same data folder was this one's predecessor, and is dead: the folder is
         locked. Anybody else under this node id is waited for as long as a lease lives.
@@ -95,8 +95,7 @@ class Membership:
         """
         self._broker = broker
         if self.epoch != NO_EPOCH:
-            await self._restate(broker)
-            return
+            return await self._restate(broker)
         asked_ms = boot_time_ms()
         lease = await self._client.grant(-(-self._ttl_ms // 1000))
         self.lease_id = lease.id
@@ -113,6 +112,7 @@ class Membership:
         self.epoch = done.revision
         self._tenure.registered(self.epoch, asked_ms)
         log.info("registered", node_id=broker.node_id, broker_epoch=self.epoch, ttl_seconds=lease.ttl_seconds)
+        return self.epoch
 
     async def _make_room(self, broker: BrokerState, found: tuple[KeyValue, ...], deadline: float) -> None:
         """Remove the registration of this folder's last process, or wait for another's end."""
@@ -129,11 +129,13 @@ class Membership:
         else:
             await trio.sleep(TAKEN_POLL_SECONDS)
 
-    async def _restate(self, broker: BrokerState) -> None:
+    async def _restate(self, broker: BrokerState) -> int:
         put = Put(self._keys.broker(broker.node_id), broker_value(broker), self.lease_id)
-        if not (await self._client.txn(self.compare(), [put])).succeeded:
+        done = await self._client.txn(self.compare(), [put])
+        if not done.succeeded:
             self.lost()
             raise BrokerFenced("another process has registered under this broker's node id")
+        return done.revision
 
     # -- staying ----------------------------------------------------------------------------------------
 
