@@ -128,12 +128,14 @@ class Fuzzer:
 
     def _read(self) -> None:
         """Take what has come on any connection; one in eight never reads."""
-        sockets = {talk.line.socket: talk for talk in self._talks if talk.reads}
-        if not sockets:
+        looking = select.poll()  # `select` takes no descriptor above 1,023.
+        reading = {talk.line.socket.fileno(): talk for talk in self._talks if talk.reads}
+        if not reading:
             return
-        ready, _, _ = select.select(list(sockets), [], [], READ_WITHIN_S)
-        for each in ready:
-            talk = sockets[each]
+        for descriptor in reading:
+            looking.register(descriptor, select.POLLIN)
+        for descriptor, _ in looking.poll(READ_WITHIN_S * 1000):
+            talk = reading[descriptor]
             try:
                 frames = talk.line.arrived(READ_BYTES)
             except (OSError, WireError):

@@ -149,8 +149,9 @@ class _Handler(BaseHTTPRequestHandler):
 
 def _is_gone(sock: socket.socket) -> bool:
     """Whether the other side has closed; it sends nothing while it watches."""
-    readable, _, _ = select.select([sock], [], [], 0)
+    looking = select.poll()  # `select` takes no descriptor above 1,023.
+    looking.register(sock, select.POLLIN)
     try:
-        return bool(readable) and not sock.recv(1, socket.MSG_PEEK)
+        return bool(looking.poll(0)) and not sock.recv(1, socket.MSG_PEEK)
     except OSError:
         return True

@@ -20,7 +20,9 @@ def mailbox() -> Iterator[Mailbox]:
 
 
 def is_readable(mailbox: Mailbox) -> bool:
-    return bool(select.select([mailbox.fileno()], [], [], 0)[0])
+    looking = select.poll()
+    looking.register(mailbox.fileno(), select.POLLIN)
+    return bool(looking.poll(0))
 
 
 def test_what_is_posted_wakes_the_loop_and_comes_out_in_order(mailbox: Mailbox) -> None:
