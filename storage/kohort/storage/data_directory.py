@@ -89,6 +89,7 @@ class DataDirectory:
         """Held while checkpoint files are written."""
         self._stale: set[TopicPartition] = set()  # Deleted since the checkpoint files were written.
         self._lock: object | None = lock
+        self._missing: set[TopicPartition] = set()  # Gone when the folder was opened, with what they held.
         self._known_sound: set[TopicPartition] = set()  # Not opened since a clean shutdown or creation.
 
     @classmethod
@@ -137,6 +138,7 @@ class DataDirectory:
         """
         offsets = decode_offset_checkpoint(self.file_system.read(self.path / name)) or {}
         self._stale |= offsets.keys() - folders
+        self._missing |= {key for key, offset in offsets.items() if offset and key not in folders}
         return {key: offset for key, offset in offsets.items() if key in folders}
 
     def _finish_deletions(self) -> None:
@@ -171,9 +173,15 @@ class DataDirectory:
         """Return the folder's own id, which is `new_id` from now on if it had none. Raises: StorageError."""
         if self._directory_id is None:
             assert self.meta is not None, "it is known whose folder this is"
-            self._replace(META_PROPERTIES, self.meta.encode() + directory_id_line(new_id))
-            self._directory_id = new_id
+            self.renew_directory_id(new_id)
+        assert self._directory_id is not None
         return self._directory_id
+
+    def renew_directory_id(self, new_id: UUID) -> None:
+        """Make the folder another one to everybody who knew it. Raises: StorageError."""
+        assert self.meta is not None, "it is known whose folder this is"
+        self._replace(META_PROPERTIES, self.meta.encode() + directory_id_line(new_id))
+        self._directory_id = new_id
 
     def partitions(self) -> tuple[PartitionFolder, ...]:
         """Return the partitions that the folder holds, by topic and index. Raises: StorageError."""
@@ -250,6 +258,22 @@ class DataDirectory:
     def known_end(self, topic: str, index: int) -> int:
         """Return how far a log that was opened was known to be on the disk; a disk that lied has less."""
         return self._known_ends.get((topic, index), 0)
+
+    def is_missing(self, topic: str, index: int) -> bool:
+        """Return whether the partition's folder was gone at the start, though it had held something."""
+        return (topic, index) in self._missing
+
+    def was_cut(self, topic: str, index: int) -> None:
+        """Let what is written down of a log reach no further than the log, which was cut on purpose.
+
+        Else the next start would take it for one that its disk has shortened. Blocking. Raises: StorageError.
+        """
+        key = topic, index
+        with self._state:
+            log = self.logs.get(key)
+            known_end = max(self.recovery_points.get(key, 0), self.high_watermarks.get(key, 0))
+        if log is not None and log.log_end_offset < known_end:
+            self.checkpoint()
 
     def check_present(self) -> None:
         """Raise StorageError where the folder is gone: an empty one would pass for the old one."""

@@ -1,5 +1,6 @@
 """The data folder: its lock, its checkpoints in Kafka's formats, its clean-shutdown mark."""
 
+import shutil
 from collections.abc import Callable
 from inspect import getattr_static
 from pathlib import Path
@@ -246,3 +247,38 @@ def test_what_a_deleted_log_was_cleaned_up_to_says_nothing_of_its_successor(tmp_
     directory.open_log("orders", UUID(int=2), 0, CONFIG)
     directory.save_cleaner_offset("orders", 0, 1_000, cleaned=log)
     assert directory.cleaner_offset("orders", 0) is None
+
+
+def test_a_partition_whose_folder_is_gone_is_missing(tmp_path: Path) -> None:
+    directory = open_directory(tmp_path)
+    directory.create_partitions([("orders", TOPIC_ID, 0), ("orders", TOPIC_ID, 1)])
+    directory.open_log("orders", TOPIC_ID, 0, CONFIG)
+    append(directory)
+    directory.close()
+    shutil.rmtree(tmp_path / "orders-0")
+    directory = open_directory(tmp_path)
+    assert [directory.is_missing("orders", index) for index in (0, 1, 2)] == [True, False, False]
+
+
+def test_a_log_that_was_cut_is_not_short_at_the_next_start(tmp_path: Path) -> None:
+    directory = open_directory(tmp_path)
+    directory.open_log("orders", TOPIC_ID, 0, CONFIG)
+    append(directory, 10)
+    directory.checkpoint()
+    directory.logs["orders", 0].truncate_to(3)
+    directory.was_cut("orders", 0)
+    directory._lock = None  # The process is gone.
+    directory = open_directory(tmp_path)
+    log = directory.open_log("orders", TOPIC_ID, 0, CONFIG)
+    assert directory.known_end("orders", 0) == 3 == log.log_end_offset
+
+
+def test_a_folder_gets_another_id(tmp_path: Path) -> None:
+    directory = open_directory(tmp_path)
+    directory.write_meta("cluster-A", 3)
+    directory.ensure_directory_id(TOPIC_ID)
+    directory.renew_directory_id(UUID(int=7))
+    directory.close()
+    directory = open_directory(tmp_path)
+    assert directory.directory_id == directory.ensure_directory_id(TOPIC_ID) == UUID(int=7)
+    assert directory.meta == MetaProperties("cluster-A", 3)
