@@ -366,6 +366,30 @@ async def test_a_broker_that_comes_back_within_its_lease_takes_its_place_under_a
         assert old_heard.losses == 1
 
 
+async def test_a_folder_that_lost_something_takes_its_place_as_another(
+    shared_etcd: EtcdProcess, name: str
+) -> None:
+    async with opened(shared_etcd.url, name) as old, opened(shared_etcd.url, name) as new:
+        await old.register(broker(1))
+        short = msgspec.structs.replace(broker(1, OTHER_FOLDER), former_directories=(FOLDER,))
+        with trio.fail_after(1):  # Less than a lease.
+            snapshot = await new.register(short)
+        (known,) = snapshot.brokers
+        assert (known.directories, known.former_directories) == ((OTHER_FOLDER,), (FOLDER,))
+
+
+async def test_who_registered_last_is_known_when_it_is_gone(shared_etcd: EtcdProcess, name: str) -> None:
+    async with opened(shared_etcd.url, name) as one:
+        assert await one.last_life(1) is None
+        first, second = broker(1), broker(1)
+        await one.register(first)
+        await one.membership.leave()
+        assert await one.last_life(1) == first.incarnation_id
+        await one.register(second)
+        assert await one.last_life(1) == second.incarnation_id
+        assert await one.last_life(2) is None
+
+
 async def test_a_node_id_that_another_folder_has_is_refused_clearly(
     shared_etcd: EtcdProcess, name: str
 ) -> None:

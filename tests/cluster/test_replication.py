@@ -14,7 +14,7 @@ from uuid import uuid4
 
 import pytest
 import trio
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, ElectionType, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from kohort.client import Consumer as KohortConsumer
@@ -255,6 +255,54 @@ async def test_a_replica_that_lost_its_folder_gets_all_of_it_again(
     assert len(writer.acknowledged) == 400
     segments = {(broker.data / "air-0" / f"{0:020}.log").read_bytes() for broker in cluster.brokers.values()}
     assert len(segments) == 1
+
+
+@pytest.mark.parametrize("is_leader", [False, True], ids=["a follower", "the leader"])
+async def test_a_replica_restored_from_a_backup_takes_nothing_with_it(
+    shared_etcd: EtcdProcess, tmp_path: Path, is_leader: bool
+) -> None:
+    """It is back before anybody has noticed that it was gone, and in sync as far as the metadata know."""
+    with BrokerCluster(
+        shared_etcd, uuid4().hex, tmp_path, 3, *QUICK, "broker.session.timeout.ms=20000"
+    ) as cluster:
+        await create(cluster, "air")
+        led_by = await leader(cluster.brokers[1], "air")
+        restored = cluster.brokers[led_by if is_leader else led_by % 3 + 1]
+        others = [each for each in cluster.brokers.values() if each is not restored]
+        writer = Writer(cluster)
+        writer.send("air", 100)
+        assert await writer.flush() == 0
+        backup = tmp_path / "backup"
+        shutil.copytree(restored.data, backup)
+        restored.restart(signal.SIGKILL)
+        await in_sync(cluster, "air", 1, 2, 3)
+        writer.send("air", 100)
+        assert await writer.flush() == 0
+        if is_leader:
+            admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+            elected = admin.elect_leaders(ElectionType.PREFERRED, [TopicPartition("air", 0)])
+            await trio.to_thread.run_sync(elected.result, PATIENCE_SECONDS)
+
+            async def leads_again() -> bool:
+                return await leader(restored, "air") == led_by
+
+            await until(leads_again)
+        for each in others:
+            os.kill(each.pid, signal.SIGSTOP)
+        try:
+            restored.kill()
+            shutil.rmtree(restored.data)
+            shutil.copytree(backup, restored.data)
+            restored.start()
+        finally:
+            for each in others:
+                os.kill(each.pid, signal.SIGCONT)
+        writer.send("air", 100)
+        assert await writer.flush() == 0
+        await in_sync(cluster, "air", 1, 2, 3)
+        assert not writer.errors
+        assert await values_of(cluster.bootstrap, "air") == writer.acknowledged
+        assert len(writer.acknowledged) == 300
 
 
 @only_by_night

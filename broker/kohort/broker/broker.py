@@ -395,9 +395,10 @@ class Broker:
             self.advertised = tuple(map(advertised, self._listeners, ports))
             await self._register()
             unless_registered.pop_all()
-        if not self.data.is_clean and self.cluster is None:
-            await self._raise_all_leader_epochs()  # The ends of logs may be gone.
-        await self.partitions.open_all()
+        if self.cluster is None:
+            if not self.data.is_clean:
+                await self._raise_all_leader_epochs()  # The ends of logs may be gone.
+            await self.partitions.open_all()
         self.partitions.raise_leader_epoch = self.lost_tails.raise_leader_epoch  # As they are found.
         if not self.data.is_clean:
             await self._checkpoint()  # What was scanned now need not be scanned again.
@@ -441,6 +442,8 @@ class Broker:
         if self.cluster is None:
             await self.metadata.register(broker)
             return
+        await self.partitions.open_all()  # Whoever registers may be elected, so it looks first what it has.
+        self.cluster.begin_life(is_synced=self.partitions.is_synced, is_short=self.partitions.is_short)
         self.supervisor.start("cluster metadata", self.cluster.keep_metadata)
         await self.metadata.register(self.cluster.registration(broker))
         self.supervisor.start("lease", self.cluster.keep_lease)

@@ -30,6 +30,8 @@ class Books:
         self.seen: Counter[str] = Counter()
         self.partitions: dict[int, PartitionBook] = {}
         self.may_be_unclean: set[int] = set()
+        self.kept_some: set[int] = set()
+        """The node ids whose logs have lost their ends, but no more."""
         self._leaders: dict[tuple[int, int], Life] = {}
 
     def expect(self, rule: str, holds: bool, detail: Callable[[], str]) -> None:
@@ -79,7 +81,18 @@ class Books:
         self.seen["reassigned"] += bool(before.adding or before.removing) and not (
             after.adding or after.removing
         )
-        if after.leader not in {NO_LEADER, before.leader} or _came_back_empty(before, after):
+        stayed = _with_another_folder(before, after)
+        if stayed:
+            others = {*before.isr, *before.elr} - _changed_folders(before, after)
+            is_last = stayed <= self.kept_some and not others
+            self.seen["what was left of the last replica counts"] += is_last
+            self.expect(
+                "who may have lost something stays only where nobody else has everything",
+                len(stayed) == 1 and (is_last or (index in self.may_be_unclean and after.leader in stayed)),
+                lambda: f"{before} became {after}",
+            )
+            self.unclean(index, after.leader_epoch + (after.leader_epoch == before.leader_epoch))
+        elif after.leader not in {NO_LEADER, before.leader} or _came_back_empty(before, after):
             if after.leader in before.elr and not _came_back_empty(before, after):
                 self.seen["elected from the eligible"] += 1
             elif after.leader not in before.isr or _came_back_empty(before, after):
@@ -207,6 +220,18 @@ class Books:
                 offset < log.log_end_offset and log.records[offset].value == value,
                 lambda offset=offset, value=value: f"partition {index} at {offset}: {value}",  # type: ignore[misc]  # bound defaults
             )
+
+
+def _changed_folders(before: PartitionState, after: PartitionState) -> set[int]:
+    """Return the replicas whose folder is another than before."""
+    known = dict(zip(before.replicas, before.directories, strict=True))
+    now = zip(after.replicas, after.directories, strict=True)
+    return {each for each, directory in now if known.get(each, directory) != directory}
+
+
+def _with_another_folder(before: PartitionState, after: PartitionState) -> set[int]:
+    """Return who is in sync, or eligible, as before though its folder is another."""
+    return {*before.isr, *before.elr} & {*after.isr, *after.elr} & _changed_folders(before, after)
 
 
 def _came_back_empty(before: PartitionState, after: PartitionState) -> bool:

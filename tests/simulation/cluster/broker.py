@@ -83,6 +83,7 @@ class Broker(Session):
     """A process, from its start to its death."""
 
     def __init__(self, world: "World", node_id: int, clock_rate: float) -> None:
+        world.disks[node_id].begin(world.new_directory_id())
         super().__init__(
             node_id,
             schedule=world.schedule,

@@ -4,7 +4,11 @@ from random import Random
 from typing import NamedTuple
 from uuid import UUID
 
+from kohort.broker.replication import Found, has_all
 from kohort.storage.leader_epochs import LeaderEpochs
+
+TAIL_RECORDS_MAX = 40
+WHOLE = Found(was_stopped=False, is_last_life=True, is_same_boot=True, is_synced=True, is_short=False)
 
 
 class Record(NamedTuple):
@@ -70,7 +74,27 @@ class Disk:
         self.logs: dict[int, MemoryLog] = {}
         self.high_watermarks: dict[int, int] = {}  # As they were last written down.
         self.sync_ms = 2
+        self.former_ids: tuple[UUID, ...] = ()
+        self.found = WHOLE
+        """What the next process finds that speaks for the folder, or against it."""
 
     def crash(self, lost_power: bool, random: Random) -> None:
         """Become what the next process finds."""
         self.logs = {index: log.after_crash(lost_power, random) for index, log in self.logs.items()}
+        self.found = self.found._replace(
+            was_stopped=False, is_same_boot=self.found.is_same_boot and not lost_power
+        )
+
+    def lose_tails(self, found: "Found", random: Random) -> None:
+        """Lack what was synced last, or passed for synced: all that tells of it is what is `found`."""
+        for index, log in self.logs.items():
+            kept = max(0, log.log_end_offset - random.randrange(TAIL_RECORDS_MAX))
+            self.logs[index] = MemoryLog(log.records[:kept], kept)
+        self.found = found
+
+    def begin(self, new_id: UUID) -> None:
+        """Let a process have the folder: under another id where nothing proves that it is whole."""
+        if not has_all(self.found):
+            self.former_ids = (self.directory_id, *self.former_ids)
+            self.directory_id = new_id
+        self.found = WHOLE

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from kohort.broker.controller import ReassignmentRefused, TopicRules, begin, cancel
 from kohort.broker.controller.election import reassigned
 from kohort.broker.metadata.partition_state import PartitionState
+from kohort.broker.replication import Found
+from tests.simulation.cluster.disk import WHOLE
 from tests.simulation.cluster.etcd import MEMBERS, Transaction
 from tests.simulation.cluster.links import ETCD
 from tests.simulation.cluster.session import CONTROLLER, TTL_MS, name_of, partition_key, rules_key
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
     from tests.simulation.cluster.world import World
 
 INTERVAL_MS = 2_600
+NOT_SYNCED = WHOLE._replace(is_synced=False, is_same_boot=False)
+RESTORED = WHOLE._replace(is_last_life=False, was_stopped=True)
 
 
 class Faults:
@@ -40,6 +44,9 @@ class Faults:
             (5, "power failed", lambda: self._crash(lost_power=True)),
             (2, "power failed everywhere", self._crash_all),
             (3, "broker came back empty", self._empty),
+            (2, "a disk lost what it had synced", lambda: self._lose_tails(WHOLE._replace(is_short=True))),
+            (2, "power took what was not synced", lambda: self._lose_tails(NOT_SYNCED)),
+            (2, "folder restored from a backup", lambda: self._lose_tails(RESTORED)),
             (4, "broker drained and restarted", self._drain),
             (4, "reassignment begun", self._reassign),
             (1, "reassignment taken back", self._cancel),
@@ -162,6 +169,16 @@ class Faults:
         self._world.crash(node_id, lost_power=True)
         self._world.replace_disk(node_id)
         self._world.start_later(node_id, self._random.choice((50, 2_000, 15_000)))
+        return True
+
+    def _lose_tails(self, found: Found) -> bool:
+        """Lose what one broker had last, and start it again, mostly within its lease."""
+        node_id = self._broker()
+        if node_id is None or not self._world.may_lose(node_id):
+            return False
+        self._world.crash(node_id, lost_power=True)
+        self._world.lose_tails(node_id, found)
+        self._world.start_later(node_id, self._random.choice((50, 50, 2_000, 15_000)))
         return True
 
     def _drain(self) -> bool:

@@ -166,7 +166,7 @@ MUTANTS = (
     Mutant(
         "who came back empty stays in sync",
         f"{CONTROLLER}/election.py",
-        "            lost += (node_id,)\n",
+        "            others += (node_id,)\n",
         "            pass\n",
         others=(
             Edit(
@@ -175,6 +175,28 @@ MUTANTS = (
                 "        return known is not None\n",
             ),
         ),
+    ),
+    Mutant(
+        "who lost the end of its log stays in sync",
+        f"{CONTROLLER}/election.py",
+        "        return tuple(others)\n",
+        "        return tuple(\n"
+        "            each\n"
+        "            for each, known in zip(state.replicas, state.directories)\n"
+        "            if each in others and known not in brokers[each].former_directories\n"
+        "        )\n",
+    ),
+    Mutant(
+        "a folder from a backup, or short of what was synced, is taken for whole",
+        f"{REPLICATION}/soundness.py",
+        "    if found.is_short or not found.is_last_life:\n        return False\n",
+        "",
+    ),
+    Mutant(
+        "what was not synced is taken to outlive the machine",
+        f"{REPLICATION}/soundness.py",
+        "    return found.was_stopped or found.is_synced or found.is_same_boot\n",
+        "    return True\n",
     ),
     Mutant(
         "a reassignment is over before the new ones are in sync",

@@ -42,6 +42,18 @@ class Registration(NamedTuple):
     rack: str
     life: int
     is_draining: bool = False
+    former_ids: tuple[UUID, ...] = ()
+
+    def live(self, node_id: int, broker_epoch: int) -> LiveBroker:
+        """Return the broker as decisions look at it."""
+        return LiveBroker(
+            node_id,
+            broker_epoch,
+            self.directory_id,
+            self.rack,
+            self.is_draining,
+            former_directories=self.former_ids,
+        )
 
 
 def broker_key(node_id: int) -> Key:
@@ -140,10 +152,12 @@ class Session(Process):
         if attempt != self._attempt:
             return
         known = None if loaded is None else loaded.entries.get(key)
-        if loaded is None or (known is not None and known.value.directory_id != self.disk.directory_id):
+        own_ids = (self.disk.directory_id, *self.disk.former_ids)
+        if loaded is None or (known is not None and known.value.directory_id not in own_ids):
             self._register_later(attempt)
         elif known is None:
-            own = Registration(self.disk.directory_id, f"rack-{self.node_id % 3}", self.life)
+            rack = f"rack-{self.node_id % 3}"
+            own = Registration(own_ids[0], rack, self.life, former_ids=own_ids[1:])
             put = Transaction(created={key: 0}, puts={key: own}, lease=self.lease)
             self.ask(put, lambda _: self.ask(Range(), lambda found: self._put(attempt, found, asked_ms)))
         else:
@@ -273,13 +287,7 @@ class Session(Process):
     def live_brokers(self) -> dict[int, LiveBroker]:
         """Return who lives, as far as is known here."""
         return {
-            key[1]: LiveBroker(
-                key[1],
-                entry.create_revision,
-                entry.value.directory_id,
-                entry.value.rack,
-                entry.value.is_draining,
-            )
+            key[1]: entry.value.live(key[1], entry.create_revision)
             for key, entry in self.view.items()
             if key[0] == "broker"
         }

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from kohort.broker.controller import LiveBroker, TopicRules, UsableBroker, min_in_sync, place
 from kohort.broker.controller.election import with_epochs
 from kohort.broker.metadata.partition_state import NO_LEADER, PartitionState
+from kohort.broker.replication import Found
 from tests.simulation.cluster.books import Books
 from tests.simulation.cluster.broker import Broker
 from tests.simulation.cluster.clients import Consumer, Producer
@@ -86,7 +87,7 @@ class World:
         Session.lives = 0
 
     def _new_disk(self) -> Disk:
-        return Disk(UUID(int=self.random.getrandbits(100) + 1))
+        return Disk(self.new_directory_id())
 
     def run(self) -> Outcome:
         """Let things go wrong, then let everything settle, and look whether it does. Raises: Violation."""
@@ -156,6 +157,20 @@ class World:
         self._lost_disk = self.disks[node_id]
         self.disks[node_id] = self._new_disk()
 
+    def lose_tails(self, node_id: int, found: Found) -> None:
+        """Take from a machine that is off what its disk had last."""
+        self.note(f"broker {node_id} loses the ends of its logs: {found}")
+        self._emptied_ms = self.schedule.time_ms
+        disk = self.disks[node_id]
+        self.books.kept_some.add(node_id)
+        self._lost_disk = Disk(disk.directory_id)
+        self._lost_disk.logs = dict(disk.logs)
+        disk.lose_tails(found, self.random)
+
+    def new_directory_id(self) -> UUID:
+        """Return an id that no folder has."""
+        return UUID(int=self.random.getrandbits(100) + 1)
+
     def may_lose(self, node_id: int) -> bool:
         """Return whether others have all that was acknowledged, and no other disk was lost just now."""
         if self.schedule.time_ms - self._emptied_ms < 30_000:
@@ -199,7 +214,7 @@ class World:
             entry = self.etcd.entries.get(broker_key(node_id))
             if entry is not None:
                 known = entry.value
-                found[node_id] = LiveBroker(node_id, entry.create_revision, known.directory_id, known.rack)
+                found[node_id] = known.live(node_id, entry.create_revision)
         return found
 
     # -- what must hold -------------------------------------------------------------------------------------

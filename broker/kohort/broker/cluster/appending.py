@@ -86,6 +86,7 @@ class Appending:
         def act() -> None:
             if partition.following is following and partition.serving_log is not None:
                 change()
+                self._partitions.was_cut(partition)
                 following.truncated()
                 partition.moved()
 

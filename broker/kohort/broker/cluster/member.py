@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from uuid import uuid4
 
 import msgspec
 import structlog
@@ -11,6 +10,7 @@ import trio
 from kohort.broker.cluster.appending import Appending
 from kohort.broker.cluster.duties import Duties
 from kohort.broker.cluster.first_broker import take_along
+from kohort.broker.cluster.folder_life import FolderLife, boot_id
 from kohort.broker.cluster.followers import Followers
 from kohort.broker.cluster.gate import Gate
 from kohort.broker.cluster.in_sync_replicas import InSyncReplicas
@@ -46,11 +46,13 @@ log = structlog.get_logger("kohort.cluster")
 class ClusterMember:
     """What one broker has of its cluster. The loop's thread."""
 
-    def __init__(self, store: EtcdMetadataStore, tenure: LeasedTenure, data: DataDirectory) -> None:
+    def __init__(
+        self, store: EtcdMetadataStore, tenure: LeasedTenure, data: DataDirectory, life: FolderLife
+    ) -> None:
         self.store = store
         self.data = data
         self._tenure = tenure
-        self._incarnation_id = uuid4()
+        self._life = life
         self._more = trio.Event()
         self._on_change: Callable[[], None] = lambda: None
         self._broker: BrokerState | None = None  # As it was registered last.
@@ -95,12 +97,21 @@ class ClusterMember:
 
     def registration(self, broker: BrokerState) -> BrokerState:
         """Return what this broker registers with."""
-        directory_id = self.data.directory_id
-        assert directory_id is not None
         self._broker = msgspec.structs.replace(
-            broker, incarnation_id=self._incarnation_id, directories=(directory_id,)
+            broker,
+            incarnation_id=self._life.incarnation_id,
+            directories=(self._life.directory_id,),
+            former_directories=self._life.former_directories,
         )
         return self._broker
+
+    def begin_life(self, *, is_synced: bool, is_short: bool) -> None:
+        """Look whether the folder has everything, before anybody hears of it; see `FolderLife.begin`.
+
+        Every log that others replicate has been opened. Raises: StorageError.
+        """
+        self._life.begin(is_synced=is_synced, is_short=is_short)
+        self._tenure.authority.directory_id = self._life.directory_id
 
     def replicate(
         self,
@@ -251,10 +262,11 @@ async def joined(
             tenure=tenure,
         )
         data.write_meta(store.snapshot().cluster_id, node_id)
-        tenure.authority.directory_id = data.ensure_directory_id(uuid4())
+        life = FolderLife(data, await store.last_life(node_id), boot_id())
+        tenure.authority.directory_id = life.directory_id
         await take_along(store, data, node_id)
         try:
-            yield ClusterMember(store, tenure, data)
+            yield ClusterMember(store, tenure, data, life)
         finally:
             with trio.CancelScope(shield=True):
                 await store.membership.leave()

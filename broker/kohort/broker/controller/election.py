@@ -21,10 +21,11 @@ def settled(state: PartitionState, brokers: LiveBrokers, rules: TopicRules) -> P
     reassignment whose new replicas are in sync is over. Then the leader is kept, or elected anew. Settling
     twice changes no more than once.
     """
-    lost = _lost(state, brokers)
-    if not lost and _is_calm(state, brokers):
+    others = _with_another_folder(state, brokers)
+    if not others and _is_calm(state, brokers):
         return state
-    draft = _with_directories(state, lost, brokers) if lost else state
+    draft = _with_directories(state, others, brokers) if others else state
+    lost = _lost(state, others, brokers)
     draft = with_isr(draft, _in_sync(draft, brokers, lost), rules.min_insync_replicas, lost=lost)
     draft = completed(draft)
     draft = _with_leader(draft, brokers, rules)
@@ -74,19 +75,33 @@ def _is_calm(state: PartitionState, brokers: LiveBrokers) -> bool:
     return True
 
 
-def _lost(state: PartitionState, brokers: LiveBrokers) -> tuple[int, ...]:
+def _with_another_folder(state: PartitionState, brokers: LiveBrokers) -> tuple[int, ...]:
     """Return the replicas whose folder is another than the one that the state knows."""
-    lost: tuple[int, ...] = ()
+    others: tuple[int, ...] = ()
     for node_id, directory in zip(state.replicas, state.directories, strict=False):
         broker = brokers.get(node_id)
         if broker is not None and directory not in {broker.directory_id, UNASSIGNED}:
-            lost += (node_id,)
-    return lost
+            others += (node_id,)
+    return others
 
 
-def _with_directories(state: PartitionState, lost: Collection[int], brokers: LiveBrokers) -> PartitionState:
+def _lost(state: PartitionState, others: Collection[int], brokers: LiveBrokers) -> tuple[int, ...]:
+    """Return who of those with another folder does not count any more.
+
+    That is all of them, unless they are the last: where nobody else has everything, one whose folder has
+    most of it stays, as the last known leader does in Kafka. One that came back empty does not.
+    """
+    had_all = [each for each in (state.leader, *state.isr, *state.elr) if each in (*state.isr, *state.elr)]
+    if any(each not in others for each in had_all):
+        return tuple(others)
+    known = dict(zip(state.replicas, state.directories, strict=False))
+    stays = _first(had_all, lambda each: known[each] in brokers[each].former_directories)
+    return tuple(each for each in others if each != stays)
+
+
+def _with_directories(state: PartitionState, others: Collection[int], brokers: LiveBrokers) -> PartitionState:
     directories = tuple(
-        brokers[node_id].directory_id if node_id in lost else directory
+        brokers[node_id].directory_id if node_id in others else directory
         for node_id, directory in zip(state.replicas, state.directories, strict=True)
     )
     return replace(state, directories=directories)

@@ -22,6 +22,8 @@ class LiveBroker(NamedTuple):
     """Whether it is about to stop: it leads only what nobody else can, and leaves ISRs where others stay."""
     is_drained: bool = False
     """Whether an administrator wants it to lead only what nobody else can; it stays in sync."""
+    former_directories: tuple[UUID, ...] = ()
+    """The ids that its folder had before it was not known any more to have everything."""
 
     @property
     def may_be_chosen(self) -> bool:
@@ -56,6 +58,7 @@ def live_brokers(now: Snapshot) -> LiveBrokers:
             each.rack,
             each.is_draining,
             each.is_drained,
+            each.former_directories,
         )
         for each in now.brokers
     }

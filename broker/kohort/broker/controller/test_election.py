@@ -151,3 +151,46 @@ def test_who_is_drained_leads_nothing_that_another_can_and_stays_in_sync() -> No
     assert settled(after, brokers, TopicRules()) is after
     alone = PartitionState(0, leader=1, leader_epoch=3, replicas=(1,), isr=(1,))
     assert settled(alone, brokers, TopicRules()) is alone
+
+
+def short(*nodes: int, of: tuple[int, ...]) -> LiveBrokers:
+    """Return live brokers, of whom some may have lost the ends of their logs, and say so."""
+    brokers = dict(live(*nodes, emptied=of))
+    for each in of:
+        brokers[each] = brokers[each]._replace(former_directories=(directory(each),))
+    return brokers
+
+
+def test_who_may_have_lost_the_end_of_its_log_leaves_where_another_has_all() -> None:
+    after = settled(partition(), short(1, 2, 3, of=(1,)), TWO)
+    assert (after.leader, after.isr, after.leader_epoch) == (2, (2, 3), 6)
+    assert after.directories == (directory(1, 1), directory(2), directory(3))
+
+
+def test_who_may_have_lost_the_end_of_its_log_leaves_though_the_other_is_dead() -> None:
+    after = settled(partition(leader=1, isr=(1, 2)), short(1, 3, of=(1,)), TWO)
+    assert (after.leader, after.isr, after.elr) == (NO_LEADER, (), (2,))
+    offline = partition(leader=NO_LEADER, isr=(), elr=(1, 2))
+    assert settled(offline, short(1, of=(1,)), TWO).elr == (2,)
+
+
+@pytest.mark.parametrize(("leader", "isr", "elr"), [(1, (1,), ()), (NO_LEADER, (), (1,))])
+def test_the_last_that_may_have_lost_the_end_of_its_log_leads_on(
+    leader: int, isr: tuple[int, ...], elr: tuple[int, ...]
+) -> None:
+    state = partition(leader=leader, isr=isr, elr=elr)
+    after = settled(state, short(1, 2, 3, of=(1,)), TWO)
+    assert (after.leader, after.isr, after.directories[0]) == (1, (1,), directory(1, 1))
+    assert settled(after, short(1, 2, 3, of=(1,)), TWO) is after or after.elr
+
+
+def test_of_several_that_may_have_lost_something_one_stays() -> None:
+    after = settled(partition(leader=2), short(1, 2, 3, of=(1, 2, 3)), TWO)
+    assert (after.leader, after.isr, after.elr) == (2, (2,), ())
+    assert after.directories == tuple(directory(each, 1) for each in (1, 2, 3))
+
+
+def test_one_that_has_most_of_it_comes_before_one_that_came_back_empty() -> None:
+    brokers = {**live(1, 2, emptied=(1,)), 2: short(2, of=(2,))[2]}
+    after = settled(partition(isr=(1, 2)), brokers, TopicRules())
+    assert (after.leader, after.isr) == (2, (2,))

@@ -3,6 +3,7 @@
 /kohort/NAME/format                          1: who knows another number only, stays away
 /kohort/NAME/cluster_id                      the id that clients see
 /kohort/NAME/brokers/0000000003              a live broker, under its lease
+/kohort/NAME/lives/0000000003                the process that registered last as this broker; it stays
 /kohort/NAME/controller                      the controller, under its lease
 /kohort/NAME/topics/METRIC_NAME              its name, id, number of partitions and settings: there it is
 /kohort/NAME/partitions/TOPIC_ID/0000000007  one partition; without a topic of that id it means nothing
@@ -77,6 +78,7 @@ class BrokerValue(msgspec.Struct, frozen=True, omit_defaults=True):
     rack: str | None = None
     is_draining: bool = False
     is_drained: bool = False
+    former_directories: tuple[UUID, ...] = ()
 
 
 class ControllerValue(msgspec.Struct, frozen=True):
@@ -96,6 +98,7 @@ class Keys:
         self.controller = self.prefix + b"controller"
         self.producer_ids = self.prefix + b"producer_ids"
         self._brokers = self.prefix + b"brokers/"
+        self._lives = self.prefix + b"lives/"
         self._topics = self.prefix + b"topics/"
         self._partitions = self.prefix + b"partitions/"
         self._configs = self.prefix + b"configs/"
@@ -103,6 +106,10 @@ class Keys:
     def broker(self, node_id: int) -> bytes:
         """Return the key of a broker's registration."""
         return b"%s%010d" % (self._brokers, node_id)
+
+    def life(self, node_id: int) -> bytes:
+        """Return the key of the incarnation id under which a broker has registered last."""
+        return b"%s%010d" % (self._lives, node_id)
 
     def topic(self, name: str) -> bytes:
         """Return the key of a topic: the same for names that collide."""
@@ -184,6 +191,7 @@ def broker_value(broker: BrokerState) -> bytes:
             broker.rack,
             broker.is_draining,
             broker.is_drained,
+            broker.former_directories,
         )
     )
 
@@ -202,5 +210,6 @@ def broker_state(key: bytes, node_id: int, epoch: int, value: bytes) -> BrokerSt
         found.directories,
         found.is_draining,
         found.is_drained,
+        found.former_directories,
         tuple((each.host, each.port) for each in others),
     )

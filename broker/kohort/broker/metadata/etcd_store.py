@@ -5,6 +5,7 @@ never comes out of order.
 """
 
 from collections.abc import Callable, Sequence
+from uuid import UUID
 
 import structlog
 import trio
@@ -270,6 +271,15 @@ class EtcdMetadataStore:
         except EtcdError as error:
             raise StorageError(f"etcd refuses the registration: {error}") from error
         return await self.until(lambda snapshot: snapshot.version >= revision)
+
+    async def last_life(self, node_id: int) -> UUID | None:
+        """Return the process that registered last under this node id. Raises: StorageError."""
+        key = self._keys.life(node_id)
+        found = await self._find(key)
+        try:
+            return None if found is None else UUID(found.value.decode())
+        except ValueError as error:
+            raise StorageError(f"what etcd has under {key.decode()} is no life of a broker") from error
 
     async def become_controller(self, node_id: int) -> int | None:
         """Return the epoch under which this broker is the controller, None where another one is.

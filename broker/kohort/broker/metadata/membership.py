@@ -102,9 +102,10 @@ class Membership:
         key = self._keys.broker(broker.node_id)
         deadline = trio.current_time() + lease.ttl_seconds * 2
         while True:
-            done = await self._client.txn(
-                [not_there(key)], [Put(key, broker_value(broker), lease.id)], [Range(key)]
-            )
+            puts = [Put(key, broker_value(broker), lease.id)]
+            if broker.incarnation_id is not None:
+                puts.append(Put(self._keys.life(broker.node_id), str(broker.incarnation_id).encode()))
+            done = await self._client.txn([not_there(key)], puts, [Range(key)])
             if done.succeeded:
                 break
             await self._make_room(broker, done.found[0].items, deadline)
@@ -119,7 +120,7 @@ class Membership:
         if not found:
             return
         other = broker_state(found[0].key, broker.node_id, found[0].create_revision, found[0].value)
-        if set(other.directories) & set(broker.directories):
+        if set(other.directories) & {*broker.directories, *broker.former_directories}:
             await self._client.revoke(found[0].lease)  # With all that stood under it.
         elif trio.current_time() > deadline:
             raise BrokerFenced(

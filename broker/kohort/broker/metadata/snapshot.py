@@ -48,6 +48,8 @@ class BrokerState(msgspec.Struct, frozen=True):
     """Whether it asks to be let go: others shall lead what it leads."""
     is_drained: bool = False
     """Whether an administrator has it lead nothing that another can."""
+    former_directories: tuple[UUID, ...] = ()
+    """The ids that the folder had before a start at which it could not be shown to have everything."""
     more_addresses: tuple[tuple[str, int], ...] = ()
     """Where clients of its second listener reach it, of its third, and so on."""
 

@@ -35,6 +35,8 @@ class LogFiles:
         self._checkpointing = Lock()
         self._creating = Lock()
         self._pending_creation: set[tuple[str, int]] = set()
+        self.is_short = False
+        """Whether a log that was opened lacks what was on the disk."""
 
     @property
     def clean(self) -> bool:
@@ -64,6 +66,7 @@ class LogFiles:
             self._journal.end_offset(partition.topic_id, partition.index),
         )
         self._journal.restore(opened, partition.index)
+        self.is_short |= bool(opened.gaps) or self._data.is_missing(partition.topic, partition.index)
         for begin, end_offset in opened.gaps:
             log.error(
                 "a sealed segment was cut short, and its records are lost",
@@ -73,7 +76,7 @@ class LogFiles:
                 next_offset=end_offset,
             )
         if opened.log_end_offset < known_end:
-            partition.lost_tail = True
+            partition.lost_tail = self.is_short = True
             log.error(
                 "the disk has lost records that it had confirmed",
                 topic=partition.topic,
@@ -128,6 +131,14 @@ class LogFiles:
             except StorageError as error:
                 log.error("files can't be removed", topic=topic, partition=index, error=str(error))
         self._pending_deletion.clear()
+
+    def was_cut(self, partition: "Partition") -> None:
+        """Hear that a follower's log was cut: it is shorter than it was, and has lost nothing.
+
+        Raises: StorageError.
+        """
+        with self._checkpointing:
+            self._data.was_cut(partition.topic, partition.index)
 
     def check_present(self) -> None:
         """Raise StorageError where the data folder is gone."""

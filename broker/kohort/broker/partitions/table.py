@@ -222,6 +222,20 @@ class PartitionTable:
         for done in openers:
             await done.wait()
 
+    @property
+    def is_synced(self) -> bool:
+        """Whether whatever others replicate is on the disk before it is acknowledged."""
+        return all(each.durable for each in self if each.replicated)
+
+    @property
+    def is_short(self) -> bool:
+        """Whether a log lacks what was on the disk, or cannot be opened, as far as they have been."""
+        return self._files.is_short or any(each.offline is not None for each in self if each.replicated)
+
+    def was_cut(self, partition: Partition) -> None:
+        """Hear that a follower's log was cut on purpose. Blocks. Raises: StorageError."""
+        self._files.was_cut(partition)
+
     async def _open_some(self, waiting: deque[Partition], done: Event) -> None:
         """Open one partition after another, beside others who do the same."""
         try:

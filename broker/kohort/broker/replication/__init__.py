@@ -12,6 +12,7 @@ from kohort.broker.replication.leadership import Acknowledgement, Leadership, Pr
 from kohort.broker.replication.logs import ReplicatedLog
 from kohort.broker.replication.read_replica import check_follower_read, select_read_replica
 from kohort.broker.replication.replica_fetch import Diverging, FetchFrom, ReplicaFetch, Served, answer_to
+from kohort.broker.replication.soundness import Found, has_all
 
 __all__ = [
     "Acknowledgement",
@@ -20,6 +21,7 @@ __all__ = [
     "Diverging",
     "FetchFrom",
     "Following",
+    "Found",
     "Leadership",
     "Proposal",
     "ReplicaFetch",
@@ -30,5 +32,6 @@ __all__ = [
     "Truncate",
     "answer_to",
     "check_follower_read",
+    "has_all",
     "select_read_replica",
 ]

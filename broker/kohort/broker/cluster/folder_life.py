@@ -1,0 +1,116 @@
+"""Whether a data folder is the one that this broker's last life had, and has all that was acknowledged.
+
+`kohort-lives.json` names the newest two lives of the folder: the cluster has heard of one of both, since a
+life is written down before it registers. A folder that is not known to have everything gets another
+directory id, before anybody hears of it, and so leaves the in-sync replicas as one that came back empty does.
+"""
+
+from pathlib import Path
+from uuid import UUID, uuid4
+
+import msgspec
+import structlog
+
+from kohort.broker.replication import Found, has_all
+from kohort.storage import DataDirectory, StorageError
+
+FILE_NAME = "kohort-lives.json"
+FORMER_MAX = 8
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+log = structlog.get_logger("kohort.cluster")
+
+
+class Lives(msgspec.Struct, frozen=True):
+    """What the file says."""
+
+    lives: tuple[UUID, ...] = ()
+    """The newest first."""
+    boot_id: str = ""
+    """Another one each time that the machine starts."""
+    former_directories: tuple[UUID, ...] = ()
+    """The newest first; one that is the folder's id still is one that it was about to lose."""
+
+
+class FolderLife:
+    """One life of a data folder in a cluster."""
+
+    def __init__(self, data: DataDirectory, last_registered: UUID | None, boot_id: str) -> None:
+        """`last_registered` is the life that the cluster has heard of last, None where it never has.
+
+        Raises: StorageError.
+        """
+        self._data = data
+        self._last_registered = last_registered
+        self._boot_id = boot_id
+        self._known = self._read()
+        self._is_new = data.directory_id is None
+        self.incarnation_id = uuid4()
+        data.ensure_directory_id(uuid4())
+
+    @property
+    def directory_id(self) -> UUID:
+        """The folder's id."""
+        directory_id = self._data.directory_id
+        assert directory_id is not None
+        return directory_id
+
+    @property
+    def former_directories(self) -> tuple[UUID, ...]:
+        """The ids that the folder had before it lost something."""
+        return tuple(each for each in self._known.former_directories if each != self.directory_id)
+
+    def begin(self, *, is_synced: bool, is_short: bool) -> None:
+        """Write this life down; under another directory id where the folder may lack something.
+
+        `is_synced` says that its replicated partitions are synced before they acknowledge, `is_short` that
+        a log lacks what was known to be on the disk. Raises: StorageError.
+        """
+        last = self._last_registered
+        found = Found(
+            was_stopped=self._data.is_clean,
+            is_last_life=last is None or last in self._known.lives,
+            is_same_boot=bool(self._boot_id) and self._boot_id == self._known.boot_id,
+            is_synced=is_synced,
+            is_short=is_short,
+        )
+        if not self._is_new and not has_all(found):
+            self._renew(found)
+        lives = (self.incarnation_id, *((last,) if last is not None else self._known.lives[:1]))
+        self._write(Lives(lives, self._boot_id, self._known.former_directories))
+
+    def _renew(self, found: Found) -> None:
+        """Give the folder another id; until it has it, the file speaks against it as before."""
+        log.warning(
+            "the data folder may lack what was acknowledged: others that have it all come before it",
+            **found._asdict(),
+        )
+        former = (self.directory_id, *self.former_directories)[:FORMER_MAX]
+        self._write(msgspec.structs.replace(self._known, former_directories=former))
+        self._data.renew_directory_id(uuid4())
+
+    def _read(self) -> Lives:
+        try:
+            content = self._data.file_system.read(self._data.path / FILE_NAME)
+            return Lives() if content is None else msgspec.json.decode(content, type=Lives)
+        except msgspec.DecodeError:
+            return Lives()  # It speaks for nothing.
+        except OSError as error:
+            raise StorageError(f"{self._data.path / FILE_NAME} can't be read: {error}") from error
+
+    def _write(self, lives: Lives) -> None:
+        files, path = self._data.file_system, self._data.path
+        try:
+            files.replace(path / FILE_NAME, msgspec.json.encode(lives))
+            files.sync_directory(path)
+        except OSError as error:
+            raise StorageError(f"{path / FILE_NAME} can't be written: {error}") from error
+        self._known = lives
+
+
+def boot_id() -> str:
+    """Return which run of the machine this is; empty where nobody says."""
+    try:
+        return BOOT_ID.read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError):
+        return ""
