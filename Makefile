@@ -110,7 +110,7 @@ crash: $(STAMP)  ## Kill a broker 200 times while clients use it. ROUNDS=n, SEED
 kills: $(STAMP)  ## Kill readers and broker 100 times in each mode of delivery. ROUNDS=n, SEED=n.
 	@ROUNDS=$${ROUNDS:-100} $(PY) -m pytest -s tests/kills $(ARGS)
 
-chaos: $(STAMP)  ## Kill, stop, empty and restart three brokers under clients that must not notice. ROUNDS=n, SEED=n.
+chaos: $(STAMP)  ## Break three brokers, their links and disks, and three etcd, under clients that must not notice. ROUNDS=n, SEED=n.
 	@KOHORT_TEST_NIGHTLY=1 ROUNDS=$${ROUNDS:-100} $(PY) -m pytest -s tests/chaos $(ARGS)
 
 # Their libraries want other versions of what the tests have, so that they get an environment of their own.

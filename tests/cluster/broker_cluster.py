@@ -15,7 +15,7 @@ from kohort.protocol.messages import (
     MetadataResponse,
     MetadataResponseTopic,
 )
-from tests.cluster.etcd_process import EtcdProcess
+from tests.cluster.etcd_process import EtcdMembers, EtcdProcess
 from tests.interop.broker_process import BrokerProcess
 
 PATIENCE_SECONDS = 30
@@ -32,8 +32,10 @@ SETTINGS = (
 class BrokerCluster:
     """Brokers 1 to `count`, each in a rack of its own unless a setting says otherwise."""
 
-    def __init__(self, etcd: EtcdProcess, name: str, folder: Path, count: int, *settings: str) -> None:
-        self.url = f"etcd://127.0.0.1:{etcd.port}/{name}"
+    def __init__(
+        self, etcd: EtcdProcess | EtcdMembers, name: str, folder: Path, count: int, *settings: str
+    ) -> None:
+        self.url = f"etcd://{etcd.endpoints}/{name}"
         self._folder = folder
         self._settings = settings
         self.brokers = {node_id: self.broker(node_id) for node_id in range(1, count + 1)}

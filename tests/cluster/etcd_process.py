@@ -1,4 +1,4 @@
-"""An etcd of a test's own: one member in a folder, which can be killed, paused and started again."""
+"""An etcd of a test's own: members in folders, which can be killed, paused and started again."""
 
 import signal
 import socket
@@ -21,27 +21,46 @@ def free_port() -> int:
 class EtcdProcess:
     """One member; its ports and its data are the same at every start."""
 
-    def __init__(self, program: Path, folder: Path, *options: str, scheme: str = "http") -> None:
+    def __init__(
+        self, program: Path, folder: Path, *options: str, scheme: str = "http", name: str = "a"
+    ) -> None:
+        self._name = name
         self._program = program
         self._folder = folder
         self._options = options
         self.port = free_port()
-        self._peer = f"http://127.0.0.1:{free_port()}"
+        self.peer = f"http://127.0.0.1:{free_port()}"
+        self.members = f"{name}={self.peer}"
+        """Who is to be one etcd with this one."""
         self._metrics = f"http://127.0.0.1:{free_port()}"
         self.url = f"{scheme}://127.0.0.1:{self.port}"
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         """Return once it serves. Raises: AssertionError with its last log lines if it does not."""
+        self.launch()
+        self.wait()
+
+    @property
+    def endpoints(self) -> str:
+        """Where clients connect, as `--cluster` takes it."""
+        return f"127.0.0.1:{self.port}"
+
+    def launch(self) -> None:
+        """Begin to run."""
         command: Sequence[str] = (
-            str(self._program), "--name", "a", "--data-dir", str(self._folder / "etcd"),
+            str(self._program), "--name", self._name, "--data-dir", str(self._folder / "etcd"),
             "--listen-client-urls", self.url, "--advertise-client-urls", self.url,
-            "--listen-peer-urls", self._peer, "--initial-advertise-peer-urls", self._peer,
-            "--initial-cluster", f"a={self._peer}", "--listen-metrics-urls", self._metrics,
+            "--listen-peer-urls", self.peer, "--initial-advertise-peer-urls", self.peer,
+            "--initial-cluster", self.members, "--listen-metrics-urls", self._metrics,
             "--unsafe-no-fsync", *self._options,
         )  # fmt: skip
         with (self._folder / "etcd.log").open("ab") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log)
+
+    def wait(self) -> None:
+        """Return once it serves. Raises: AssertionError with its last log lines if it does not."""
+        assert self._process is not None
         deadline = time.monotonic() + START_SECONDS_MAX
         while not self._is_healthy():
             if self._process.poll() is not None or time.monotonic() > deadline:
@@ -70,3 +89,33 @@ class EtcdProcess:
             self._process.kill()
             self._process.wait()
             self._process = None
+
+
+class EtcdMembers:
+    """Three of them that are one etcd, each in a folder of its own."""
+
+    def __init__(self, program: Path, folder: Path) -> None:
+        self.members: list[EtcdProcess] = []
+        for name in "abc":
+            (folder / name).mkdir()
+            self.members.append(EtcdProcess(program, folder / name, name=name))
+        together = ",".join(each.members for each in self.members)
+        for each in self.members:
+            each.members = together
+
+    @property
+    def endpoints(self) -> str:
+        """Where clients connect, as `--cluster` takes it."""
+        return ",".join(each.endpoints for each in self.members)
+
+    def start(self) -> None:
+        """Return once all of them serve. Raises: AssertionError with the log of one that does not."""
+        for each in self.members:
+            each.launch()
+        for each in self.members:
+            each.wait()
+
+    def kill(self) -> None:
+        """Kill them all, and return when they are gone."""
+        for each in self.members:
+            each.kill()

@@ -27,6 +27,8 @@ class BrokerProcess:
         self.log_path = folder / "broker.log"
         self.bootstrap = "127.0.0.1:0"
         self.http = "127.0.0.1:0"
+        self.options: tuple[str, ...] = ()
+        """More of the command line."""
         self._settings = settings
         self._process: subprocess.Popen[str] | None = None
 
@@ -61,6 +63,7 @@ class BrokerProcess:
     def _launch(self) -> subprocess.Popen[str]:
         command = shlex.split(os.environ.get(COMMAND_VARIABLE, f"{sys.executable} -m kohort.broker"))
         command += ["--listen", self.bootstrap, "--http", self.http, "--data", str(self.data)]
+        command += self.options
         for setting in self._settings:
             command += ["--set", setting]
         with self.log_path.open("a") as log:
