@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from uuid import uuid4
 
+import pytest
 import trio
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -14,10 +15,11 @@ from tests.cluster.broker_cluster import PATIENCE_SECONDS, SESSION_MS, BrokerClu
 from tests.cluster.etcd_process import EtcdProcess
 from tests.cluster.test_replication import QUICK, Writer, create, in_sync, leader, until, values_of
 from tests.interop.broker_process import BrokerProcess
-from tests.repetitions import repetitions
+from tests.repetitions import only_by_night
 
-AWAY_SECONDS = repetitions(10, by_night=60)
 LONG_LEASE = "broker.session.timeout.ms=120000"
+
+away = pytest.mark.parametrize("away_seconds", [10, pytest.param(60, marks=only_by_night)])
 
 
 async def states(broker: BrokerProcess, topic: str) -> list[tuple[object, ...]]:
@@ -33,7 +35,10 @@ def commit(consumer: Consumer, offset: int) -> None:
     consumer.commit(offsets=[TopicPartition("air", 0, offset)], asynchronous=False)
 
 
-async def test_traffic_goes_on_without_etcd_while_leases_last(own_etcd: EtcdProcess, tmp_path: Path) -> None:
+@away
+async def test_traffic_goes_on_without_etcd_while_leases_last(
+    own_etcd: EtcdProcess, tmp_path: Path, away_seconds: int
+) -> None:
     with BrokerCluster(own_etcd, uuid4().hex, tmp_path, 3, *QUICK, LONG_LEASE) as cluster:
         await create(cluster, "air", min_insync_replicas="2")
         writer = Writer(cluster)
@@ -45,8 +50,8 @@ async def test_traffic_goes_on_without_etcd_while_leases_last(own_etcd: EtcdProc
         decided = await states(cluster.brokers[1], "air")
         own_etcd.kill()
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
-        (asked,) = admin.create_topics([NewTopic("other", 1, 3)], request_timeout=AWAY_SECONDS - 2).values()
-        deadline, rounds = trio.current_time() + AWAY_SECONDS, 0
+        (asked,) = admin.create_topics([NewTopic("other", 1, 3)], request_timeout=away_seconds - 2).values()
+        deadline, rounds = trio.current_time() + away_seconds, 0
         while trio.current_time() < deadline:
             rounds += 1
             writer.send("air", 10)
@@ -72,8 +77,9 @@ async def test_traffic_goes_on_without_etcd_while_leases_last(own_etcd: EtcdProc
         consumer.close()
 
 
+@away
 async def test_where_leases_end_without_etcd_nothing_is_acknowledged_and_nothing_is_lost(
-    own_etcd: EtcdProcess, tmp_path: Path
+    own_etcd: EtcdProcess, tmp_path: Path, away_seconds: int
 ) -> None:
     with BrokerCluster(own_etcd, uuid4().hex, tmp_path, 3, *QUICK) as cluster:
         await create(cluster, "air", min_insync_replicas="2")
@@ -88,7 +94,7 @@ async def test_where_leases_end_without_etcd_nothing_is_acknowledged_and_nothing
         await writer.flush(0.1)
         fenced = len(writer.acknowledged)
         writer.send("air", 100)
-        assert await writer.flush(AWAY_SECONDS) == 300 - fenced, "somebody acknowledges without a lease"
+        assert await writer.flush(away_seconds) == 300 - fenced, "somebody acknowledges without a lease"
         own_etcd.start()
         assert await writer.flush() == 0
         cluster.brokers[led_by].start()
