@@ -501,3 +501,27 @@ def fetched_bytes(broker: BrokerProcess) -> float:
             if line.startswith("kohort_fetched_bytes_total"):
                 return float(line.split()[-1])
     raise AssertionError("it does not say")
+
+
+@pytest.mark.parametrize("side", ["leader", "follower"])
+async def test_a_throttled_replica_catches_up_at_its_rate(
+    shared_etcd: EtcdProcess, tmp_path: Path, side: str
+) -> None:
+    small = "replica.fetch.max.bytes=32768"  # One fetch may go over the rate.
+    rate = f"{side}.replication.throttled.rate=300000"
+    with BrokerCluster(shared_etcd, uuid4().hex, tmp_path, 3, *QUICK, small, rate) as cluster:
+        await create(cluster, "air", **{f"{side}_replication_throttled_replicas": "*"})
+        wiped = (await leader(cluster.brokers[1], "air")) % 3 + 1
+        producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": "all"})
+        began = trio.current_time()
+        for _ in range(90):
+            producer.produce("air", os.urandom(10_000))
+        assert await trio.to_thread.run_sync(producer.flush, PATIENCE_SECONDS) == 0
+        assert trio.current_time() - began < 2, "replicas in sync are held back"
+        await in_sync(cluster, "air", 1, 2, 3)
+        cluster.brokers[wiped].kill()
+        shutil.rmtree(cluster.brokers[wiped].data)
+        cluster.brokers[wiped].start()
+        began = trio.current_time()
+        await in_sync(cluster, "air", 1, 2, 3)
+        assert trio.current_time() - began > 2, "900 KB at 300 KB/s"

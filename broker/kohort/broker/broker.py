@@ -226,6 +226,7 @@ class Broker:
             lag_ms_max=lambda: self.current.config.replica_lag_time_max_ms,
             may_follow=cluster.may_follow,
             check=cluster.check_lease,
+            send_rate=lambda: self.current.config.leader_replication_throttled_rate,
         )
 
     def _coordinate(self) -> None:

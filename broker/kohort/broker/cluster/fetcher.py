@@ -17,7 +17,7 @@ from kohort.broker.config.current import CurrentConfig
 from kohort.broker.metadata import PartitionKey
 from kohort.broker.partitions import Partition
 from kohort.broker.partitions.replicas import Replicas
-from kohort.broker.replication import Diverging, FetchFrom, Following, Restart, Truncate
+from kohort.broker.replication import Diverging, FetchFrom, Following, Restart, Truncate, is_named
 from kohort.protocol.errors import ErrorCode, WireError
 from kohort.protocol.messages import (
     FetchRequest,
@@ -100,10 +100,28 @@ class Fetcher:
             following = partition.following
             if following is None or partition in self._paused or partition.serving_log is None:
                 continue
+            if self._holds_back(partition, following):
+                continue
             at = following.next_fetch()
             if at is not None:
                 wanted[partition.topic_id, partition.index] = Asked(partition, following, at)
         return wanted
+
+    def _holds_back(self, partition: Partition, following: Following) -> bool:
+        """Return whether nothing is asked just now: this replica is not in sync, and the rate is exceeded."""
+        return (
+            self._is_throttled(partition)
+            and self._identity()[0] not in following.state.isr
+            and self._replicas.taking.is_exceeded(self._rate, _now_ms())
+        )
+
+    def _is_throttled(self, partition: Partition) -> bool:
+        throttled = partition.config.follower_replication_throttled_replicas
+        return is_named(throttled, partition.index, self._identity()[0])
+
+    @property
+    def _rate(self) -> int:
+        return self._current.config.follower_replication_throttled_rate
 
     async def _ask(
         self, peer: PeerConnection, request: FetchRequest, changed: trio.Event
@@ -183,6 +201,8 @@ class Fetcher:
             records = data.records
             if records is not None and len(records):
                 assert isinstance(records, bytes | memoryview)
+                if self._is_throttled(partition):
+                    self._replicas.taking.moved(len(records), self._rate, _now_ms())
                 return await self._appending.append(partition, following, records)
             following.synced()
             partition.moved()
@@ -230,3 +250,7 @@ class Fetcher:
             self._pause(partition, ErrorCode(found.error_code).name)
             return None
         return found.offset
+
+
+def _now_ms() -> int:
+    return int(trio.current_time() * 1_000)

@@ -5,8 +5,6 @@ A test compares this list with what the code reads: whoever makes one work takes
 
 BROKER_WITHOUT_EFFECT = frozenset(
     [
-        "follower.replication.throttled.rate",
-        "leader.replication.throttled.rate",
         "log.flush.start.offset.checkpoint.interval.ms",
         "max.request.partition.size.limit",
         "queued.max.requests",
@@ -21,8 +19,6 @@ TOPIC_WITHOUT_EFFECT = frozenset(
         "compression.lz4.level",
         "compression.zstd.level",
         "errors.deadletterqueue.group.enable",
-        "follower.replication.throttled.replicas",
-        "leader.replication.throttled.replicas",
         "local.retention.bytes",
         "local.retention.ms",
         "max.decompressed.message.bytes",

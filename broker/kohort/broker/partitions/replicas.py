@@ -12,13 +12,16 @@ from kohort.broker.metadata import NO_LEADER, PartitionState, Snapshot
 from kohort.broker.partitions.partition import Partition
 from kohort.broker.partitions.replica_log import ReplicaLog
 from kohort.broker.replication import (
+    UNLIMITED,
     Diverging,
     FetchFrom,
     Following,
     Leadership,
     ReplicaFetch,
     Served,
+    Throttle,
     check_follower_read,
+    is_named,
     select_read_replica,
 )
 from kohort.broker.runtime.clock import Clock
@@ -44,14 +47,22 @@ class Replicas:
         lag_ms_max: Callable[[], int],
         may_follow: MayFollow,
         check: Callable[[], object],
+        send_rate: Callable[[], int] = lambda: UNLIMITED,
     ) -> None:
-        """`check` looks whether this broker may act, and has it resign where it may not."""
+        """`check` looks whether this broker may act, and has it resign where it may not.
+
+        `send_rate` is how many bytes a second of throttled replicas followers out of sync get.
+        """
         self._node_id = node_id
         self._clock = clock
         self._loop = loop
         self._lag_ms_max = lag_ms_max
         self._may_follow = may_follow
         self._check = check
+        self._send_rate = send_rate
+        self._sending = Throttle()
+        self.taking = Throttle()
+        """What followers here have got of throttled replicas, from all leaders."""
         self._states: dict[Partition, PartitionState] = {}
         self._to_lead: dict[Partition, None] = {}
         self._led: dict[
@@ -207,6 +218,25 @@ class Replicas:
         elif following is not None:
             following.synced()
             partition.moved()
+
+    def holds_back(self, partition: Partition, node_id: int) -> bool:
+        """Return whether a follower gets nothing just now: it is not in sync, and the rate is exceeded."""
+        leadership = partition.leadership
+        return (
+            self._is_throttled(partition)
+            and leadership is not None
+            and node_id not in leadership.state.isr
+            and self._sending.is_exceeded(self._send_rate(), self._clock.now_ms())
+        )
+
+    def sent(self, partition: Partition, size_bytes: int) -> None:
+        """Hear how much a follower gets of a partition."""
+        if self._is_throttled(partition):
+            self._sending.moved(size_bytes, self._send_rate(), self._clock.now_ms())
+
+    def _is_throttled(self, partition: Partition) -> bool:
+        throttled = partition.config.leader_replication_throttled_replicas
+        return is_named(throttled, partition.index, self._node_id)
 
     def fetched(
         self,

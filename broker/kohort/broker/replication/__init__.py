@@ -13,8 +13,10 @@ from kohort.broker.replication.logs import ReplicatedLog
 from kohort.broker.replication.read_replica import check_follower_read, select_read_replica
 from kohort.broker.replication.replica_fetch import Diverging, FetchFrom, ReplicaFetch, Served, answer_to
 from kohort.broker.replication.soundness import Found, has_all
+from kohort.broker.replication.throttle import UNLIMITED, Throttle, is_named
 
 __all__ = [
+    "UNLIMITED",
     "Acknowledgement",
     "Append",
     "Authority",
@@ -29,9 +31,11 @@ __all__ = [
     "Restart",
     "Retry",
     "Served",
+    "Throttle",
     "Truncate",
     "answer_to",
     "check_follower_read",
     "has_all",
+    "is_named",
     "select_read_replica",
 ]

@@ -117,6 +117,10 @@ class FetchWait:
 def _count(data: Data, message: FetchRequest, reading: Reading) -> None:
     if message.replica_state.replica_id < 0:  # What followers get is not given to clients.
         data.counters.fetched_bytes += reading.size_bytes
+    elif data.partitions.replicas is not None:
+        for target, outcome in reading.outcomes:
+            if type(outcome) is Slice and target.partition is not None:
+                data.partitions.replicas.sent(target.partition, outcome.size_bytes)
     if reading.must_answer:
         for _, outcome in reading.outcomes:
             if isinstance(outcome, ErrorCode):

@@ -110,6 +110,8 @@ def end_offset_for(reader: Reader, target: FetchTarget, partition: Partition) ->
         if leadership is None:
             return partition.error_code or ErrorCode.NOT_LEADER_OR_FOLLOWER
         epoch_error = partition.check_leader_epoch(target.current_leader_epoch)
+        if epoch_error is None and replicas.holds_back(partition, reader.node_id):
+            return target.fetch_offset
         return leadership.log.flushed_offset if epoch_error is None else epoch_error
     return _refusal_of_consumer(reader, replicas, target, partition) or partition.high_watermark
 
