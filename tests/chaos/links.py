@@ -56,8 +56,9 @@ class Proxy:
         self._upstream = upstream
         self._links = links
         self._ended = False
-        self._listener: socket.socket | None = socket.create_server(("127.0.0.1", 0))
-        self.address: tuple[str, int] = self._listener.getsockname()
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self.address: tuple[str, int] = free.getsockname()
+        self._listener: socket.socket | None = None  # Who listens before the broker does passes it for dead.
         threading.Thread(target=self._serve, daemon=True, name=f"proxy {node_id}").start()
 
     def close(self) -> None:

@@ -24,7 +24,7 @@ from kohort.protocol.errors import ErrorCode
 from tests.chaos.clients import MEMBERS, PARTITIONS, TOPIC, Member, Writer
 from tests.chaos.history import History, Log
 from tests.chaos.links import Links, Proxy
-from tests.cluster.broker_cluster import PATIENCE_SECONDS, SESSION_MS, BrokerCluster, topic_of
+from tests.cluster.broker_cluster import PATIENCE_SECONDS, SESSION_MS, BrokerCluster, described, topic_of
 from tests.cluster.etcd_process import EtcdMembers, free_port
 from tests.cluster.test_brokers import coordinator
 from tests.cluster.test_replication import LAG_MS, QUICK, create, until
@@ -218,6 +218,7 @@ def test_nothing_is_lost_doubled_or_rebalanced_whatever_dies(
     links, cluster = Links(), BrokerCluster(etcd_members, uuid4().hex, tmp_path, 3, *QUICK)
     proxies = [behind_a_proxy(cluster, node_id, links) for node_id in cluster.brokers]
     with cluster:
+        trio.run(until, partial(all_are_known, cluster))
         trio.run(partial(create, cluster, TOPIC, PARTITIONS, min_insync_replicas="2"))
         writer = Writer(cluster.bootstrap, history)
         members = [make(cluster.bootstrap, history) for make in MEMBERS]
@@ -242,6 +243,12 @@ def test_nothing_is_lost_doubled_or_rebalanced_whatever_dies(
     assert history.violations(logs) == [], f"SEED={seed}"
     assert writer.errors == []
     assert links.held_bytes or len(chaos.kinds) > ROUNDS
+
+
+async def all_are_known(cluster: BrokerCluster) -> bool:
+    """Return whether each broker knows all the others."""
+    brokers = cluster.brokers.values()
+    return all([len((await described(each)).brokers) == len(brokers) for each in brokers])
 
 
 async def all_have_committed(members: list[Member]) -> bool:
