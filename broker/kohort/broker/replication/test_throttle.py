@@ -8,6 +8,8 @@ from kohort.broker.replication.throttle import UNLIMITED, Throttle, is_named
 def test_what_was_moved_is_paid_off_as_time_passes() -> None:
     throttle = Throttle()
     assert not throttle.is_exceeded(1_000, 5_000)
+    throttle.moved(1_000, 1_000, 5_000)
+    assert not throttle.is_exceeded(1_000, 5_000)
     throttle.moved(3_000, 1_000, 5_000)
     assert throttle.is_exceeded(1_000, 7_999)
     assert not throttle.is_exceeded(1_000, 8_000)
@@ -17,8 +19,17 @@ def test_nothing_is_saved_up_for_later() -> None:
     throttle = Throttle()
     throttle.moved(1_000, 1_000, 0)
     assert not throttle.is_exceeded(1_000, 60_000)
-    throttle.moved(1_000, 1_000, 60_000)
+    throttle.moved(2_000, 1_000, 60_000)
     assert throttle.is_exceeded(1_000, 60_999)
+
+
+def test_who_looks_twice_a_second_copies_at_the_rate() -> None:
+    throttle, moved = Throttle(), 0
+    for now_ms in range(0, 20_000, 500):
+        while not throttle.is_exceeded(10_000_000, now_ms):
+            throttle.moved(1_000_000, 10_000_000, now_ms)
+            moved += 1_000_000
+    assert 195_000_000 <= moved <= 210_000_000
 
 
 def test_a_rate_that_is_raised_counts_at_once() -> None:

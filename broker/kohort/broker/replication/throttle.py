@@ -7,12 +7,14 @@ from collections.abc import Collection
 
 UNLIMITED = 2**63 - 1
 EVERY_REPLICA = "*"
+OWED_SECONDS_MAX = 1
 
 
 class Throttle:
-    """What was moved is owed, and paid off at the rate as time passes: nothing moves while something is owed.
+    """What was moved is owed, and paid off at the rate as time passes; what is owed is a second's worth.
 
-    So what moves at once goes over the rate by one fetch at most. Rates are bytes a second.
+    Less would make it slower than asked for: a fetch that finds nothing waits for half a second. What moves
+    at once goes over that by one fetch at most. Rates are bytes a second.
     """
 
     def __init__(self) -> None:
@@ -28,7 +30,7 @@ class Throttle:
     def is_exceeded(self, rate: int, now_ms: int) -> bool:
         """Return whether nothing more is to be copied just now."""
         self._pay(rate, now_ms)
-        return self._owed_bytes > 0
+        return self._owed_bytes > rate * OWED_SECONDS_MAX
 
     def _pay(self, rate: int, now_ms: int) -> None:
         if rate >= UNLIMITED:
