@@ -9,13 +9,18 @@ from pathlib import Path
 from urllib.request import urlopen
 
 START_SECONDS_MAX = 30.0
+_given: set[int] = set()
 
 
 def free_port() -> int:
-    """Return a port that nobody listened at a moment ago."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """Return a port that nobody listened at a moment ago, another one at each call."""
+    while True:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = int(probe.getsockname()[1])
+        if port not in _given:
+            _given.add(port)
+            return port
 
 
 class EtcdProcess:
