@@ -21,6 +21,7 @@ LEAST_ALLOCATION_BYTES = 4096
 FIRST_STEPS_END_BYTES = (1 << 20) + (64 << 10)  # A megabyte of records, and what stands around them.
 FIRST_STEPS_FACTOR = 20  # One `recv` of 64 KiB, and such a frame is written where it will stay.
 SMALL_FRAME_BYTES = 64 * 1024  # No API's limit is below: what comes whole in one `recv` is not looked at.
+TLS_RECORD_BEGINNINGS = (b"\x15\x03", b"\x16\x03")  # An alert and a handshake, of every version of TLS.
 Frame = bytes | memoryview
 
 _LENGTH = struct.Struct(">i").unpack_from
@@ -83,7 +84,8 @@ class FrameReader:
             start = position + LENGTH_BYTES
             (length,) = _LENGTH(data, position)
             if length < 0 or length > self._max_frame_bytes:
-                raise WireError(f"a frame of {length} bytes; the limit is {self._max_frame_bytes}")
+                seems = _seems(data[position:start])
+                raise WireError(f"a frame of {length} bytes; the limit is {self._max_frame_bytes}{seems}")
             position = start + length
             if length > SMALL_FRAME_BYTES:
                 self._check_limit(data[start : start + API_KEY_BYTES], length)
@@ -153,6 +155,11 @@ class FrameReader:
         if view:
             frames += self.receive(bytes(view))
         return frames
+
+
+def _seems(length: bytes) -> str:
+    """Return what to add where an impossible length is how TLS begins: the sides are set up differently."""
+    return "; the other side seems to speak TLS" if length.startswith(TLS_RECORD_BEGINNINGS) else ""
 
 
 def _room(received: int, length: int, *, is_frugal: bool) -> int:

@@ -184,3 +184,21 @@ def test_the_buffer_has_room_for_the_frame_under_way_alone() -> None:
     room = reader.buffer()
     assert room is not None
     assert len(room) == 5
+
+
+@pytest.mark.parametrize("beginning", [b"\x16\x03\x01\x02", b"\x16\x03\x03\x00", b"\x15\x03\x03\x00"])
+@pytest.mark.parametrize("cut", [0, 1, 3])
+def test_what_begins_as_tls_does_is_called_so(beginning: bytes, cut: int) -> None:
+    reader = FrameReader(LIMIT)
+    assert reader.receive(beginning[:cut]) == []
+    with pytest.raises(WireError, match="the other side seems to speak TLS"):
+        reader.receive(beginning[cut:] + b"\x00\x01\x00")
+
+
+@pytest.mark.parametrize(
+    "beginning", [b"GET ", b"\x16\x02\x01\x02", b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff"]
+)
+def test_other_impossible_lengths_are_not_called_tls(beginning: bytes) -> None:
+    with pytest.raises(WireError) as raised:
+        FrameReader(LIMIT).receive(beginning)
+    assert "TLS" not in str(raised.value)

@@ -1,6 +1,7 @@
 """Connections under each poller: order, garbage, limits, silence."""
 
 import os
+import ssl
 import struct
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
@@ -102,6 +103,25 @@ async def test_bytes_that_are_no_request_cost_one_line_and_that_connection(
             await here.until(lambda: len(here.asked) == 1)
             assert here.counters.malformed_requests == 1
             assert [line["event"] for line in lines.entries] == ["malformed request"]
+    finally:
+        structlog.reset_defaults()
+
+
+async def test_the_log_says_that_a_client_speaks_tls(world: Begin) -> None:
+    hello, ours = ssl.MemoryBIO(), ssl.create_default_context()
+    with pytest.raises(ssl.SSLWantReadError):
+        ours.wrap_bio(ssl.MemoryBIO(), hello, server_hostname="localhost").do_handshake()
+    lines = LogCapture()
+    structlog.configure(processors=[lines])
+    try:
+        async with world() as here:
+            stream = await here.connect()
+            await stream.send_all(hello.read())
+            with trio.fail_after(5):
+                assert await stream.receive_some() == b""
+            [line] = lines.entries
+            assert line["event"] == "malformed request"
+            assert line["error"].endswith("; the other side seems to speak TLS")
     finally:
         structlog.reset_defaults()
 
