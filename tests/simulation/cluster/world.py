@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from kohort.broker.controller import LiveBroker, TopicRules, UsableBroker, min_in_sync, place
 from kohort.broker.controller.election import with_epochs
 from kohort.broker.metadata.partition_state import NO_LEADER, PartitionState
-from kohort.broker.replication import Found
+from kohort.broker.replication import Found, has_all
 from tests.simulation.cluster.books import Books
 from tests.simulation.cluster.broker import Broker
 from tests.simulation.cluster.clients import Consumer, Producer
@@ -225,9 +225,9 @@ class World:
         if event.key[0] == "partition" and event.entry is not None and before is not None:
             index, state = event.key[1], event.entry.value
             for node_id in set(state.isr) - set(before.value.isr):
-                directory = state.directories[state.replicas.index(node_id)]
-                if directory == self.disks[node_id].directory_id:  # Else it is about to leave again.
-                    self.books.joins(index, node_id, self.disks[node_id].logs.get(index))
+                directory, disk = state.directories[state.replicas.index(node_id)], self.disks[node_id]
+                if directory == disk.directory_id and has_all(disk.found):  # Else it is about to leave again.
+                    self.books.joins(index, node_id, disk.logs.get(index))
 
     def answered(self, broker: Broker) -> None:
         """See a broker answer a client: it holds its lease, and is registered by it."""
