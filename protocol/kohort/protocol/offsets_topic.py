@@ -174,7 +174,6 @@ def encode_value(value: Message) -> bytes:
 
     An offset with a time to live of its own goes into the one version that has a place for it.
     """
-    version = GROUP_METADATA_VALUE_VERSION if isinstance(value, GroupMetadataValue) else 0
     if isinstance(value, OffsetCommitValue):
         if value.expire_timestamp != NO_EXPIRE_TIMESTAMP:
             version = OFFSET_COMMIT_VALUE_VERSION_WITH_EXPIRY
@@ -182,6 +181,8 @@ def encode_value(value: Message) -> bytes:
             version = OFFSET_COMMIT_VALUE_VERSION_WITH_TOPIC_ID
         else:
             version = OFFSET_COMMIT_VALUE_VERSION
+    else:
+        version = GROUP_METADATA_VALUE_VERSION if isinstance(value, GroupMetadataValue) else 0
     return _INT16.pack(version) + value.encode(version)
 
 

@@ -65,7 +65,8 @@ class _Index:
     @property
     def size_bytes(self) -> int:
         """How large the file is once all entries are in it."""
-        return len(self.entries)
+        entries = self._entries
+        return len(self.entries if entries is None else entries)
 
     def size_on_disk(self) -> int:
         """Return how large the file is, without loading it. Raises: OSError."""
@@ -89,7 +90,9 @@ class _Index:
 
     def write(self, *, sync: bool = False) -> None:
         """Bring the file up to the entries. Raises: OSError."""
-        entries = self.entries
+        entries = self._entries
+        if entries is None:
+            entries = self.entries
         size = len(entries)
         if self._persisted_bytes == size and not sync:
             return

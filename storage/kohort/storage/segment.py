@@ -66,6 +66,8 @@ class Segment:
         "_lost",
         "_open_segments",
         "_recent",
+        "_rolls_after_ms",
+        "_rolls_by",
         "base_offset",
         "first_timestamp",
         "index",
@@ -103,6 +105,8 @@ class Segment:
         self.max_timestamp_offset = base_offset
         self._bytes_since_index = 0
         self._recent: list[tuple[int, int]] = []  # Last offset and position of the newest batches.
+        self._rolls_by: LogConfig | None = None  # By which settings it grows as old as this:
+        self._rolls_after_ms = 0
 
     def _path(self, suffix: str) -> str:
         return f"{self._directory}/{file_name(self.base_offset, suffix)}{self._ending}"
@@ -268,28 +272,21 @@ class Segment:
         if not size:
             return batch.last_offset - self.base_offset > MAX_RELATIVE_OFFSET
         return (
-            size + len(batch.data) > min(config.segment_bytes, _MAX_POSITION)
-            or batch.max_timestamp - self.first_timestamp > self._roll_ms(config)
+            size + len(batch.data) > config.segment_bytes
+            or size + len(batch.data) > _MAX_POSITION
+            or batch.max_timestamp - self.first_timestamp > self.roll_ms(config)
             or batch.last_offset - self.base_offset > MAX_RELATIVE_OFFSET
             or self.index.size_bytes + 8 > config.segment_index_bytes
             or self.time_index.size_bytes + 12 > config.segment_index_bytes
         )
 
-    def seems_full(self, more_bytes: int, newest_ms: int, config: LogConfig) -> bool:
-        """Whether a segment that gets so much more is too large, or too old; its indexes are not asked."""
-        if not self.size_bytes:
-            return False
-        return (
-            self.size_bytes + more_bytes > config.segment_bytes
-            or newest_ms - self.first_timestamp > config.roll_ms
-        )
-
-    def _roll_ms(self, config: LogConfig) -> int:
+    def roll_ms(self, config: LogConfig) -> int:
         """Return how old this segment grows: less by a jitter that no two logs are likely to share."""
-        jitter_ms = min(config.segment_jitter_ms, config.segment_ms)
-        if jitter_ms <= 0:
-            return config.roll_ms
-        return config.roll_ms - crc32c(self._path(LOG_SUFFIX).encode()) % jitter_ms
+        if config is not self._rolls_by:  # It is asked at each write, and seldom another.
+            jitter_ms = min(config.segment_jitter_ms, config.segment_ms)
+            less_ms = crc32c(self._path(LOG_SUFFIX).encode()) % jitter_ms if jitter_ms > 0 else 0
+            self._rolls_by, self._rolls_after_ms = config, config.roll_ms - less_ms
+        return self._rolls_after_ms
 
     def append(self, run: Sequence[StagedBatch], index_interval_bytes: int) -> None:
         """Write the batches at the end, in one go, and note where they are. Raises: OSError."""

@@ -99,7 +99,8 @@ class WritableLog(ReadableLog):
         With `append_time_ms` it becomes every record's timestamp. The bytes are copied: offset, epoch
         and timestamp are set in the copy. No I/O. Raises: StorageError when the log has failed.
         """
-        self._check_usable()
+        if self._failure is not None or self._is_closed:
+            self._check_usable()
         first_offset = offset = self.log_end_offset
         self._epochs.assign(leader_epoch, offset)
         position = 0
@@ -201,7 +202,8 @@ class WritableLog(ReadableLog):
 
         Blocking: for a worker thread. Raises: StorageError, after which the log takes no more appends.
         """
-        self._check_usable()
+        if self._failure is not None or self._is_closed:
+            self._check_usable()
         try:
             if self._epochs.is_changed:
                 self._save_epochs(sync=False)
@@ -213,15 +215,23 @@ class WritableLog(ReadableLog):
             raise self._fail(f"{self.directory} failed and takes no more appends: {error}") from error
 
     def rolls_with(self, staged: Staged) -> bool:
-        """Whether a new segment seems to begin with what was taken, which takes several syncs. No I/O."""
-        if not staged.batches:
+        """Whether a new segment seems to begin with what was taken, which takes several syncs.
+
+        No I/O: the indexes, which may be full as well, are not asked.
+        """
+        config, segment = self.config, self._segments[-1]
+        if not staged.batches or not segment.size_bytes:
             return False
-        newest_ms = staged.batches[-1].max_timestamp
-        return self._segments[-1].seems_full(staged.size_bytes, newest_ms, self.config)
+        age_ms = staged.batches[-1].max_timestamp - segment.first_timestamp
+        is_large = segment.size_bytes + staged.size_bytes > config.segment_bytes
+        return is_large or age_ms > segment.roll_ms(config)
 
     def _write_batches(self, batches: Sequence[StagedBatch]) -> None:
         """Write the batches in runs, a new run with each new segment. Raises: OSError."""
         config, segment = self.config, self._segments[-1]
+        if len(batches) == 1 and segment.size_bytes and not segment.must_roll_before(batches[0], 0, config):
+            self._write_run(segment, batches)
+            return
         run: list[StagedBatch] = []
         run_bytes = 0
         for batch in batches:
@@ -235,7 +245,7 @@ class WritableLog(ReadableLog):
             run_bytes += len(batch.data)
         self._write_run(segment, run)
 
-    def _write_run(self, segment: Segment, run: list[StagedBatch]) -> None:
+    def _write_run(self, segment: Segment, run: Sequence[StagedBatch]) -> None:
         if not run:
             return
         segment.append(run, self.config.index_interval_bytes)

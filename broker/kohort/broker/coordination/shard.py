@@ -176,7 +176,11 @@ class Shard(Generic[CoreT]):
             self._flusher.prepare(self._flush)
         now_ms = self._clock.wall_ms()
         encode = self.machine.encode
-        self._staged += [(now_ms, *encode(record), ()) for record in records]
+        encoded: list[tuple[int, bytes, bytes | None, tuple[()]]] = []
+        for record in records:
+            key, value = encode(record)
+            encoded.append((now_ms, key, value, ()))
+        self._staged += encoded
         replay = self.core.replay
         for record in records:
             replay(record)
@@ -218,11 +222,15 @@ class Shard(Generic[CoreT]):
 
     def _flush(self) -> None:
         """Append what the round has staged as record batches, and ask for their flush."""
-        self._seal()
-        batches, self._batches = self._batches, []
-        if not batches or self._partition is None:
-            return
+        if self._batches or len(self._staged) > RECORDS_PER_BATCH_MAX:
+            self._seal()
+            batches, self._batches = self._batches, []
+        else:
+            staged, self._staged = self._staged, []
+            batches = [build_batch(staged)] if staged else []
         partition = self._partition
+        if not batches or partition is None:
+            return
         effects, self._owed = self._owed, deque()
         self._flushing.append(effects)
         try:
@@ -236,11 +244,9 @@ class Shard(Generic[CoreT]):
     def _flushed(self, core: CoreT, error: StorageError | None) -> None:
         if core is not self.core:
             return  # The shard was dropped while the flush was in flight.
-        if isinstance(error, LedElsewhere):
-            self._fail()
-            return
         if error is not None:
-            log.error("a shard's log failed", shard=self.index, error=str(error))
+            if not isinstance(error, LedElsewhere):
+                log.error("a shard's log failed", shard=self.index, error=str(error))
             self._fail()
             return
         for _, effects in self._flushing.popleft():

@@ -3,7 +3,6 @@
 from kohort.broker.group.commands import OffsetCommit, OffsetFetch
 from kohort.broker.group.decision import Decision, Record, Reply
 from kohort.broker.group.group import Group
-from kohort.broker.group.member import Member
 from kohort.broker.group.pending_offsets import PendingOffsets
 from kohort.broker.group.turn import Groups
 from kohort.protocol.errors import ApiError, ErrorCode
@@ -31,7 +30,11 @@ def commit_offsets(groups: Groups, command: OffsetCommit, now_ms: int) -> Decisi
     message = command.message
     group = groups.by_id.get(message.group_id)
     try:
-        member = _committer(group, command)
+        if group is not None:
+            member = group.committer(message, command.version)
+        else:
+            member = None
+            _check_simple(command)
     except ApiError as error:
         return Decision((), (Reply(command.request_id, commit_error(message, error.code)),))
     if member is not None:
@@ -87,14 +90,11 @@ def fetch_offsets(groups: Groups, command: OffsetFetch, _now_ms: int) -> Decisio
     return Decision((), (Reply(command.request_id, response),))
 
 
-def _committer(group: Group | None, command: OffsetCommit) -> Member | None:
-    """Return the member that a commit is from, None for a simple one. Raises: ApiError."""
-    if group is not None:
-        return group.committer(command.message, command.version)
+def _check_simple(command: OffsetCommit) -> None:
+    """Pass a simple commit where there is no such group; a member's needs one. Raises: ApiError."""
     if command.message.generation_id_or_member_epoch >= 0:
         has_code = command.version >= VERSION_OF_GROUP_ID_NOT_FOUND
         raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND if has_code else ErrorCode.ILLEGAL_GENERATION)
-    return None
 
 
 def _commit_topic(

@@ -19,19 +19,19 @@ class Pending(NamedTuple):
 class PendingOffsets:
     """Those of one shard, by producer id."""
 
-    __slots__ = ("_by_producer", "_counts", "_number")
+    __slots__ = ("_by_producer", "_counts", "_number", "is_empty")
 
     def __init__(self) -> None:
         self._by_producer: dict[int, dict[OffsetCommitKey, Pending | None]] = {}
         self._counts: dict[str, dict[tuple[str, int], int]] = {}  # By group, how many producers hold each.
         self._number = 0
-
-    def __bool__(self) -> bool:
-        return bool(self._by_producer)
+        self.is_empty = True
+        """Whether no transaction is open."""
 
     def add(self, producer_id: int, key: OffsetCommitKey, value: OffsetCommitValue) -> None:
         """Keep what a producer will have committed, or not."""
         held = self._by_producer.setdefault(producer_id, {})
+        self.is_empty = False
         if key not in held:
             counts = self._counts.setdefault(key.group, {})
             place = key.topic, key.partition
@@ -49,6 +49,7 @@ class PendingOffsets:
     def take(self, producer_id: int, *, is_commit: bool) -> list[tuple[OffsetCommitKey, OffsetCommitValue]]:
         """Return what a producer's transaction has left to count, and forget the transaction."""
         held = self._by_producer.pop(producer_id, {})
+        self.is_empty = not self._by_producer
         for key in held:
             self._count_down(key)
         if not is_commit:

@@ -15,7 +15,7 @@ from kohort.protocol.offsets_topic import (
 
 def replay_offset(groups: Groups, key: OffsetCommitKey, value: OffsetCommitValue | None) -> None:
     """Keep, or with None forget, a committed offset, over what transactions have written before."""
-    if groups.pending:
+    if not groups.pending.is_empty:
         groups.pending.supersede(key)
     keep_offset(groups, key, value)
 

@@ -69,22 +69,29 @@ class Job:
         self.seconds = 0.0
 
     def run(self, journal: Journal) -> None:
-        """Write every log; a failure of one is noted and does not stop the others."""
+        """Write every log; a failure of one is noted and does not stop the others.
+
+        A bug in there costs the partitions in it, not the thread.
+        """
         begin = time.perf_counter()
         written: list[Written] = []
-        for place, flush in enumerate(self.flushes):
-            staged, journaled = flush.staged, flush.journaled
-            try:
-                flush.log.write_staged(staged, sync=flush.sync and not journaled)
-            except StorageError as error:
-                self.errors[place] = error
-            else:
-                if journaled:
-                    written.append(Written(flush.log, flush.partition.index, staged.batches))
+        try:
+            for place, flush in enumerate(self.flushes):
+                staged, journaled = flush.staged, flush.journaled
+                try:
+                    flush.log.write_staged(staged, sync=flush.sync and not journaled)
+                except StorageError as error:
+                    self.errors[place] = error
                 else:
-                    self.syncs += flush.sync
-        if written:
-            self._append(journal, written)
+                    if journaled:
+                        written.append(Written(flush.log, flush.partition.index, staged.batches))
+                    else:
+                        self.syncs += flush.sync
+            if written:
+                self._append(journal, written)
+        except Exception as error:  # A supervisor: nobody is told that it went well.
+            log.exception("a flush met an impossible state")
+            self._fail(StorageError(f"a flush met an impossible state: {error!r}"))
         self.seconds = time.perf_counter() - begin
 
     def _append(self, journal: Journal, written: list[Written]) -> None:
@@ -105,7 +112,7 @@ class Job:
                 except StorageError as error:
                     self.errors[place] = error
 
-    def fail(self, error: StorageError) -> None:
+    def _fail(self, error: StorageError) -> None:
         """Let nothing of it count as written."""
         self.errors = [error] * len(self.flushes)
 
@@ -143,7 +150,12 @@ class Flusher:
         """Flush what is staged; then call `done` once every replica that counts has it, too."""
         leadership = partition.leadership
         if leadership is None:
-            self.request(partition, done)
+            waiting = self._waiting.get(partition)  # As `request`, a call less: most commits are these.
+            if waiting is None:
+                self._waiting[partition] = [done]
+                self._loop.wake()
+            else:
+                waiting.append(done)
             return
         end_offset = partition.log.log_end_offset
 
@@ -199,7 +211,7 @@ class Flusher:
         """Have the job written, in the loop itself where that takes no time to speak of."""
         self._journaling += job.journaled
         if loop_may_wait and self._fits_inline(job):
-            self._run(job)
+            job.run(self._journal)
             self._finish(job)
         else:
             job.is_handed_over = True
@@ -212,6 +224,9 @@ class Flusher:
         While a worker syncs the journal, what the journal would take waits for it: then all that has come
         meanwhile shares the next sync.
         """
+        if not self._under_way and not self._journal_syncs:
+            self._under_way, self._waiting = self._waiting, self._under_way
+            return list(self._under_way)
         ready = [
             partition
             for partition in self._waiting
@@ -224,7 +239,10 @@ class Flusher:
     def _job_for(self, partitions: list[Partition]) -> Job:
         """Return what is to be done now for partitions that nobody writes."""
         by_journal = self._fits_journal(partitions)
-        return Job([_flush_of(partition, by_journal=by_journal) for partition in partitions])
+        flushes = []
+        for partition in partitions:
+            flushes.append(_flush_of(partition, by_journal))
+        return Job(flushes)
 
     def _fits_journal(self, partitions: list[Partition]) -> bool:
         """Return whether the journal takes a round; a large one is as quickly synced log by log."""
@@ -287,16 +305,8 @@ class Flusher:
 
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None:
-            self._run(job)
-            self._loop.post(lambda job=job: self._finish(job))  # type: ignore[misc]  # a bound default
-
-    def _run(self, job: Job) -> None:
-        """Have the job run; a bug in there costs the partitions in it, not the thread."""
-        try:
             job.run(self._journal)
-        except Exception as error:  # A supervisor: nobody is told that it went well.
-            log.exception("a flush met an impossible state")
-            job.fail(StorageError(f"a flush met an impossible state: {error!r}"))
+            self._loop.post(lambda job=job: self._finish(job))  # type: ignore[misc]  # a bound default
 
     @property
     def longest_seconds(self) -> float:
@@ -305,10 +315,11 @@ class Flusher:
         return 0.0 if oldest is None else time.monotonic() - oldest
 
     def _finish(self, job: Job) -> None:
-        self._handed_over.pop(job, None)
+        if job.is_handed_over:
+            self._handed_over.pop(job, None)
+            self._journal_syncs -= job.journaled
         self._note_time(job)
         self._journaling -= job.journaled
-        self._journal_syncs -= job.is_handed_over and job.journaled
         if any(job.errors):
             self._recall([flush for flush, error in zip(job.flushes, job.errors, strict=True) if error])
         for flush, error in zip(job.flushes, job.errors, strict=True):
@@ -332,10 +343,11 @@ class Flusher:
 
     def _succeeded(self, flush: LogFlush) -> None:
         partition = flush.partition
-        if flush.log.needs_journal:  # Also where nobody waits for a sync any more.
-            self._journaled[flush.log] = partition
-        else:
-            self._journaled.pop(flush.log, None)
+        if flush.journaled or self._journaled:
+            if flush.log.needs_journal:  # Also where nobody waits for a sync any more.
+                self._journaled[flush.log] = partition
+            else:
+                self._journaled.pop(flush.log, None)
         if flush.sync:
             partition.sync_due = False
         else:
@@ -383,22 +395,20 @@ def _fits_one_entry(partition: Partition) -> bool:
     return partition.durable and 0 < partition.log.staged_bytes <= JOURNALED_BYTES_MAX
 
 
-def _flush_of(partition: Partition, *, by_journal: bool) -> LogFlush:
+def _flush_of(partition: Partition, by_journal: bool) -> LogFlush:
     """Return what a job does for the partition: all that is staged, and as durable as its topic asks now.
 
     The journal makes only that durable which lies behind nothing unsynced: a topic that was lax before is
     synced in its log first. One that has become lax is synced once more, so that the journal, which stands
     in for it, can begin again.
     """
-    flushed = partition.log
-    sync = partition.wants_sync() or (flushed.needs_journal and not partition.durable)
-    is_durable = flushed.is_durable
+    flushed, durable = partition.log, partition.durable
+    sync = durable or partition.wants_sync() or flushed.needs_journal
+    if not (by_journal and durable) or partition.deleted or not flushed.is_durable:
+        return LogFlush(partition, flushed, flushed.take_staged(), sync, journaled=False)
     written_offset, staged = flushed.written_offset, flushed.take_staged()
-    may_journal = by_journal and partition.durable and not partition.deleted
-    if may_journal and partition.replicated:
-        may_journal = _has_no_gap(staged, written_offset)
-    journaled = may_journal and sync and is_durable and bool(staged.batches)
-    return LogFlush(partition, flushed, staged, sync, journaled)
+    follows = not partition.replicated or _has_no_gap(staged, written_offset)
+    return LogFlush(partition, flushed, staged, sync, journaled=follows and bool(staged.batches))
 
 
 def _has_no_gap(staged: Staged, offset: int) -> bool:

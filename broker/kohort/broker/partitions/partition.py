@@ -378,7 +378,8 @@ class Partition:
             self.error_code = None
 
     def _wake(self) -> None:
-        self._wake_all(self.waits)
+        if self.waits:
+            self._wake_all(self.waits)
         if self.error_code is not None:
             self.wake_replicas()
 

@@ -88,7 +88,7 @@ class HeldFlusher(Flusher):
         self.start_round()
 
     def _hand_over(self, job: Job) -> None:
-        self._run(job)
+        job.run(self._journal)
         self._finish(job)
 
 

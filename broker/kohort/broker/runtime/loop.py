@@ -34,7 +34,8 @@ class Mailbox:
         self._receiver, self._sender = socket.socketpair()
         self._receiver.setblocking(False)
         self._sender.setblocking(False)
-        self._actions: deque[Action] = deque()
+        self.actions: deque[Action] = deque()
+        """What was posted and is to be done, the oldest first. The loop's thread takes it."""
         self._closed = False
         self.is_in_round = False
         """Set by the loop: while a round is under way, nobody needs to wake it."""
@@ -50,7 +51,7 @@ class Mailbox:
 
     def post(self, action: Action) -> None:
         """Let `action` run in the loop's thread. Any thread; after `close` nothing comes of it."""
-        self._actions.append(action)
+        self.actions.append(action)
         self._signal()
 
     def _signal(self) -> None:
@@ -70,10 +71,6 @@ class Mailbox:
             self._receiver.recv(SIGNALS_PER_READ)
         except BlockingIOError:
             return
-
-    def next(self) -> Action | None:
-        """Return the oldest action and forget it, or None. The loop's thread only."""
-        return self._actions.popleft() if self._actions else None
 
     def close(self) -> None:
         """Let the descriptors go."""

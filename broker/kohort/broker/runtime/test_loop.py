@@ -32,8 +32,8 @@ def test_what_is_posted_wakes_the_loop_and_comes_out_in_order(mailbox: Mailbox) 
     assert is_readable(mailbox)
     mailbox.drain()
     assert not is_readable(mailbox)
-    while (action := mailbox.next()) is not None:
-        action()
+    while mailbox.actions:
+        mailbox.actions.popleft()()
     assert done == [0, 1, 2]
 
 

@@ -1,3 +1,7 @@
+import math
+
+import pytest
+
 from kohort.broker.runtime.timers import Timers
 
 
@@ -68,3 +72,31 @@ def test_timers_that_are_cancelled_without_end_do_not_fill_the_memory() -> None:
         timers.set("join", number + 1_000_000, lambda: None)
         timers.cancel("join")
     assert timers.heap_size < 10_000
+
+
+def test_before_the_earliest_time_nothing_is_due() -> None:
+    timers, ran = Timers(), []
+    assert timers.earliest_ms == math.inf
+    timers.set("later", 20, lambda: ran.append("later"))
+    timers.set("earlier", 10, lambda: ran.append("earlier"))
+    assert timers.earliest_ms == 10
+    timers.run_due(10)
+    assert (ran, timers.earliest_ms) == (["earlier"], 20)
+    timers.cancel("later")
+    timers.run_due(20)
+    assert (ran, timers.earliest_ms) == (["earlier"], math.inf)
+
+
+def test_an_action_that_raises_leaves_the_others_for_the_next_time() -> None:
+    timers, ran = Timers(), []
+
+    def broken() -> None:
+        raise ZeroDivisionError
+
+    timers.set("broken", 10, broken)
+    timers.set("sound", 11, lambda: ran.append("sound"))
+    with pytest.raises(ZeroDivisionError):
+        timers.run_due(12)
+    assert timers.earliest_ms == 11
+    timers.run_due(12)
+    assert ran == ["sound"]

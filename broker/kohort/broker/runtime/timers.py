@@ -1,6 +1,7 @@
 """Timers by key: a heap in which a cancelled or moved entry stays until its time and is passed over."""
 
 import heapq
+import math
 from collections.abc import Callable, Hashable
 
 Action = Callable[[], None]
@@ -16,6 +17,8 @@ class Timers:
         self._heap: list[tuple[int, int, Hashable]] = []
         self._entries: dict[Hashable, tuple[int, int, Action]] = {}
         self._sequence = 0
+        self.earliest_ms: float = math.inf
+        """Before this time nothing is due. A timer that was cancelled may have left it too early."""
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -35,6 +38,7 @@ class Timers:
             self._heap = [(each[0], each[1], name) for name, each in self._entries.items()]
             heapq.heapify(self._heap)
             entry = self._heap[0]
+        self.earliest_ms = min(self.earliest_ms, deadline_ms)
         if self._on_earlier is not None and self._heap[0] is entry:
             self._on_earlier()
 
@@ -55,9 +59,13 @@ class Timers:
     def run_due(self, now_ms: int) -> int:
         """Run every action whose time has come, in order of time; return how many."""
         count = 0
-        while (deadline_ms := self.next_deadline_ms()) is not None and deadline_ms <= now_ms:
-            _, _, key = heapq.heappop(self._heap)
-            _, _, action = self._entries.pop(key)
-            action()
-            count += 1
+        try:
+            while (deadline_ms := self.next_deadline_ms()) is not None and deadline_ms <= now_ms:
+                _, _, key = heapq.heappop(self._heap)
+                _, _, action = self._entries.pop(key)
+                action()
+                count += 1
+        finally:  # An action that raises leaves the others to the next round.
+            next_ms = self.next_deadline_ms()
+            self.earliest_ms = math.inf if next_ms is None else next_ms
         return count

@@ -13,19 +13,15 @@ TURNS_PER_LOOK = 16  # A light one is not timed at each turn: that would cost mo
 class Load:
     """How much time one client's requests have taken lately."""
 
-    __slots__ = ("_requests", "_spent_ms", "_turns", "is_light")
+    __slots__ = ("_requests", "_spent_ms", "is_light", "turns_left")
 
     def __init__(self) -> None:
         self._requests = 0
         self._spent_ms = 0
-        self._turns = 0
+        self.turns_left = 1
+        """How many turns to go until one is timed: who has a turn counts it down, and `note` up."""
         self.is_light = False
         """Whether this client is known to ask for little."""
-
-    def wants_timing(self) -> bool:
-        """Return whether the turn that begins is to be timed. To be asked once a turn."""
-        self._turns += 1
-        return not self.is_light or not self._turns % TURNS_PER_LOOK
 
     def note(self, requests: int, spent_ms: int) -> None:
         """Note what a turn that was timed has taken."""
@@ -38,3 +34,4 @@ class Load:
             self._requests >= LIGHT_REQUESTS_MIN
             and self._spent_ms <= self._requests * LIGHT_MS_PER_REQUEST_MAX
         )
+        self.turns_left = TURNS_PER_LOOK if self.is_light else 1

@@ -28,7 +28,7 @@ from kohort.protocol.framing import LENGTH_BYTES, Frame, FrameReader
 from kohort.protocol.headers import API_VERSIONS_KEY
 from kohort.protocol.limits import max_request_bytes
 from kohort.protocol.messages import ApiVersion, ApiVersionsResponse
-from kohort.protocol.registry import APIS
+from kohort.protocol.registry import APIS, Api
 from kohort.protocol.schema import Message
 from kohort.protocol.varint import read_uvarint, read_uvarint_rest
 
@@ -86,7 +86,7 @@ class Peer:
 
     def __init__(self, origin: Origin, allowance: Allowance, *, frame_bytes_max: int, now_ms: int) -> None:
         """Begin with nothing; the requests that come out are those of `origin`."""
-        self._origin = origin
+        self._origin: Origin | None = origin
         self._allowance = allowance
         self._reader = FrameReader(frame_bytes_max, max_request_bytes)
         self._in_flight: list[Request] = []  # Few: a deque is no quicker, and ten times as large.
@@ -199,13 +199,14 @@ class Peer:
         if not self.frames:
             return None
         allowance, in_flight = self._allowance, self._in_flight
-        may_be_too_much = (
-            self.held_bytes >= allowance.held_bytes_max
-            or len(in_flight) >= REQUESTS_IN_FLIGHT_MAX
-            or self._lengthy_in_flight >= LENGTHY_IN_FLIGHT_MAX
-        )
-        if (may_be_too_much or allowance.is_full) and not self.may_ask():
-            return None
+        if in_flight or self.pieces or allowance.is_full:  # Else nothing is owed.
+            may_be_too_much = (
+                self.held_bytes >= allowance.held_bytes_max
+                or len(in_flight) >= REQUESTS_IN_FLIGHT_MAX
+                or self._lengthy_in_flight >= LENGTHY_IN_FLIGHT_MAX
+            )
+            if (may_be_too_much or allowance.is_full) and not self.may_ask():
+                return None
         frame = self.frames.pop()
         try:
             api_key, version, correlation_id, length = _HEADER.unpack_from(frame)
@@ -215,11 +216,11 @@ class Peer:
             raise WireError(f"a request header: {error}") from None
         if end > len(frame) or length < -1:
             raise WireError("a request header that is cut off")
-        api = APIS.get(api_key)
-        if api is None:
+        api, origin = APIS.get(api_key), self._origin
+        if api is None or origin is None:
             raise WireError(f"api key {api_key}, which is unknown")
         size = LENGTH_BYTES + len(frame) + REQUEST_BYTES
-        request = Request(self._origin, api, version, correlation_id, client_id, size)
+        request = Request(origin, api, version, correlation_id, client_id, size)
         self.held_bytes += REQUEST_BYTES
         in_flight.append(request)
         self._asked += 1
@@ -258,7 +259,7 @@ class Peer:
                 self.deferred += 1
                 return
             self._lengthy_in_flight -= 1
-        self._encode(request, message)
+        self._encode(request, message, api)
 
     def may_encode(self) -> bool:
         """Return whether an answer is deferred for which there is room now.
@@ -283,21 +284,22 @@ class Peer:
                 request.deferred = None
                 self.deferred -= 1
                 self._lengthy_in_flight -= 1
-                self._encode(request, message)
+                self._encode(request, message, request.api)
 
-    def _encode(self, request: Request, message: Message) -> None:
-        api, version = request.api, request.version
+    def _encode(self, request: Request, message: Message, api: Api) -> None:
+        version = request.version
         body = message.encode_parts(version)
-        size = sum(map(len, body))
+        size = len(body[0]) if len(body) == 1 else sum(map(len, body))
         if version in api.tagged_answer_versions:
             head = _ANSWER_1.pack(size + 5, request.correlation_id, 0)
         else:
             head = _ANSWER_0.pack(size + 4, request.correlation_id)
-        body = [head, *body]  # Others get the same pieces: a list of our own.
+        # Others get the same pieces: a list of our own.
         if api.api_key not in IN_PIECES:
-            request.answer = answer = b"".join(body)  # type: ignore[arg-type]  # without ranges of files
+            request.answer = answer = b"".join((head, *body))  # type: ignore[arg-type]  # without ranges of files
             self.held_bytes += len(answer)
         else:
+            body = [head, *body]
             request.answer = body  # type: ignore[assignment]  # a records piece is one that we made
             self.held_bytes += _held_bytes(body)  # type: ignore[arg-type]
 
@@ -427,7 +429,8 @@ class Peer:
         )
 
     def clear(self) -> None:
-        """Forget everything: the connection is closed."""
+        """Forget everything, who asks as well: the connection is closed, and in no circle with its peer."""
+        self._origin = None
         self.frames = []
         self._in_flight.clear()
         self._lengthy_in_flight = self.deferred = 0

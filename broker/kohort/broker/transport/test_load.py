@@ -5,7 +5,7 @@ def test_nobody_is_light_before_it_has_shown_so() -> None:
     load = Load()
     assert not load.is_light
     for _ in range(LIGHT_REQUESTS_MIN):
-        assert load.wants_timing()
+        assert load.turns_left == 1
         load.note(1, 0)
     assert load.is_light
 
@@ -29,4 +29,6 @@ def test_what_was_long_ago_counts_less_and_less() -> None:
 def test_a_light_client_is_timed_now_and_then() -> None:
     load = Load()
     load.note(10, 0)
-    assert sum(load.wants_timing() for _ in range(10 * TURNS_PER_LOOK)) == 10
+    assert load.turns_left == TURNS_PER_LOOK
+    load.note(1, 500)
+    assert load.turns_left == 1

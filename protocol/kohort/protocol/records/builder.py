@@ -103,11 +103,12 @@ def build_batch(
     rows = tuple(records)
     if not rows:
         raise ValueError("a batch has one record at least")
+    payload = encode_records(rows)
     return seal_batch(
-        compress(compression, encode_records(rows)),
+        payload if compression is Compression.NONE else compress(compression, payload),
         record_count=len(rows),
         base_timestamp_ms=rows[0][0],
-        max_timestamp_ms=max(row[0] for row in rows),
+        max_timestamp_ms=rows[0][0] if len(rows) == 1 else max(row[0] for row in rows),
         base_offset=base_offset,
         leader_epoch=leader_epoch,
         compression=compression,

@@ -5,6 +5,7 @@ from functools import cache
 
 from kohort.broker.handlers.administration.family import Administration
 from kohort.broker.handlers.apis import MODULES, TRANSACTIONS
+from kohort.broker.handlers.prepared import Prepared
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages import (
@@ -25,7 +26,9 @@ FEATURES_EPOCH = 0  # They never change while a broker runs.
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?")  # KIP-511
 
 
-def handle(admin: Administration, message: ApiVersionsRequest, request: Request) -> ApiVersionsResponse:
+def handle(
+    admin: Administration, message: ApiVersionsRequest, request: Request
+) -> ApiVersionsResponse | Prepared[ApiVersionsResponse]:
     """Return the versions, or INVALID_REQUEST for software that calls itself something impossible.
 
     Of Kafka's features `group.version` is told of, without which no client tries the consumer protocol, and
@@ -39,7 +42,13 @@ def handle(admin: Administration, message: ApiVersionsRequest, request: Request)
         request.connection.client_software = " ".join(software)
     if _is_meant_for_another(admin, message):
         return ApiVersionsResponse(error_code=ErrorCode.REBOOTSTRAP_REQUIRED, api_keys=())
-    return supported(with_transactions=admin.expel is None)
+    return _prepared(with_transactions=admin.expel is None)
+
+
+@cache
+def _prepared(*, with_transactions: bool) -> Prepared[ApiVersionsResponse]:
+    """Return what nearly every connection asks first."""
+    return Prepared(supported(with_transactions=with_transactions))
 
 
 def _is_meant_for_another(admin: Administration, message: ApiVersionsRequest) -> bool:

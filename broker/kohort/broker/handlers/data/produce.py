@@ -103,7 +103,7 @@ class Produce:
             raise ApiError(
                 ErrorCode.INVALID_RECORD, "a Produce request holds one batch per partition, not none"
             )
-        assert isinstance(records, bytes | memoryview)  # What a decoder makes of a frame.
+        assert isinstance(records, (bytes, memoryview))  # What a decoder makes of a frame.
         header = validate_produced(records)
         check_compression(header, self._request.version)
         if header.is_transactional and self._data.permissions is None:

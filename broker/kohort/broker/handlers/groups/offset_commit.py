@@ -67,7 +67,7 @@ def split(
     was asked comes back as it is.
     """
     snapshot = groups.metadata.snapshot()
-    if not by_id and all(_exists(snapshot, topic) for topic in topics):
+    if not by_id and _all_exist(snapshot, topics):
         return topics, []
     known: list[OffsetCommitRequestTopic] = []
     refused: list[OffsetCommitResponseTopic] = []
@@ -91,14 +91,15 @@ def split(
     return tuple(known), refused
 
 
-def _exists(snapshot: Snapshot, topic: OffsetCommitRequestTopic) -> bool:
-    state = snapshot.topics.get(topic.name)
-    if state is None:
-        return False
-    count = len(state.partitions)
-    for partition in topic.partitions:  # noqa: SIM110  # A generator would cost as much as all the rest.
-        if not 0 <= partition.partition_index < count:
+def _all_exist(snapshot: Snapshot, topics: tuple[OffsetCommitRequestTopic, ...]) -> bool:
+    for topic in topics:
+        state = snapshot.topics.get(topic.name)
+        if state is None:
             return False
+        count = len(state.partitions)
+        for partition in topic.partitions:  # A generator would cost as much as all the rest.
+            if not 0 <= partition.partition_index < count:
+                return False
     return True
 
 
