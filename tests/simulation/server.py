@@ -143,7 +143,7 @@ class VirtualFlusher(Flusher):
         if server.dies_inside_flush is None:
             server.disk.file_system.interrupt = self._let_the_loop_on
         try:
-            self._run(job)
+            job.run(self._virtual_journal)
         finally:
             server.disk.file_system.interrupt = None
         self.handed_over.remove(job)

@@ -44,5 +44,5 @@ def _fits(turn: Turn, group_bytes: int, more_bytes: int) -> bool:
         return True
     if group_bytes + more_bytes > turn.config.group_member_bytes_max:
         return False
-    taken_bytes = turn.groups.room.member_bytes(turn.groups.shard_bytes)
+    taken_bytes = turn.groups.room.member_bytes_with(turn.groups.shard_bytes)
     return taken_bytes + more_bytes <= turn.config.member_bytes_max

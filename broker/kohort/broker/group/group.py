@@ -216,12 +216,12 @@ class Group:
         """Keep a rebalance that is over as the newest."""
         self.history.append(report)
         self._history_bytes.append(size_bytes)
-        self.shard_bytes.history_bytes += size_bytes
+        self.shard_bytes.keep_history(size_bytes)
 
     def forget_oldest_rebalance(self) -> None:
         """Forget the oldest of those that are kept."""
         self.history.popleft()
-        self.shard_bytes.history_bytes -= self._history_bytes.popleft()
+        self.shard_bytes.keep_history(-self._history_bytes.popleft())
 
     # Protocols.
 
@@ -262,7 +262,7 @@ class Group:
 
     def _hold(self, difference_bytes: int) -> None:
         self.member_bytes += difference_bytes
-        self.shard_bytes.member_bytes += difference_bytes
+        self.shard_bytes.keep_members(difference_bytes)
 
     def _count(self, member: Member, difference: int) -> None:
         self._hold(difference * member.brought_bytes)

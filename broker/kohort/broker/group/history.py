@@ -46,5 +46,5 @@ def _topics(moves: tuple[Move, ...]) -> set[str]:
 
 
 def _fits(turn: Turn, more_bytes: int) -> bool:
-    taken_bytes = turn.groups.room.history_bytes(turn.groups.shard_bytes)
+    taken_bytes = turn.groups.room.history_bytes_with(turn.groups.shard_bytes)
     return taken_bytes + more_bytes <= turn.config.history_bytes_max

@@ -1,8 +1,12 @@
 """Which partition of `__consumer_offsets` keeps a group."""
 
+from functools import lru_cache
+
 INT_MIN = -(1 << 31)
+REMEMBERED_MAX = 1_024  # Some 150 bytes each. A group that forms is looked for some twenty times.
 
 
+@lru_cache(REMEMBERED_MAX)
 def coordinator_partition(group_id: str, partitions: int) -> int:
     """Return the partition whose leader coordinates the group (Kafka: Utils.abs, String.hashCode)."""
     code = java_hash_code(group_id)

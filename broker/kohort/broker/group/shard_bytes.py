@@ -4,33 +4,63 @@
 class ShardBytes:
     """Sums that all groups of one shard keep: what members have brought, and past rebalances."""
 
+    __slots__ = ("_room", "history_bytes", "member_bytes")
+
+    def __init__(self) -> None:
+        self.history_bytes = 0
+        self.member_bytes = 0
+        self._room: Room | None = None  # That which counts it.
+
+    def keep_history(self, more_bytes: int) -> None:
+        """Count so much more, or less, for past rebalances."""
+        self.history_bytes += more_bytes
+        if self._room is not None:
+            self._room.history_bytes += more_bytes
+
+    def keep_members(self, more_bytes: int) -> None:
+        """Count so much more, or less, for what members have brought."""
+        self.member_bytes += more_bytes
+        if self._room is not None:
+            self._room.member_bytes += more_bytes
+
+    def count_in(self, room: "Room | None") -> None:
+        """Be counted in this room from now on, and in no other."""
+        for each, sign in ((self._room, -1), (room, 1)):
+            if each is not None:
+                each.history_bytes += sign * self.history_bytes
+                each.member_bytes += sign * self.member_bytes
+        self._room = room
+
+    def is_counted_in(self, room: "Room") -> bool:
+        """Return whether `room` counts it."""
+        return self._room is room
+
+
+class Room:
+    """What is kept for the groups of all shards of a broker; shards are counted once they are loaded.
+
+    The sums are kept, and not made anew for each question: a rebalance asks several times.
+    """
+
     __slots__ = ("history_bytes", "member_bytes")
 
     def __init__(self) -> None:
         self.history_bytes = 0
         self.member_bytes = 0
 
-
-class Room:
-    """What is kept for the groups of all shards of a broker; shards are counted once they are loaded."""
-
-    __slots__ = ("_shards",)
-
-    def __init__(self) -> None:
-        self._shards: set[ShardBytes] = set()
-
     def add(self, shard: ShardBytes) -> None:
         """Count a shard from now on."""
-        self._shards.add(shard)
+        shard.count_in(self)
 
     def remove(self, shard: ShardBytes) -> None:
         """Count a shard no longer; of one that was not counted it changes nothing."""
-        self._shards.discard(shard)
+        if shard.is_counted_in(self):
+            shard.count_in(None)
 
-    def member_bytes(self, shard: ShardBytes) -> int:
+    def member_bytes_with(self, shard: ShardBytes) -> int:
         """Return what members have brought to this shard, which may not be counted yet, and to all others."""
-        return shard.member_bytes + sum(each.member_bytes for each in self._shards if each is not shard)
+        return self.member_bytes + (0 if shard.is_counted_in(self) else shard.member_bytes)
 
-    def history_bytes(self, shard: ShardBytes) -> int:
+    def history_bytes_with(self, shard: ShardBytes) -> int:
         """Return what past rebalances take, in the same way."""
-        return shard.history_bytes + sum(each.history_bytes for each in self._shards if each is not shard)
+        return self.history_bytes + (0 if shard.is_counted_in(self) else shard.history_bytes)

@@ -295,7 +295,7 @@ class Peer:
         else:
             head = _ANSWER_0.pack(size + 4, request.correlation_id)
         # Others get the same pieces: a list of our own.
-        if api.api_key not in IN_PIECES:
+        if api.api_key not in IN_PIECES or (size <= JOINED_BYTES and api.api_key != FETCH_KEY):
             request.answer = answer = b"".join((head, *body))  # type: ignore[arg-type]  # without ranges of files
             self.held_bytes += len(answer)
         else:

@@ -129,7 +129,7 @@ def _check_room(turn: Turn, message: ConsumerGroupHeartbeatRequest) -> None:
         group_bytes = group.member_bytes
         before = group.consumer_members.get(message.member_id)
         more_bytes -= 0 if before is None else before.brought_bytes
-    taken_bytes = turn.groups.room.member_bytes(turn.groups.shard_bytes)
+    taken_bytes = turn.groups.room.member_bytes_with(turn.groups.shard_bytes)
     if more_bytes > 0 and (
         group_bytes + more_bytes > turn.config.group_member_bytes_max
         or taken_bytes + more_bytes > turn.config.member_bytes_max
