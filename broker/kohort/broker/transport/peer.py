@@ -26,7 +26,7 @@ from kohort.broker.transport.request import Origin, Request
 from kohort.protocol.errors import ErrorCode, WireError
 from kohort.protocol.framing import LENGTH_BYTES, Frame, FrameReader
 from kohort.protocol.headers import API_VERSIONS_KEY
-from kohort.protocol.limits import max_request_bytes
+from kohort.protocol.limits import MAX_ITEMS, max_request_bytes
 from kohort.protocol.messages import ApiVersion, ApiVersionsResponse
 from kohort.protocol.registry import APIS, Api
 from kohort.protocol.schema import Message
@@ -470,6 +470,8 @@ def _skip_tagged_fields(frame: Frame, position: int) -> int:
 def _skip_each(frame: Frame, position: int, count: int) -> int:
     if count > 127:
         count, position = read_uvarint_rest(frame, position, count)
+        if count > MAX_ITEMS:
+            raise WireError(f"a request header of {count} tagged fields; the limit is {MAX_ITEMS}")
     for _ in range(count):
         _, position = read_uvarint(frame, position)
         size, position = read_uvarint(frame, position)

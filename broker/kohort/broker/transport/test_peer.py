@@ -255,6 +255,7 @@ def test_an_answer_that_cannot_be_encoded_is_no_answer() -> None:
         (frame(1, api_key=9_999), "api key 9999, which is unknown"),
         (frame(1, version=99), "Heartbeat version 99"),
         (frame(1, tags=b"\xff"), "cut off|varint"),
+        (frame(1, tags=b"\xa1\x9c\x01"), "20001 tagged fields"),  # They need not even be there.
     ],
 )
 def test_bytes_that_are_no_request_are_refused_in_words(data: bytes, complaint: str) -> None:
