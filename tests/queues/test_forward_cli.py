@@ -44,6 +44,7 @@ topic = "{topic}"
 url = "{url}"
 retry_delays_ms = [100, 300]
 attempts_max = {attempts_max}
+session_timeout_ms = 6000
 """
 
 

@@ -28,6 +28,7 @@ from kohort.queues.options import consumer_options, producer_options, shared_opt
 logger = logging.getLogger(__name__)
 
 POLL_MS = 100
+HEARTBEAT_INTERVAL_MS = 3_000  # Or a third of the session timeout.
 COMMIT_EVERY_MS = 500
 CIRCUIT_FIRST_MS, CIRCUIT_MOST_MS = 500, 30_000
 WRITE_AGAIN_MS = 1_000
@@ -55,11 +56,17 @@ class Forwarder:
         self.is_ready = False
         self._service = service
         self._options = options
+        session_timeout_ms = destination.session_timeout_ms
+        member: ConsumerOptions = {
+            "session_timeout_ms": session_timeout_ms,
+            "heartbeat_interval_ms": max(min(HEARTBEAT_INTERVAL_MS, session_timeout_ms // 3), 1),
+            **options,
+        }
         self._consumer: Consumer[bytes, bytes] = Consumer(
             destination.topic,
             *destination.retry_topics,
             listener=_Listener(self),
-            **consumer_options(options, destination.group_id),
+            **consumer_options(member, destination.group_id),
         )
         self._backlog = Backlog(destination.order, destination.window_max)
         self._concurrency = Concurrency(destination.concurrency_max)

@@ -44,6 +44,8 @@ class Destination(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     ca_file: str = ""
     """Certificates that the service's is checked with, instead of the system's."""
     drain_timeout_ms: int = 30_000
+    session_timeout_ms: int = 45_000
+    """So long after a worker's death others take its partitions over; brokers allow 6 s and more."""
 
     def __post_init__(self) -> None:
         if not self.name.replace("-", "").replace("_", "").replace(".", "").isalnum():
@@ -55,7 +57,14 @@ class Destination(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
         if not self.group_id:
             msgspec.structs.force_setattr(self, "group_id", f"forward-{self.name}")
         self._check_url()
-        for name in ("timeout_ms", "attempts_max", "concurrency_max", "window_max", "failures_max"):
+        for name in (
+            "timeout_ms",
+            "attempts_max",
+            "concurrency_max",
+            "window_max",
+            "failures_max",
+            "session_timeout_ms",
+        ):
             if getattr(self, name) < 1:
                 raise ConfigurationError(f"{name} of destination {self.name!r} has to be at least 1")
         if not self.retry_delays_ms or any(not 0 < each <= DELAY_MS_MAX for each in self.retry_delays_ms):
