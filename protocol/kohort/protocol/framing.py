@@ -56,6 +56,10 @@ class FrameReader:
         self.is_frugal = False
         """Whether buffers begin no larger than twice what has arrived: a copy more, and memory less."""
 
+    def allow(self, max_frame_bytes: int) -> None:
+        """Take frames of up to so many bytes from now on."""
+        self._max_frame_bytes = max_frame_bytes
+
     @property
     def in_frame(self) -> bool:
         """Whether part of a frame has arrived."""

@@ -1,13 +1,16 @@
 """The records of `__cluster_metadata`, in which Apache Kafka's controllers keep the cluster's metadata.
 
 A record's value: frame version (1), api key and version, each an unsigned varint, then the message. Those
-that say what topics there are and how they are set are read; of the others only the api key is.
+that say what topics there are, how they are set and who may do what are read; of the others only the api
+key is.
 Source: org.apache.kafka.metadata.MetadataRecordSerde and the JSON schemas of Kafka's metadata module.
 """
 
 from kohort.protocol.errors import WireError
 from kohort.protocol.schema import (
     Array,
+    Bool,
+    Float64,
     Int8,
     Int32,
     Int64,
@@ -18,6 +21,7 @@ from kohort.protocol.schema import (
     Uuid,
     field,
     message,
+    struct,
 )
 from kohort.protocol.varint import read_uvarint_rest
 
@@ -81,6 +85,45 @@ class RemoveTopicRecord(Message):
     topic_id: Uuid
 
 
+@struct
+class ClientQuotaRecordEntity(Message):
+    """One of `entity` in `ClientQuotaRecord`; the default has no name."""
+
+    entity_type: String
+    entity_name: NullableString
+
+
+@message(api_key=14, versions="0", flexible="0+")
+class ClientQuotaRecord(Message):
+    """A quota has this value now, or is gone. Kafka: ClientQuotaRecord.json."""
+
+    entity: Array[ClientQuotaRecordEntity]
+    key: String
+    value: Float64
+    remove: Bool
+
+
+@message(api_key=18, versions="0", flexible="0+")
+class AccessControlEntryRecord(Message):
+    """An access control entry has been made. Kafka: AccessControlEntryRecord.json."""
+
+    id: Uuid
+    resource_type: Int8
+    resource_name: String
+    pattern_type: Int8
+    principal: String
+    host: String
+    operation: Int8
+    permission_type: Int8
+
+
+@message(api_key=19, versions="0", flexible="0+")
+class RemoveAccessControlEntryRecord(Message):
+    """An access control entry is gone. Kafka: RemoveAccessControlEntryRecord.json."""
+
+    id: Uuid
+
+
 @message(api_key=15, versions="0", flexible="0+")
 class ProducerIdsRecord(Message):
     """Producer ids below `next_producer_id` have been given out. Kafka: ProducerIdsRecord.json."""
@@ -117,6 +160,9 @@ _KINDS: tuple[type[Message], ...] = (
     ConfigRecord,
     PartitionChangeRecord,
     RemoveTopicRecord,
+    ClientQuotaRecord,
+    AccessControlEntryRecord,
+    RemoveAccessControlEntryRecord,
     ProducerIdsRecord,
     BeginTransactionRecord,
     EndTransactionRecord,

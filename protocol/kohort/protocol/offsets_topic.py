@@ -137,7 +137,11 @@ _INT16 = struct.Struct(">h")
 _TYPES: dict[type[Message], bytes] = {OffsetCommitKey: b"\0\1", GroupMetadataKey: b"\0\2"}
 
 CONSUMER_GROUP_TYPES: frozenset[int] = frozenset((3, 4, 5, 6, 7, 8, 16))
-_HOMES: dict[int, str] = dict.fromkeys(CONSUMER_GROUP_TYPES, "kohort.protocol.consumer_group_records")
+SHARE_GROUP_TYPES: frozenset[int] = frozenset((10, 11, 12, 13, 14, 15))
+_HOMES: dict[int, str] = {
+    **dict.fromkeys(CONSUMER_GROUP_TYPES, "kohort.protocol.consumer_group_records"),
+    **dict.fromkeys(SHARE_GROUP_TYPES, "kohort.protocol.share_group_records"),
+}
 """Which module has the messages of a record of a newer kind, by its type."""
 
 

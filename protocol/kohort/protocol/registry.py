@@ -52,8 +52,31 @@ class Api:
         return f"<Api {self.name} ({self.api_key}) {self.versions}>"
 
 
-ASKED_ALONE = frozenset(("ShareGroupDescribe", "StreamsGroupDescribe", "UpdateFeatures"))
-"""What the admin client asks of Apache Kafka, and the broker here does not answer."""
+class LateApi(Api):
+    """An API whose messages are imported when they are first asked for: few brokers are asked for them."""
+
+    __slots__ = ()
+
+    def __init__(self, api_key: int, name: str, versions: str) -> None:
+        self.api_key = api_key
+        self.name = name
+        self.versions = Versions.parse(versions)
+        self.flexible_from = 0
+        self.known_versions = frozenset(range(self.versions.lowest, self.versions.highest + 1))
+        self.flexible_versions = self.known_versions
+        self.tagged_answer_versions = self.known_versions
+
+    def __getattr__(self, attribute: str) -> type[Message]:
+        """Return the class of the request or of the answer, which no attribute has yet."""
+        if attribute not in ("request", "response"):
+            raise AttributeError(attribute)
+        self.request = getattr(messages, f"{self.name}Request")
+        self.response = getattr(messages, f"{self.name}Response")
+        return self.request if attribute == "request" else self.response
+
+
+ASKED_ALONE = frozenset(("StreamsGroupDescribe", "UpdateFeatures"))
+"""What is asked of Apache Kafka, and the broker here does not answer."""
 
 
 def declared(names: Collection[str]) -> dict[int, Api]:
@@ -69,7 +92,30 @@ def declared(names: Collection[str]) -> dict[int, Api]:
 NAMES = frozenset(name.removesuffix("Request") for name in messages.__all__ if name.endswith("Request"))
 """Of every API that there are messages of."""
 
-APIS: dict[int, Api] = declared(NAMES - ASKED_ALONE)
+LATE = (
+    LateApi(76, "ShareGroupHeartbeat", "1"),
+    LateApi(77, "ShareGroupDescribe", "1"),
+    LateApi(78, "ShareFetch", "1-2"),
+    LateApi(79, "ShareAcknowledge", "1-2"),
+    LateApi(83, "InitializeShareGroupState", "0"),
+    LateApi(84, "ReadShareGroupState", "0"),
+    LateApi(85, "WriteShareGroupState", "0-1"),
+    LateApi(86, "DeleteShareGroupState", "0"),
+    LateApi(87, "ReadShareGroupStateSummary", "0-1"),
+    LateApi(90, "DescribeShareGroupOffsets", "0-1"),
+    LateApi(91, "AlterShareGroupOffsets", "0"),
+    LateApi(92, "DeleteShareGroupOffsets", "0"),
+)
+"""Those of share groups."""
+
+APIS: dict[int, Api] = dict(
+    sorted(
+        {
+            **declared(NAMES - ASKED_ALONE - {each.name for each in LATE}),
+            **{each.api_key: each for each in LATE},
+        }.items()
+    )
+)
 """Every API of the broker by its key, in the order of the keys."""
 
 BY_NAME: dict[str, Api] = {api.name: api for api in APIS.values()}

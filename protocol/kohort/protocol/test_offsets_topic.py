@@ -4,6 +4,7 @@ from uuid import UUID
 
 import pytest
 
+from kohort.protocol import share_group_records
 from kohort.protocol.consumer_group_records import (
     RECORDS,
     ClassicMemberMetadata,
@@ -16,6 +17,7 @@ from kohort.protocol.consumer_group_records import (
 from kohort.protocol.errors import WireError
 from kohort.protocol.offsets_topic import (
     CONSUMER_GROUP_TYPES,
+    SHARE_GROUP_TYPES,
     GroupMetadataKey,
     GroupMetadataRecord,
     GroupMetadataValue,
@@ -158,6 +160,15 @@ def test_records_of_consumer_groups_are_bytes_as_kafka_writes_them() -> None:
     assert encode_value(MEMBER) == data
     assert decode_record(encode_key(key), data) == NewerRecord(key, MEMBER)
     assert decode_record(encode_key(key), None) == NewerRecord(key, None)
+
+
+@pytest.mark.parametrize("record_type", sorted(share_group_records.RECORDS))
+def test_every_kind_of_record_of_a_share_group_comes_back(record_type: int) -> None:
+    key_type, value_type = share_group_records.RECORDS[record_type]
+    key, value = message_of(key_type), message_of(value_type)
+    assert decode_record(encode_key(key), encode_value(value)) == NewerRecord(key, value)
+    assert encode_key(key)[:2] == record_type.to_bytes(2, "big")
+    assert record_type in SHARE_GROUP_TYPES
 
 
 @pytest.mark.parametrize("record_type", sorted(RECORDS))

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from kohort.protocol import messages
-from kohort.protocol.registry import APIS, ASKED_ALONE, BY_NAME, NAMES, Api, declared
+from kohort.protocol.registry import APIS, ASKED_ALONE, BY_NAME, LATE, NAMES, Api, declared
 
 # Key, name, stable versions, and the first flexible one. InitProducerId 6 is unstable in Kafka 4.4.
 KAFKA_4_4 = """
@@ -23,6 +23,7 @@ KAFKA_4_4 = """
 14 SyncGroup               0-5   4
 15 DescribeGroups          0-6   5
 16 ListGroups              0-5   3
+17 SaslHandshake           0-1   none
 18 ApiVersions             0-5   3
 19 CreateTopics            2-7   5
 20 DeleteTopics            1-6   4
@@ -40,6 +41,7 @@ KAFKA_4_4 = """
 32 DescribeConfigs         1-4   4
 33 AlterConfigs            0-2   2
 35 DescribeLogDirs         1-5   2
+36 SaslAuthenticate        0-2   2
 37 CreatePartitions        0-3   2
 42 DeleteGroups            0-3   2
 43 ElectLeaders            0-2   2
@@ -49,6 +51,8 @@ KAFKA_4_4 = """
 47 OffsetDelete            0     none
 48 DescribeClientQuotas    0-1   1
 49 AlterClientQuotas       0-1   1
+50 DescribeUserScramCredentials 0 0
+51 AlterUserScramCredentials 0  0
 57 UpdateFeatures          0-2   0
 60 DescribeCluster         0-2   0
 61 DescribeProducers       0     0
@@ -59,8 +63,19 @@ KAFKA_4_4 = """
 69 ConsumerGroupDescribe   0-1   0
 74 ListConfigResources     0-1   0
 75 DescribeTopicPartitions 0     0
+76 ShareGroupHeartbeat     1     0
 77 ShareGroupDescribe      1     0
+78 ShareFetch              1-2   0
+79 ShareAcknowledge        1-2   0
+83 InitializeShareGroupState 0   0
+84 ReadShareGroupState     0     0
+85 WriteShareGroupState    0-1   0
+86 DeleteShareGroupState   0     0
+87 ReadShareGroupStateSummary 0-1 0
 89 StreamsGroupDescribe    0-1   0
+90 DescribeShareGroupOffsets 0-1 0
+91 AlterShareGroupOffsets  0     0
+92 DeleteShareGroupOffsets 0     0
 """
 DECLARED = declared(NAMES)
 ROWS = [tuple(line.split()) for line in KAFKA_4_4.strip().splitlines()]
@@ -86,6 +101,15 @@ def test_request_and_response_belong_together(api: Api) -> None:
         response.flexible,
     )
     assert (api.name in ASKED_ALONE) != (api.name in BY_NAME)
+
+
+@pytest.mark.parametrize("late", LATE, ids=[each.name for each in LATE])
+def test_an_api_that_is_imported_late_is_as_it_is_declared(late: Api) -> None:
+    told = DECLARED[late.api_key]
+    for attribute in Api.__slots__:
+        assert getattr(late, attribute) == getattr(told, attribute), attribute
+    with pytest.raises(AttributeError):
+        late.requests  # type: ignore[attr-defined]  # noqa: B018  # There is no such thing.
 
 
 def test_an_api_says_which_versions_are_flexible() -> None:

@@ -43,6 +43,21 @@ if TYPE_CHECKING:
         ReassignableTopic,
         ReassignableTopicResponse,
     )
+    from kohort.protocol.messages.alter_share_group_offsets import (
+        AlterShareGroupOffsetsPartition,
+        AlterShareGroupOffsetsRequest,
+        AlterShareGroupOffsetsResponse,
+        AlterShareGroupOffsetsResponsePartition,
+        AlterShareGroupOffsetsResponseTopic,
+        AlterShareGroupOffsetsTopic,
+    )
+    from kohort.protocol.messages.alter_user_scram_credentials import (
+        AlterUserScramCredentialsRequest,
+        AlterUserScramCredentialsResponse,
+        AlterUserScramCredentialsResult,
+        ScramCredentialDeletion,
+        ScramCredentialUpsertion,
+    )
     from kohort.protocol.messages.api_versions import (
         ApiVersion,
         ApiVersionsRequest,
@@ -106,6 +121,20 @@ if TYPE_CHECKING:
         DeleteRecordsTopic,
         DeleteRecordsTopicResult,
     )
+    from kohort.protocol.messages.delete_share_group_offsets import (
+        DeleteShareGroupOffsetsRequest,
+        DeleteShareGroupOffsetsResponse,
+        DeleteShareGroupOffsetsResponseTopic,
+        DeleteShareGroupOffsetsTopic,
+    )
+    from kohort.protocol.messages.delete_share_group_state import (
+        DeleteShareGroupStatePartition,
+        DeleteShareGroupStatePartitionResult,
+        DeleteShareGroupStateRequest,
+        DeleteShareGroupStateResponse,
+        DeleteShareGroupStateTopic,
+        DeleteShareGroupStateTopicResult,
+    )
     from kohort.protocol.messages.delete_topics import (
         DeletableTopicResult,
         DeleteTopicsRequest,
@@ -161,6 +190,15 @@ if TYPE_CHECKING:
         ProducerState,
         TopicResponse,
     )
+    from kohort.protocol.messages.describe_share_group_offsets import (
+        DescribeShareGroupOffsetsGroup,
+        DescribeShareGroupOffsetsPartition,
+        DescribeShareGroupOffsetsRequest,
+        DescribeShareGroupOffsetsResponse,
+        DescribeShareGroupOffsetsResponseGroup,
+        DescribeShareGroupOffsetsResponseTopic,
+        DescribeShareGroupOffsetsTopic,
+    )
     from kohort.protocol.messages.describe_topic_partitions import (
         DescribeTopicPartitionsRequest,
         DescribeTopicPartitionsRequestCursor,
@@ -175,6 +213,13 @@ if TYPE_CHECKING:
         DescribeTransactionsResponse,
         DescribeTransactionsTopicData,
         DescribeTransactionsTransactionState,
+    )
+    from kohort.protocol.messages.describe_user_scram_credentials import (
+        DescribeUserScramCredentialsCredentialInfo,
+        DescribeUserScramCredentialsRequest,
+        DescribeUserScramCredentialsResponse,
+        DescribeUserScramCredentialsResult,
+        DescribeUserScramCredentialsUserName,
     )
     from kohort.protocol.messages.elect_leaders import (
         ElectLeadersPartitionResult,
@@ -207,7 +252,10 @@ if TYPE_CHECKING:
         FindCoordinatorRequest,
         FindCoordinatorResponse,
     )
-    from kohort.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+    from kohort.protocol.messages.heartbeat import (
+        HeartbeatRequest,
+        HeartbeatResponse,
+    )
     from kohort.protocol.messages.incremental_alter_configs import (
         IncrementalAlterConfigsRequest,
         IncrementalAlterConfigsRequestAlterableConfig,
@@ -215,7 +263,18 @@ if TYPE_CHECKING:
         IncrementalAlterConfigsResponse,
         IncrementalAlterConfigsResponseAlterConfigsResourceResponse,
     )
-    from kohort.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+    from kohort.protocol.messages.init_producer_id import (
+        InitProducerIdRequest,
+        InitProducerIdResponse,
+    )
+    from kohort.protocol.messages.initialize_share_group_state import (
+        InitializeShareGroupStatePartition,
+        InitializeShareGroupStatePartitionResult,
+        InitializeShareGroupStateRequest,
+        InitializeShareGroupStateResponse,
+        InitializeShareGroupStateTopic,
+        InitializeShareGroupStateTopicResult,
+    )
     from kohort.protocol.messages.join_group import (
         JoinGroupRequest,
         JoinGroupRequestProtocol,
@@ -233,7 +292,11 @@ if TYPE_CHECKING:
         ListConfigResourcesRequest,
         ListConfigResourcesResponse,
     )
-    from kohort.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+    from kohort.protocol.messages.list_groups import (
+        ListedGroup,
+        ListGroupsRequest,
+        ListGroupsResponse,
+    )
     from kohort.protocol.messages.list_offsets import (
         ListOffsetsPartition,
         ListOffsetsPartitionResponse,
@@ -309,6 +372,55 @@ if TYPE_CHECKING:
         TopicProduceData,
         TopicProduceResponse,
     )
+    from kohort.protocol.messages.read_share_group_state import (
+        ReadShareGroupStateBatch,
+        ReadShareGroupStatePartition,
+        ReadShareGroupStatePartitionResult,
+        ReadShareGroupStateRequest,
+        ReadShareGroupStateResponse,
+        ReadShareGroupStateTopic,
+        ReadShareGroupStateTopicResult,
+    )
+    from kohort.protocol.messages.read_share_group_state_summary import (
+        ReadShareGroupStateSummaryPartition,
+        ReadShareGroupStateSummaryPartitionResult,
+        ReadShareGroupStateSummaryRequest,
+        ReadShareGroupStateSummaryResponse,
+        ReadShareGroupStateSummaryTopic,
+        ReadShareGroupStateSummaryTopicResult,
+    )
+    from kohort.protocol.messages.sasl_authenticate import (
+        SaslAuthenticateRequest,
+        SaslAuthenticateResponse,
+    )
+    from kohort.protocol.messages.sasl_handshake import (
+        SaslHandshakeRequest,
+        SaslHandshakeResponse,
+    )
+    from kohort.protocol.messages.share_acknowledge import (
+        ShareAcknowledgeBatch,
+        ShareAcknowledgeLeaderIdAndEpoch,
+        ShareAcknowledgeNodeEndpoint,
+        ShareAcknowledgePartition,
+        ShareAcknowledgePartitionResponse,
+        ShareAcknowledgeRequest,
+        ShareAcknowledgeResponse,
+        ShareAcknowledgeTopic,
+        ShareAcknowledgeTopicResponse,
+    )
+    from kohort.protocol.messages.share_fetch import (
+        ShareFetchAcknowledgementBatch,
+        ShareFetchAcquired,
+        ShareFetchForgottenTopic,
+        ShareFetchLeaderIdAndEpoch,
+        ShareFetchNodeEndpoint,
+        ShareFetchPartition,
+        ShareFetchPartitionResponse,
+        ShareFetchRequest,
+        ShareFetchResponse,
+        ShareFetchTopic,
+        ShareFetchTopicResponse,
+    )
     from kohort.protocol.messages.share_group_describe import (
         ShareGroupDescribeAssignment,
         ShareGroupDescribeDescribedGroup,
@@ -316,6 +428,12 @@ if TYPE_CHECKING:
         ShareGroupDescribeRequest,
         ShareGroupDescribeResponse,
         ShareGroupDescribeTopicPartitions,
+    )
+    from kohort.protocol.messages.share_group_heartbeat import (
+        ShareGroupHeartbeatAssignment,
+        ShareGroupHeartbeatRequest,
+        ShareGroupHeartbeatResponse,
+        ShareGroupHeartbeatTopicPartitions,
     )
     from kohort.protocol.messages.streams_group_describe import (
         StreamsGroupDescribeAssignment,
@@ -357,6 +475,15 @@ if TYPE_CHECKING:
         UpdateFeaturesRequest,
         UpdateFeaturesResponse,
         UpdateFeaturesUpdatableFeatureResult,
+    )
+    from kohort.protocol.messages.write_share_group_state import (
+        WriteShareGroupStateBatch,
+        WriteShareGroupStatePartition,
+        WriteShareGroupStatePartitionResult,
+        WriteShareGroupStateRequest,
+        WriteShareGroupStateResponse,
+        WriteShareGroupStateTopic,
+        WriteShareGroupStateTopicResult,
     )
     from kohort.protocol.messages.write_txn_markers import (
         WritableTxnMarker,
@@ -570,7 +697,118 @@ _HOME = {
         " ProduceResponse ProduceResponseLeaderIdAndEpoch ProduceResponseNodeEndpoint"
         " TopicProduceData TopicProduceResponse"
     ),
+    "sasl_authenticate": ("SaslAuthenticateRequest SaslAuthenticateResponse"),
+    "alter_user_scram_credentials": (
+        "AlterUserScramCredentialsRequest"
+        " AlterUserScramCredentialsResponse"
+        " AlterUserScramCredentialsResult"
+        " ScramCredentialDeletion"
+        " ScramCredentialUpsertion"
+    ),
+    "describe_user_scram_credentials": (
+        "DescribeUserScramCredentialsCredentialInfo"
+        " DescribeUserScramCredentialsRequest"
+        " DescribeUserScramCredentialsResponse"
+        " DescribeUserScramCredentialsResult"
+        " DescribeUserScramCredentialsUserName"
+    ),
+    "sasl_handshake": ("SaslHandshakeRequest SaslHandshakeResponse"),
     "sync_group": "SyncGroupRequest SyncGroupRequestAssignment SyncGroupResponse",
+    "share_group_heartbeat": (
+        "ShareGroupHeartbeatAssignment "
+        "ShareGroupHeartbeatRequest "
+        "ShareGroupHeartbeatResponse "
+        "ShareGroupHeartbeatTopicPartitions"
+    ),
+    "share_fetch": (
+        "ShareFetchAcknowledgementBatch "
+        "ShareFetchAcquired "
+        "ShareFetchForgottenTopic "
+        "ShareFetchLeaderIdAndEpoch "
+        "ShareFetchNodeEndpoint "
+        "ShareFetchPartition "
+        "ShareFetchPartitionResponse "
+        "ShareFetchRequest "
+        "ShareFetchResponse "
+        "ShareFetchTopic "
+        "ShareFetchTopicResponse"
+    ),
+    "share_acknowledge": (
+        "ShareAcknowledgeBatch "
+        "ShareAcknowledgeLeaderIdAndEpoch "
+        "ShareAcknowledgeNodeEndpoint "
+        "ShareAcknowledgePartition "
+        "ShareAcknowledgePartitionResponse "
+        "ShareAcknowledgeRequest "
+        "ShareAcknowledgeResponse "
+        "ShareAcknowledgeTopic "
+        "ShareAcknowledgeTopicResponse"
+    ),
+    "initialize_share_group_state": (
+        "InitializeShareGroupStatePartition "
+        "InitializeShareGroupStatePartitionResult "
+        "InitializeShareGroupStateRequest "
+        "InitializeShareGroupStateResponse "
+        "InitializeShareGroupStateTopic "
+        "InitializeShareGroupStateTopicResult"
+    ),
+    "read_share_group_state": (
+        "ReadShareGroupStateBatch "
+        "ReadShareGroupStatePartition "
+        "ReadShareGroupStatePartitionResult "
+        "ReadShareGroupStateRequest "
+        "ReadShareGroupStateResponse "
+        "ReadShareGroupStateTopic "
+        "ReadShareGroupStateTopicResult"
+    ),
+    "write_share_group_state": (
+        "WriteShareGroupStateBatch "
+        "WriteShareGroupStatePartition "
+        "WriteShareGroupStatePartitionResult "
+        "WriteShareGroupStateRequest "
+        "WriteShareGroupStateResponse "
+        "WriteShareGroupStateTopic "
+        "WriteShareGroupStateTopicResult"
+    ),
+    "delete_share_group_state": (
+        "DeleteShareGroupStatePartition "
+        "DeleteShareGroupStatePartitionResult "
+        "DeleteShareGroupStateRequest "
+        "DeleteShareGroupStateResponse "
+        "DeleteShareGroupStateTopic "
+        "DeleteShareGroupStateTopicResult"
+    ),
+    "read_share_group_state_summary": (
+        "ReadShareGroupStateSummaryPartition "
+        "ReadShareGroupStateSummaryPartitionResult "
+        "ReadShareGroupStateSummaryRequest "
+        "ReadShareGroupStateSummaryResponse "
+        "ReadShareGroupStateSummaryTopic "
+        "ReadShareGroupStateSummaryTopicResult"
+    ),
+    "describe_share_group_offsets": (
+        "DescribeShareGroupOffsetsGroup "
+        "DescribeShareGroupOffsetsPartition "
+        "DescribeShareGroupOffsetsRequest "
+        "DescribeShareGroupOffsetsResponse "
+        "DescribeShareGroupOffsetsResponseGroup "
+        "DescribeShareGroupOffsetsResponseTopic "
+        "DescribeShareGroupOffsetsTopic"
+    ),
+    "alter_share_group_offsets": (
+        "AlterShareGroupOffsetsPartition "
+        "AlterShareGroupOffsetsRequest "
+        "AlterShareGroupOffsetsResponse "
+        "AlterShareGroupOffsetsResponsePartition "
+        "AlterShareGroupOffsetsResponseTopic "
+        "AlterShareGroupOffsetsTopic"
+    ),
+    "delete_share_group_offsets": (
+        "DeleteShareGroupOffsetsRequest "
+        "DeleteShareGroupOffsetsResponse "
+        "DeleteShareGroupOffsetsResponseTopic "
+        "DeleteShareGroupOffsetsTopic"
+    ),
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names.split()}
 
@@ -602,6 +840,15 @@ __all__ = [
     "AlterConfigsResponseAlterConfigsResourceResponse",
     "AlterPartitionReassignmentsRequest",
     "AlterPartitionReassignmentsResponse",
+    "AlterShareGroupOffsetsPartition",
+    "AlterShareGroupOffsetsRequest",
+    "AlterShareGroupOffsetsResponse",
+    "AlterShareGroupOffsetsResponsePartition",
+    "AlterShareGroupOffsetsResponseTopic",
+    "AlterShareGroupOffsetsTopic",
+    "AlterUserScramCredentialsRequest",
+    "AlterUserScramCredentialsResponse",
+    "AlterUserScramCredentialsResult",
     "ApiVersion",
     "ApiVersionsRequest",
     "ApiVersionsResponse",
@@ -647,6 +894,16 @@ __all__ = [
     "DeleteRecordsResponse",
     "DeleteRecordsTopic",
     "DeleteRecordsTopicResult",
+    "DeleteShareGroupOffsetsRequest",
+    "DeleteShareGroupOffsetsResponse",
+    "DeleteShareGroupOffsetsResponseTopic",
+    "DeleteShareGroupOffsetsTopic",
+    "DeleteShareGroupStatePartition",
+    "DeleteShareGroupStatePartitionResult",
+    "DeleteShareGroupStateRequest",
+    "DeleteShareGroupStateResponse",
+    "DeleteShareGroupStateTopic",
+    "DeleteShareGroupStateTopicResult",
     "DeleteTopicState",
     "DeleteTopicsRequest",
     "DeleteTopicsResponse",
@@ -679,6 +936,13 @@ __all__ = [
     "DescribeProducersRequest",
     "DescribeProducersRequestTopicRequest",
     "DescribeProducersResponse",
+    "DescribeShareGroupOffsetsGroup",
+    "DescribeShareGroupOffsetsPartition",
+    "DescribeShareGroupOffsetsRequest",
+    "DescribeShareGroupOffsetsResponse",
+    "DescribeShareGroupOffsetsResponseGroup",
+    "DescribeShareGroupOffsetsResponseTopic",
+    "DescribeShareGroupOffsetsTopic",
     "DescribeTopicPartitionsRequest",
     "DescribeTopicPartitionsRequestCursor",
     "DescribeTopicPartitionsRequestTopicRequest",
@@ -690,6 +954,11 @@ __all__ = [
     "DescribeTransactionsResponse",
     "DescribeTransactionsTopicData",
     "DescribeTransactionsTransactionState",
+    "DescribeUserScramCredentialsCredentialInfo",
+    "DescribeUserScramCredentialsRequest",
+    "DescribeUserScramCredentialsResponse",
+    "DescribeUserScramCredentialsResult",
+    "DescribeUserScramCredentialsUserName",
     "DescribedGroup",
     "DescribedGroupMember",
     "ElectLeadersPartitionResult",
@@ -720,6 +989,12 @@ __all__ = [
     "IncrementalAlterConfigsResponseAlterConfigsResourceResponse",
     "InitProducerIdRequest",
     "InitProducerIdResponse",
+    "InitializeShareGroupStatePartition",
+    "InitializeShareGroupStatePartitionResult",
+    "InitializeShareGroupStateRequest",
+    "InitializeShareGroupStateResponse",
+    "InitializeShareGroupStateTopic",
+    "InitializeShareGroupStateTopicResult",
     "JoinGroupRequest",
     "JoinGroupRequestProtocol",
     "JoinGroupResponse",
@@ -790,17 +1065,60 @@ __all__ = [
     "ProduceResponseLeaderIdAndEpoch",
     "ProduceResponseNodeEndpoint",
     "ProducerState",
+    "ReadShareGroupStateBatch",
+    "ReadShareGroupStatePartition",
+    "ReadShareGroupStatePartitionResult",
+    "ReadShareGroupStateRequest",
+    "ReadShareGroupStateResponse",
+    "ReadShareGroupStateSummaryPartition",
+    "ReadShareGroupStateSummaryPartitionResult",
+    "ReadShareGroupStateSummaryRequest",
+    "ReadShareGroupStateSummaryResponse",
+    "ReadShareGroupStateSummaryTopic",
+    "ReadShareGroupStateSummaryTopicResult",
+    "ReadShareGroupStateTopic",
+    "ReadShareGroupStateTopicResult",
     "ReassignablePartition",
     "ReassignablePartitionResponse",
     "ReassignableTopic",
     "ReassignableTopicResponse",
     "ReplicaState",
+    "SaslAuthenticateRequest",
+    "SaslAuthenticateResponse",
+    "SaslHandshakeRequest",
+    "SaslHandshakeResponse",
+    "ScramCredentialDeletion",
+    "ScramCredentialUpsertion",
+    "ShareAcknowledgeBatch",
+    "ShareAcknowledgeLeaderIdAndEpoch",
+    "ShareAcknowledgeNodeEndpoint",
+    "ShareAcknowledgePartition",
+    "ShareAcknowledgePartitionResponse",
+    "ShareAcknowledgeRequest",
+    "ShareAcknowledgeResponse",
+    "ShareAcknowledgeTopic",
+    "ShareAcknowledgeTopicResponse",
+    "ShareFetchAcknowledgementBatch",
+    "ShareFetchAcquired",
+    "ShareFetchForgottenTopic",
+    "ShareFetchLeaderIdAndEpoch",
+    "ShareFetchNodeEndpoint",
+    "ShareFetchPartition",
+    "ShareFetchPartitionResponse",
+    "ShareFetchRequest",
+    "ShareFetchResponse",
+    "ShareFetchTopic",
+    "ShareFetchTopicResponse",
     "ShareGroupDescribeAssignment",
     "ShareGroupDescribeDescribedGroup",
     "ShareGroupDescribeMember",
     "ShareGroupDescribeRequest",
     "ShareGroupDescribeResponse",
     "ShareGroupDescribeTopicPartitions",
+    "ShareGroupHeartbeatAssignment",
+    "ShareGroupHeartbeatRequest",
+    "ShareGroupHeartbeatResponse",
+    "ShareGroupHeartbeatTopicPartitions",
     "SnapshotId",
     "StreamsGroupDescribeAssignment",
     "StreamsGroupDescribeDescribedGroup",
@@ -842,6 +1160,13 @@ __all__ = [
     "WritableTxnMarkerResult",
     "WritableTxnMarkerTopic",
     "WritableTxnMarkerTopicResult",
+    "WriteShareGroupStateBatch",
+    "WriteShareGroupStatePartition",
+    "WriteShareGroupStatePartitionResult",
+    "WriteShareGroupStateRequest",
+    "WriteShareGroupStateResponse",
+    "WriteShareGroupStateTopic",
+    "WriteShareGroupStateTopicResult",
     "WriteTxnMarkersRequest",
     "WriteTxnMarkersResponse",
 ]

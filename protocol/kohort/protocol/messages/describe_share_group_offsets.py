@@ -1,0 +1,85 @@
+"""DescribeShareGroupOffsets (90): how far share groups are (KIP-932)."""
+
+from kohort.protocol.limits import MAX_PARTITIONS
+from kohort.protocol.schema import (
+    Array,
+    Int16,
+    Int32,
+    Int64,
+    Message,
+    NullableArray,
+    NullableString,
+    String,
+    Uuid,
+    field,
+    message,
+    struct,
+)
+
+
+@struct
+class DescribeShareGroupOffsetsTopic(Message):
+    """`topics` in `DescribeShareGroupOffsetsGroup`."""
+
+    topic_name: String
+    partitions: Array[Int32]
+
+
+@struct
+class DescribeShareGroupOffsetsGroup(Message):
+    """`groups` in `DescribeShareGroupOffsetsRequest`."""
+
+    group_id: String
+    topics: NullableArray[DescribeShareGroupOffsetsTopic]
+
+
+@message(api_key=90, versions="0-1", flexible="0+", max_items=MAX_PARTITIONS)
+class DescribeShareGroupOffsetsRequest(Message):
+    """Groups with partitions; null topics are all that the group has.
+
+    Kafka: DescribeShareGroupOffsetsRequest.json.
+    """
+
+    groups: Array[DescribeShareGroupOffsetsGroup]
+
+
+@struct
+class DescribeShareGroupOffsetsPartition(Message):
+    """`partitions` in `DescribeShareGroupOffsetsResponseTopic`."""
+
+    partition_index: Int32
+    start_offset: Int64
+    leader_epoch: Int32
+    lag: Int64 = field(default=-1, versions="1+", ignorable=True)
+    error_code: Int16
+    error_message: NullableString = field(default=None)
+
+
+@struct
+class DescribeShareGroupOffsetsResponseTopic(Message):
+    """`topics` in `DescribeShareGroupOffsetsResponseGroup`."""
+
+    topic_name: String
+    topic_id: Uuid
+    partitions: Array[DescribeShareGroupOffsetsPartition]
+
+
+@struct
+class DescribeShareGroupOffsetsResponseGroup(Message):
+    """`groups` in `DescribeShareGroupOffsetsResponse`."""
+
+    group_id: String
+    topics: Array[DescribeShareGroupOffsetsResponseTopic]
+    error_code: Int16
+    error_message: NullableString = field(default=None)
+
+
+@message(api_key=90, versions="0-1", flexible="0+")
+class DescribeShareGroupOffsetsResponse(Message):
+    """The start of each share partition, and how many records are ahead of it (KIP-1226).
+
+    Kafka: DescribeShareGroupOffsetsResponse.json.
+    """
+
+    throttle_time_ms: Int32
+    groups: Array[DescribeShareGroupOffsetsResponseGroup]

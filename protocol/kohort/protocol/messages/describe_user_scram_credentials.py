@@ -1,0 +1,62 @@
+"""DescribeUserScramCredentials (50): who has passwords for SCRAM, without them."""
+
+from kohort.protocol.schema import (
+    Array,
+    Int8,
+    Int16,
+    Int32,
+    Message,
+    NullableArray,
+    NullableString,
+    String,
+    message,
+    struct,
+)
+
+
+@struct
+class DescribeUserScramCredentialsUserName(Message):
+    """One of `users` in `DescribeUserScramCredentialsRequest`."""
+
+    name: String
+
+
+@message(api_key=50, versions="0", flexible="0+")
+class DescribeUserScramCredentialsRequest(Message):
+    """Which users; null or none for all.
+
+    Kafka: DescribeUserScramCredentialsRequest.json.
+    """
+
+    users: NullableArray[DescribeUserScramCredentialsUserName]
+
+
+@struct
+class DescribeUserScramCredentialsCredentialInfo(Message):
+    """One of `credential_infos` in `DescribeUserScramCredentialsResult`."""
+
+    mechanism: Int8
+    iterations: Int32
+
+
+@struct
+class DescribeUserScramCredentialsResult(Message):
+    """One of `results` in `DescribeUserScramCredentialsResponse`."""
+
+    user: String
+    error_code: Int16
+    error_message: NullableString
+    credential_infos: Array[DescribeUserScramCredentialsCredentialInfo]
+
+
+@message(api_key=50, versions="0", flexible="0+")
+class DescribeUserScramCredentialsResponse(Message):
+    """What each user has.
+
+    Kafka: DescribeUserScramCredentialsResponse.json.
+    """
+
+    throttle_time_ms: Int32
+    error_code: Int16
+    error_message: NullableString
+    results: Array[DescribeUserScramCredentialsResult]

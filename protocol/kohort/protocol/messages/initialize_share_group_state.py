@@ -1,0 +1,71 @@
+"""InitializeShareGroupState (83): begin to keep the state of share partitions (KIP-932)."""
+
+from kohort.protocol.limits import MAX_PARTITIONS
+from kohort.protocol.schema import (
+    Array,
+    Int16,
+    Int32,
+    Int64,
+    Message,
+    NullableString,
+    String,
+    Uuid,
+    field,
+    message,
+    struct,
+)
+
+
+@struct
+class InitializeShareGroupStatePartition(Message):
+    """`partitions` in `InitializeShareGroupStateTopic`."""
+
+    partition: Int32
+    state_epoch: Int32
+    start_offset: Int64
+
+
+@struct
+class InitializeShareGroupStateTopic(Message):
+    """`topics` in `InitializeShareGroupStateRequest`."""
+
+    topic_id: Uuid
+    partitions: Array[InitializeShareGroupStatePartition]
+
+
+@message(api_key=83, versions="0", flexible="0+", max_items=MAX_PARTITIONS)
+class InitializeShareGroupStateRequest(Message):
+    """Share partitions with the offsets where they begin, -1 where the leader is to choose.
+
+    Kafka: InitializeShareGroupStateRequest.json.
+    """
+
+    group_id: String
+    topics: Array[InitializeShareGroupStateTopic]
+
+
+@struct
+class InitializeShareGroupStatePartitionResult(Message):
+    """`partitions` in `InitializeShareGroupStateTopicResult`."""
+
+    partition: Int32
+    error_code: Int16
+    error_message: NullableString = field(default=None)
+
+
+@struct
+class InitializeShareGroupStateTopicResult(Message):
+    """`results` in `InitializeShareGroupStateResponse`."""
+
+    topic_id: Uuid
+    partitions: Array[InitializeShareGroupStatePartitionResult]
+
+
+@message(api_key=83, versions="0", flexible="0+")
+class InitializeShareGroupStateResponse(Message):
+    """How it went, by partition.
+
+    Kafka: InitializeShareGroupStateResponse.json.
+    """
+
+    results: Array[InitializeShareGroupStateTopicResult]

@@ -1,0 +1,84 @@
+"""ReadShareGroupState (84): what is kept of share partitions (KIP-932)."""
+
+from kohort.protocol.limits import MAX_PARTITIONS
+from kohort.protocol.schema import (
+    Array,
+    Int8,
+    Int16,
+    Int32,
+    Int64,
+    Message,
+    NullableString,
+    String,
+    Uuid,
+    field,
+    message,
+    struct,
+)
+
+
+@struct
+class ReadShareGroupStatePartition(Message):
+    """`partitions` in `ReadShareGroupStateTopic`."""
+
+    partition: Int32
+    leader_epoch: Int32
+
+
+@struct
+class ReadShareGroupStateTopic(Message):
+    """`topics` in `ReadShareGroupStateRequest`."""
+
+    topic_id: Uuid
+    partitions: Array[ReadShareGroupStatePartition]
+
+
+@message(api_key=84, versions="0", flexible="0+", max_items=MAX_PARTITIONS)
+class ReadShareGroupStateRequest(Message):
+    """Share partitions that a leader takes up, under its leader epoch.
+
+    Kafka: ReadShareGroupStateRequest.json.
+    """
+
+    group_id: String
+    topics: Array[ReadShareGroupStateTopic]
+
+
+@struct
+class ReadShareGroupStateBatch(Message):
+    """`state_batches` in `ReadShareGroupStatePartitionResult`."""
+
+    first_offset: Int64
+    last_offset: Int64
+    delivery_state: Int8
+    delivery_count: Int16
+
+
+@struct
+class ReadShareGroupStatePartitionResult(Message):
+    """`partitions` in `ReadShareGroupStateTopicResult`."""
+
+    partition: Int32
+    error_code: Int16
+    error_message: NullableString = field(default=None)
+    state_epoch: Int32
+    start_offset: Int64
+    state_batches: Array[ReadShareGroupStateBatch]
+
+
+@struct
+class ReadShareGroupStateTopicResult(Message):
+    """`results` in `ReadShareGroupStateResponse`."""
+
+    topic_id: Uuid
+    partitions: Array[ReadShareGroupStatePartitionResult]
+
+
+@message(api_key=84, versions="0", flexible="0+")
+class ReadShareGroupStateResponse(Message):
+    """The start of each, and what is kept of the records behind it.
+
+    Kafka: ReadShareGroupStateResponse.json.
+    """
+
+    results: Array[ReadShareGroupStateTopicResult]

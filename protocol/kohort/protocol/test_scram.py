@@ -1,0 +1,117 @@
+"""SCRAM by the example of RFC 7677, and by our two sides against each other."""
+
+import random
+from base64 import b64decode
+
+import pytest
+
+from kohort.protocol.scram import (
+    MECHANISMS,
+    ScramClient,
+    ScramCredential,
+    ScramError,
+    ScramServer,
+    client_first,
+    credential_of,
+    salted_password,
+)
+
+SHA_256 = MECHANISMS["SCRAM-SHA-256"]
+FIRST = b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO"
+SERVER_NONCE = "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"
+SERVER_FIRST = b"r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"
+NONCE = b"rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"
+FINAL = b"c=biws,r=" + NONCE + b",p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ="
+SERVER_FINAL = b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="
+
+
+def credential(mechanism: str, password: str, salt: bytes = b"some salt") -> ScramCredential:
+    found = MECHANISMS[mechanism]
+    return credential_of(found, salted_password(found, password, salt, 4096), salt, 4096)
+
+
+def test_both_sides_say_what_the_rfc_says() -> None:
+    known = credential("SCRAM-SHA-256", "pencil", b64decode("W22ZaJ0SNY7soEsUEjb6gQ=="))
+    server = ScramServer(SHA_256, client_first(FIRST), known, SERVER_NONCE)
+    client = ScramClient(SHA_256, "user", "pencil", "rOprNGfwEbeRWgbNEkqO")
+    assert client.first == FIRST
+    assert server.first == SERVER_FIRST
+    assert client.final(SERVER_FIRST) == FINAL
+    assert server.final(FINAL) == SERVER_FINAL
+    client.check(SERVER_FINAL)
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize("name", ["alice", "a=b,c", "Käse"])
+def test_a_name_and_a_password_are_what_they_are(mechanism: str, name: str) -> None:
+    found = MECHANISMS[mechanism]
+    for password in ("secret", "geheim ß", "=,="):
+        client = ScramClient(found, name, password, "clients")
+        begun = client_first(client.first)
+        assert begun.name == name
+        right = ScramServer(found, begun, credential(mechanism, password), "brokers")
+        client.check(right.final(client.final(right.first)))
+        wrong = ScramServer(found, begun, credential(mechanism, "another"), "brokers")
+        with pytest.raises(ScramError, match="a wrong proof"):
+            wrong.final(client.final(wrong.first))
+
+
+def test_a_broker_that_does_not_know_the_password_is_found_out() -> None:
+    client = ScramClient(SHA_256, "user", "pencil", "nonce")
+    with pytest.raises(ScramError):
+        client.check(b"v=AAAA")
+    server = ScramServer(SHA_256, client_first(client.first), credential("SCRAM-SHA-256", "pen"), "x")
+    client.final(server.first)
+    for message in (b"v=AAAA", b"v=", b"e=other-error", b"v=\xff", b""):
+        with pytest.raises(ScramError):
+            client.check(message)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        b"r=nonce,s=AAAA,i=4096",
+        b"r=other,s=AAAA,i=4096",
+        b"r=nonce1,s=AAAA,i=4095",
+        b"r=nonce1,s=A,i=4096",
+        b"r=nonce1,s=AAAA",
+        b"",
+    ],
+)
+def test_a_client_takes_no_other_beginning(message: bytes) -> None:
+    with pytest.raises(ScramError):
+        ScramClient(SHA_256, "user", "pencil", "nonce").final(message)
+
+
+def test_tokens_and_other_names_are_seen() -> None:
+    begun = client_first(b"n,a=bob,n=alice,r=x,tokenauth=true")
+    assert (begun.name, begun.other, begun.has_token) == ("alice", "bob", True)
+    assert client_first(b"y,,n=alice,r=x").header == "y,,"
+
+
+@pytest.mark.parametrize(
+    "message",
+    [b"", b"p=tls-unique,,n=a,r=x", b"n,,n=,r=x", b"n,,n=a", b"n,,n=a,r=", b"n,,n=a=b,r=x", b"\xff"],
+)
+def test_a_broker_takes_no_other_beginning(message: bytes) -> None:
+    with pytest.raises(ScramError):
+        client_first(message)
+
+
+def test_whatever_is_ruined_is_refused_and_nothing_else_happens() -> None:
+    chance, taken = random.Random(19), 0
+    known = credential("SCRAM-SHA-256", "pencil", b64decode("W22ZaJ0SNY7soEsUEjb6gQ=="))
+    for _ in range(3_000):
+        ruined = bytearray(FINAL if chance.random() < 0.5 else FIRST)
+        for _ in range(chance.randrange(1, 4)):
+            ruined[chance.randrange(len(ruined))] = chance.randrange(256)
+        try:
+            client_first(bytes(ruined))
+            taken += 1
+        except ScramError:
+            pass
+        server = ScramServer(SHA_256, client_first(FIRST), known, SERVER_NONCE)
+        if bytes(ruined) != FINAL:
+            with pytest.raises(ScramError):
+                server.final(bytes(ruined))
+    assert taken
