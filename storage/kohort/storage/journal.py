@@ -251,13 +251,12 @@ class Journal:
         return file
 
     def restart(self) -> None:
-        """Begin again at the start. Raises: StorageError, after which the journal is used no more.
+        """Begin again at the start. Raises: StorageError, after which it is used no more until `renew`.
 
         The caller has synced every log that has an entry, and recalled what failed ones may lack.
         """
         with self._lock:
-            unsynced = [log for log, end_offset in self._ends.items() if log.synced_offset < end_offset]
-            assert not unsynced, f"only the journal has what was acknowledged of {unsynced[0].directory}"
+            self._check_synced()
             try:
                 self._save_orphaned()
             except OSError as error:
@@ -265,12 +264,40 @@ class Journal:
             self._ends = {}
             self._position = 0
 
+    def _check_synced(self) -> None:
+        unsynced = [log for log, end_offset in self._ends.items() if log.synced_offset < end_offset]
+        assert not unsynced, f"only the journal has what was acknowledged of {unsynced[0].directory}"
+
+    def renew(self) -> None:
+        """Begin again in a new file, where the old one has failed. Raises: StorageError if that fails, too.
+
+        What a failed sync has left of the old one nobody knows. As for `restart`, no log needs it any more.
+        """
+        with self._lock:
+            self._check_synced()
+            try:
+                self._is_orphaned_saved = False
+                self._save_orphaned()
+                self._file_system.replace(self._path, bytes(self._size_bytes))
+                self._file_system.sync_directory(self._path.parent)
+                self._file = self._file_system.open(self._path)
+            except OSError as error:
+                with suppress(OSError):
+                    self._file_system.remove(f"{self._path}.tmp")
+                raise self._fail(error) from error
+            self._ends = {}
+            self._position = 0
+            self._is_wiped = not self._orphaned
+            self.failure = None
+
     def may_name(self, log: PartitionLog) -> bool:
         """Whether what a crash would leave here may have batches of the log."""
+        if self.failure is not None:
+            return True  # The entry that failed may be there all the same.
         return not self._is_wiped and (not self._position or log in self._ends)
 
     def wipe(self) -> None:
-        """Leave nothing that a start would read. Raises: StorageError, after which it is used no more.
+        """Leave nothing that a start would read. Raises: StorageError, and then it is used no more.
 
         The caller has it begin again before, and restored what was orphaned in every log that is open.
         """

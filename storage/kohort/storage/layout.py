@@ -165,7 +165,7 @@ def claim_folder(file_system: FileSystem, path: str, topic_id: UUID) -> None:
 def keep_newest(file_system: FileSystem, path: str, suffix: str, count: int) -> None:
     """Remove all files of a kind but the `count` whose names come last. Raises: OSError."""
     names = sorted(name for name in file_system.list_directory(path) or [] if name.endswith(suffix))
-    for name in names[:-count]:
+    for name in names[: max(0, len(names) - count)]:
         file_system.remove(f"{path}/{name}")
 
 

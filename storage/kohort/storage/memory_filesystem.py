@@ -52,6 +52,10 @@ class MemoryFile:
             self._mirror.write_at([self.content], 0)
         return self._mirror.file_descriptor
 
+    def close_descriptors(self) -> None:
+        """Let go what `file_descriptor` has made; who asks again gets another one."""
+        self._mirror = self._empty = None
+
     def size(self) -> int:
         """How many bytes it holds."""
         return len(self.content)
@@ -123,6 +127,11 @@ class MemoryFileSystem:
         self._names: dict[str, MemoryFile | None] = {}  # A folder is None.
         self._files: list[MemoryFile] = []
         self._locked: set[str] = set()
+
+    def close(self) -> None:
+        """Let the descriptors of all files go: they would stay until the next collection of garbage."""
+        for file in self._files:
+            file.close_descriptors()
 
     def before_read(self) -> None:
         """Hear of every read of a file, to fail it by raising OSError."""

@@ -13,7 +13,13 @@ from kohort.storage.cleaning import Replacement
 from kohort.storage.config import LogConfig
 from kohort.storage.errors import StorageError
 from kohort.storage.filesystem import FileSystem
-from kohort.storage.layout import claim_folder, mark_deleted, partition_folder, remove_folder
+from kohort.storage.layout import (
+    claim_folder,
+    keep_newest,
+    mark_deleted,
+    partition_folder,
+    remove_folder,
+)
 from kohort.storage.open_files import OpenSegments
 from kohort.storage.producers import SNAPSHOT_SUFFIX
 from kohort.storage.reading import Tail
@@ -94,6 +100,7 @@ class PartitionLog(WritableLog):
         self._synced_bytes = active.size_bytes
         self.log_end_offset = self.flushed_offset = self.synced_offset = end_offset
         self.log_start_offset = min(self.log_start_offset, end_offset)
+        self.gaps = tuple(gap for gap in self.gaps if gap[0] < end_offset)
         self._epochs.truncate_from(end_offset)
         self._save_epochs(sync=True)
         self._reload_producers()
@@ -113,6 +120,8 @@ class PartitionLog(WritableLog):
 
     def _begin_at(self, offset: int) -> None:
         """Give the log, which is empty, another start. Raises: OSError."""
+        # What was open in a log that is gone would be open for ever.
+        keep_newest(self.file_system, self._path, SNAPSHOT_SUFFIX, count=0)
         empty = self._segments[0]
         if empty.base_offset != offset:
             fresh = empty.sibling(offset)

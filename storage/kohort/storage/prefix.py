@@ -60,16 +60,19 @@ class Prefix(msgspec.Struct):
     """The first batch of each."""
     aborted: list[Fields] = []
     """The first batch, and the marker, of each transaction that may have been aborted."""
+    endings: dict[int, Fields] = {}
+    """Each producer's first marker: the transaction that it ends may have begun in a file before."""
 
     def produced(self) -> list[BatchHeader]:
         """Return the batches of producers that say how far each was, and whose records count, in their order.
 
         The last few are enough: no more is remembered. Of transactions the first is needed as well, while
-        they are open, and of aborted ones for ever.
+        they are open, and of aborted ones for ever; and what may end a transaction of the files before.
         """
         kept = [fields for each in self.producers.values() for fields in each]
         kept += self.aborted
         kept += self.open_transactions.values()
+        kept += self.endings.values()
         headers = {fields[0]: BatchHeader(*fields) for fields in kept}
         return [headers[offset] for offset in sorted(headers)]
 
@@ -159,6 +162,7 @@ def _note_transaction(
     if not is_control:
         found.open_transactions.setdefault(producer_id, fields)
         return
+    found.endings.setdefault(producer_id, fields)
     first = found.open_transactions.pop(producer_id, None)
     if first is not None and not is_commit:
         found.aborted += (first, fields)

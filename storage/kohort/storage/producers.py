@@ -68,6 +68,8 @@ class ProducerState(msgspec.Struct, gc=False):
     last_timestamp: int
     coordinator_epoch: int = _NONE
     transaction_first_offset: int = _NONE
+    markers: int = 0
+    """How many of its markers were appended since the log was opened."""
 
     @property
     def last_sequence(self) -> int:
@@ -144,9 +146,13 @@ class ProducerStateTable:
             )
         return None
 
-    def check_marker(self, producer_id: int, producer_epoch: int, coordinator_epoch: int) -> None:
+    def check_marker(
+        self, producer_id: int, producer_epoch: int, coordinator_epoch: int, *, is_bumped: bool = False
+    ) -> None:
         """Pass a marker of the newest coordinator for a producer that has no newer epoch.
 
+        One that `is_bumped` has a newer epoch than the records that it ends: where records of its own epoch
+        are open it comes late, and again, and they are the producer's next transaction (KIP-1228).
         Raises: ApiError with TRANSACTION_COORDINATOR_FENCED or INVALID_PRODUCER_EPOCH.
         """
         state = self._states.get(producer_id)
@@ -156,6 +162,11 @@ class ProducerStateTable:
             raise ApiError(
                 ErrorCode.INVALID_PRODUCER_EPOCH,
                 f"a marker of epoch {producer_epoch} for producer {producer_id}, the log knows {state.epoch}",
+            )
+        if is_bumped and self.is_open(producer_id, producer_epoch):
+            raise ApiError(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"a marker of epoch {producer_epoch}: by that producer {producer_id} is a transaction ahead",
             )
         if coordinator_epoch < state.coordinator_epoch:
             raise ApiError(
@@ -167,6 +178,11 @@ class ProducerStateTable:
         """Whether the producer, by this epoch, is within a transaction here."""
         state = self._states.get(producer_id)
         return state is not None and state.epoch == producer_epoch and state.transaction_first_offset != _NONE
+
+    def markers_of(self, producer_id: int) -> int:
+        """Return a number that grows with each marker for this producer."""
+        state = self._states.get(producer_id)
+        return 0 if state is None else state.markers
 
     def append(self, header: BatchHeader, base_offset: int, batch: Buffer) -> EndedTransaction | None:
         """Note that `batch`, with `header`, got `base_offset`; return the transaction that it ends."""
@@ -199,6 +215,7 @@ class ProducerStateTable:
             return None
         first_offset, state.transaction_first_offset = state.transaction_first_offset, _NONE
         state.coordinator_epoch = max(state.coordinator_epoch, coordinator_epoch)
+        state.markers += 1
         self._open.pop(header.producer_id, None)
         if first_offset == _NONE:
             return None

@@ -15,7 +15,7 @@ from kohort.storage.compaction import AbortedTransaction
 from kohort.storage.config import LogConfig
 from kohort.storage.errors import StorageError
 from kohort.storage.filesystem import FileSystem
-from kohort.storage.layout import LEADER_EPOCH_CHECKPOINT
+from kohort.storage.layout import LEADER_EPOCH_CHECKPOINT, keep_newest
 from kohort.storage.leader_epochs import LeaderEpochs
 from kohort.storage.open_files import OpenSegments
 from kohort.storage.producers import SNAPSHOT_SUFFIX, EndedTransaction, ProducerStateTable
@@ -89,7 +89,7 @@ class LogLoader:
             if any(segment.file.size() for segment in segments):
                 clean, recovery_point = False, 0  # The batches say which epochs there were.
         if not segments:
-            segments = [self._new_segment(log_start_offset)]
+            segments = self._begin_at(log_start_offset)
         log_end_offset = self._load_clean(segments, names) if clean else None
         if log_end_offset is None:
             log_end_offset = self._recover(segments, names, recovery_point, epochs)
@@ -196,6 +196,11 @@ class LogLoader:
     def _start_over(self, segments: list[Segment], log_start_offset: int) -> list[Segment]:
         """Return one empty segment: all that is left lies before the log's start."""
         self._remove(segments, 0)
+        return self._begin_at(log_start_offset)
+
+    def _begin_at(self, log_start_offset: int) -> list[Segment]:
+        """Return one empty segment. Whose transaction was open in what is gone has none."""
+        keep_newest(self._file_system, self._directory, SNAPSHOT_SUFFIX, count=0)
         return [self._new_segment(log_start_offset)]
 
     def load_writers(self, segments: Sequence[Segment], log_end_offset: int) -> Writers:
@@ -211,7 +216,8 @@ class LogLoader:
                 break
             self._file_system.remove(path)
         ended: list[EndedTransaction] = []
-        for header, batch in self._batches_from(segments, snapshot_offset, log_end_offset):
+        has_open = table.first_open_offset is not None
+        for header, batch in self._batches_from(segments, snapshot_offset, log_end_offset, whole=has_open):
             if (transaction := table.append(header, header.base_offset, batch)) is not None:
                 ended.append(transaction)
         aborted = TransactionIndexFiles(self._file_system, self._directory).load(
@@ -224,20 +230,27 @@ class LogLoader:
         return Writers(table, snapshot_offset, aborted)
 
     def _batches_from(
-        self, segments: Sequence[Segment], offset: int, log_end_offset: int
+        self, segments: Sequence[Segment], offset: int, log_end_offset: int, *, whole: bool
     ) -> Iterator[tuple[BatchHeader, bytes]]:
-        """Yield the headers of the batches from `offset` on that may concern a producer; markers whole."""
+        """Yield the headers of the batches from `offset` on that may concern a producer; markers whole.
+
+        What a scan has kept of a segment tells all from its beginning on. Where `offset` lies within one and
+        a transaction is open there, `whole` has it read again: its end may be among what was not kept.
+        """
+        read_up_to = offset
         scanned_from = log_end_offset if self._recovered_from is None else self._recovered_from
         for place, segment in enumerate(segments):
             end = segments[place + 1].base_offset if place + 1 < len(segments) else log_end_offset
-            if end <= offset or segment.base_offset >= scanned_from:
+            is_scanned = segment.base_offset >= scanned_from
+            if end <= offset or (is_scanned and not (whole and segment.base_offset < offset)):
                 continue
+            read_up_to = end
             position = segment.position_of(offset, segment.size_bytes)
             for place_in_file, header in iterate_headers(segment.file, position, segment.size_bytes):
-                whole = header.is_control
-                yield header, segment.file.read_at(header.size_bytes, place_in_file) if whole else b""
+                marker = segment.file.read_at(header.size_bytes, place_in_file) if header.is_control else b""
+                yield header, marker
         for header in self._scanned:
-            if header.base_offset >= offset:
+            if header.base_offset >= read_up_to:
                 yield header, _read_again(segments, header) if header.is_control else b""
 
 

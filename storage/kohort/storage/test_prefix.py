@@ -102,6 +102,8 @@ def state_of(headers: Sequence[BatchHeader], content: bytes) -> tuple[object, ob
         ended = table.append(header, header.base_offset, content[start : start + header.size_bytes])
         if ended is not None and ended.is_aborted:
             aborted.append(ended)
+    for _, state in table.items():
+        state.markers = 0  # How many there were is of no interest once they are read.
     return {producer_id: (state, list(state.batches)) for producer_id, state in table.items()}, aborted
 
 

@@ -335,6 +335,9 @@ def test_a_segment_that_was_cut_between_two_batches_is_noticed(tmp_path: Path) -
     os.truncate(tmp_path / "orders-0" / f"{sealed.base_offset:020d}.log", last)
     _, again = opened(tmp_path)
     assert again.gaps == ((log.segments[2].base_offset - 1, log.segments[2].base_offset),)
+    again.truncate_to(again.gaps[0][0])  # As a follower does, which is given the rest again.
+    assert again.log_end_offset == log.segments[2].base_offset - 1
+    assert not again.gaps
 
 
 def test_sealed_segments_as_they_were_left_have_no_gaps(tmp_path: Path) -> None:

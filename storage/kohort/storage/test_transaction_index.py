@@ -128,6 +128,77 @@ def test_what_a_crash_takes_is_read_from_the_log_again() -> None:
     assert list(again.aborted_transactions) == aborted
 
 
+def on_disk(disk: MemoryFileSystem) -> PartitionLog:
+    return DataDirectory.open(Path("/data"), disk).open_log("orders", UUID(int=1), 0, CONFIG)
+
+
+def test_entries_that_a_killed_process_left_unsynced_outlive_a_power_failure() -> None:
+    """They lie in the page cache when the log is opened, and no snapshot may count on them there."""
+    disk = MemoryFileSystem()
+    log = on_disk(disk)
+    first = stage_data(log, 5)
+    last = stage_marker(log, 5)
+    log.write(True)
+    killed = MemoryFileSystem()
+    for operation in disk.operations:  # As the page cache has it: what was not synced still is not.
+        killed.note(operation)
+    log = on_disk(killed)
+    while log.segment_count < 2:  # Behind a snapshot nothing before it is read from the log again.
+        stage(log, build_batch([(1, None, b"v" * 200, ())]))
+        log.write(True)
+    survivor = killed.after_crash(choose=lambda limit: 0)
+    assert list(on_disk(survivor).aborted_transactions) == [AbortedTransaction(5, first, last, last + 1)]
+
+
+@pytest.mark.parametrize("has_more", [True, False])
+@pytest.mark.parametrize("kind", [ControlType.ABORT, ControlType.COMMIT])
+def test_a_start_finds_the_end_of_what_began_a_segment_before(kind: ControlType, has_more: bool) -> None:
+    """However many of its producer's transactions follow: of most only the last few batches are kept."""
+    disk = MemoryFileSystem()
+    log = on_disk(disk)
+    first = stage_data(log, 5)
+    while log.segment_count < 2:
+        stage(log, build_batch([(1, None, b"v" * 200, ())]))
+        log.write(True)
+    more = int(has_more and bool(stage_data(log, 5, 1)))
+    wanted = []
+    last = stage_marker(log, 5, kind)
+    if kind is ControlType.ABORT:
+        wanted.append(AbortedTransaction(5, first, last, last + 1))
+    log.config = LogConfig(segment_bytes=100_000)
+    begun = stage_data(log, 5, 1 + more)
+    end = stage_marker(log, 5)
+    wanted.append(AbortedTransaction(5, begun, end, end + 1))
+    for number in range(20):
+        stage_data(log, 5, 2 + more + number)
+        stage_marker(log, 5, ControlType.COMMIT)
+    log.write(True)
+    assert list(log.aborted_transactions) == wanted
+    survivor = disk.after_crash(choose=lambda limit: 0)
+    assert list(on_disk(survivor).aborted_transactions) == wanted
+
+
+def test_a_start_finds_the_end_of_what_was_open_in_a_snapshot_within_the_segment() -> None:
+    disk = MemoryFileSystem()
+    directory = DataDirectory.open(Path("/data"), disk)
+    config = LogConfig(segment_bytes=100_000)
+    log = directory.open_log("orders", UUID(int=1), 0, config)
+    stage_data(log, 5)
+    stage_marker(log, 5, ControlType.COMMIT)
+    stage_data(log, 5, 1)
+    directory.close()  # With a snapshot in which it is open.
+    log = DataDirectory.open(Path("/data"), disk).open_log("orders", UUID(int=1), 0, config)
+    stage_marker(log, 5, ControlType.COMMIT)
+    begun = stage_data(log, 5, 2)
+    end = stage_marker(log, 5)
+    for number in range(20):
+        stage_data(log, 5, 3 + number)
+        stage_marker(log, 5, ControlType.COMMIT)
+    log.write(True)
+    survivor = disk.after_crash(choose=lambda limit: 0)
+    assert list(on_disk(survivor).aborted_transactions) == [AbortedTransaction(5, begun, end, end + 1)]
+
+
 def test_a_truncated_marker_leaves_its_transaction_open(tmp_path: Path) -> None:
     log = opened(tmp_path)
     aborted = write_turns(log)
@@ -214,6 +285,18 @@ def test_a_marker_of_an_old_epoch_or_an_old_coordinator_is_refused(tmp_path: Pat
     log.producers.check_marker(6, 0, 0)  # Of a producer that is not known.
 
 
+def test_a_marker_of_a_newer_epoch_than_its_records_ends_none_of_its_own(tmp_path: Path) -> None:
+    log = opened(tmp_path)
+    stage_data(log, 5)
+    log.producers.check_marker(5, 1, 0, is_bumped=True)
+    log.producers.check_marker(5, 0, 0)  # Of a producer whose epochs do not grow with each end.
+    with pytest.raises(ApiError) as caught:
+        log.producers.check_marker(5, 0, 0, is_bumped=True)
+    assert caught.value.code is ErrorCode.INVALID_PRODUCER_EPOCH
+    stage_marker(log, 5)
+    log.producers.check_marker(5, 0, 0, is_bumped=True)  # Written again: whoever asks waits for its replicas.
+
+
 def test_damaged_indexes_say_nothing() -> None:
     sound = ENTRY.pack(0, 5, 0, 1, 2)
     assert list(decode_transaction_index(sound + sound[:-1])) == [AbortedTransaction(5, 0, 1, 2)]
@@ -243,3 +326,42 @@ def test_a_log_without_transactions_has_no_index(tmp_path: Path) -> None:
     assert log.aborted_from(0) == []
     assert not log.has_transactions
     assert list(log.directory.glob("*.txnindex")) == []
+
+
+def test_a_log_that_begins_anew_has_nothing_open_of_what_it_was(tmp_path: Path) -> None:
+    log = opened(tmp_path)
+    stage_data(log, 9, key=b"open")
+    write_turns(log)
+    log.close()  # With a snapshot in which both are open.
+    log = opened(tmp_path)
+    log.delete_records_before(log.segments[-1].base_offset, 0)
+    log.restart_at(500)
+    assert (log.producers.first_open_offset, len(log.producers)) == (None, 0)
+    assert log.last_stable_offset(500) == 500
+    stage_data(log, 5)
+    stage_marker(log, 5, ControlType.COMMIT)
+    log.write(True)
+    assert log.last_stable_offset(502) == 502
+    log.close()
+    assert opened(tmp_path).producers.first_open_offset is None
+
+
+def test_a_log_whose_start_lies_behind_all_that_is_left_has_nothing_open(tmp_path: Path) -> None:
+    log = opened(tmp_path)
+    stage_data(log, 9, key=b"open")
+    write_turns(log)
+    log.close()
+    directory = DataDirectory.open(tmp_path, OsFileSystem())
+    again = PartitionLog.open(
+        directory.file_system,
+        log.directory,
+        topic="orders",
+        topic_id=UUID(int=1),
+        index=0,
+        config=CONFIG,
+        clean=False,
+        recovery_point=0,
+        log_start_offset=500,
+    )
+    assert (again.log_end_offset, again.producers.first_open_offset) == (500, None)
+    assert again.last_stable_offset(500) == 500

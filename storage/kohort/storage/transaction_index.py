@@ -106,11 +106,12 @@ class TransactionIndexFiles:
         return list(decode_transaction_index(self._file_system.read(self._path(base_offset)) or b""))
 
     def write(self, base_offset: int, entries: Sequence[AbortedTransaction]) -> None:
-        """Let a segment have these entries and no others."""
+        """Let a segment have these entries and no others, on the disk with the next `sync`."""
         path = self._path(base_offset)
         content = b"".join(map(encode_entry, entries))
         if (self._file_system.read(path) or b"") == content:
             return
+        self._unsynced.add(path)
         if content:
             self._file_system.replace(path, content)
         else:
@@ -127,7 +128,8 @@ class TransactionIndexFiles:
     ) -> AbortedTransactions:
         """Return what the files say of markers before `known_up_to`, and `seen`, which lie behind it.
 
-        The files say it as well afterwards.
+        The files say it as well afterwards, on the disk: what they say of `seen` already may be in the page
+        cache alone, and the next snapshot will have it that all before is known.
         """
         aborted = AbortedTransactions(seen)
         bounds = [*(segment.base_offset for segment in segments[1:]), log_end_offset]
@@ -140,6 +142,9 @@ class TransactionIndexFiles:
             new = [each for each in seen if base <= each.last_offset < bound]
             aborted.replace(base, bound, [*kept, *new])
             self.write(base, [*kept, *new])
+            if new:
+                self._unsynced.add(self._path(base))
+        self.sync()
         return aborted
 
 
