@@ -2,7 +2,7 @@
 
 import socket
 from base64 import urlsafe_b64encode
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, asynccontextmanager
 from functools import partial
@@ -26,23 +26,32 @@ from kohort.broker.handlers.administration.family import Administration
 from kohort.broker.handlers.data.family import Data
 from kohort.broker.handlers.data.fetch_sessions import FetchSessions
 from kohort.broker.handlers.data.record_checks import RecordChecks
+from kohort.broker.handlers.features import share_version
 from kohort.broker.handlers.groups.family import Groups
 from kohort.broker.handlers.opening import Opening
+from kohort.broker.handlers.quota_switch import QuotaSwitch
 from kohort.broker.handlers.table import HandlerTable
 from kohort.broker.handlers.transactions.family import Transactions
 from kohort.broker.http.health import Health
-from kohort.broker.http.view import BrokerView, Counters, PageLimits
+from kohort.broker.http.view import BrokerView, Counters, PageLimits, QuotaUse
 from kohort.broker.lag import LagWatch
 from kohort.broker.metadata import (
     OFFSETS_TOPIC,
+    SHARE_STATE_TOPIC,
     TRANSACTIONS_TOPIC,
     BrokerState,
     EmbeddedMetadataStore,
     MetadataStore,
+    Snapshot,
     TopicState,
 )
 from kohort.broker.metadata.configs import Configs, follow_broker_config
-from kohort.broker.metadata.internal_topics import group_events_topic, offsets_topic, transactions_topic
+from kohort.broker.metadata.internal_topics import (
+    group_events_topic,
+    offsets_topic,
+    share_state_topic,
+    transactions_topic,
+)
 from kohort.broker.metadata.leader_epochs import raise_leader_epochs
 from kohort.broker.metadata.leadership_counters import LeadershipCounters
 from kohort.broker.metadata.topic_plans import place_in_turn
@@ -71,10 +80,15 @@ from kohort.storage.journal import Journal
 
 if TYPE_CHECKING:
     from kohort.broker.cluster.member import ClusterMember
+    from kohort.broker.coordination.shares import Shares
+    from kohort.broker.coordination.takeovers import Takeovers
     from kohort.broker.coordination.transaction_coordinators import TransactionCoordinators
     from kohort.broker.handlers.data.transactional import Permissions
+    from kohort.broker.handlers.share.family import Sharing
     from kohort.broker.http.asking import InHouse
     from kohort.broker.partitions.replicas import Replicas
+    from kohort.broker.transport.reactor import Open
+    from kohort.broker.transport.secure_listeners import Run
 
 CHECKPOINT_MS_MAX = 60_000  # One that takes longer hangs in the disk.
 LOOP_SILENCE_MS_MAX = 15_000  # The loop says every two seconds that it goes round.
@@ -84,14 +98,23 @@ CLOSERS = 8  # Logs that are closed at once: their syncs share what the disk doe
 log = structlog.get_logger("kohort.broker")
 
 
+PLAINTEXT = "PLAINTEXT"
+
+
 class Address(msgspec.Struct, frozen=True):
-    """A host and a port."""
+    """A host and a port, and what is spoken there."""
 
     host: str
     port: int
+    protocol: str = PLAINTEXT
+    name: str = ""
+    """What settings call the listener there; without one it is called after its protocol."""
 
     def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+        scheme = "" if self.protocol == PLAINTEXT else f"{self.protocol}://"
+        return (
+            f"{scheme}[{self.host}]:{self.port}" if ":" in self.host else f"{scheme}{self.host}:{self.port}"
+        )
 
 
 class Listener(msgspec.Struct, frozen=True):
@@ -253,10 +276,21 @@ class Broker:
             counters=self.group_counters,
             note=self._note,
             is_here=None if self.cluster is None else partial(self.partitions.leads, OFFSETS_TOPIC),
+            takeovers=self._takeovers(),
         )
 
         self._transactions: TransactionCoordinators | None = None
         self._permissions: Permissions | None = None
+        self._shares: Shares | None = None
+        self._quota_uses: Callable[[int], Iterable[QuotaUse]] | None = None
+        self._unwatch_transactions: Callable[[], None] = lambda: None
+
+    def _takeovers(self) -> "Takeovers | None":
+        if self.partitions.replicas is None:
+            return None
+        from kohort.broker.coordination.takeovers import Takeovers  # noqa: PLC0415  # A broker alone has none.
+
+        return Takeovers(self.node_id, self.clock, self.partitions.replicas.heard_ms)
 
     def transactions(self) -> "TransactionCoordinators":
         """Return the coordinators of transactions, made at first use: most brokers have none."""
@@ -273,8 +307,28 @@ class Broker:
                 timers=self.timers,
                 clock=self.clock,
                 workers=self.workers,
+                others=None if self.cluster is None else self.cluster.others,
             )
         return self._transactions
+
+    def shares(self) -> "Shares":
+        """Return what share groups take, made at first use: most brokers have none."""
+        if self._shares is None:
+            from kohort.broker.coordination.shares import make_shares  # noqa: PLC0415
+
+            self._shares = make_shares(
+                self.metadata,
+                self.current,
+                ensure_topic=self._ensure_share_state_topic,
+                partitions=self.partitions,
+                groups=self.coordinators,
+                flusher=self.flusher,
+                timers=self.timers,
+                clock=self.clock,
+                workers=self.workers,
+                others=None if self.cluster is None else self.cluster.others,
+            )
+        return self._shares
 
     def _look_after(self) -> None:
         clock, workers = self.clock, self.workers
@@ -292,16 +346,16 @@ class Broker:
     def _answer(self) -> None:
         self.fetch_sessions = FetchSessions(self.current.config.max_incremental_fetch_session_cache_slots)
         self.record_checks = RecordChecks(self.mailbox, self.workers)
-        is_alone = self.cluster is None
         groups = Groups(
             self.coordinators,
             self.metadata,
             self.node_id,
             self.group_counters,
             self._ensure_offsets_topic,
-            self.transactions if is_alone else None,
+            self.transactions,
+            self.shares if share_version(self.current.config) else None,
         )
-        transactions = Transactions(self.transactions, groups, self.producer_ids) if is_alone else None
+        transactions = Transactions(self.transactions, groups, self.producer_ids)
         data = Data(
             self.partitions,
             self.flusher,
@@ -314,7 +368,7 @@ class Broker:
             self.partition_counters,
             self.request_counters,
             transactions,
-            None if transactions is None else partial(self._permissions_for, transactions),
+            partial(self._permissions_for, transactions),
         )
         administration = Administration(
             self.metadata,
@@ -326,16 +380,25 @@ class Broker:
             self.data.path,
             self.workers,
             None if self.cluster is None else self.cluster.store.expel,
+            None if self.cluster is None else self.cluster.store.forget_life,
         )
         dispatch: Dispatch = HandlerTable(
-            groups, data, administration, Opening(self.partitions, self.workers), transactions
+            groups,
+            data,
+            administration,
+            Opening(self.partitions, self.workers),
+            transactions,
+            sharing=partial(self._sharing, groups, data),
         )
         if self._between is not None:
             dispatch = self._between(dispatch)
+        guarded = self._guarded(dispatch) if self.current.config.authorizer_class_name else dispatch
         if self.cluster is not None:
-            dispatch = self.cluster.behind_lease(dispatch)
+            dispatch, guarded = map(self.cluster.behind_lease, (dispatch, guarded))
+        self._dispatch = dispatch  # Of whom no user is asked for.
+        quotas = QuotaSwitch(guarded, self.metadata, self._metered)
         self.reactor = Reactor(
-            dispatch,
+            quotas,
             self.current,
             mailbox=self.mailbox,
             timers=self.timers,
@@ -346,6 +409,30 @@ class Broker:
             beat=self._beat,
             connections_max=connections_that_fit(),
         )
+        quotas.begin(self.reactor.handlers.rebind)
+
+    def _metered(self, dispatch: Dispatch) -> Dispatch:
+        """Return what measures clients before those who answer are asked, and how often they connect."""
+        from kohort.broker.handlers.quotas.metering import Metering  # noqa: PLC0415  # Most brokers need none.
+
+        metering = Metering(
+            dispatch, self.metadata, self.current, timers=self.timers, clock=self.clock, workers=self.workers
+        )
+        self.reactor.admit_by(metering.connection_wait_ms)
+        self._quota_uses = metering.uses
+        return metering
+
+    def _guarded(self, dispatch: Dispatch) -> Dispatch:
+        """Return what looks who asks before those who answer are asked."""
+        from kohort.broker.handlers.authorization.following import guarded  # noqa: PLC0415  # Most have none.
+
+        return guarded(dispatch, self.metadata, self.fetch_sessions, self.current, self.clock)
+
+    def _sharing(self, groups: Groups, data: Data) -> "Sharing":
+        """Return what questions about share groups are put to, made with the first of them."""
+        from kohort.broker.handlers.share.family import Sharing  # noqa: PLC0415
+
+        return Sharing(groups, data, self.shares, self.current)
 
     def _permissions_for(self, transactions: Transactions) -> "Permissions":
         """Return who says what transactional producers may write, made at first use."""
@@ -379,19 +466,32 @@ class Broker:
         async with self._making_offsets_topic:
             return await self.topics.ensure(transactions_topic(self.current.config))
 
+    async def _ensure_share_state_topic(self) -> TopicState:
+        """Return `__share_group_state`, made unless it is there. Raises: ApiError if it can't be."""
+        present = self.metadata.snapshot().topics.get(SHARE_STATE_TOPIC)
+        if present is not None and not self._making_offsets_topic.locked():
+            return present
+        async with self._making_offsets_topic:
+            return await self.topics.ensure(share_state_topic(self.current.config))
+
     async def _ensure_group_events_topic(self) -> TopicState:
         """Return `__group_events`, made unless it is there. Raises: ApiError if it can't be."""
-        return await self.topics.ensure(group_events_topic())
+        return await self.topics.ensure(group_events_topic(self.current.config))
 
     # -- starting and ending ------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Listen, and begin to load the groups. Raises: OSError if the address can't be had, StorageError."""
+        """Listen, and begin to load the groups.
+
+        Raises: OSError if the address can't be had, StorageError, ConfigError where TLS is not as it must be.
+        """
+        opens, security = self._opens()
         with ExitStack() as unless_registered:
             socks = [unless_registered.enter_context(bind(each.listen)) for each in self._listeners]
             ports = [sock.getsockname()[1] for sock in socks]
             self.listening = tuple(
-                Address(each.listen.host, port) for each, port in zip(self._listeners, ports, strict=True)
+                msgspec.structs.replace(each.listen, port=port)
+                for each, port in zip(self._listeners, ports, strict=True)
             )
             self.advertised = tuple(map(advertised, self._listeners, ports))
             await self._register()
@@ -400,19 +500,30 @@ class Broker:
             if not self.data.is_clean:
                 await self._raise_all_leader_epochs()  # The ends of logs may be gone.
             await self.partitions.open_all()
-        self.partitions.raise_leader_epoch = self.lost_tails.raise_leader_epoch  # As they are found.
+        self.partitions.raise_leader_epoch = (  # As they are found.
+            self.lost_tails.raise_leader_epoch if self.cluster is None else self.cluster.lost_tail
+        )
         if not self.data.is_clean:
             await self._checkpoint()  # What was scanned now need not be scanned again.
         offline = {(each.topic_id, each.index) for each in self.partitions if each.offline is not None}
         self.journal.forget(but=offline)
         for number, sock in enumerate(socks):
-            self.reactor.listen(sock, number)
+            self.reactor.listen(sock, number, opens.get(number))
         self.coordinators.start()
-        if self.cluster is None and TRANSACTIONS_TOPIC in self.metadata.snapshot().topics:
-            self.transactions().start()  # What was prepared before is carried out, what is open may time out.
-        if self.cluster is not None:
+        if self.cluster is None:
+            self._coordinate_transactions()
+        else:
+            self.timers.before_due = self.cluster.check_lease  # Or sessions would end while it was paused.
+            self._unwatch_transactions = self.metadata.watch(self._follow_transactions)
             self.cluster.follow(self._follow_leadership)
-            self.cluster.replicate(self.partitions, self.flusher, self.supervisor, self.current, self.clock)
+            self.cluster.replicate(
+                self.partitions,
+                self.flusher,
+                self.supervisor,
+                self.current,
+                clock=self.clock,
+                turns=self.reactor,
+            )
             for name, run in self.cluster.tasks(self.current):
                 self.supervisor.start(name, run)
         for name, run in (
@@ -427,6 +538,49 @@ class Broker:
             ("producer expiration", self.retention.expire_producers_regularly),
         ):
             self.supervisor.start(name, run)
+        for name, task in security.items():
+            self.supervisor.start(name, task)
+
+    def _opens(self) -> "tuple[Mapping[int, Open], Mapping[str, Run]]":
+        """Return what makes the connections of listeners, by number, and what has to run for them.
+
+        A listener that speaks PLAINTEXT is in neither. Raises: ConfigError.
+        """
+        places = [each.listen for each in self._listeners]
+        if self.cluster is not None:
+            self._reach_others(self.cluster, places)
+        if not is_secure(places, self.current.config):
+            return {}, {}
+        from kohort.broker.metadata.scram_users import credential  # noqa: PLC0415
+        from kohort.broker.transport.secure_listeners import SecureListeners  # noqa: PLC0415  # Most brokers have none.
+
+        listeners = SecureListeners(
+            self.current,
+            lambda user, mechanism: credential(self.metadata.snapshot(), user, mechanism),
+            counters=self.request_counters,
+            workers=self.workers,
+            timers=self.timers,
+            clock=self.clock,
+            log=self.reactor.log,
+        )
+        return listeners.opens(places), listeners.tasks
+
+    def _reach_others(self, cluster: "ClusterMember", places: Sequence[Address]) -> None:
+        """Say by which listener brokers reach each other, and how. Raises: ConfigError."""
+        config = self.current.config
+        number = inter_broker_listener(places, config)
+        place = places[number]
+        if place.protocol == PLAINTEXT:
+            from kohort.broker.cluster.dialing import dial_plain  # noqa: PLC0415  # A broker alone has none.
+
+            cluster.reach_others(number, dial_plain)
+            return
+        from kohort.broker.cluster.secure_dialing import SecureDial  # noqa: PLC0415  # Few clusters do.
+
+        listener = place.name or place.protocol
+        cluster.reach_others(
+            number, SecureDial(config, self.node_id, protocol=place.protocol, listener=listener)
+        )
 
     async def _register(self) -> None:
         """Let others know this broker; in a cluster under a lease, which is kept from then on."""
@@ -454,6 +608,25 @@ class Broker:
         """Lead, and coordinate, what the lease allows by now."""
         self.partitions.refresh()
         self.coordinators.refresh()
+        self._coordinate_transactions()
+        self._coordinate_shares()
+
+    def _coordinate_shares(self) -> None:
+        """Take up, and drop, what share groups have done as its partitions get other leaders."""
+        if self._shares is not None:
+            self._shares.partitions.refresh()
+
+    def _coordinate_transactions(self) -> None:
+        """Take up, and drop, transactional ids as their partitions get other leaders.
+
+        What was prepared is carried out, and what is open may time out, whether anybody asks or not.
+        """
+        if TRANSACTIONS_TOPIC in self.metadata.snapshot().topics:
+            self.transactions().refresh()
+
+    def _follow_transactions(self, before: Snapshot, after: Snapshot) -> None:
+        if before.topics.get(TRANSACTIONS_TOPIC) is not after.topics.get(TRANSACTIONS_TOPIC):
+            self._coordinate_transactions()
 
     async def _checkpoint_regularly(self, part: Part) -> None:
         """Keep on disk from where each log is to be scanned after a crash."""
@@ -488,8 +661,11 @@ class Broker:
         """Write what is staged, close every log cleanly, and mark the folder as cleanly closed. Blocks."""
         if self.cluster is not None:
             self.cluster.follow_no_more()
+        self._unwatch_transactions()
         if self._transactions is not None:
             self._transactions.close()
+        if self._shares is not None:
+            self._shares.close()
         self.coordinators.close()
         self.group_events.close()
         self.reactor.close()
@@ -521,13 +697,15 @@ class Broker:
             lag=self.lag,
             current=self.current,
             asks=self._asks,
+            quota_uses=lambda most: () if self._quota_uses is None else self._quota_uses(most),
         )
 
     def _asks(self) -> "InHouse":
         """Return what asks this broker, as a Kafka client would."""
         from kohort.broker.http.asking import InHouse  # noqa: PLC0415  # Where the page may write.
 
-        return InHouse(self.reactor.dispatch, self.mailbox, self.workers)
+        # Who may ask by HTTP is another question: see kohort.http.
+        return InHouse(self._dispatch, self.mailbox, self.workers)
 
 
 @asynccontextmanager
@@ -613,6 +791,32 @@ def close_files(data: DataDirectory, journal: Journal) -> None:
 def new_cluster_id() -> str:
     """Return a random cluster id in Kafka's form: a UUID as 22 characters of base64."""
     return urlsafe_b64encode(uuid4().bytes).rstrip(b"=").decode()
+
+
+def inter_broker_listener(places: Sequence[Address], config: BrokerConfig) -> int:
+    """Return the number of the listener by which brokers reach each other. Raises: ConfigError."""
+    wanted = config.inter_broker_listener_name
+    names = [each.name or each.protocol for each in places]
+    if wanted is not None:
+        if wanted.upper() not in names:
+            raise ConfigError(
+                f"inter.broker.listener.name={wanted}: no listener is called so; there are {', '.join(names)}"
+            )
+        return names.index(wanted.upper())
+    protocols = [each.protocol for each in places]
+    if config.security_inter_broker_protocol not in protocols:
+        raise ConfigError(
+            f"brokers speak {config.security_inter_broker_protocol} to each other, and no listener does: "
+            "security.inter.broker.protocol or inter.broker.listener.name"
+        )
+    return protocols.index(config.security_inter_broker_protocol)
+
+
+def is_secure(listeners: Sequence[Address], config: BrokerConfig) -> bool:
+    """Return whether anything but plaintext is asked for."""
+    return config.kohort_listener_settings is not None or any(
+        each.protocol != PLAINTEXT for each in listeners
+    )
 
 
 def bind(address: Address) -> socket.socket:

@@ -8,7 +8,7 @@ import sys
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import kohort.broker.lean_imports  # noqa: F401  # isort: skip  # Before structlog.
 import msgspec
@@ -16,7 +16,17 @@ import structlog
 import trio
 
 from kohort.broker import ephemeral
-from kohort.broker.broker import Address, Broker, Listener, Places, bind, reachable_host, running
+from kohort.broker.broker import (
+    PLAINTEXT,
+    Address,
+    Broker,
+    Listener,
+    Places,
+    bind,
+    is_secure,
+    reachable_host,
+    running,
+)
 from kohort.broker.config import BrokerConfig, ConfigError, ConfigSource
 from kohort.broker.config.serve import FLAGS, SEVERAL, changed_settings, load_serve_config
 from kohort.broker.http import LISTEN_BACKLOG, serve_http
@@ -25,10 +35,14 @@ from kohort.storage import FileSystem, StorageError
 from kohort.storage.data_directory import META_PROPERTIES
 from kohort.storage.layout import MetaProperties
 
+if TYPE_CHECKING:
+    from kohort.broker.http.security import HttpSecurity
+
 DEFAULT_LISTEN = "127.0.0.1:9092"
 DEFAULT_HTTP = "127.0.0.1:9644"
 DEFAULT_DATA = "kohort-data"
 ANY_HOST = "*"
+SPOKEN = (PLAINTEXT, "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 LOOPBACK = ("127.", "localhost", "::1")
 PROBLEM = 1
 USAGE = 2
@@ -71,6 +85,15 @@ def address(text: str) -> Address:
     return Address(host.removeprefix("[").removesuffix("]"), int(port))
 
 
+def listen_address(text: str) -> Address:
+    """Return the address that [[NAME:]PROTOCOL://]HOST:PORT names. Raises: argparse.ArgumentTypeError."""
+    before, scheme, place = text.rpartition("://")
+    name, _, protocol = before.upper().rpartition(":")
+    if scheme and protocol not in SPOKEN:
+        raise argparse.ArgumentTypeError(f"{text!r} begins with none of {', '.join(SPOKEN)}")
+    return msgspec.structs.replace(address(place), protocol=protocol or PLAINTEXT, name=name)
+
+
 def setting(text: str) -> tuple[str, str]:
     """Return the name and the value of NAME=VALUE. Raises: argparse.ArgumentTypeError."""
     name, equals, value = text.partition("=")
@@ -83,7 +106,7 @@ def parse(argv: Sequence[str], program: str = "kohort serve") -> ServeOptions:
     """Return the options. Raises: SystemExit with status 2 and one line on standard error."""
     parser = _Parser(prog=program, description="Run a broker until SIGTERM, SIGINT or SIGHUP.")
     add = parser.add_argument
-    add("--listen", metavar="HOST:PORT", type=address, action="append", default=None,
+    add("--listen", metavar="[PROTOCOL://]HOST:PORT", type=listen_address, action="append", default=None,
         help=f"where Kafka clients connect (default {DEFAULT_LISTEN}; port 0 picks a free one); more than one is fine")  # fmt: skip  # noqa: E501
     add("--advertise", metavar="HOST:PORT", type=address, action="append", default=None,
         help="what clients are told to connect to (default: the listen address); the n-th is for the n-th --listen")  # fmt: skip  # noqa: E501
@@ -170,6 +193,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         settings = (*EPHEMERAL_SETTINGS, *options.settings) if options.ephemeral else options.settings
         loaded = load_serve_config(options.config_file, settings)
         options = with_file(options, loaded.flags)
+        check_listeners(options.places, loaded.config)  # Before there is a folder.
+        closed_http(loaded.config)
         if options.check_config:
             return say_checked(loaded.config, loaded.flags)
         if loaded.passed_over:
@@ -204,7 +229,8 @@ def with_file(options: ServeOptions, flags: Mapping[str, str]) -> ServeOptions:
             continue
         try:
             texts = text.split(",") if name in SEVERAL else [text]
-            said[name] = [address(each.strip()) if each else None for each in texts]
+            read = listen_address if name == "listen" else address
+            said[name] = [read(each.strip()) if each else None for each in texts]
         except argparse.ArgumentTypeError as error:
             raise ConfigError(f"{options.config_file}: {name}: {error}") from None
     listen = [each for each in said.get("listen", ()) if each] or [each.listen for each in places.listeners]
@@ -225,6 +251,24 @@ def say_checked(config: BrokerConfig, flags: Mapping[str, str]) -> int:
     for name, value in {**flags, **changed_settings(config)}.items():
         sys.stdout.write(f"{name}={value}\n")
     return 0
+
+
+def check_listeners(places: Places, config: BrokerConfig) -> None:
+    """Return if certificates and users are as they must be, where there are any. Raises: ConfigError."""
+    if not is_secure([each.listen for each in places.listeners], config):
+        return
+    from kohort.broker.transport.secure_listeners import check  # noqa: PLC0415  # Most brokers have none.
+
+    check([each.listen for each in places.listeners], config)
+
+
+def closed_http(config: BrokerConfig) -> "HttpSecurity | None":
+    """Return how the HTTP side is closed to strangers, None where it is open. Raises: ConfigError."""
+    if config.kohort_http_security_protocol == "PLAINTEXT" and config.kohort_http_credentials_file is None:
+        return None
+    from kohort.broker.http.security import HttpSecurity  # noqa: PLC0415  # Most brokers have it open.
+
+    return HttpSecurity(config)
 
 
 def with_node_id_of(folder: Path, config: BrokerConfig) -> BrokerConfig:
@@ -248,7 +292,7 @@ def check_writes(config: BrokerConfig, http: Address) -> None:
         return
     if ANY_HOST in config.kohort_http_allowed_hosts:
         raise ConfigError("kohort.http.allowed.hosts=* and --http-allow-writes: name the hosts instead")
-    if not http.host.startswith(LOOPBACK):
+    if not http.host.startswith(LOOPBACK) and config.kohort_http_credentials_file is None:
         log.warning("whoever reaches the HTTP address may change groups", http=str(http))
 
 
@@ -281,14 +325,15 @@ def leaves(group: BaseExceptionGroup[BaseException]) -> list[BaseException]:
 async def serve(options: ServeOptions, config: BrokerConfig, filesystem: FileSystem | None = None) -> None:
     """Serve until a signal. Raises: StorageError, OSError where the start fails."""
     with trio.open_signal_receiver(*stop_signals()) as signals:
-        http = bind(options.http)
+        http, security = bind(options.http), closed_http(config)
         forget = options.forget_stored_settings
         async with (
             running(config, options.places, filesystem=filesystem, forget_stored_settings=forget) as broker,
             trio.open_nursery() as nursery,
         ):
             http.listen(LISTEN_BACKLOG)  # Who reads the line that says where may ask at once.
-            nursery.start_soon(serve_http, broker.view(), http, http_hosts(broker, options, config))
+            hosts = http_hosts(broker, options, config)
+            nursery.start_soon(serve_http, broker.view(), http, hosts, security)
             say_ready(broker, options, http)
             async for number in signals:
                 log.info("stopping", signal=signal.Signals(number).name)

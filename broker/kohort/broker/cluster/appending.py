@@ -9,6 +9,7 @@ from kohort.broker.partitions import Partition, PartitionTable
 from kohort.broker.partitions.flusher import Flusher
 from kohort.broker.replication import Following, Restart, Truncate
 from kohort.broker.runtime.clock import Clock
+from kohort.broker.runtime.turns import Turns
 from kohort.protocol.errors import WireError
 from kohort.protocol.records import BatchHeader, Buffer, iterate_batches, read_header
 from kohort.storage import StorageError
@@ -21,7 +22,8 @@ log = structlog.get_logger("kohort.replication")
 class Appending:
     """Changes the logs of followed partitions. The loop's thread."""
 
-    def __init__(self, partitions: PartitionTable, flusher: Flusher, clock: Clock) -> None:
+    def __init__(self, partitions: PartitionTable, flusher: Flusher, clock: Clock, turns: Turns) -> None:
+        self._turns = turns
         self._partitions = partitions
         self._flusher = flusher
         self._clock = clock
@@ -53,6 +55,7 @@ class Appending:
             left -= 1
             if not left:
                 done.set()
+                self._turns.let_tasks_run()
 
         for partition in partitions:
             self._flusher.request(partition, flushed)

@@ -4,6 +4,7 @@ A fetch says by where it begins what is on this broker's disk. So one is sent on
 synced; what the leader got meanwhile comes together in the next answer.
 """
 
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -35,6 +36,7 @@ LIST_OFFSETS_VERSION = 7
 EARLIEST, LATEST = -2, -1
 ERROR_BACKOFF_SECONDS = 0.05
 IDLE_SECONDS = 0.01
+LOOK_AT_ALL_SECONDS = 1.0
 GATHER_SECONDS = 0.01  # Partitions come to a leader many at a time.
 SESSION_LOST = {ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALID_FETCH_SESSION_EPOCH}
 
@@ -73,39 +75,89 @@ class Fetcher:
         )
         self._errors: dict[Partition, str] = {}  # What was said of each last, until it goes well.
         self._paused: dict[Partition, float] = {}  # Those with an error, until when.
+        self._asked: dict[PartitionKey, Asked] = {}
+        self._due: set[Partition] = set()  # Those whose place in the next fetch may be another.
+        self._look_at_all_seconds = -math.inf
+        self._waiting: trio.CancelScope | None = None
 
     async def run(self, peer: PeerConnection, change: Callable[[], trio.Event]) -> None:
         """Fetch until nothing is followed there, or something else is.
 
         Raises: OSError, trio.BrokenResourceError, trio.TooSlowError, WireError where the connection is gone.
         """
+        known: trio.Event | None = None
         while self._replicas.followed(self._leader):
             changed = change()
-            asked = self._wanted()
-            if not asked:
+            now = trio.current_time()
+            if changed is not known or now >= self._look_at_all_seconds:
+                known = changed
+                self._look_at_all_seconds = now + LOOK_AT_ALL_SECONDS
+                await self._cut_gaps()
+                self._due.update(self._replicas.followed(self._leader))
+                self._due.update(each.partition for each in self._asked.values())
+            self._look_at_due()
+            if not self._asked:
                 with trio.move_on_after(IDLE_SECONDS):
                     await changed.wait()
                 continue
-            wanted = {key: each.at for key, each in asked.items()}
-            answer = await self._ask(peer, self._session.request(wanted, *self._identity()), changed)
+            answer = await self._ask(peer, self._session.request(*self._identity()), changed)
             if answer is None:
                 return  # Something else is followed: what is new shall not wait for an answer to the old.
-            await self._take(peer, asked, answer)
+            await self._take(peer, answer)
 
-    def _wanted(self) -> dict[PartitionKey, Asked]:
-        now = trio.current_time()
-        self._paused = {partition: until for partition, until in self._paused.items() if until > now}
-        wanted: dict[PartitionKey, Asked] = {}
-        for partition in self._replicas.followed(self._leader):
-            following = partition.following
-            if following is None or partition in self._paused or partition.serving_log is None:
+    def other_is_followed(self) -> None:
+        """Hear that the answer that is waited for is one to something else than is followed by now."""
+        if self._waiting is not None:
+            until = trio.current_time() + GATHER_SECONDS
+            self._waiting.deadline = min(self._waiting.deadline, until)
+
+    async def _cut_gaps(self) -> None:
+        """Cut logs to before the first records that they have lost, so that the leader gives them again.
+
+        One that is in sync keeps what it has: then nobody is known to have more.
+        """
+        own = self._identity()[0]
+        for partition in tuple(self._replicas.followed(self._leader)):
+            following, serving_log = partition.following, partition.serving_log
+            if following is None or serving_log is None or not serving_log.gaps:
                 continue
-            if self._holds_back(partition, following):
-                continue
-            at = following.next_fetch()
-            if at is not None:
-                wanted[partition.topic_id, partition.index] = Asked(partition, following, at)
-        return wanted
+            if partition not in self._paused and own not in (*following.state.isr, *following.state.elr):
+                try:
+                    await self._appending.cut(partition, following, following.gap(serving_log.gaps[0][0]))
+                except StorageError as error:
+                    self._pause(partition, str(error))
+
+    def _look_at_due(self) -> None:
+        """Bring the next fetch up to date; whatever it cannot ask for yet is looked at before the one after.
+
+        A log that is followed changes by what is done with answers here, and roles change with `changed`.
+        """
+        if self._paused:
+            now = trio.current_time()
+            self._paused = {partition: until for partition, until in self._paused.items() if until > now}
+        left: set[Partition] = set()
+        followed = self._replicas.followed(self._leader)
+        for partition in self._due:
+            key = partition.topic_id, partition.index
+            asked = self._next(partition) if partition in followed else None
+            if asked is not None:
+                self._asked[key] = asked
+                self._session.want(key, asked.at)
+            else:
+                self._asked.pop(key, None)
+                self._session.want(key, None)
+                if partition in followed:
+                    left.add(partition)
+        self._due = left
+
+    def _next(self, partition: Partition) -> Asked | None:
+        following = partition.following
+        if following is None or partition in self._paused or partition.serving_log is None:
+            return None
+        if self._holds_back(partition, following):
+            return None
+        at = following.next_fetch()
+        return None if at is None else Asked(partition, following, at)
 
     def _holds_back(self, partition: Partition, following: Following) -> bool:
         """Return whether nothing is asked just now: this replica is not in sync, and the rate is exceeded."""
@@ -127,29 +179,16 @@ class Fetcher:
         self, peer: PeerConnection, request: FetchRequest, changed: trio.Event
     ) -> FetchResponse | None:
         """Return the answer, or None where something else is followed by now: the connection is done with."""
-        answer: FetchResponse | None = None
-        failures: list[Exception] = []
-        async with trio.open_nursery() as nursery:
+        try:
+            with trio.move_on_after(self._current.config.replica_socket_timeout_ms / 1_000) as self._waiting:
+                return await peer.ask(request, FetchResponse, FETCH_VERSION)
+        finally:
+            self._waiting = None
+        if changed.is_set():
+            return None
+        raise trio.TooSlowError
 
-            async def watch() -> None:
-                await changed.wait()
-                await trio.sleep(GATHER_SECONDS)
-                nursery.cancel_scope.cancel()
-
-            nursery.start_soon(watch)
-            try:
-                with trio.fail_after(self._current.config.replica_socket_timeout_ms / 1_000):
-                    answer = await peer.ask(request, FetchResponse, FETCH_VERSION)
-            except (OSError, trio.TooSlowError, trio.BrokenResourceError, WireError) as failure:
-                failures.append(failure)  # Raised below as it is: a nursery would put it in a group.
-            nursery.cancel_scope.cancel()
-        if failures:
-            raise failures[0]
-        return answer
-
-    async def _take(
-        self, peer: PeerConnection, asked: dict[PartitionKey, Asked], answer: FetchResponse
-    ) -> None:
+    async def _take(self, peer: PeerConnection, answer: FetchResponse) -> None:
         """Do what the answer asks for, and return once all that it brought is synced."""
         if answer.error_code:
             self._session.reset()
@@ -160,12 +199,16 @@ class Fetcher:
                 await trio.sleep(ERROR_BACKOFF_SECONDS)
             return
         self._session.answered(answer.session_id)
+        self._replicas.heard(self._leader)
         staged: list[Partition] = []
         moved: list[tuple[Asked, int]] = []
         for topic in answer.responses:
             for data in topic.partitions:
-                each = asked.get((topic.topic_id, data.partition_index))
-                if each is None or each.partition.following is not each.following:
+                each = self._asked.get((topic.topic_id, data.partition_index))
+                if each is None:
+                    continue
+                self._due.add(each.partition)
+                if each.partition.following is not each.following:
                     continue
                 try:
                     if await self._take_one(peer, each, data):

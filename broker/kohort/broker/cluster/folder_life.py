@@ -80,11 +80,18 @@ class FolderLife:
         self._write(Lives(lives, self._boot_id, self._known.former_directories))
 
     def _renew(self, found: Found) -> None:
-        """Give the folder another id; until it has it, the file speaks against it as before."""
+        """Say why the folder gets another id, and give it one."""
         log.warning(
             "the data folder may lack what was acknowledged: others that have it all come before it",
             **found._asdict(),
         )
+        self.renew()
+
+    def renew(self) -> None:
+        """Give the folder another id; until it has it, the file speaks against it as before.
+
+        For one that has lost something, before anybody counts on it. Raises: StorageError.
+        """
         former = (self.directory_id, *self.former_directories)[:FORMER_MAX]
         self._write(msgspec.structs.replace(self._known, former_directories=former))
         self._data.renew_directory_id(uuid4())

@@ -30,16 +30,31 @@ class FollowerSession:
         self._partition_max_bytes = partition_max_bytes
         self._session_id = NO_SESSION
         self._epoch = INITIAL_EPOCH
-        self._told: dict[PartitionKey, FetchFrom] = {}
+        self._wanted: dict[PartitionKey, FetchFrom] = {}
+        self._told: set[PartitionKey] = set()
+        self._changed: dict[PartitionKey, None] = {}  # What the leader does not know yet,
+        self._forgotten: dict[PartitionKey, None] = {}  # and what it is to forget.
 
-    def request(
-        self, wanted: Mapping[PartitionKey, FetchFrom], node_id: int, broker_epoch: int
-    ) -> FetchRequest:
+    def want(self, key: PartitionKey, at: FetchFrom | None) -> None:
+        """Want a partition from there on, or not at all for now."""
+        wanted = self._wanted
+        if at is None:
+            if wanted.pop(key, None) is not None:
+                self._changed.pop(key, None)
+                if key in self._told:
+                    self._forgotten[key] = None
+        elif wanted.get(key) != at:
+            wanted[key] = at
+            self._changed[key] = None
+            self._forgotten.pop(key, None)
+
+    def request(self, node_id: int, broker_epoch: int) -> FetchRequest:
         """Return the fetch of all that is wanted."""
-        told = self._told
-        changed = {key: at for key, at in wanted.items() if told.get(key) != at}
-        forgotten = [key for key in told if key not in wanted]
-        self._told = dict(wanted)
+        changed = {key: self._wanted[key] for key in self._changed}
+        forgotten = list(self._forgotten)
+        self._told.update(changed)
+        self._told.difference_update(forgotten)
+        self._changed, self._forgotten = {}, {}
         return FetchRequest(
             replica_state=ReplicaState(replica_id=node_id, replica_epoch=broker_epoch),
             max_wait_ms=self._max_wait_ms,
@@ -79,7 +94,8 @@ class FollowerSession:
     def reset(self) -> None:
         """Begin anew: the leader does not know the session any more."""
         self._session_id, self._epoch = NO_SESSION, INITIAL_EPOCH
-        self._told = {}
+        self._told.clear()
+        self._changed, self._forgotten = dict.fromkeys(self._wanted), {}
 
 
 def _forgotten(keys: list[PartitionKey]) -> tuple[ForgottenTopic, ...]:

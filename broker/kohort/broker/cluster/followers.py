@@ -9,11 +9,13 @@ import structlog
 import trio
 
 from kohort.broker.cluster.appending import Appending
+from kohort.broker.cluster.dialing import Dial, dial_plain
 from kohort.broker.cluster.fetcher import Fetcher
 from kohort.broker.cluster.peer_connection import connected
 from kohort.broker.config.current import CurrentConfig
 from kohort.broker.partitions.replicas import Replicas
 from kohort.broker.runtime.supervisor import Part, Supervisor
+from kohort.broker.runtime.turns import Turns
 from kohort.protocol.errors import WireError
 
 CONNECT_SECONDS = 5.0
@@ -33,15 +35,23 @@ class Followers:
         *,
         address_of: Callable[[int], tuple[str, int] | None],
         identity: Callable[[], tuple[int, int]],
+        turns: Turns,
+        dial: Dial = dial_plain,
     ) -> None:
-        """`identity` says under which node id and broker epoch this broker fetches."""
+        """`identity` says under which node id and broker epoch this broker fetches.
+
+        `turns` is the loop whose thread they share.
+        """
         self._replicas = replicas
         self._appending = appending
         self._supervisor = supervisor
         self._current = current
         self._address_of = address_of
         self._identity = identity
+        self._turns = turns
+        self._dial = dial
         self._running: set[int] = set()
+        self._fetchers: dict[int, Fetcher] = {}  # Those that have a connection.
         self._changed = trio.Event()
         self._changed_there: dict[int, trio.Event] = {}
         replicas.on_followed = self._followed
@@ -51,6 +61,9 @@ class Followers:
         changed = self._changed_there.pop(leader, None)
         if changed is not None:
             changed.set()
+        fetcher = self._fetchers.get(leader)
+        if fetcher is not None:
+            fetcher.other_is_followed()
 
     def _change_of(self, leader: int) -> trio.Event:
         return self._changed_there.setdefault(leader, trio.Event())
@@ -82,16 +95,19 @@ class Followers:
                 continue
             try:
                 if address is not None:
-                    async with connected(
-                        *address, f"follower-{self._identity()[0]}", CONNECT_SECONDS
-                    ) as peer:
+                    name = f"follower-{self._identity()[0]}"
+                    async with connected(address, name, CONNECT_SECONDS, self._turns, self._dial) as peer:
                         if failed:
                             log.info("a leader is reached again", leader=leader)
                             failed = False
                         fetcher = Fetcher(
                             leader, self._replicas, self._appending, self._current, self._identity
                         )
-                        await fetcher.run(peer, lambda: self._change_of(leader))
+                        self._fetchers[leader] = fetcher
+                        try:
+                            await fetcher.run(peer, lambda: self._change_of(leader))
+                        finally:
+                            del self._fetchers[leader]
                     continue
             except (OSError, trio.TooSlowError, trio.BrokenResourceError, WireError) as error:
                 if not failed:

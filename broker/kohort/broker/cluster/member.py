@@ -2,12 +2,14 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from uuid import uuid4
 
 import msgspec
 import structlog
 import trio
 
 from kohort.broker.cluster.appending import Appending
+from kohort.broker.cluster.dialing import Dial, dial_plain
 from kohort.broker.cluster.duties import Duties
 from kohort.broker.cluster.first_broker import take_along
 from kohort.broker.cluster.folder_life import FolderLife, boot_id
@@ -15,6 +17,7 @@ from kohort.broker.cluster.followers import Followers
 from kohort.broker.cluster.gate import Gate
 from kohort.broker.cluster.in_sync_replicas import InSyncReplicas
 from kohort.broker.cluster.options import ClusterOptions
+from kohort.broker.cluster.other_brokers import KeptConnections
 from kohort.broker.cluster.peers import PeerWatch
 from kohort.broker.cluster.placing import place_by_racks
 from kohort.broker.cluster.tenure import LeasedTenure
@@ -25,16 +28,18 @@ from kohort.broker.etcd.errors import EtcdError
 from kohort.broker.metadata import BrokerState, MetadataConflict, Snapshot
 from kohort.broker.metadata.etcd_store import EtcdMetadataStore
 from kohort.broker.metadata.membership import boot_time_ms
-from kohort.broker.partitions import PartitionTable
+from kohort.broker.partitions import Partition, PartitionTable
 from kohort.broker.partitions.flusher import Flusher
 from kohort.broker.runtime.clock import Clock
 from kohort.broker.runtime.supervisor import Part, Supervisor
+from kohort.broker.runtime.turns import Turns
 from kohort.broker.transport.dispatch import Dispatch
 from kohort.storage import DataDirectory, StorageError
 
 CHECK_SECONDS = 0.1
 RETRY_SECONDS = 1.0
 SIGHT_MS_MAX = 60_000
+DISK_FAILS_MS = 1_000
 HAND_OVER_SECONDS_MAX = 6.0
 """A container is killed after ten seconds, and logs have to be closed as well."""
 
@@ -57,10 +62,17 @@ class ClusterMember:
         self._on_change: Callable[[], None] = lambda: None
         self._broker: BrokerState | None = None  # As it was registered last.
         self._stops = False
+        self._lost = trio.Event()
+        self._partitions: PartitionTable | None = None
+        self._disk_fails = False
         self.may_lead = tenure.may_lead
         self.may_follow = tenure.may_follow
         self.check_lease = tenure.check
         self.place = place_by_racks
+        self._listener = 0  # By which of theirs other brokers are reached.
+        self._dial: Dial = dial_plain
+        self.others = KeptConnections(tenure.authority.node_id, self._address_of)
+        """How other brokers are asked for what they lead."""
         tenure.on_change = self._lease_changed
         tenure.snapshot = store.snapshot
         store.watch(self._seen)
@@ -113,32 +125,71 @@ class ClusterMember:
         self._life.begin(is_synced=is_synced, is_short=is_short)
         self._tenure.authority.directory_id = self._life.directory_id
 
+    def lost_tail(self, partition: Partition) -> None:
+        """Hear that a log, opened anew, lacks what others may count on: this broker leads nothing for now.
+
+        It begins another life, as after a start that finds the same: others lead, who have all of it.
+        """
+        log.error(
+            "a log has lost what it had confirmed: this broker begins anew, in sync with nothing",
+            topic=partition.topic,
+            partition=partition.index,
+            log_end_offset=partition.log.log_end_offset,
+        )
+        self._tenure.authority.directory_id = uuid4()  # Which no metadata know, until the folder has its own.
+        self._on_change()
+        self._lost.set()
+
+    async def _begin_anew(self) -> None:
+        while True:
+            try:
+                await trio.to_thread.run_sync(self._life.renew)
+            except StorageError as error:
+                log.error("the data folder can't be given another id", error=str(error))
+                await trio.sleep(RETRY_SECONDS)
+            else:
+                break
+        self._tenure.authority.directory_id = self._life.directory_id
+        if self._broker is not None:
+            await self.store.membership.begin_anew(self.registration(self._broker))
+
     def replicate(
         self,
         partitions: PartitionTable,
         flusher: Flusher,
         supervisor: Supervisor,
         current: CurrentConfig,
+        *,
         clock: Clock,
+        turns: Turns,
     ) -> None:
         """Follow and lead what several brokers have, from now on."""
         replicas = partitions.replicas
         assert replicas is not None
+        self.others.turns = turns
+        self._partitions = partitions
         in_sync = InSyncReplicas(self.store, replicas, self._tenure.check, current, clock)
         supervisor.start("in-sync replicas", in_sync.keep)
         following = Followers(
             replicas,
-            Appending(partitions, flusher, clock),
+            Appending(partitions, flusher, clock, turns),
             supervisor,
             current,
             address_of=self._address_of,
             identity=lambda: (self._tenure.authority.node_id, self._tenure.authority.broker_epoch),
+            turns=turns,
+            dial=self._dial,
         )
         supervisor.start("followers", following.run)
 
+    def reach_others(self, listener: int, dial: Dial) -> None:
+        """Reach other brokers by their listener of that number, from the start on."""
+        self._listener = listener
+        self._dial = self.others.dial = dial
+
     def _address_of(self, node_id: int) -> tuple[str, int] | None:
         broker = self.store.snapshot().broker(node_id)
-        return None if broker is None else (broker.host, broker.port)
+        return None if broker is None else broker.address(self._listener)
 
     # -- tasks ------------------------------------------------------------------------------------------
 
@@ -154,7 +205,20 @@ class ClusterMember:
         """Resign in time where the lease is not renewed, whether anybody asks or not."""
         while True:
             self._tenure.check()
+            self._look_at_disk()
             await trio.sleep(CHECK_SECONDS)
+
+    def _look_at_disk(self) -> None:
+        """Let others lead while a disk takes nothing: it is not the broker's end, but that of what it led."""
+        if self._partitions is not None:
+            fails = self._partitions.failing_logs.have_failed_for(DISK_FAILS_MS)
+            if fails != self._disk_fails:
+                self._disk_fails = fails
+                if fails:
+                    log.error("the disk takes nothing: this broker leads only what nobody else can")
+                else:
+                    log.info("the disk takes something again")
+                self._look_again()
 
     def tasks(self, current: CurrentConfig) -> tuple[tuple[str, Task], ...]:
         """Return by name what sees to what the metadata ask for, as long as this broker may act."""
@@ -176,17 +240,27 @@ class ClusterMember:
                     with part.working(SIGHT_MS_MAX):
                         await self._balance_once(duties)
 
-        peers = PeerWatch(self.store, self._tenure.authority.node_id, self.store.expel)
+        async def begin_anew(part: Part) -> None:
+            while True:
+                await self._lost.wait()
+                self._lost = trio.Event()
+                await self._begin_anew()
+
+        peers = PeerWatch(
+            self.store, self._tenure.authority.node_id, self.store.expel, self._dial, self._listener
+        )
         return (
             ("cluster duties", see),
             ("preferred leaders", balance),
+            ("lost tails", begin_anew),
             ("other brokers", peers.run),
         )
 
     async def _restate(self, is_drained: bool) -> None:
         """Let the registration say whether this broker is to lead: others decide by that."""
         while self._broker is not None and self.store.membership.is_registered:
-            says = msgspec.structs.replace(self._broker, is_drained=is_drained, is_draining=self._stops)
+            is_draining = self._stops or self._disk_fails
+            says = msgspec.structs.replace(self._broker, is_drained=is_drained, is_draining=is_draining)
             if says == self._broker:
                 return
             try:

@@ -6,6 +6,8 @@ from typing import Any, TypeVar
 
 import trio
 
+from kohort.broker.cluster.dialing import Dial, Dialled, dial_plain
+from kohort.broker.runtime.turns import NO_TURNS, Turns
 from kohort.protocol.errors import WireError
 from kohort.protocol.headers import RequestHeader
 from kohort.protocol.registry import BY_NAME
@@ -25,9 +27,12 @@ class PeerClosed(OSError):
 class PeerConnection:
     """One connection. After anything but an answer it is of no use any more."""
 
-    def __init__(self, stream: trio.SocketStream, client_id: str) -> None:
-        self._stream = stream
+    def __init__(self, dialled: Dialled, client_id: str, turns: Turns = NO_TURNS) -> None:
+        """`turns` is the loop in whose thread answers are waited for."""
+        self._stream = dialled.stream
         self._client_id = client_id
+        self._turns = turns
+        self._descriptor = dialled.socket.fileno()
         self._correlation_id = 0
         self._received = bytearray()
 
@@ -63,7 +68,11 @@ class PeerConnection:
     async def _fill(self, size: int) -> None:
         """Return once that much has arrived."""
         while len(self._received) < size:
-            more: Any = await self._stream.receive_some(RECEIVE_BYTES)
+            self._turns.heed(self._descriptor)
+            try:
+                more: Any = await self._stream.receive_some(RECEIVE_BYTES)
+            finally:
+                self._turns.unheed(self._descriptor)
             if not more:
                 raise PeerClosed("the other broker has closed the connection")
             self._received += more
@@ -71,10 +80,16 @@ class PeerConnection:
 
 @asynccontextmanager
 async def connected(
-    host: str, port: int, client_id: str, timeout_seconds: float
+    place: tuple[str, int],
+    client_id: str,
+    timeout_seconds: float,
+    turns: Turns = NO_TURNS,
+    dial: Dial = dial_plain,
 ) -> AsyncIterator[PeerConnection]:
     """Give a connection. Raises: OSError, trio.TooSlowError where there is none in that time."""
     with trio.fail_after(timeout_seconds):
-        stream = await trio.open_tcp_stream(host, port)
-    async with stream:
-        yield PeerConnection(stream, client_id)
+        dialled = await dial(*place)
+    try:
+        yield PeerConnection(dialled, client_id, turns)
+    finally:
+        dialled.socket.close()

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 import structlog
 import trio
 
+from kohort.broker.cluster.dialing import Dial, Dialled, dial_plain
 from kohort.broker.metadata import BrokerState, MetadataStore, Snapshot
 from kohort.broker.runtime.supervisor import Watched
 from kohort.storage import StorageError
@@ -30,7 +31,12 @@ log = structlog.get_logger("kohort.cluster")
 class PeerWatch:
     """One connection to each of the other brokers. The loop's thread."""
 
-    def __init__(self, store: MetadataStore, node_id: int, expel: Expel) -> None:
+    def __init__(
+        self, store: MetadataStore, node_id: int, expel: Expel, dial: Dial = dial_plain, listener: int = 0
+    ) -> None:
+        """Connect by `dial` to the listener of that number."""
+        self._dial = dial
+        self._listener = listener
         self._store = store
         self._node_id = node_id
         self._expel = expel
@@ -78,13 +84,13 @@ class PeerWatch:
                 began = trio.current_time()
                 try:
                     with trio.fail_after(CONNECT_SECONDS_MAX):
-                        stream = await trio.open_tcp_stream(broker.host, broker.port)
+                        dialled = await self._dial(*broker.address(self._listener))
                 except (OSError, trio.TooSlowError) as error:
                     if was_there and was_refused(error):
                         await self._see_out(broker)
                 else:
                     was_there = True
-                    await _ended(stream)
+                    await _ended(dialled)
                 if trio.current_time() - began > LASTING_SECONDS:
                     retry_seconds = RETRY_SECONDS_MIN
                     continue  # It may be an idle connection that was closed: look at once.
@@ -103,14 +109,15 @@ class PeerWatch:
             )
 
 
-async def _ended(stream: trio.SocketStream) -> None:
+async def _ended(dialled: Dialled) -> None:
     """Return once the connection is no more. Nobody sends on it, as nobody is asked anything."""
-    async with stream:
-        try:
-            while await stream.receive_some(1024):
-                pass
-        except trio.BrokenResourceError:
-            return
+    try:
+        while await dialled.stream.receive_some(1024):
+            pass
+    except trio.BrokenResourceError:
+        return
+    finally:
+        dialled.socket.close()
 
 
 def was_refused(error: BaseException) -> bool:

@@ -41,8 +41,14 @@ class Leader:
         self._sessions = FetchSessions(10)
 
 
+def want(session: FollowerSession, wanted: dict[PartitionKey, FetchFrom]) -> None:
+    for key in KEYS:
+        session.want(key, wanted.get(key))
+
+
 def ask(session: FollowerSession, leader: Leader, wanted: dict[PartitionKey, FetchFrom]) -> FetchRequest:
-    request = session.request(wanted, 7, 70)
+    want(session, wanted)
+    request = session.request(7, 70)
     assert (request.replica_state.replica_id, request.replica_state.replica_epoch) == (7, 70)
     session.answered(leader.answer(FetchRequest.decode(request.encode(VERSION), VERSION)))
     assert leader.asked == wanted
@@ -85,6 +91,6 @@ def test_a_session_that_the_leader_has_forgotten_begins_anew() -> None:
     ask(session, leader, wanted)
     leader.forget_all()
     with pytest.raises(ApiError):
-        leader.answer(session.request(wanted, 7, 70))
+        leader.answer(session.request(7, 70))
     session.reset()
     assert len(ask(session, leader, wanted).topics) == 3

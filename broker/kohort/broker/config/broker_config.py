@@ -15,15 +15,18 @@ from kohort.broker.config.values import (
     ConfigSource,
     ConfigType,
     ConfigValue,
+    Validator,
     at_least,
     between,
     between_or,
     each_of,
     one_of,
+    one_of_in_any_case,
     render,
 )
 
-BOOLEAN, STRING, INT, SHORT, LONG, DOUBLE, LIST = ConfigType
+BOOLEAN, STRING, INT, SHORT, LONG, DOUBLE, LIST, PASSWORD = ConfigType
+STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 HOUR_MS = 3_600_000
 MINUTE_MS = 60_000
 
@@ -190,6 +193,19 @@ class BrokerConfig(Settings):
         "Whether the live page may delete groups, reset offsets of empty ones and remove members: "
         "--http-allow-writes. Not in Kafka.",
     )
+    kohort_http_security_protocol: str = setting(
+        STRING,
+        "PLAINTEXT",
+        "What the HTTP address speaks: PLAINTEXT, or SSL by the certificates of ssl.keystore.*. "
+        "Not in Kafka.",
+        one_of("PLAINTEXT", "SSL"),
+    )
+    kohort_http_credentials_file: str | None = setting(
+        STRING,
+        None,
+        "A file with NAME:SECRET, one a line: who shows none of these by Basic or as a Bearer token sees "
+        "no page. Not in Kafka.",
+    )
     kohort_http_allowed_hosts: tuple[str, ...] = setting(
         LIST,
         (),
@@ -230,8 +246,71 @@ class BrokerConfig(Settings):
     group_consumer_max_size: int = setting(
         INT, INT_MAX, "How many members a consumer group may have.", at_least(1)
     )
+    group_consumer_migration_policy: str = setting(
+        STRING,
+        "bidirectional",
+        "Which way groups with members may change between the classic and the consumer protocol.",
+        one_of_in_any_case("DISABLED", "DOWNGRADE", "UPGRADE", "BIDIRECTIONAL"),
+    )
     group_consumer_regex_refresh_interval_ms: int = setting(
         INT, 600000, "How often regular expressions are resolved anew in any case.", at_least(10000)
+    )
+    group_share_session_timeout_ms: int = setting(
+        INT, 45000, "After how long without a heartbeat a share group's member is put out.", at_least(1)
+    )
+    group_share_heartbeat_interval_ms: int = setting(
+        INT, 5000, "How often members of share groups are asked to send heartbeats.", at_least(1)
+    )
+    group_share_assignment_interval_ms: int = setting(
+        INT,
+        1000,
+        "How long after an assignment a share group gets its next one at the earliest.",
+        at_least(0),
+    )
+    group_share_max_size: int = setting(
+        INT, 200, "How many members a share group may have.", between(1, 1000)
+    )
+    group_share_max_share_sessions: int = setting(
+        INT, 2000, "How many members of share groups may fetch from this broker.", at_least(1)
+    )
+    group_share_record_lock_duration_ms: int = setting(
+        INT, 30000, "How long a record is its member's that a share group hands out.", between(1000, 3600000)
+    )
+    group_share_delivery_count_limit: int = setting(
+        INT, 5, "How often a share group hands out a record before it gives it up.", between(2, 10)
+    )
+    group_share_partition_max_record_locks: int = setting(
+        INT, 2000, "How many records of a partition a share group may have in flight.", between(100, 10000)
+    )
+    share_coordinator_state_topic_num_partitions: int = setting(
+        INT, 50, "The partitions of __share_group_state, fixed when it is made.", at_least(1)
+    )
+    share_coordinator_state_topic_replication_factor: int = setting(
+        SHORT,
+        3,
+        "The replicas of each partition of __share_group_state; a broker alone holds one.",
+        at_least(1),
+    )
+    share_coordinator_state_topic_min_isr: int = setting(
+        SHORT, 2, "How many replicas of __share_group_state must have what is acknowledged.", at_least(1)
+    )
+    share_coordinator_state_topic_segment_bytes: int = setting(
+        INT, 104857600, "The size of a segment of __share_group_state.", at_least(1)
+    )
+    share_coordinator_state_topic_prune_interval_ms: int = setting(
+        INT, 300000, "How often what is not needed of __share_group_state is deleted.", at_least(1)
+    )
+    share_coordinator_snapshot_update_records_per_snapshot: int = setting(
+        INT, 500, "After how many updates a share partition's state is written as a whole.", between(0, 500)
+    )
+    share_coordinator_write_timeout_ms: int = setting(
+        INT, 5000, "How long an acknowledgement may wait for its record to be written.", at_least(1)
+    )
+    kohort_share_version: int = setting(
+        INT,
+        1,
+        "The level of the feature share.version: with 0 there are no share groups. Not in Kafka.",
+        between(0, 1),
     )
     offset_metadata_max_bytes: int = setting(
         INT, 4096, "The longest metadata that a committed offset may carry."
@@ -258,14 +337,39 @@ class BrokerConfig(Settings):
         INT, 104857600, "The segment size of __consumer_offsets.", at_least(1)
     )
 
+    add_partitions_to_txn_retry_backoff_ms: int = setting(
+        INT,
+        20,
+        "How soon a transaction's first records are tried again while the one before is being ended.",
+        at_least(1),
+    )
+    add_partitions_to_txn_retry_backoff_max_ms: int = setting(
+        INT,
+        100,
+        "How long they are tried again by the broker; then it is left to the producer.",
+        at_least(0),
+    )
     transaction_max_timeout_ms: int = setting(
         INT, 900_000, "The longest time that a producer may ask its transactions to stay open.", at_least(1)
     )
     transaction_remove_expired_transaction_cleanup_interval_ms: int = setting(
         INT, 3_600_000, "How often it is looked for transactional ids that nobody uses.", at_least(1)
     )
+    transaction_state_log_min_isr: int = setting(
+        INT,
+        2,
+        "The replicas that must have what is decided of a transaction, in a cluster: the min.insync.replicas "
+        "of __transaction_state.",
+        at_least(1),
+    )
     transaction_state_log_num_partitions: int = setting(
         INT, 50, "The partitions of __transaction_state, fixed when it is made.", at_least(1)
+    )
+    transaction_state_log_replication_factor: int = setting(
+        SHORT,
+        3,
+        "The replicas of each partition of __transaction_state; a broker alone holds one.",
+        at_least(1),
     )
     transaction_state_log_segment_bytes: int = setting(
         INT, 104857600, "The segment size of __transaction_state.", at_least(1)
@@ -553,6 +657,189 @@ class BrokerConfig(Settings):
     producer_id_expiration_check_interval_ms: int = setting(
         INT, 600000, "How often idle producers are looked for.", at_least(1)
     )
+
+    # -- TLS ------------------------------------------------------------------------------------------
+
+    ssl_keystore_type: str = setting(
+        STRING,
+        "PEM",
+        "The form of the broker's key and certificates; JKS and PKCS12 have to be converted.",
+        kafka_default="JKS",
+    )
+    ssl_keystore_location: str | None = setting(
+        STRING, None, "A PEM file with the broker's private key and its certificates, its own first."
+    )
+    ssl_keystore_password: str | None = setting(
+        PASSWORD, None, "PEM files have none: ssl.key.password is the key's own."
+    )
+    ssl_keystore_certificate_chain: str | None = setting(
+        PASSWORD, None, "The broker's certificates themselves, in PEM, instead of ssl.keystore.location."
+    )
+    ssl_keystore_key: str | None = setting(
+        PASSWORD, None, "The broker's private key itself, in PEM, instead of ssl.keystore.location."
+    )
+    ssl_key_password: str | None = setting(PASSWORD, None, "What the broker's private key is encrypted with.")
+    ssl_truststore_type: str = setting(
+        STRING,
+        "PEM",
+        "The form of the certificates that clients are trusted by; others than PEM have to be converted.",
+        kafka_default="JKS",
+    )
+    ssl_truststore_location: str | None = setting(
+        STRING, None, "A PEM file with the certificates of those who sign the clients' certificates."
+    )
+    ssl_truststore_password: str | None = setting(PASSWORD, None, "PEM files have none.")
+    ssl_truststore_certificates: str | None = setting(
+        PASSWORD, None, "Those certificates themselves, in PEM, instead of ssl.truststore.location."
+    )
+    ssl_client_auth: str = setting(
+        STRING,
+        "none",
+        "Whether clients must show a certificate, may, or are not asked.",
+        one_of("required", "requested", "none"),
+    )
+    ssl_enabled_protocols: tuple[str, ...] = setting(
+        LIST,
+        ("TLSv1.2", "TLSv1.3"),
+        "The versions of TLS that are spoken.",
+    )
+    ssl_principal_mapping_rules: str = setting(
+        STRING,
+        "DEFAULT",
+        "How the subject of a client's certificate becomes its name, the first rule that matches: "
+        "RULE:PATTERN/REPLACEMENT/[LU],...,DEFAULT. No rule that matches, no connection.",
+    )
+    kohort_ssl_reload_interval_ms: int = setting(
+        LONG,
+        10_000,
+        "How often the files of certificates are looked at; new ones hold for new connections. Not in Kafka.",
+        at_least(100),
+    )
+
+    # -- SASL -----------------------------------------------------------------------------------------
+
+    sasl_enabled_mechanisms: tuple[str, ...] = setting(
+        LIST,
+        (),
+        "By which mechanisms clients of SASL_PLAINTEXT and SASL_SSL listeners may say who they are; "
+        "listener.name.NAME.sasl.enabled.mechanisms says it of one listener.",
+        kafka_default="GSSAPI",
+    )
+    sasl_jaas_config: str | None = setting(
+        PASSWORD,
+        None,
+        'The users of PLAIN, as Kafka writes them: ...PlainLoginModule required user_NAME="PASSWORD"; '
+        "for one listener it is listener.name.NAME.plain.sasl.jaas.config.",
+    )
+    sasl_server_max_receive_size: int = setting(
+        INT,
+        65536,
+        "The largest request of a client that has not said who it is.",
+        kafka_default="524288",
+    )
+    connection_failed_authentication_delay_ms: int = setting(
+        INT,
+        100,
+        "After how long a client is told that it is not who it says, and its connection closed.",
+        at_least(0),
+    )
+    connections_max_reauth_ms: int = setting(
+        LONG,
+        0,
+        "For how long a client is taken for who it has said it is; it may say so again, or its connection is "
+        "closed at its next request. 0 sets no end.",
+    )
+    inter_broker_listener_name: str | None = setting(
+        STRING, None, "The listener, by its name, by which brokers of a cluster reach each other."
+    )
+    security_inter_broker_protocol: str = setting(
+        STRING,
+        "PLAINTEXT",
+        "Without inter.broker.listener.name: what that listener speaks; the first that does is it.",
+        one_of("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
+    )
+    sasl_mechanism_inter_broker_protocol: str | None = setting(
+        STRING,
+        None,
+        "By which mechanism brokers say to each other who they are, as the username and password of that "
+        "listener's jaas.config.",
+        kafka_default="GSSAPI",
+    )
+    ssl_endpoint_identification_algorithm: str = setting(
+        STRING,
+        "https",
+        "Whether another broker's certificate has to bear the name or address by which it is reached: https, "
+        "or nothing.",
+    )
+    sasl_oauthbearer_jwks_endpoint_url: str | None = setting(
+        STRING,
+        None,
+        "Where the keys are by which tokens of OAUTHBEARER are checked: the https:// or file:// URL of a "
+        "JSON Web Key Set.",
+    )
+    sasl_oauthbearer_jwks_endpoint_refresh_ms: int = setting(
+        LONG,
+        3_600_000,
+        "How often those keys are read again, but for tokens that name an unknown one.",
+    )
+    sasl_oauthbearer_expected_issuer: str | None = setting(
+        STRING, None, "Who has to have issued a token: its claim iss."
+    )
+    sasl_oauthbearer_expected_audience: tuple[str, ...] = setting(
+        LIST, (), "For whom a token has to be: one of them has to be in its claim aud."
+    )
+    sasl_oauthbearer_allow_unverified_issuer: bool = setting(
+        BOOLEAN, False, "Whether tokens of any issuer are taken where none is expected."
+    )
+    sasl_oauthbearer_allow_unverified_audience: bool = setting(
+        BOOLEAN, False, "Whether tokens for anybody are taken where no audience is expected."
+    )
+    sasl_oauthbearer_sub_claim_name: str = setting(
+        STRING, "sub", "The claim of a token that is its user's name."
+    )
+    sasl_oauthbearer_clock_skew_seconds: int = setting(
+        INT, 30, "How far the clock of who issues tokens may be from this one."
+    )
+    kohort_listener_settings: str | None = setting(
+        PASSWORD,
+        None,
+        "What listener.name.NAME... settings say, which are given under their own names. Not in Kafka.",
+    )
+
+    # -- who may do what ------------------------------------------------------------------------------
+
+    authorizer_class_name: str = setting(
+        STRING,
+        "",
+        "The name of Kafka's authorizer, if access control lists are to hold; without it everybody may do "
+        "everything.",
+        Validator(
+            "non-null string",
+            lambda value: None if value in ("", STANDARD_AUTHORIZER) else f"it must be {STANDARD_AUTHORIZER}",
+        ),
+    )
+    super_users: str = setting(
+        STRING,
+        "",
+        "Who may do everything, whatever the access control lists say: User:NAME;User:NAME.",
+    )
+    allow_everyone_if_no_acl_found: bool = setting(
+        BOOLEAN,
+        False,
+        "Whether everybody may do everything with what no entry of the access control lists is about.",
+    )
+
+    # -- how much clients may do ----------------------------------------------------------------------
+
+    quota_window_num: int = setting(INT, 11, "Over how many windows rates of clients are taken.", at_least(1))
+    quota_window_size_seconds: int = setting(INT, 1, "How long such a window is.", at_least(1))
+    controller_quota_window_num: int = setting(
+        INT,
+        11,
+        "In how many windows as many partitions come in as may be made or deleted at once.",
+        at_least(1),
+    )
+    controller_quota_window_size_seconds: int = setting(INT, 1, "How long such a window is.", at_least(1))
 
     # -- where values come from -----------------------------------------------------------------------
 

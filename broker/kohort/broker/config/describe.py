@@ -40,7 +40,7 @@ class ConfigEntry(NamedTuple):
 def describe_broker(broker: BrokerConfig) -> list[ConfigEntry]:
     """Return every setting of the broker."""
     return [
-        _entry(definition, render(broker.value(definition.name)), broker_synonyms(broker, definition.name))
+        entry(definition, render(broker.value(definition.name)), broker_synonyms(broker, definition.name))
         for definition in BrokerConfig.DEFINITIONS.values()
     ]
 
@@ -54,7 +54,7 @@ def describe_topic(broker: BrokerConfig, overrides: Mapping[str, str | None]) ->
         synonyms = broker_synonyms(broker, definition.synonyms[0]) if definition.synonyms else ()
         if definition.name in overrides:
             synonyms = (ConfigSynonym(definition.name, value, ConfigSource.TOPIC), *synonyms)
-        entries.append(_entry(definition, value, synonyms))
+        entries.append(entry(definition, value, synonyms))
     return entries
 
 
@@ -84,9 +84,10 @@ def _broker_values(broker: BrokerConfig, names: tuple[str, ...]) -> Iterator[Con
             yield ConfigSynonym(name, render(default), ConfigSource.DEFAULT)
 
 
-def _entry(
+def entry(
     definition: ConfigDefinition, value: str | None, synonyms: tuple[ConfigSynonym, ...]
 ) -> ConfigEntry:
+    """Return the setting with its value, and what that could be taken from, the first in force."""
     return ConfigEntry(
         definition.name,
         None if definition.sensitive else value,

@@ -1,7 +1,7 @@
 """The listeners that a server.properties of Kafka names, and what they are to speak.
 
-A file that asks for encryption, for authentication or for an authorizer gets a broker with it or none: one
-that served everybody in the clear instead would do so unseen. Source: Kafka's AbstractKafkaConfig and
+A file that asks for encryption or for authentication gets a broker with it or none: one that served
+everybody in the clear instead would do so unseen. Source: Kafka's AbstractKafkaConfig and
 SocketServerConfigs.
 """
 
@@ -14,12 +14,14 @@ LISTENERS: Final = "listeners"
 ADVERTISED: Final = "advertised.listeners"
 PROTOCOLS: Final = "listener.security.protocol.map"
 CONTROLLERS: Final = "controller.listener.names"
-AUTHORIZER: Final = "authorizer.class.name"
-NAMES: Final = frozenset((LISTENERS, ADVERTISED, PROTOCOLS, CONTROLLERS, AUTHORIZER))
+CIPHERS: Final = "ssl.cipher.suites"
+ENGINE: Final = "ssl.engine.factory.class"
+NAMES: Final = frozenset((LISTENERS, ADVERTISED, PROTOCOLS, CONTROLLERS, CIPHERS, ENGINE))
 
 PORT = "9092"
 PLAINTEXT = "PLAINTEXT"
-_EACH_FOR_ITSELF = {name: name for name in (PLAINTEXT, "SSL", "SASL_PLAINTEXT", "SASL_SSL")}
+SPOKEN = (PLAINTEXT, "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+_EACH_FOR_ITSELF = {name: name for name in SPOKEN}
 _KAFKAS_CONTROLLERS = "CONTROLLER"  # What Kafka's own files call it; nobody listens there here.
 
 
@@ -28,13 +30,13 @@ def listener_flags(texts: Mapping[str, str]) -> dict[str, str]:
 
     `texts` has those of `NAMES` that the file says. Raises: ConfigError for what cannot be served as asked.
     """
-    if texts.get(AUTHORIZER):
-        raise ConfigError(
-            f"{AUTHORIZER}: there is no authorizer here, everybody may do everything; "
-            "without this line that is agreed to"
-        )
+    for name in (CIPHERS, ENGINE):
+        if texts.get(name):
+            raise ConfigError(
+                f"{name}: what OpenSSL offers is spoken, and nothing else can be chosen here yet"
+            )
     listeners = _for_clients(texts, LISTENERS)
-    advertised = _for_clients(texts, ADVERTISED)
+    advertised = {name: place.rpartition("://")[2] for name, place in _for_clients(texts, ADVERTISED).items()}
     if unknown := [name for name in advertised if listeners and name not in listeners]:
         raise ConfigError(f"{ADVERTISED} names {unknown[0]}, which {LISTENERS} does not")
     flags = {"listen": ",".join(listeners.values())} if listeners else {}
@@ -44,7 +46,7 @@ def listener_flags(texts: Mapping[str, str]) -> dict[str, str]:
 
 
 def _for_clients(texts: Mapping[str, str], setting: str) -> dict[str, str]:
-    """Return HOST:PORT of each listener for clients by its name. Raises: ConfigError."""
+    """Return [[NAME:]PROTOCOL://]HOST:PORT of each listener for clients by its name. Raises: ConfigError."""
     if setting not in texts:
         return {}
     protocols = _protocols(texts.get(PROTOCOLS))
@@ -57,25 +59,27 @@ def _for_clients(texts: Mapping[str, str], setting: str) -> dict[str, str]:
             continue
         if name in places:
             raise ConfigError(f"{setting} names {name} twice")
-        _require_plaintext(name, protocols, setting)
+        protocol = _spoken_protocol(name, protocols, setting)
         host, _, port = place.rpartition(":")
-        places[name] = f"{host or '0.0.0.0'}:{port or PORT}"  # Kafka: no host is every interface.
+        scheme = "" if protocol == PLAINTEXT else f"{protocol}://"
+        if scheme and name != protocol:
+            scheme = f"{name}:{scheme}"
+        places[name] = f"{scheme}{host or '0.0.0.0'}:{port or PORT}"  # Kafka: no host is every interface.
     if not places:
         raise ConfigError(f"{setting} names no listener for clients")
     return places
 
 
-def _require_plaintext(name: str, protocols: Mapping[str, str], setting: str) -> None:
+def _spoken_protocol(name: str, protocols: Mapping[str, str], setting: str) -> str:
+    """Return what a listener speaks. Raises: ConfigError where that is not spoken here."""
     protocol = protocols.get(name)
     if protocol is None:
         raise ConfigError(
             f"{setting}: nothing says which protocol {name} speaks: {PROTOCOLS}={name}:PROTOCOL"
         )
-    if protocol != PLAINTEXT:
-        raise ConfigError(
-            f"{setting}: {name} is to speak {protocol}, and only PLAINTEXT is spoken here yet: "
-            "it would be open to everybody who reaches it"
-        )
+    if protocol not in SPOKEN:
+        raise ConfigError(f"{setting}: {name} is to speak {protocol}, which is none of {', '.join(SPOKEN)}")
+    return protocol
 
 
 def _protocols(text: str | None) -> Mapping[str, str]:

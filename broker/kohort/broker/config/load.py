@@ -9,6 +9,8 @@ from kohort.broker.config.values import ConfigError, ConfigValue, render
 if TYPE_CHECKING:
     from pathlib import Path
 
+OF_ONE_LISTENER = "listener.name."
+
 
 def load_config(file: "Path | None", settings: Sequence[tuple[str, str]]) -> BrokerConfig:
     """Return the broker's settings: `settings` (name and text, a later one wins) over those of the file.
@@ -21,6 +23,15 @@ def load_config(file: "Path | None", settings: Sequence[tuple[str, str]]) -> Bro
     for name, text in settings:
         require_known(name, "")
         texts[name] = text
+    return parsed_config(texts)
+
+
+def parsed_config(texts: dict[str, str | None]) -> BrokerConfig:
+    """Return the settings that these texts give, of single listeners as well. Raises: ConfigError."""
+    if any(name.startswith(OF_ONE_LISTENER) for name in texts):
+        from kohort.broker.config.listener_settings import taken_apart  # noqa: PLC0415  # Few have any.
+
+        texts = taken_apart(texts)
     return BrokerConfig.parsed(texts)
 
 
@@ -44,6 +55,9 @@ def checked_texts(found: Mapping[str, object], place: str) -> dict[str, str | No
     texts: dict[str, str | None] = {}
     for name, value in found.items():
         require_known(name, place)
+        if name.startswith(OF_ONE_LISTENER):
+            texts[name] = _as_text(name, value)
+            continue
         try:
             definition = BrokerConfig.definition(name)
             texts[name] = render(definition.parse(_as_text(name, value)))
@@ -85,6 +99,11 @@ _OPTION_OF = {
 def require_known(name: str, place: str) -> None:
     """Raise the ConfigError that tells a slip of the pen from a name that is only Apache Kafka's."""
     if name in BrokerConfig.DEFINITIONS:
+        return
+    if name.startswith(OF_ONE_LISTENER):
+        from kohort.broker.config import listener_settings  # noqa: PLC0415  # Few have any.
+
+        listener_settings.require_known(name)
         return
     if name in _OPTION_OF:
         option = _OPTION_OF[name]

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kohort.broker.config.broker_config import BrokerConfig
-from kohort.broker.config.load import checked_texts, read_toml, require_known
-from kohort.broker.config.values import ConfigError, ConfigSource, render
+from kohort.broker.config.load import checked_texts, parsed_config, read_toml, require_known
+from kohort.broker.config.values import HIDDEN, ConfigError, ConfigSource, render
 
 FLAGS = ("listen", "advertise", "data", "http")
 SEVERAL = ("listen", "advertise")
@@ -48,13 +48,13 @@ def load_serve_config(file: Path | None, settings: Sequence[tuple[str, str]]) ->
             raise ConfigError(f"{name} is an option: give --{name} {text}")
         require_known(name, "")
         texts[name] = text
-    return ServeConfig(BrokerConfig.parsed(texts), flags, passed_over)
+    return ServeConfig(parsed_config(texts), flags, passed_over)
 
 
 def changed_settings(config: BrokerConfig) -> dict[str, str | None]:
     """Return the settings that differ from their defaults since somebody says so, as text."""
     return {
-        name: render(config.value(name))
+        name: HIDDEN if BrokerConfig.DEFINITIONS[name].sensitive else render(config.value(name))
         for name in sorted(config.layer(ConfigSource.STATIC_BROKER))
         if config.value(name) != BrokerConfig.DEFINITIONS[name].default
     }

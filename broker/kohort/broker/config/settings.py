@@ -5,6 +5,7 @@ from typing import ClassVar, NamedTuple, Self, TypeVar, cast
 
 from kohort.broker.config.values import (
     ANYTHING,
+    HIDDEN,
     ConfigDefinition,
     ConfigError,
     ConfigType,
@@ -37,6 +38,7 @@ class _Declaration(NamedTuple):
             read_only=read_only if self.read_only is None else self.read_only,
             internal=self.internal,
             kafka_default=self.kafka_default,
+            sensitive=self.type is ConfigType.PASSWORD,
         )
 
 
@@ -138,5 +140,9 @@ class Settings:
     __hash__ = None  # type: ignore[assignment]  # Values may be compared, not used as a key.
 
     def __repr__(self) -> str:
-        given = ", ".join(f"{name}={value!r}" for name, value in self.__dict__.items() if name[0] != "_")
+        given = ", ".join(
+            f"{name}={HIDDEN if self.definition(name.replace('_', '.')).sensitive else repr(value)}"
+            for name, value in self.__dict__.items()
+            if name[0] != "_"
+        )
         return f"{type(self).__name__}({given})"

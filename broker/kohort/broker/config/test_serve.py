@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from kohort.broker.config import ConfigError
+from kohort.broker.config.listener_settings import named_listeners, of_listener
 from kohort.broker.config.serve import changed_settings, load_serve_config
 
 PROTOCOLS = "listener.security.protocol.map"
@@ -99,17 +100,16 @@ def test_a_mistake_is_one_line_that_names_the_file(tmp_path: Path, name: str, te
 @pytest.mark.parametrize(
     "text, right",
     [
-        ("listeners=SSL://:9093", "listeners: SSL is to speak SSL"),
-        ("listeners=PLAINTEXT://:9092,sasl_ssl://:9093", "listeners: SASL_SSL is to speak SASL_SSL"),
-        (f"listeners=OUTSIDE://:1\n{PROTOCOLS}=OUTSIDE:SASL_PLAINTEXT", "OUTSIDE is to speak SASL_PLAINTEXT"),
-        (f"listeners=PLAINTEXT://:1\n{PROTOCOLS}=PLAINTEXT:SSL", "PLAINTEXT is to speak SSL"),
-        ("advertised.listeners=SSL://broker:9093", "advertised.listeners: SSL is to speak SSL"),
+        (f"listeners=OUTSIDE://:1\n{PROTOCOLS}=OUTSIDE:KERBEROS", "listeners: OUTSIDE is to speak KERBEROS"),
+        ("listener.name.x.ssl.client.auth=required", "listener.name.x.ssl.client.auth: of one listener"),
+        ("listener.name.X.sasl.enabled.mechanisms=PLAIN", "all of it in lower case"),
+        ("listeners=SSL://:1\nssl.cipher.suites=TLS_AES_128_GCM_SHA256", "ssl.cipher.suites: what OpenSSL"),
         (
             "controller.listener.names=QUORUM\nlisteners=QUORUM://:1,CONTROLLER://:2\n"
-            f"{PROTOCOLS}=QUORUM:SSL,CONTROLLER:SSL",
-            "CONTROLLER is to speak SSL",
+            f"{PROTOCOLS}=QUORUM:SSL,CONTROLLER:SECRECY",
+            "CONTROLLER is to speak SECRECY",
         ),
-        ("authorizer.class.name=org.example.Strict", "authorizer.class.name: there is no authorizer here"),
+        ("authorizer.class.name=org.example.Strict", "authorizer.class.name: "),
     ],
 )
 def test_a_file_that_asks_for_protection_is_not_served_without(tmp_path: Path, text: str, right: str) -> None:
@@ -119,6 +119,30 @@ def test_a_file_that_asks_for_protection_is_not_served_without(tmp_path: Path, t
         load_serve_config(file, ())
     assert right in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+def test_a_listener_that_speaks_ssl_says_so_in_its_address(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text(
+        "listeners=INSIDE://:9092,OUTSIDE://:9093\nadvertised.listeners=OUTSIDE://broker:9093\n"
+        f"{PROTOCOLS}=INSIDE:PLAINTEXT,OUTSIDE:SSL\nssl.keystore.type=PEM\nssl.key.password=hush\n"
+    )
+    loaded = load_serve_config(file, ())
+    assert loaded.flags == {"listen": "0.0.0.0:9092,OUTSIDE:SSL://0.0.0.0:9093", "advertise": ",broker:9093"}
+    assert changed_settings(loaded.config)["ssl.key.password"] == "[hidden]"
+    assert "hush" not in repr(loaded.config)
+
+
+def test_what_is_said_of_one_listener_is_kept_for_it(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    jaas = 'PlainLoginModule required user_a="hush";'
+    file.write_text(f"listener.name.out_side.plain.sasl.jaas.config={jaas}\nsasl.enabled.mechanisms=PLAIN\n")
+    loaded = load_serve_config(file, [("listener.name.inside.sasl.enabled.mechanisms", "PLAIN")])
+    settings = loaded.config.kohort_listener_settings
+    assert of_listener(settings, "OUT_SIDE") == {"plain.sasl.jaas.config": jaas}
+    assert of_listener(settings, "inside") == {"sasl.enabled.mechanisms": "PLAIN"}
+    assert named_listeners(settings) == {"out_side", "inside"}
+    assert "hush" not in repr(loaded.config) + repr(changed_settings(loaded.config))
 
 
 def test_listeners_of_the_quorum_may_be_protected_since_nobody_listens_there(tmp_path: Path) -> None:

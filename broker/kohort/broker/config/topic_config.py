@@ -21,7 +21,7 @@ from kohort.broker.config.values import (
     only,
 )
 
-BOOLEAN, STRING, INT, SHORT, LONG, DOUBLE, LIST = ConfigType
+BOOLEAN, STRING, INT, SHORT, LONG, DOUBLE, LIST, _ = ConfigType
 NO_TIERS = "kohort keeps every segment on its own disk"
 
 

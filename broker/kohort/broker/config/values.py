@@ -9,6 +9,7 @@ from collections.abc import Callable
 from enum import IntEnum
 from typing import NamedTuple
 
+HIDDEN = "[hidden]"
 INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
 
@@ -30,6 +31,8 @@ class ConfigType(IntEnum):
     LONG = 5
     DOUBLE = 6
     LIST = 7
+    PASSWORD = 9
+    """Text that nobody is shown."""
 
 
 class ConfigSource(IntEnum):
@@ -40,6 +43,7 @@ class ConfigSource(IntEnum):
     DYNAMIC_DEFAULT_BROKER = 3
     STATIC_BROKER = 4
     DEFAULT = 5
+    GROUP = 8
 
 
 class Validator(NamedTuple):
@@ -95,6 +99,7 @@ class ConfigDefinition(NamedTuple):
             problem = self.validator.check(value)
         if problem is not None:
             shown = render(value) if value is not None else "null"
+            shown = HIDDEN if self.sensitive else shown
             raise ConfigError(f"Invalid value {shown} for configuration {self.name}: {problem}")
         return float(value) if self.type is ConfigType.DOUBLE and isinstance(value, int) else value
 
@@ -150,6 +155,7 @@ _PARSERS: dict[ConfigType, Callable[[str], ConfigValue]] = {
     ConfigType.LONG: _parse_integer,
     ConfigType.DOUBLE: _parse_double,
     ConfigType.LIST: _parse_list,
+    ConfigType.PASSWORD: str,
 }
 
 _RANGES = {
@@ -220,6 +226,17 @@ def one_of(*choices: str) -> Validator:
     """Return the validator of these words and no other."""
     words = ", ".join(choices)
     return Validator(f"[{words}]", lambda value: None if value in choices else f"it must be one of {words}")
+
+
+def one_of_in_any_case(*choices: str) -> Validator:
+    """Return the validator of these words, written in capitals or not."""
+    words = f"(case insensitive) [{', '.join(choices)}]"
+
+    def check(value: ConfigValue) -> str | None:
+        is_one = isinstance(value, str) and value.upper() in choices
+        return None if is_one else f"it must be one of {', '.join(choices)}"
+
+    return Validator(words, check)
 
 
 def each_of(*choices: str) -> Validator:

@@ -1,6 +1,8 @@
 """The shards of this broker, and which of them a group belongs to."""
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING
 
 import structlog
 
@@ -27,6 +29,9 @@ from kohort.broker.runtime.timers import Timers
 from kohort.broker.runtime.workers import Workers
 from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.protocol.schema import Message
+
+if TYPE_CHECKING:
+    from kohort.broker.coordination.takeovers import Takeovers
 
 GROUPS_REMEMBERED_MAX = 100_000
 
@@ -57,10 +62,12 @@ class Coordinators:
         counters: GroupCounters,
         note: Callable[[GroupEvent], None],
         is_here: Callable[[int], bool] | None = None,
+        takeovers: "Takeovers | None" = None,
     ) -> None:
         """`ensure_topic` makes `__consumer_offsets` unless it is there, and raises ApiError if it can't.
 
-        `is_here` says whether this broker leads a partition of it; without it, it leads them all.
+        `is_here` says whether this broker leads a partition of it; without it, it leads them all. `takeovers`
+        knows from whom it has taken groups over.
         """
         self._machine = machine
         self._group_config = machine.config
@@ -74,6 +81,7 @@ class Coordinators:
         self._counters = counters
         self._note = note
         self._is_here = is_here
+        self._takeovers = takeovers
         self._shards: dict[int, GroupShard] = {}
         self._loading = ShardLoading(
             ensure_topic,
@@ -139,7 +147,7 @@ class Coordinators:
             timers=self._timers,
             clock=self._clock,
             workers=self._workers,
-            note=self._note,
+            note=self._note if self._takeovers is None else partial(self._takeovers.tell, index, self._note),
             load_soon=self.load_soon,
             on_loaded=self._loaded,
             inline_load_bytes=self.inline_load_bytes,
@@ -192,7 +200,7 @@ class Coordinators:
         shard = self._shards.get(coordinator_partition(group_id, self.partitions))
         return None if shard is None else shard.core.groups.get(group_id)
 
-    def tell(self, group_id: str, command: Command) -> None:
+    def tell(self, group_id: str, command: object) -> None:
         """Let a group's shard decide what nobody waits for, if it serves."""
         shard = self._shards.get(coordinator_partition(group_id, self.partitions))
         if shard is not None and shard.state is ShardState.ACTIVE:
@@ -255,6 +263,8 @@ class Coordinators:
         if self._is_here is not None and before.topics.get(OFFSETS_TOPIC) is not after.topics.get(
             OFFSETS_TOPIC
         ):
+            if self._takeovers is not None:
+                self._takeovers.follow(before, after)
             self.refresh()
         gone = {
             name
@@ -273,6 +283,8 @@ class Coordinators:
     def _loaded(self, shard: GroupShard, seconds: float) -> None:
         """Drop the offsets of topics that went while the shard was not there to hear of it."""
         self._counters.shard_loaded(seconds)
+        if self._takeovers is not None:
+            self._takeovers.loaded(shard.index)
         topics = self._metadata.snapshot().topics
         gone = {name for group in shard.core.groups.values() for name in group.offsets if name not in topics}
         gone |= self._deleted_meanwhile.pop(shard.index, set())

@@ -11,6 +11,7 @@ from kohort.broker.group import (
     TimerFired,
     TimerKey,
     refusal,
+    refused_instead,
 )
 from kohort.broker.metadata import OFFSETS_TOPIC
 from kohort.protocol.errors import ErrorCode
@@ -22,6 +23,7 @@ class GroupMachine:
     """Makes group coordinators, and translates between them and their shards."""
 
     topic = OFFSETS_TOPIC
+    is_compacted = True
 
     def __init__(
         self, config: GroupConfig, core: Callable[[GroupConfig, Room], GroupCoordinator] = GroupCoordinator
@@ -29,6 +31,11 @@ class GroupMachine:
         self.config = config
         self._core = core
         self._room = Room()
+
+    @property
+    def write_timeout_ms(self) -> int:
+        """How long a commit may wait for other replicas: `offsets.commit.timeout.ms`."""
+        return self.config.offsets_commit_timeout_ms
 
     def new_core(self) -> GroupCoordinator:
         """Return a coordinator without groups."""
@@ -55,3 +62,7 @@ class GroupMachine:
         """Return whom to answer what where a command can't be carried out; None where nobody waits."""
         message = refusal(command, code)
         return None if message is None else (getattr(command, "request_id", NO_REQUEST), message)
+
+    def refused_instead(self, message: Message, code: ErrorCode) -> Message | None:
+        """Return what a parked member is told instead of its generation or its assignment."""
+        return refused_instead(message, code)

@@ -1,7 +1,8 @@
 """A shard's log, read back: the newest record of each key, since compaction would leave no more.
 
 What a record says of its key replaces all that was said of it before, and a log may be compacted at any
-time; so whoever loads decodes and replays only what stands in the end, in the order of the log.
+time; so whoever loads decodes and replays only what stands in the end, in the order of the log. Of a log that
+is never compacted, where records say what is new of their key, every one is replayed.
 """
 
 import sys
@@ -43,44 +44,57 @@ def loaded_core(
     shall not keep all groups of the shard away at each start. `throttle` is told of bytes, again and again: a
     thread beside the loop has to give way. Raises: StorageError, and what the core raises after too many.
     """
-    newest, pending = _newest(batches, shard, throttle)
+    newest, pending = _newest(batches, shard, throttle, is_compacted=machine.is_compacted)
     for _ in range(UNREPLAYABLE_RECORDS_MAX):
         core = machine.new_core()
         try:
             _replay_all(machine, core, newest, shard, throttle)
         except _Unreplayable as stopped:
             log.error("a record of groups can't be replayed and is left out", shard=shard, exc_info=stopped)
-            del newest[stopped.key]
+            del newest[stopped.place]
         else:
-            return _with_pending(machine, core, pending)
+            return _with_pending(machine, core, pending, shard)
     core = machine.new_core()
     _replay_all(machine, core, newest, shard, throttle)
-    return _with_pending(machine, core, pending)
+    return _with_pending(machine, core, pending, shard)
 
 
-def _with_pending(machine: Machine[CoreT], core: CoreT, pending: "Pending") -> CoreT:
-    """Return the core, which knows the records of open transactions as well."""
-    for producer_id, held in pending.items():
-        for key, written in held.items():
-            record = machine.decode(key, written.value)
-            if record is not None:
-                core.replay_pending(producer_id, record)  # type: ignore[attr-defined]  # such logs have such cores
+def _with_pending(machine: Machine[CoreT], core: CoreT, pending: "Pending", shard: int) -> CoreT:
+    """Return the core, which knows the records of open transactions as well, in the order of the log."""
+    written = [
+        (each.number, producer_id, key, each.value)
+        for producer_id, held in pending.items()
+        for key, each in held.items()
+    ]
+    for _, producer_id, key, value in sorted(written):
+        try:
+            record = machine.decode(key, value)
+        except WireError as error:
+            log.error("a record of groups is lost", shard=shard, error=str(error))
+            continue
+        if record is not None:
+            core.replay_pending(producer_id, record)  # type: ignore[attr-defined]  # such logs have such cores
     return core
 
 
 class _Unreplayable(Exception):
     """The core was changed half, by the record of this key: it is of no use any more."""
 
-    def __init__(self, key: bytes) -> None:
+    def __init__(self, place: "Place") -> None:
         super().__init__("the core failed")
-        self.key = key
+        self.place = place
 
 
 def _replay_all(
-    machine: Machine[CoreT], core: CoreT, newest: Mapping[bytes, bytes | None], shard: int, throttle: Throttle
+    machine: Machine[CoreT],
+    core: CoreT,
+    newest: "Mapping[Place, bytes | None]",
+    shard: int,
+    throttle: Throttle,
 ) -> None:
     replay, decode = core.replay, machine.decode
-    for key, value in newest.items():
+    for place, value in newest.items():
+        key = place if isinstance(place, bytes) else place[1]
         throttle(len(key))
         try:
             record = decode(key, value)
@@ -91,7 +105,7 @@ def _replay_all(
             try:
                 replay(record)
             except Exception as error:  # A supervisor: a bug in a core costs the record that it met.
-                raise _Unreplayable(key) from error
+                raise _Unreplayable(place) from error
 
 
 class Written(NamedTuple):
@@ -101,19 +115,21 @@ class Written(NamedTuple):
     value: bytes
 
 
+Place = bytes | tuple[int, bytes]
+"""A record's key, in a log that is never compacted behind how many were before it."""
 Pending = dict[int, dict[bytes, Written]]
 LAST = sys.maxsize
 
 
 def _newest(
-    batches: Iterable[memoryview], shard: int, throttle: Throttle
-) -> tuple[dict[bytes, bytes | None], Pending]:
+    batches: Iterable[memoryview], shard: int, throttle: Throttle, *, is_compacted: bool
+) -> tuple[dict[Place, bytes | None], Pending]:
     """Return the newest value of each key, in the order in which these lie in the log, and what is pending.
 
     After a clean stop no CRC has been looked at yet. What the other batches say is still worth having.
     What a transaction has committed counts from its marker on, unless something newer came before that.
     """
-    newest: dict[bytes, bytes | None] = {}
+    newest: dict[Place, bytes | None] = {}
     pending: Pending = {}
     for batch in batches:
         throttle(len(batch))
@@ -128,6 +144,11 @@ def _newest(
                     _supersede(pending, key, LAST)
         except WireError as error:
             log.error("a batch of groups is lost", shard=shard, error=str(error))
+            continue
+        if not is_compacted:
+            for key, value in pairs:
+                if key is not None:
+                    newest[len(newest), key] = value
             continue
         for key, value in pairs:
             if key is not None:

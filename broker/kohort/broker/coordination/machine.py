@@ -40,6 +40,13 @@ class Machine(Protocol[CoreT_co]):
 
     topic: str
     """Whose partitions hold the logs."""
+    is_compacted: bool
+    """Whether a record says all of its key; else every one counts that is still there."""
+
+    @property
+    def write_timeout_ms(self) -> int:
+        """How long an answer may wait for other replicas to have what it hangs on."""
+        ...
 
     def new_core(self) -> CoreT_co:
         """Return a core that knows nothing yet."""
@@ -59,4 +66,8 @@ class Machine(Protocol[CoreT_co]):
 
     def refusal(self, command: Any, code: ErrorCode, /) -> tuple[int, Message] | None:
         """Return whom to answer what where a command can't be carried out; None where nobody waits."""
+        ...
+
+    def refused_instead(self, message: Message, code: ErrorCode, /) -> Message | None:
+        """Return what is answered instead of what another's command was to bring; None where nothing is."""
         ...

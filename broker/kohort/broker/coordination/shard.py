@@ -6,6 +6,9 @@ waits for the flush. A decision without records is carried out at once, unless s
 still waits: answers never overtake each other. A flush that fails drops the core with all it decided
 since the last one that worked, and the shard is loaded again from its log. So does any exception in the
 core: what it has left behind is half changed.
+
+Where other replicas keep a flush waiting for longer than `Machine.write_timeout_ms`, who waits is refused
+COORDINATOR_NOT_AVAILABLE, and nothing is dropped: what was decided may be on every replica yet.
 """
 
 import math
@@ -14,7 +17,7 @@ from collections import deque
 from collections.abc import Callable
 from enum import Enum
 from functools import partial
-from typing import Any, Generic, Protocol
+from typing import Any, Generic, NamedTuple, Protocol
 
 import structlog
 
@@ -39,9 +42,18 @@ Owed = tuple[Any, tuple[Effect, ...]]
 """A command, or None, and what is to be done after the flush; one that fails refuses the command."""
 
 RECORDS_PER_BATCH_MAX = 4_096
+LOOKS_PER_TIMEOUT = 5
 INLINE_LOAD_BYTES = 64 * 1024  # A log of this size is replayed in the loop: quicker than a thread hop.
 
 log = structlog.get_logger("kohort.group")
+
+
+class Mark(NamedTuple):
+    """What waited for other replicas at a time: all flushes before this one, and so much behind it."""
+
+    at_ms: int
+    flush: deque[Owed]
+    entries: int
 
 
 class ShardState(Enum):
@@ -116,6 +128,7 @@ class Shard(Generic[CoreT]):
         self._owed: deque[Owed] = deque()  # For the next flush.
         self._flushing: deque[deque[Owed]] = deque()  # One entry per flush in flight.
         self._timers: set[object] = set()
+        self._marks: deque[Mark] = deque()  # How much waited for other replicas, and when.
 
     # -- asking -----------------------------------------------------------------------------------------
 
@@ -239,6 +252,8 @@ class Shard(Generic[CoreT]):
         except StorageError as error:
             self._flushed(self.core, error)
             return
+        if partition.leadership is not None and not self._marks:
+            self._mark()
         self._flusher.request_commit(partition, partial(self._flushed, self.core))
 
     def _flushed(self, core: CoreT, error: StorageError | None) -> None:
@@ -252,6 +267,69 @@ class Shard(Generic[CoreT]):
         for _, effects in self._flushing.popleft():
             self._perform(effects)
 
+    # -- what waits for other replicas ------------------------------------------------------------------
+
+    def _mark(self) -> None:
+        """Note what waits by now, and look again later: what still waits then is refused at some time."""
+        now_ms, timeout_ms = self._clock.now_ms(), self.machine.write_timeout_ms
+        flush = self._flushing[-1]
+        self._marks.append(Mark(now_ms, flush, len(flush)))
+        key = (self.machine.topic, self.index, "replicas")
+        self._all_timers.set(key, now_ms + max(1, timeout_ms // LOOKS_PER_TIMEOUT), self._look_at_waiting)
+
+    def _look_at_waiting(self) -> None:
+        late: Mark | None = None
+        timeout_ms = self.machine.write_timeout_ms
+        while self._marks and self._clock.now_ms() - self._marks[0].at_ms >= timeout_ms:
+            late = self._marks.popleft()
+        if late is not None and any(each is late.flush for each in self._flushing):
+            self._refuse_late(late)
+        if self._flushing:
+            self._mark()
+        else:
+            self._marks.clear()
+
+    def _refuse_late(self, late: Mark) -> None:
+        """Refuse whoever has waited since the mark. Timers are set now; what is told waits on.
+
+        Where another broker leads without what was decided, nothing may have come of it.
+        """
+        gone = 0
+        for flush in self._flushing:
+            is_last = flush is late.flush
+            entries = late.entries if is_last else len(flush)
+            notes: list[Owed] = []
+            for _ in range(entries):
+                command, effects = flush.popleft()
+                self._refuse_owed(command, effects)
+                notes += [(None, (each,)) for each in effects if isinstance(each, Note)]
+            flush.extendleft(reversed(notes))
+            if is_last:
+                gone = entries - len(notes)
+                break
+        self._marks = deque(
+            each._replace(entries=each.entries - gone) if each.flush is late.flush else each
+            for each in self._marks
+        )
+
+    def _refuse_owed(self, command: Any, effects: tuple[Effect, ...]) -> None:
+        code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+        refused = None if command is None else self.machine.refusal(command, code)
+        for effect in effects:
+            if isinstance(effect, Note):
+                continue
+            if not isinstance(effect, Reply):
+                self._perform((effect,))
+            elif refused is not None and refused[0] == effect.request_id:
+                self._answer(*refused)
+            else:
+                message = self.machine.refused_instead(effect.message, code)
+                if message is None:
+                    self._waiting[effect.request_id][0].hang_up()
+                    del self._waiting[effect.request_id]
+                else:
+                    self._answer(effect.request_id, message)
+
     # -- effects ----------------------------------------------------------------------------------------
 
     def _perform(self, effects: tuple[Effect, ...]) -> None:
@@ -259,7 +337,10 @@ class Shard(Generic[CoreT]):
             kind = type(effect)
             if kind is Reply:
                 _, respond = self._waiting.pop(effect.request_id)  # type: ignore[union-attr]
-                respond(effect.message)  # type: ignore[union-attr]
+                try:
+                    respond(effect.message)  # type: ignore[union-attr]
+                except Exception:  # A supervisor: what else is to be done is owed to others.
+                    log.exception("an answer could not be given", topic=self.machine.topic, shard=self.index)
             elif kind is SetTimer:
                 self._set_timer(effect)  # type: ignore[arg-type]
             elif kind is CancelTimer:
@@ -320,6 +401,8 @@ class Shard(Generic[CoreT]):
         self._batches = []
         self._owed = deque()
         self._flushing = deque()
+        self._marks = deque()
+        self._all_timers.cancel((self.machine.topic, self.index, "replicas"))
         self._partition = None
         self.core = self.machine.new_core()
 

@@ -76,6 +76,11 @@ def of_transaction(producer_id: int, *records: Pair) -> memoryview:
     return memoryview(build_batch(rows, producer_id=producer_id, producer_epoch=0, is_transactional=True))
 
 
+def at(offset: int, built: memoryview) -> memoryview:
+    """Return the batch as a log has it at that offset, which no checksum covers."""
+    return memoryview(offset.to_bytes(8, "big") + bytes(built[8:]))
+
+
 def marker(kind: ControlType, producer_id: int) -> memoryview:
     built = build_transaction_marker(
         kind, timestamp_ms=1, producer_id=producer_id, producer_epoch=0, coordinator_epoch=0
@@ -121,3 +126,21 @@ def test_whoever_loads_beside_the_loop_is_told_to_rest_again_and_again() -> None
     loaded_core(GroupMachine(GroupConfig()), batches, 0, told.append)
     assert told[:50] == [len(each) for each in batches]
     assert len(told) == 100, "once for each batch, and once for each key that is left"
+
+
+def test_of_two_open_transactions_what_was_written_last_counts_in_whichever_order_they_end() -> None:
+    core = loaded(
+        at(0, of_transaction(5, commit(1, 1))),  # So that this one is known first ...
+        at(1, of_transaction(6, commit(0, 1))),
+        at(2, of_transaction(5, commit(0, 2))),  # ... and has written partition 0 last.
+    )
+    core.end_pending(5, is_commit=True)
+    core.end_pending(6, is_commit=True)
+    assert offsets(core) == {0: 2, 1: 1}
+
+
+def test_a_value_in_an_open_transaction_that_nobody_understands_is_left_out_alone() -> None:
+    key, _ = commit(0, 1)
+    core = loaded(of_transaction(5, (key, b"\0\x63what a newer Kafka writes"), commit(1, 3)))
+    core.end_pending(5, is_commit=True)
+    assert offsets(core) == {1: 3}

@@ -20,6 +20,7 @@ from kohort.broker.coordination.shard import Shard, ShardState
 from kohort.broker.group import GroupCoordinator, Record, coordinator_partition
 from kohort.broker.metadata import OFFSETS_TOPIC
 from kohort.broker.metadata.topic_plans import NewTopic
+from kohort.broker.partitions import Partition
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.headers import RequestHeader
 from kohort.protocol.messages import (
@@ -130,16 +131,23 @@ async def found(client: Client) -> None:
             await trio.sleep(0.005)
 
 
-def commit_of(offset: int, index: int = 1) -> OffsetCommitRequest:
+def commit_of(offset: int, index: int = 1, member: JoinGroupResponse | None = None) -> OffsetCommitRequest:
     partition = OffsetCommitRequestPartition(
         partition_index=index, committed_offset=offset, committed_metadata=""
     )
     topic = OffsetCommitRequestTopic(name="air", partitions=(partition,))
-    return OffsetCommitRequest(group_id=GROUP, topics=(topic,))
+    if member is None:
+        return OffsetCommitRequest(group_id=GROUP, topics=(topic,))
+    return OffsetCommitRequest(
+        group_id=GROUP,
+        generation_id_or_member_epoch=member.generation_id,
+        member_id=member.member_id,
+        topics=(topic,),
+    )
 
 
-async def commit(client: Client, offset: int, index: int = 1) -> int:
-    answer = await client.ask(commit_of(offset, index), OffsetCommitResponse, 9)
+async def commit(client: Client, offset: int, index: int = 1, member: JoinGroupResponse | None = None) -> int:
+    answer = await client.ask(commit_of(offset, index, member), OffsetCommitResponse, 9)
     return answer.topics[0].partitions[0].error_code
 
 
@@ -192,23 +200,23 @@ def away(broker: Broker) -> Iterator[GroupShard]:
     broker.coordinators.load_soon(shard)
 
 
+def join_of(member_id: str) -> JoinGroupRequest:
+    protocol = JoinGroupRequestProtocol(name="range", metadata=b"\0\1\0\0\0\0\xff\xff\xff\xff")
+    return JoinGroupRequest(
+        group_id=GROUP,
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=10_000,
+        member_id=member_id,
+        protocol_type="consumer",
+        protocols=(protocol,),
+    )
+
+
 async def joined(client: Client) -> JoinGroupResponse:
     """Become the only member of the group, and its generation stable."""
-    protocol = JoinGroupRequestProtocol(name="range", metadata=b"\0\1\0\0\0\0\xff\xff\xff\xff")
-
-    def join(member_id: str) -> JoinGroupRequest:
-        return JoinGroupRequest(
-            group_id=GROUP,
-            session_timeout_ms=10_000,
-            rebalance_timeout_ms=10_000,
-            member_id=member_id,
-            protocol_type="consumer",
-            protocols=(protocol,),
-        )
-
-    first = await client.ask(join(""), JoinGroupResponse)
+    first = await client.ask(join_of(""), JoinGroupResponse)
     assert first.error_code == ErrorCode.MEMBER_ID_REQUIRED
-    answer = await client.ask(join(first.member_id), JoinGroupResponse)
+    answer = await client.ask(join_of(first.member_id), JoinGroupResponse)
     assert not answer.error_code
     assignment = SyncGroupRequestAssignment(member_id=answer.member_id, assignment=b"all of it")
     sync = SyncGroupRequest(
@@ -393,6 +401,98 @@ async def test_a_commit_that_too_few_replicas_would_have_is_refused_and_never_co
             assert partition.log.log_end_offset == before
         assert await committed(client) == {1: 1}
         assert await commit(client, 3) == 0
+
+
+class Replicas:
+    """Stands for a leadership whose in-sync replicas are enough, and have nothing until they are let."""
+
+    has_enough_replicas = True
+    high_watermark = 0
+
+    @classmethod
+    def have_all(cls, partition: Partition, patch: pytest.MonkeyPatch) -> None:
+        """Let them have all that the leader has."""
+        patch.setattr(cls, "high_watermark", partition.log.log_end_offset)
+        partition.high_watermark = 0
+        partition.moved()
+
+
+async def test_what_other_replicas_do_not_have_in_time_is_refused_and_may_count_yet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = (*SETTINGS, ("offsets.commit.timeout.ms", "100"))
+    places = Places(Address("127.0.0.1", 0), tmp_path)
+    async with running_broker(load_config(None, settings), places) as broker:
+        client, other = await prepared(broker), await Client.to(broker)
+        answer = await joined(client)
+        partition = shard_of(broker)._partition
+        assert partition is not None
+        with monkeypatch.context() as patch:
+            patch.setattr(partition, "leadership", Replicas())
+            assert await commit(client, 1, member=answer) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+            heartbeat = HeartbeatRequest(
+                group_id=GROUP, generation_id=answer.generation_id, member_id=answer.member_id
+            )
+            for _ in range(2):  # What stands behind it waits as long, and no longer.
+                refused = await other.ask(heartbeat, HeartbeatResponse)
+                assert refused.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+            Replicas.have_all(partition, patch)
+            assert (await other.ask(heartbeat, HeartbeatResponse)).error_code == 0
+            assert await committed(client) == {1: 1}  # It was refused, and is on every replica all the same.
+            assert not shard_of(broker)._flushing
+        assert await commit(client, 2, member=answer) == 0
+        assert await committed(client) == {1: 2}
+
+
+async def test_whoever_waits_for_a_leader_whose_assignment_is_not_replicated_hears_of_it_in_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = (*SETTINGS, ("offsets.commit.timeout.ms", "100"))
+    places = Places(Address("127.0.0.1", 0), tmp_path)
+    async with running_broker(load_config(None, settings), places) as broker:
+        leader, follower = await prepared(broker), await Client.to(broker)
+        first = await joined(leader)
+        answers: list[JoinGroupResponse] = []
+        async with trio.open_nursery() as nursery:
+
+            async def rejoin() -> None:
+                while True:  # As told by heartbeats.
+                    answers.append(await leader.ask(join_of(first.member_id), JoinGroupResponse))
+                    if len(answers[-1].members) == 2:
+                        return
+
+            given = (await follower.ask(join_of(""), JoinGroupResponse)).member_id
+            nursery.start_soon(rejoin)
+            second = await follower.ask(join_of(given), JoinGroupResponse)
+        partition = shard_of(broker)._partition
+        assert partition is not None
+        with monkeypatch.context() as patch:
+            patch.setattr(partition, "leadership", Replicas())
+            synced: list[int] = []
+
+            async def sync(client: Client, member_id: str, *assignments: str) -> None:
+                answer = await client.ask(
+                    SyncGroupRequest(
+                        group_id=GROUP,
+                        generation_id=second.generation_id,
+                        member_id=member_id,
+                        protocol_type="consumer",
+                        protocol_name="range",
+                        assignments=tuple(
+                            SyncGroupRequestAssignment(member_id=each, assignment=b"some")
+                            for each in assignments
+                        ),
+                    ),
+                    SyncGroupResponse,
+                )
+                synced.append(answer.error_code)
+
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(sync, follower, given)
+                nursery.start_soon(sync, leader, first.member_id, first.member_id, given)
+            assert synced == [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 2
+            Replicas.have_all(partition, patch)
+        assert not shard_of(broker)._waiting
 
 
 async def test_an_unknown_partition_fails_alone(tmp_path: Path) -> None:

@@ -1,7 +1,13 @@
-"""The transaction shards of this broker, and markers: written until each partition has its own."""
+"""The transaction shards of this broker, and markers: written until each partition has its own.
+
+In a cluster this broker coordinates what the partitions of `__transaction_state` hold that it leads. Markers
+for partitions that others lead are asked of them, and what this broker has to know of transactions that
+others coordinate as well.
+"""
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from functools import partial
+from typing import NamedTuple
 
 import structlog
 
@@ -10,9 +16,10 @@ from kohort.broker.coordination.shard import INLINE_LOAD_BYTES, Shard, ShardStat
 from kohort.broker.coordination.shard_loading import ShardLoading
 from kohort.broker.coordination.transaction_machine import TransactionMachine
 from kohort.broker.coordination.transaction_markers import Marker, MarkerWriter
+from kohort.broker.coordination.transaction_peers import Addition, TransactionPeers
 from kohort.broker.group import coordinator_partition
 from kohort.broker.group.events import Event as CoreEvent
-from kohort.broker.metadata import TRANSACTIONS_TOPIC, MetadataStore
+from kohort.broker.metadata import NO_LEADER, TRANSACTIONS_TOPIC, MetadataStore
 from kohort.broker.partitions import PartitionTable
 from kohort.broker.partitions.flusher import Flusher
 from kohort.broker.runtime.clock import Clock
@@ -30,6 +37,16 @@ FINAL = frozenset((ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORD
 TransactionShard = Shard[TransactionCoordinator]
 
 log = structlog.get_logger("kohort.transaction")
+
+
+class _Seen(NamedTuple):
+    """What a partition has seen of a producer."""
+
+    led: tuple[object, int]
+    """Its log, and the epoch under which this broker leads."""
+    markers: int
+    ending: int
+    """How many markers are on their way into the log."""
 
 
 class TransactionCoordinators:
@@ -50,8 +67,12 @@ class TransactionCoordinators:
         timers: Timers,
         clock: Clock,
         workers: Workers,
+        peers: TransactionPeers | None = None,
     ) -> None:
-        """`ensure_topic` makes `__transaction_state` unless it is there, and raises ApiError if it can't."""
+        """`ensure_topic` makes `__transaction_state` unless it is there, and raises ApiError if it can't.
+
+        `peers` are asked for what other brokers lead; without them, this broker leads everything.
+        """
         self._machine = machine
         self._metadata = metadata
         self._current = current
@@ -62,9 +83,16 @@ class TransactionCoordinators:
         self._timers = timers
         self._clock = clock
         self._workers = workers
+        self._peers = peers
         self._shards: dict[int, TransactionShard] = {}
+        self._waiting: dict[str, dict[object, Callable[[], None]]] = {}  # By transactional id.
         self._loading: ShardLoading[TransactionCoordinator] = ShardLoading(
-            ensure_topic, workers, log, "transactions could not be loaded"
+            ensure_topic,
+            workers,
+            log,
+            "transactions could not be loaded",
+            is_wanted=self._is_wanted,
+            on_unwanted=self._drop,
         )
         self._arm_expiry()
 
@@ -76,34 +104,80 @@ class TransactionCoordinators:
             return self._current.config.transaction_state_log_num_partitions
         return len(topic.partitions)
 
-    def start(self) -> None:
-        """Load every shard whose partition exists: what was prepared before is carried out."""
+    def refresh(self) -> None:
+        """Take up the shards that this broker leads by now, and drop those that it leads no more."""
         topic = self._metadata.snapshot().topics.get(TRANSACTIONS_TOPIC)
         for index in range(0 if topic is None else len(topic.partitions)):
-            self._loading.begin(self._shard(index))
+            shard = self._shards.get(index)
+            if self.is_here(index):
+                shard = shard or self._shard(index)
+                if shard.state is ShardState.CLOSED:
+                    self._loading.begin(shard)
+            elif shard is not None:
+                del self._shards[index]
+                shard.close()  # Who waits is told NOT_COORDINATOR, and who asks is from now on.
+
+    def is_here(self, index: int) -> bool:
+        """Whether this broker coordinates the transactions of that partition."""
+        return self._peers is None or self._partitions.leads(TRANSACTIONS_TOPIC, index)
+
+    def is_coordinated_here(self, transactional_id: str) -> bool:
+        """Whether this broker coordinates the transactions of that id."""
+        return self.is_here(coordinator_partition(transactional_id, self.partitions))
+
+    def _is_wanted(self, shard: TransactionShard) -> bool:
+        return self._peers is None or (self._shards.get(shard.index) is shard and self.is_here(shard.index))
+
+    def _drop(self, shard: TransactionShard) -> None:
+        """Take note, at the end of a load, that the partition has got another leader meanwhile."""
+        shard.close()
+        self.refresh()
 
     def _shard(self, index: int) -> TransactionShard:
         shard = self._shards.get(index)
         if shard is None:
-            shard = self._shards[index] = Shard(
-                index,
-                self._machine,
-                logs=self._partitions,
-                flusher=self._flusher,
-                timers=self._timers,
-                clock=self._clock,
-                workers=self._workers,
-                note=partial(self._note, index),
-                load_soon=self._loading.begin,
-                on_loaded=lambda shard, seconds: None,
-                inline_load_bytes=self.inline_load_bytes,
-            )
+            shard = self._shards[index] = self._new_shard(index)
+        return shard
+
+    def _new_shard(self, index: int) -> TransactionShard:
+        def note(event: CoreEvent | MarkersDue) -> None:
+            assert isinstance(event, MarkersDue)
+            _Ending(self, shard, event).begin()
+
+        shard: TransactionShard = Shard(
+            index,
+            self._machine,
+            logs=self._partitions,
+            flusher=self._flusher,
+            timers=self._timers,
+            clock=self._clock,
+            workers=self._workers,
+            note=note,
+            load_soon=self._loading.begin,
+            on_loaded=lambda shard, seconds: None,
+            inline_load_bytes=self.inline_load_bytes,
+        )
         return shard
 
     def shard_of(self, transactional_id: str) -> TransactionShard:
-        """Return the active shard of a transactional id. Raises: ApiError COORDINATOR_LOAD_IN_PROGRESS."""
-        shard = self._shard(coordinator_partition(transactional_id, self.partitions))
+        """Return the active shard of a transactional id.
+
+        Raises: ApiError COORDINATOR_LOAD_IN_PROGRESS, or NOT_COORDINATOR where another broker has it.
+        """
+        index = coordinator_partition(transactional_id, self.partitions)
+        if not self.is_here(index):
+            raise ApiError(ErrorCode.NOT_COORDINATOR)
+        shard = self._shard(index)
         shard.check_active()
+        return shard
+
+    def deciding_shard_of(self, transactional_id: str) -> TransactionShard:
+        """Return the active shard of a transactional id, which something is to be decided for.
+
+        Raises: ApiError, as `shard_of`, and COORDINATOR_NOT_AVAILABLE while too few replicas would have it.
+        """
+        shard = self.shard_of(transactional_id)
+        shard.check_enough_replicas()
         return shard
 
     def now_ms(self) -> int:
@@ -119,25 +193,72 @@ class TransactionCoordinators:
     def verify(
         self, transactional_id: str, producer_id: int, producer_epoch: int, place: Place
     ) -> ErrorCode | None:
-        """Return why a partition is not part of the producer's transaction, None where it is."""
+        """Return why a partition is not part of the producer's transaction, None where it is.
+
+        That is a look into what this broker coordinates.
+        """
         try:
             core = self.shard_of(transactional_id).core
         except ApiError as error:
             return error.code
         return core.verify(transactional_id, producer_id, producer_epoch, place)
 
+    def ask_coordinator(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        place: Place,
+        answered: Callable[[ErrorCode | None], None],
+        *,
+        verify_only: bool,
+    ) -> None:
+        """Have who coordinates an id add a partition to its transaction, or say whether it is part of it.
+
+        `answered` is called with None where the partition belongs to it, in the order of the calls. What
+        ended the transaction here while the answer was on its way counts more. Where this broker does not
+        lead the partition as it did, nobody knows that, and the question has to be asked again.
+        """
+        assert self._peers is not None
+        index = coordinator_partition(transactional_id, self.partitions)
+        leader = self._leader_of((TRANSACTIONS_TOPIC, index))
+        if leader is None:
+            answered(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            return
+        before = self._seen_of(producer_id, place)
+
+        def told(code: ErrorCode) -> None:
+            now = self._seen_of(producer_id, place)
+            if code is not ErrorCode.NONE:
+                answered(code)
+            elif before is None or now is None or now.led != before.led:
+                answered(ErrorCode.NOT_COORDINATOR)
+            else:
+                answered(None if now == before else ErrorCode.INVALID_TXN_STATE)
+
+        addition = Addition(transactional_id, producer_id, producer_epoch, place, verify_only)
+        self._peers.add(leader, addition, told)
+
+    def _seen_of(self, producer_id: int, place: Place) -> "_Seen | None":
+        """Return what a partition has seen of a producer: what is equal later had no marker in between."""
+        partition = self._partitions.peek(*place)
+        log = None if partition is None else partition.serving_log
+        if partition is None or log is None:
+            return None
+        return _Seen(
+            (log, partition.leader_epoch),
+            log.producers.markers_of(producer_id),
+            self.markers.ending(place, producer_id),
+        )
+
     # -- loading ----------------------------------------------------------------------------------------
 
     async def ready(self, transactional_ids: Iterable[str]) -> None:
         """Return when the shards of these ids serve, or when that takes too long."""
         indexes = (coordinator_partition(each, self.partitions) for each in transactional_ids)
-        await self._loading.ended(self._shard(index) for index in indexes)
+        await self._loading.ended(self._shard(index) for index in indexes if self.is_here(index))
 
     # -- markers ----------------------------------------------------------------------------------------
-
-    def _note(self, index: int, event: CoreEvent | MarkersDue) -> None:
-        assert isinstance(event, MarkersDue)
-        _Ending(self, index, event).begin()
 
     def write_marker(
         self, index: int, due: MarkersDue, place: Place, written: Callable[[ErrorCode], None]
@@ -145,28 +266,61 @@ class TransactionCoordinators:
         """Write one marker, on behalf of the shard with this index."""
         partition = self._partitions.peek(TRANSACTIONS_TOPIC, index)
         epoch = 0 if partition is None else partition.leader_epoch
-        marker = Marker(due.producer_id, due.producer_epoch, due.is_commit, epoch)
-        self.markers.write(marker, place, written)
+        marker = Marker(due.producer_id, due.producer_epoch, due.is_commit, epoch, due.client_version)
+        if self._peers is None or self._partitions.leads(*place):
+            self.markers.write(marker, place, written)
+            return
+        leader = self._leader_of(place)
+        if leader is None:
+            written(ErrorCode.LEADER_NOT_AVAILABLE)
+        else:
+            self._peers.write(leader, marker, place, written)
+
+    def _leader_of(self, place: Place) -> int | None:
+        """Return the other broker that leads a partition; None where there is none."""
+        assert self._peers is not None
+        topic = self._metadata.snapshot().topics.get(place[0])
+        if topic is None or not 0 <= place[1] < len(topic.partitions):
+            return None
+        leader = topic.partitions[place[1]].leader
+        return None if leader in (NO_LEADER, self._peers.node_id) else leader
 
     def is_gone(self, place: Place) -> bool:
         """Whether a partition was deleted."""
         topic = self._metadata.snapshot().topics.get(place[0])
         return topic is None or not 0 <= place[1] < len(topic.partitions)
 
+    def when_ended(self, transactional_id: str, began_ms: int, action: Callable[[], None]) -> bool:
+        """Do something once the id's last transaction may have ended; return False where that took too long.
+
+        Its markers are on their way: a producer that had to come again would wait much longer.
+        """
+        config, now_ms = self._current.config, self._clock.now_ms()
+        retry_ms = now_ms + config.add_partitions_to_txn_retry_backoff_ms
+        if retry_ms - began_ms > config.add_partitions_to_txn_retry_backoff_max_ms:
+            return False
+        waiting = self._waiting.setdefault(transactional_id, {})
+        key = object()
+
+        def due() -> None:
+            del waiting[key]
+            if not waiting and self._waiting.get(transactional_id) is waiting:
+                del self._waiting[transactional_id]
+            action()
+
+        waiting[key] = due
+        self._timers.set(key, retry_ms, due)
+        return True
+
+    def ended(self, transactional_id: str) -> None:
+        """Let those go on who wait for the end of an id's transaction."""
+        for key, due in list(self._waiting.get(transactional_id, {}).items()):
+            self._timers.cancel(key)
+            due()
+
     def later(self, key: object, action: Callable[[], None]) -> None:
         """Do something after the time that a marker waits before it is tried again."""
         self._timers.set(key, self._clock.now_ms() + MARKER_RETRY_MS, action)
-
-    def all_written(self, index: int, due: MarkersDue) -> None:
-        """Tell the shard, if it is still there, that a transaction is complete."""
-        shard = self._shards.get(index)
-        if shard is not None and shard.state is ShardState.ACTIVE:
-            shard.submit(MarkersWritten(due.transactional_id, due.producer_id, due.producer_epoch))
-
-    def is_active(self, index: int) -> bool:
-        """Whether the shard serves: one that is loaded again asks for its markers itself."""
-        shard = self._shards.get(index)
-        return shard is not None and shard.state is ShardState.ACTIVE
 
     # -- what happens to all ------------------------------------------------------------------------------
 
@@ -189,23 +343,41 @@ class TransactionCoordinators:
 class _Ending:
     """One prepared transaction: which partitions lack their marker."""
 
-    def __init__(self, coordinators: TransactionCoordinators, index: int, due: MarkersDue) -> None:
+    def __init__(
+        self, coordinators: TransactionCoordinators, shard: TransactionShard, due: MarkersDue
+    ) -> None:
         self._coordinators = coordinators
-        self._index = index
+        self._shard = shard
+        self._core = shard.core
         self._due = due
         self._missing = set(due.partitions)
 
     def begin(self) -> None:
         """Write all markers."""
         if not self._missing:
-            self._coordinators.all_written(self._index, self._due)
+            self._complete()
         for place in sorted(self._missing):
             self._write(place)
 
+    @property
+    def _is_over(self) -> bool:
+        """Whether the shard was dropped since: who loads it again asks for what is missing itself.
+
+        By then the same epoch of the producer may have another transaction, which this one must not end.
+        """
+        return self._shard.core is not self._core or self._shard.state is not ShardState.ACTIVE
+
+    def _complete(self) -> None:
+        due = self._due
+        self._shard.submit(MarkersWritten(due.transactional_id, due.producer_id, due.producer_epoch))
+        self._coordinators.ended(due.transactional_id)
+
     def _write(self, place: Place) -> None:
-        self._coordinators.write_marker(self._index, self._due, place, partial(self._written, place))
+        self._coordinators.write_marker(self._shard.index, self._due, place, partial(self._written, place))
 
     def _written(self, place: Place, code: ErrorCode) -> None:
+        if self._is_over:
+            return
         if code is ErrorCode.NONE or code in FINAL or self._coordinators.is_gone(place):
             if code in FINAL:
                 log.warning(
@@ -217,10 +389,10 @@ class _Ending:
                 )
             self._missing.discard(place)
             if not self._missing:
-                self._coordinators.all_written(self._index, self._due)
+                self._complete()
         else:
             self._coordinators.later(("marker", self, place), partial(self._again, place))
 
     def _again(self, place: Place) -> None:
-        if self._coordinators.is_active(self._index):
+        if not self._is_over:
             self._write(place)

@@ -15,14 +15,22 @@ from kohort.protocol.transaction_log import (
     encode_value,
 )
 
+WRITE_TIMEOUT_MS = 5_000
+
 
 class TransactionMachine:
     """Makes transaction coordinators, and translates between them and their shards."""
 
     topic = TRANSACTIONS_TOPIC
+    is_compacted = True
 
     def __init__(self, config: TransactionConfig) -> None:
         self.config = config
+
+    @property
+    def write_timeout_ms(self) -> int:
+        """How long an answer may wait for other replicas."""
+        return WRITE_TIMEOUT_MS
 
     def new_core(self) -> TransactionCoordinator:
         """Return a coordinator that knows no transactional id."""
@@ -49,3 +57,7 @@ class TransactionMachine:
         """Return whom to answer what where a command can't be carried out; None where nobody waits."""
         message = refusal(command, code)
         return None if message is None else (getattr(command, "request_id", -1), message)
+
+    def refused_instead(self, message: Message, code: ErrorCode) -> Message | None:
+        """Return None: nobody waits for what somebody else asks for."""
+        return None

@@ -4,6 +4,7 @@ A marker for a partition of `__consumer_offsets` goes through that partition's s
 shard's batches says which offsets it ends. Source: KafkaApis.handleWriteTxnMarkersRequest.
 """
 
+from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from kohort.broker.partitions.flusher import Flusher
 from kohort.broker.partitions.partition import LedElsewhere
 from kohort.broker.runtime.clock import Clock
 from kohort.broker.runtime.workers import Workers
+from kohort.broker.transactions.transaction import BUMPING_VERSION
 from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.protocol.messages import AddOffsetsToTxnResponse
 from kohort.protocol.records import ControlType
@@ -37,6 +39,12 @@ class Marker(msgspec.Struct, frozen=True, gc=False):
     producer_epoch: int
     is_commit: bool
     coordinator_epoch: int
+    transaction_version: int = 0
+
+    @property
+    def is_bumped(self) -> bool:
+        """Whether its epoch is newer than that of the records that it ends (KIP-890)."""
+        return self.transaction_version >= BUMPING_VERSION
 
 
 class MarkerWriter:
@@ -55,6 +63,11 @@ class MarkerWriter:
         self._flusher = flusher
         self._clock = clock
         self._workers = workers
+        self._ending: Counter[tuple[int, int]] = Counter()  # Whose markers a shard has, and where.
+
+    def ending(self, place: "Place", producer_id: int) -> int:
+        """Return how many markers of a producer a group's shard has that are not known to be written."""
+        return self._ending[place[1], producer_id] if place[0] == OFFSETS_TOPIC else 0
 
     def write(self, marker: Marker, place: "Place", written: Written) -> None:
         """Write a marker, and call `written`; a log that nobody has opened yet is opened in a thread."""
@@ -79,7 +92,9 @@ class MarkerWriter:
             self.write(marker, place, written)
 
     def _append(self, marker: Marker, partition: Partition, written: Written) -> None:
-        """Append the marker. Raises: ApiError."""
+        """Append the marker, where enough replicas would have it. Raises: ApiError."""
+        if partition.leadership is not None and not partition.leadership.has_enough_replicas:
+            raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
         kind = ControlType.COMMIT if marker.is_commit else ControlType.ABORT
         try:
             partition.append_marker(
@@ -88,6 +103,7 @@ class MarkerWriter:
                 marker.producer_epoch,
                 marker.coordinator_epoch,
                 self._clock.wall_ms(),
+                is_bumped=marker.is_bumped,
             )
         except StorageError as error:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
@@ -103,16 +119,26 @@ class MarkerWriter:
     def _end_offsets(self, marker: Marker, index: int, written: Written) -> None:
         """Have the shard end a transaction's offsets. Raises: ApiError."""
         shard = self._groups.shard_at(index)
+        shard.check_enough_replicas()
         partition = self._partitions.serving(OFFSETS_TOPIC, index)
         partition.log.producers.check_marker(
-            marker.producer_id, marker.producer_epoch, marker.coordinator_epoch
+            marker.producer_id, marker.producer_epoch, marker.coordinator_epoch, is_bumped=marker.is_bumped
         )
+
+        key = index, marker.producer_id
+
+        def ended(code: ErrorCode) -> None:
+            self._ending[key] -= 1
+            if not self._ending[key]:
+                del self._ending[key]
+            written(code)
 
         def respond(message: Message) -> None:
             assert isinstance(message, AddOffsetsToTxnResponse)
-            written(ErrorCode(message.error_code))
+            ended(ErrorCode(message.error_code))
 
-        request_id = shard.ask(_Dropped(written), respond)
+        request_id = shard.ask(Dropped(ended), respond)
+        self._ending[key] += 1
         shard.submit(
             EndOffsets(
                 request_id,
@@ -124,8 +150,8 @@ class MarkerWriter:
         )
 
 
-class _Dropped:
-    """Stands for a marker's writer where its shard drops all that was asked of it."""
+class Dropped:
+    """Stands for who asks where a shard drops all that was asked of it: another try is needed."""
 
     def __init__(self, written: Written) -> None:
         self._written = written

@@ -2,18 +2,24 @@
 
 from collections.abc import Awaitable, Callable
 
+import structlog
+
 from kohort.broker.config.current import CurrentConfig
 from kohort.broker.coordination.coordinators import Coordinators
 from kohort.broker.coordination.transaction_coordinators import TransactionCoordinators
 from kohort.broker.coordination.transaction_machine import TransactionMachine
 from kohort.broker.coordination.transaction_markers import MarkerWriter
+from kohort.broker.coordination.transaction_peers import OtherBrokers, TransactionPeers
 from kohort.broker.metadata import MetadataStore
 from kohort.broker.partitions import PartitionTable
 from kohort.broker.partitions.flusher import Flusher
 from kohort.broker.runtime.clock import Clock
+from kohort.broker.runtime.throttled_log import ThrottledLog
 from kohort.broker.runtime.timers import Timers
 from kohort.broker.runtime.workers import Workers
 from kohort.broker.transactions.coordinator import TransactionConfig
+
+log = structlog.get_logger("kohort.transaction")
 
 
 def transaction_coordinators(
@@ -27,8 +33,9 @@ def transaction_coordinators(
     timers: Timers,
     clock: Clock,
     workers: Workers,
+    others: OtherBrokers | None = None,
 ) -> TransactionCoordinators:
-    """Return the coordinators; nothing of them is loaded yet."""
+    """Return the coordinators; nothing of them is loaded yet. `others` are asked for what they lead."""
     config = current.config
     machine = TransactionMachine(
         TransactionConfig(config.transaction_max_timeout_ms, config.transactional_id_expiration_ms)
@@ -44,4 +51,5 @@ def transaction_coordinators(
         timers=timers,
         clock=clock,
         workers=workers,
+        peers=None if others is None else TransactionPeers(others, workers, ThrottledLog(log, clock)),
     )

@@ -43,7 +43,7 @@ from kohort.broker.group.events import Event
 from kohort.broker.group.final_errors import final_error
 from kohort.broker.group.member_view import MemberView
 from kohort.broker.group.partition import coordinator_partition
-from kohort.broker.group.refusals import refusal
+from kohort.broker.group.refusals import refusal, refused_instead
 from kohort.broker.group.shard_bytes import Room
 from kohort.broker.group.state import GroupState
 from kohort.broker.group.views import GroupView, RebalanceView
@@ -90,4 +90,5 @@ __all__ = [
     "coordinator_partition",
     "final_error",
     "refusal",
+    "refused_instead",
 ]

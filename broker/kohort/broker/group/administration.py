@@ -88,7 +88,8 @@ def delete_group(turn: Turn, command: DeleteGroup) -> None:
         )
         turn.reply(command.request_id, result)
         return
-    remove_offsets(turn, group, all_offsets(group), "group deleted")
+    pending = turn.groups.pending.places(command.group_id)
+    remove_offsets(turn, group, list(dict.fromkeys((*all_offsets(group), *pending))), "group deleted")
     for member_id in group.pending_members:
         turn.cancel_timer(SessionTimer(group.group_id, member_id))
     for record in tombstones(group):

@@ -57,7 +57,8 @@ Rule = Callable[[RebalanceReport, History], Advice | None]
 
 def advise(report: RebalanceReport, earlier: History) -> tuple[Advice, ...]:
     """Return what would have spared this rebalance, or shortened it; `earlier` has the oldest first."""
-    found = [rule(report, earlier) for rule in _RULES]
+    rules = _RULES_OF_EACH_KIND if report.is_by_broker else _RULES
+    found = [rule(report, earlier) for rule in rules]
     return tuple(each for each in found if each is not None)
 
 
@@ -356,3 +357,5 @@ _RULES: tuple[Rule, ...] = (
     _did_not_sync,
     _over_capacity,
 )
+_RULES_OF_EACH_KIND: tuple[Rule, ...] = (_poll_interval,)
+"""What holds also where the broker assigns: the others are about joining together and about leaders."""

@@ -4,6 +4,9 @@
 `message` is the decoded request. Each command's docstring says which message answers it.
 """
 
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
 import msgspec
 
 from kohort.broker.group.decision import TimerKey
@@ -18,6 +21,9 @@ from kohort.protocol.messages import (
     TxnOffsetCommitRequest,
 )
 
+if TYPE_CHECKING:
+    from kohort.broker.group.consumer.subscriptions import Metadata
+
 NO_REQUEST = -1
 """The request id of a command that is refused before it reaches the core."""
 
@@ -26,7 +32,7 @@ class JoinGroup(msgspec.Struct, frozen=True, gc=False):
     """Become a member of the next generation: JoinGroupResponse, perhaps much later.
 
     `member_id` is a fresh id that the core may give the member: client id (for a static member its
-    group.instance.id), a dash, a UUID.
+    group.instance.id), a dash, a UUID. A consumer group looks at the `metadata`.
     """
 
     request_id: int
@@ -35,17 +41,22 @@ class JoinGroup(msgspec.Struct, frozen=True, gc=False):
     member_id: str
     client_id: str
     client_host: str
+    metadata: "Metadata | None" = None
+    may_describe: Callable[[str], bool] | None = None
+    """Which topics an expression of the group may stand for; None is all."""
 
 
 class SyncGroup(msgspec.Struct, frozen=True, gc=False):
     """Hand out or wait for the assignment: SyncGroupResponse, perhaps later.
 
-    Without a `version` the message may leave out its protocol, as versions before 5 do.
+    Without a `version` the message may leave out its protocol, as versions before 5 do. A consumer group
+    looks at the `metadata`.
     """
 
     request_id: int
     message: SyncGroupRequest
     version: int = 0
+    metadata: "Metadata | None" = None
 
 
 class Heartbeat(msgspec.Struct, frozen=True, gc=False):

@@ -30,6 +30,11 @@ class GroupConfig(msgspec.Struct, frozen=True, kw_only=True):
     group_consumer_session_timeout_ms: int = 45_000
     group_consumer_regex_refresh_interval_ms: int = 600_000
     group_consumer_max_size: int = 2_147_483_647
+    group_consumer_migration_policy: str = "bidirectional"
+    group_share_session_timeout_ms: int = 45_000
+    group_share_heartbeat_interval_ms: int = 5_000
+    group_share_assignment_interval_ms: int = 1_000
+    group_share_max_size: int = 200
     offset_metadata_max_bytes: int = 4_096
     offsets_retention_minutes: int = 10_080
     offsets_retention_check_interval_ms: int = 600_000
@@ -40,6 +45,16 @@ class GroupConfig(msgspec.Struct, frozen=True, kw_only=True):
     def default_consumer_assignor(self) -> str:
         """Who assigns consumer groups whose members ask for nobody."""
         return next(iter(self.group_consumer_assignors), "uniform")
+
+    @property
+    def may_upgrade(self) -> bool:
+        """Whether classic groups with members may become consumer groups."""
+        return self.group_consumer_migration_policy.upper() in ("BIDIRECTIONAL", "UPGRADE")
+
+    @property
+    def may_downgrade(self) -> bool:
+        """Whether consumer groups whose members are all classic may become classic groups."""
+        return self.group_consumer_migration_policy.upper() in ("BIDIRECTIONAL", "DOWNGRADE")
 
     @property
     def offsets_retention_ms(self) -> int:

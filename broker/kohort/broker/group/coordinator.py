@@ -140,7 +140,9 @@ def _resume(turn: Turn, group: Group) -> None:
             group_id=group.group_id, at_ms=turn.now_ms, generation_id=group.generation_id, members=members
         )
     )
-    if members > turn.config.group_max_size:
+    if group.leader is None:
+        rebalancing.begin_downgraded(turn, group)
+    elif members > turn.config.group_max_size:
         rebalancing.prepare_rebalance(turn, group, Cause(CauseKind.OVER_CAPACITY, turn.now_ms))
 
 
@@ -170,7 +172,11 @@ class _Handlers(dict[type, Callable[..., Decision]]):
         self._groups = groups
 
     def __missing__(self, kind: type) -> Callable[..., Decision]:
-        handler: Callable[..., Decision] = _in_a_turn(self._groups, newer_kinds().handler_of(kind))
+        kinds = newer_kinds()
+        handler: Callable[..., Decision] = _in_a_turn(self._groups, kinds.handler_of(kind))
+        at_rest = kinds.at_rest_handler_of(kind)
+        if at_rest is not None:
+            handler = _at_rest_or(self._groups, at_rest, handler)
         self[kind] = handler
         return handler
 
@@ -180,6 +186,18 @@ def _in_a_turn(groups: Groups, function: Callable[[Turn, C], None]) -> Callable[
         turn = Turn(groups, now_ms)
         function(turn, command)
         return turn.decision()
+
+    return handle
+
+
+def _at_rest_or(
+    groups: Groups,
+    at_rest: Callable[[Groups, C, int], Decision | None],
+    otherwise: Callable[[C, int], Decision],
+) -> Callable[[C, int], Decision]:
+    def handle(command: C, now_ms: int) -> Decision:
+        decision = at_rest(groups, command, now_ms)
+        return otherwise(command, now_ms) if decision is None else decision
 
     return handle
 

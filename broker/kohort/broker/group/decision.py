@@ -39,7 +39,14 @@ class RevocationTimer(msgspec.Struct, frozen=True):
     member_id: str
 
 
-TimerKey = SessionTimer | JoinTimer | SyncTimer | RevocationTimer
+class AwaitedTimer(msgspec.Struct, frozen=True):
+    """The key of the timer that puts out a consumer group's classic member that does not join or sync."""
+
+    group_id: str
+    member_id: str
+
+
+TimerKey = SessionTimer | JoinTimer | SyncTimer | RevocationTimer | AwaitedTimer
 
 
 class Reply(msgspec.Struct, frozen=True, gc=False):

@@ -17,13 +17,16 @@ class CauseKind(Enum):
     MEMBER_LEFT = "a member left"
     MEMBER_EXPIRED = "a member missed its session timeout"
     MEMBER_DID_NOT_SYNC = "a member did not sync in time"
+    MEMBER_DID_NOT_COME = "a member did not come to its new assignment in time"
     LEADER_REJOINED = "the leader rejoined"
     TOPIC_METADATA_CHANGED = "the leader saw topics or partitions change"
+    METADATA_CHANGED = "topics or partitions changed"
     SUBSCRIPTION_CHANGED = "a member changed its subscription"
     OWNERSHIP_CHANGED = "a member gave up partitions (cooperative)"
     PROTOCOLS_CHANGED = "a member changed its assignors"
     STATIC_MEMBER_REPLACED = "a static member came back under a new id"
     ASSIGNMENT_TOO_LARGE = "the leader handed out more than there is room for"
+    DOWNGRADED = "the last member of the consumer protocol left"
     OVER_CAPACITY = "the loaded group has more members than group.max.size"
 
 
@@ -99,6 +102,8 @@ class RebalanceReport(msgspec.Struct, frozen=True, kw_only=True):
     removed_member_ids: tuple[str, ...]
     moves: tuple[Move, ...]
     is_initial: bool = False
+    is_by_broker: bool = False
+    """Of a consumer group: the broker assigns, and each member comes to that by itself."""
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=True):
@@ -228,11 +233,24 @@ class OffsetsRemoved(Event, frozen=True, kw_only=True):
     reason: str
 
 
-class GroupLoaded(Event, frozen=True, kw_only=True):
-    """A group came back from the log with its members and goes on where it was."""
+class GroupLoaded(Event, frozen=True, kw_only=True, omit_defaults=True):
+    """A group came back from the log with its members and goes on where it was.
+
+    In a cluster: `node_id` coordinates it from now on, and `former_node_id` did before, -1 where that is not
+    known; `why` says what became of that one, and `silent_ms` for how long nothing had been heard of it.
+    """
 
     generation_id: int
     members: int
+    node_id: int = -1
+    former_node_id: int = -1
+    why: str = ""
+    silent_ms: int = 0
+
+    @property
+    def is_fail_over(self) -> bool:
+        """Whether another broker coordinated the group before."""
+        return self.former_node_id not in {-1, self.node_id}
 
 
 AnyEvent = (

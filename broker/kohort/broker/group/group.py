@@ -20,6 +20,7 @@ from kohort.protocol.offsets_topic import GroupMetadataValue, OffsetCommitValue
 
 CLASSIC = "classic"
 CONSUMER = "consumer"
+SHARE = "share"
 
 Offsets = dict[str, dict[int, OffsetCommitValue]]
 

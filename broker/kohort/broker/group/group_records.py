@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from kohort.broker.group.decision import Record
-from kohort.broker.group.group import CLASSIC, Group
+from kohort.broker.group.group import CLASSIC, SHARE, Group
 from kohort.broker.group.member import Member
 from kohort.protocol.offsets_topic import (
     GroupMetadataKey,
@@ -48,6 +48,12 @@ def tombstones(group: Group) -> tuple[Record, ...]:
     if group.group_type == CLASSIC:
         return (group_tombstone(group.group_id),)
     # Imported where there is such a group.
+    if group.group_type == SHARE:
+        from kohort.broker.group.share import group as shared  # noqa: PLC0415
+        from kohort.broker.group.share import records  # noqa: PLC0415
+
+        assert isinstance(group, shared.ShareGroup), group
+        return tuple(records.group_tombstones(group))
     from kohort.broker.group.consumer.group import ConsumerGroup  # noqa: PLC0415
     from kohort.broker.group.consumer.records import group_tombstones  # noqa: PLC0415
 

@@ -6,7 +6,7 @@ from kohort.broker.group.commands import JoinGroup
 from kohort.broker.group.decision import SessionTimer
 from kohort.broker.group.events import CauseKind, MemberIdGiven, MemberJoined, MemberRefused, MemberRejoined
 from kohort.broker.group.final_errors import final_error
-from kohort.broker.group.group import CLASSIC, Group
+from kohort.broker.group.group import CLASSIC, CONSUMER, Group
 from kohort.broker.group.group_records import tombstones
 from kohort.broker.group.member import Member, unique_by_name
 from kohort.broker.group.parking import dismiss, join_error, park_join
@@ -51,6 +51,11 @@ def _join(turn: Turn, command: JoinGroup) -> None:
     message = command.message
     group = turn.groups.by_id.get(message.group_id)
     if group is not None and group.group_type != CLASSIC:
+        if group.group_type != CONSUMER:
+            raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+        if not group.is_empty:
+            _join_newer_kind(turn, group, command)
+            return
         group = _made_classic(turn, group)
     if group is None:
         if message.member_id:
@@ -69,10 +74,18 @@ def _join(turn: Turn, command: JoinGroup) -> None:
         _join_without_id(turn, group, command)
 
 
+def _join_newer_kind(turn: Turn, group: Group, command: JoinGroup) -> None:
+    """Join a consumer group as a classic member. Raises: ApiError."""
+    # Imported where there is such a group.
+    from kohort.broker.group.consumer import classic_members  # noqa: PLC0415
+    from kohort.broker.group.consumer.group import ConsumerGroup  # noqa: PLC0415
+
+    assert isinstance(group, ConsumerGroup), group
+    classic_members.join(turn, group, command)
+
+
 def _made_classic(turn: Turn, group: Group) -> Group:
-    """Return a classic group with the offsets of one that nobody is in. Raises: ApiError."""
-    if not group.is_empty:
-        raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    """Return a classic group with the offsets of one that nobody is in."""
     for record in tombstones(group):
         turn.log(record)
     del turn.groups.by_id[group.group_id]

@@ -4,7 +4,7 @@ from kohort.broker.group.causes import client_reason, member_cause
 from kohort.broker.group.commands import LeaveGroup
 from kohort.broker.group.decision import SessionTimer
 from kohort.broker.group.events import Cause, CauseKind, MemberLeft
-from kohort.broker.group.group import Group
+from kohort.broker.group.group import CLASSIC, CONSUMER, Group
 from kohort.broker.group.member import Member
 from kohort.broker.group.parking import dismiss
 from kohort.broker.group.rebalancing import complete_join_if_all_joined, prepare_rebalance
@@ -34,6 +34,8 @@ def leave(turn: Turn, command: LeaveGroup) -> None:
 
 def _leave_together(turn: Turn, group: Group, identities: tuple[MemberIdentity, ...]) -> list[ErrorCode]:
     """Return each one's error code; the group rebalances once for all who left, unused ids included."""
+    if group.group_type != CLASSIC:
+        return _leave_newer_kind(turn, group, identities)
     codes: list[ErrorCode] = []
     causes: list[Cause] = []
     for identity in identities:
@@ -47,6 +49,17 @@ def _leave_together(turn: Turn, group: Group, identities: tuple[MemberIdentity, 
     if ErrorCode.NONE in codes:
         _rebalance_without(turn, group, causes)
     return codes
+
+
+def _leave_newer_kind(turn: Turn, group: Group, identities: tuple[MemberIdentity, ...]) -> list[ErrorCode]:
+    if group.group_type != CONSUMER:
+        return [ErrorCode.UNKNOWN_MEMBER_ID] * len(identities)
+    # Imported where there is such a group.
+    from kohort.broker.group.consumer.group import ConsumerGroup  # noqa: PLC0415
+    from kohort.broker.group.consumer.leaving import leave_together  # noqa: PLC0415
+
+    assert isinstance(group, ConsumerGroup), group
+    return leave_together(turn, group, identities)
 
 
 def _rebalance_without(turn: Turn, group: Group, causes: list[Cause]) -> None:

@@ -1,15 +1,24 @@
 """The way from the coordinator to groups that are not classic, imported with the first of them."""
 
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
-from kohort.broker.group.consumer import describing, heartbeats, leaving
+from kohort.broker.group.consumer import at_rest, describing, heartbeats, leaving, migrating
 from kohort.broker.group.consumer.commands import ConsumerGroupDescribe, ConsumerGroupHeartbeat
 from kohort.broker.group.consumer.group import ConsumerGroup
+from kohort.broker.group.consumer.replaying import knows as knows_consumer_group
 from kohort.broker.group.consumer.replaying import replay as replay_consumer_group
 from kohort.broker.group.consumer.resuming import resume as resume_consumer_group
-from kohort.broker.group.decision import RevocationTimer, SessionTimer, TimerKey
-from kohort.broker.group.group import Group
+from kohort.broker.group.decision import (
+    AwaitedTimer,
+    Decision,
+    JoinTimer,
+    RevocationTimer,
+    SessionTimer,
+    TimerKey,
+)
+from kohort.broker.group.group import SHARE, Group
 from kohort.broker.group.turn import Groups, Turn
 from kohort.protocol.schema import Message
 
@@ -19,26 +28,57 @@ _HANDLERS: dict[type, Callable[[Turn, Any], None]] = {
 }
 
 
+_AT_REST: dict[type, Callable[[Groups, Any, int], Decision | None]] = {
+    ConsumerGroupHeartbeat: at_rest.heartbeat,
+}
+
+
+def _share() -> Any:
+    """Return the way to share groups, imported with the first of them."""
+    return import_module("kohort.broker.group.share.entrance")
+
+
 def handler_of(kind: type) -> Callable[[Turn, Any], None]:
     """Return what handles a kind of command."""
-    return _HANDLERS[kind]
+    known = _HANDLERS.get(kind)
+    if known is None:
+        known = _share().HANDLERS[kind]
+    return known
+
+
+def at_rest_handler_of(kind: type) -> Callable[[Groups, Any, int], Decision | None] | None:
+    """Return what answers most commands of a kind at once, and None for the others of them."""
+    return _AT_REST.get(kind)
 
 
 def replay(groups: Groups, key: Message, value: Message | None) -> None:
     """Take over a logged record of a group of a newer kind."""
-    replay_consumer_group(groups, key, value)
+    if knows_consumer_group(key):
+        replay_consumer_group(groups, key, value)
+    else:
+        _share().replay(groups, key, value)
 
 
 def resume(turn: Turn, group: Group) -> None:
     """Let a group go on that came back from the log."""
+    if group.group_type == SHARE:
+        _share().resume(turn, group)
+        return
     assert isinstance(group, ConsumerGroup), group
     resume_consumer_group(turn, group)
 
 
 def timer_fired(turn: Turn, group: Group, key: TimerKey) -> None:
     """Do what a group's timer was set for."""
+    if group.group_type == SHARE:
+        _share().timer_fired(turn, group, key)
+        return
     assert isinstance(group, ConsumerGroup), group
     if isinstance(key, SessionTimer):
         leaving.session_timer_fired(turn, group, key)
     elif isinstance(key, RevocationTimer):
         leaving.revocation_timer_fired(turn, group, key)
+    elif isinstance(key, AwaitedTimer):
+        leaving.awaited_timer_fired(turn, group, key)
+    elif isinstance(key, JoinTimer):
+        migrating.downgrade(turn, group)

@@ -2,7 +2,7 @@
 
 from kohort.broker.group.commands import ExpireOffsets, OffsetDelete, TopicsDeleted
 from kohort.broker.group.events import GroupDeleted, OffsetsRemoved
-from kohort.broker.group.group import CLASSIC, CONSUMER, Group
+from kohort.broker.group.group import CLASSIC, CONSUMER, SHARE, Group
 from kohort.broker.group.group_records import offset_tombstone, tombstones
 from kohort.broker.group.state import GroupState
 from kohort.broker.group.turn import Turn
@@ -19,6 +19,8 @@ from kohort.protocol.offsets_topic import OffsetCommitValue
 def expire_offsets(turn: Turn, _command: ExpireOffsets) -> None:
     """Let go of what nobody has used for the retention time, and of groups left without anything."""
     for group in turn.groups.by_id.values():
+        if group.group_type == SHARE:
+            continue  # It has no offsets that anybody commits, and stays until it is deleted.
         if _expire(turn, group) and group.is_empty and not group.pending_members:
             for record in tombstones(group):
                 turn.log(record)
@@ -34,6 +36,11 @@ def delete_topics(turn: Turn, command: TopicsDeleted) -> None:
             for partition in group.offsets[topic]
         ]
         remove_offsets(turn, group, sorted(removed), "topic deleted")
+    pending = turn.groups.pending
+    for group_id in pending.group_ids():  # Of which there may be no other word yet.
+        for topic, partition in sorted(pending.places(group_id)):
+            if topic in command.names:
+                turn.log(offset_tombstone(group_id, topic, partition))
 
 
 def delete_offsets(turn: Turn, command: OffsetDelete) -> None:
@@ -120,7 +127,12 @@ def _delete_topic(turn: Turn, group: Group, topic: OffsetDeleteRequestTopic) -> 
     if code is ErrorCode.NONE:
         kept = group.offsets.get(topic.name, {})
         asked = dict.fromkeys(each.partition_index for each in topic.partitions)
-        removed = [(topic.name, partition) for partition in asked if partition in kept]
+        pending = turn.groups.pending
+        removed = [
+            (topic.name, partition)
+            for partition in asked
+            if partition in kept or pending.holds(group.group_id, topic.name, partition)
+        ]
         remove_offsets(turn, group, removed, "on request")
     return OffsetDeleteResponseTopic(
         name=topic.name,

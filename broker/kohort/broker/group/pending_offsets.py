@@ -4,6 +4,7 @@ Of several that were written for a partition the newest counts that is committed
 transactions end. Source: org.apache.kafka.coordinator.group.OffsetMetadataManager.
 """
 
+from collections.abc import Collection
 from typing import NamedTuple
 
 from kohort.protocol.offsets_topic import OffsetCommitKey, OffsetCommitValue
@@ -72,6 +73,14 @@ class PendingOffsets:
         """Whether a transaction that has not ended may change this offset."""
         counts = self._counts.get(group_id)
         return counts is not None and (topic, partition) in counts
+
+    def places(self, group_id: str) -> Collection[tuple[str, int]]:
+        """Return the partitions of which a transaction that has not ended may change the group's offset."""
+        return self._counts.get(group_id, {}).keys()
+
+    def group_ids(self) -> Collection[str]:
+        """Return the groups of which a transaction that has not ended may change any offset."""
+        return self._counts.keys()
 
     def holds_any(self, group_id: str) -> bool:
         """Whether a transaction that has not ended may change any offset of the group."""

@@ -5,6 +5,7 @@ from itertools import chain, islice
 from kohort.broker.group.decision import JoinTimer, SyncTimer
 from kohort.broker.group.events import (
     Cause,
+    CauseKind,
     GroupEmptied,
     JoinCompleted,
     LeaderElected,
@@ -48,6 +49,8 @@ def complete_join_if_all_joined(turn: Turn, group: Group) -> None:
 
 def prepare_rebalance(turn: Turn, group: Group, cause: Cause) -> None:
     """Begin the join phase (Kafka: prepareRebalance)."""
+    if group.leader is None:
+        _let_one_lead(turn, group)
     if group.state is GroupState.COMPLETING_REBALANCE:
         for member in group.members.values():
             if answer_sync(turn, member, sync_error(ErrorCode.REBALANCE_IN_PROGRESS)):
@@ -68,10 +71,27 @@ def prepare_rebalance(turn: Turn, group: Group, cause: Cause) -> None:
         _wait_for_joins(turn, group, group.rebalance_timeout_ms())
 
 
+def begin_downgraded(turn: Turn, group: Group) -> None:
+    """Rebalance a group that was a consumer group, as its record says nobody leads: all are to rejoin."""
+    prepare_rebalance(turn, group, Cause(CauseKind.DOWNGRADED, turn.now_ms))
+
+
+def _let_one_lead(turn: Turn, group: Group) -> None:
+    """Let the first member lead a group that was a consumer group; and let the sessions of all begin."""
+    group.leader = next(iter(group.members), None)
+    for member in group.members.values():
+        if member.timer_ms is None:
+            turn.extend_session(group, member)
+
+
 def join_timer_fired(turn: Turn, key: JoinTimer) -> None:
     """End the join phase, or let a new group to which members keep coming wait once more."""
     group = turn.groups.by_id.get(key.group_id)
-    if group is None or group.join_deadline_ms is None:
+    if group is None:
+        return
+    if group.join_deadline_ms is None:
+        if group.leader is None and group.members:
+            begin_downgraded(turn, group)
         return
     if turn.now_ms < group.join_deadline_ms:
         turn.set_timer(key, group.join_deadline_ms)

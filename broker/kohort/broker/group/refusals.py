@@ -27,9 +27,11 @@ from kohort.protocol.messages import (
     DeletableGroupResult,
     DescribedGroup,
     HeartbeatResponse,
+    JoinGroupResponse,
     ListGroupsResponse,
     OffsetDeleteResponse,
     OffsetFetchResponseGroup,
+    SyncGroupResponse,
 )
 from kohort.protocol.schema import Message
 
@@ -46,6 +48,18 @@ def refusal(command: object, code: ErrorCode) -> Message | None:
         return refuse(command, code)
     of_newer_kind: Callable[[ErrorCode], Message] | None = getattr(command, "refused", None)
     return None if of_newer_kind is None else of_newer_kind(code)
+
+
+def refused_instead(message: Message, code: ErrorCode) -> Message | None:
+    """Return what a member is told in place of an answer that another one's command was to bring.
+
+    None where that is no answer of the kind.
+    """
+    if isinstance(message, SyncGroupResponse):
+        return sync_error(code)
+    if isinstance(message, JoinGroupResponse):
+        return join_error(code, message.member_id, version=0)  # Every version may have an empty name.
+    return None
 
 
 def _join(command: JoinGroup, code: ErrorCode) -> Message:

@@ -80,17 +80,17 @@ def _moves(
     logged = () if group.metadata is None else group.metadata.members
     before = owners(group, ((each.member_id, each.assignment) for each in logged))
     after = owners(group, assignments.items())
-    stopped_ms = _stopped_ms(rebalance)
+    stopped = stopped_ms(rebalance)
     moves = []
     for topic, partition in sorted(before.keys() | after.keys()):
         old, new = before.get((topic, partition)), after.get((topic, partition))
         if old != new:
-            since_ms = stopped_ms.get(old or "", rebalance.started_ms)
+            since_ms = stopped.get(old or "", rebalance.started_ms)
             moves.append(Move(topic, partition, old, new, now_ms - since_ms))
     return tuple(moves[:MOVES_KEPT])
 
 
-def _stopped_ms(rebalance: Rebalance) -> dict[str, int]:
+def stopped_ms(rebalance: Rebalance) -> dict[str, int]:
     """Return when each member stopped reading: when it rejoined or left, or was last heard of."""
     stopped = rebalance.gone_ms | rebalance.joined_ms
     for cause in (rebalance.cause, *rebalance.further_causes):

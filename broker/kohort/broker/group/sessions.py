@@ -4,7 +4,7 @@ from kohort.broker.group.causes import member_cause
 from kohort.broker.group.commands import ConnectionClosed, Heartbeat
 from kohort.broker.group.decision import Decision, Reply, SessionTimer
 from kohort.broker.group.events import CauseKind, MemberIdExpired
-from kohort.broker.group.group import Group
+from kohort.broker.group.group import CLASSIC, CONSUMER, Group
 from kohort.broker.group.member import Member
 from kohort.broker.group.rebalancing import complete_join, prepare_rebalance, put_out
 from kohort.broker.group.state import GroupState
@@ -27,6 +27,8 @@ def heartbeat(groups: Groups, command: Heartbeat, now_ms: int) -> Decision:
         or message.generation_id != group.generation_id
         or (message.group_instance_id is not None and message.group_instance_id != member.group_instance_id)
     ):
+        if group is not None and group.group_type != CLASSIC:
+            return _heartbeat_of_newer_kind(groups, group, command, now_ms)
         return Decision((), (Reply(command.request_id, _refusal(group, message)),))
     member.last_seen_ms = now_ms
     member.session_deadline_ms = now_ms + member.session_timeout_ms
@@ -52,6 +54,18 @@ def connection_closed(turn: Turn, command: ConnectionClosed) -> None:
     member = None if group is None else group.members.get(command.member_id)
     if isinstance(member, Member):  # Groups of newer kinds have others.
         member.connection_closed_ms = turn.now_ms
+
+
+def _heartbeat_of_newer_kind(groups: Groups, group: Group, command: Heartbeat, now_ms: int) -> Decision:
+    """Return the answer to a classic member of a consumer group; other kinds have none."""
+    if group.group_type != CONSUMER:
+        return Decision((), (Reply(command.request_id, _refusal(group, command.message)),))
+    # Imported where there is such a group.
+    from kohort.broker.group.consumer import classic_members  # noqa: PLC0415
+    from kohort.broker.group.consumer.group import ConsumerGroup  # noqa: PLC0415
+
+    assert isinstance(group, ConsumerGroup), group
+    return classic_members.heartbeat(groups, group, command, now_ms)
 
 
 def _refusal(group: Group | None, message: HeartbeatRequest) -> HeartbeatResponse:

@@ -4,11 +4,21 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from kohort.broker.group.advice import EAGER, Advice, eager_stop_ms
-from kohort.broker.group.events import Cause, CauseKind, Move, Outcome, RebalanceReport, Waited
+from kohort.broker.group.events import (
+    Cause,
+    CauseKind,
+    GroupLoaded,
+    Move,
+    Outcome,
+    RebalanceReport,
+    Waited,
+)
 from kohort.broker.group.timeline import OngoingRebalance
 from kohort.broker.group.words import duration, member_name
 
 WAITS_TOLD = 3
+WAIT_MS_MIN = 100
+"""To join takes a moment also where nobody waits."""
 MOVES_TOLD = 8
 MISSING_TOLD = 8
 CAUSES_TOLD = 4
@@ -23,13 +33,16 @@ _WHO_DID = {
     CauseKind.MEMBER_LEFT: "{who} left",
     CauseKind.MEMBER_EXPIRED: "{who} missed its session timeout: nothing was heard of it for {after}",
     CauseKind.MEMBER_DID_NOT_SYNC: "{who} joined, but did not sync in time",
+    CauseKind.MEMBER_DID_NOT_COME: "{who} did not come to its new assignment within its rebalance timeout",
     CauseKind.LEADER_REJOINED: "{who}, the leader, rejoined",
     CauseKind.TOPIC_METADATA_CHANGED: "{who}, the leader, saw topics or partitions change",
+    CauseKind.METADATA_CHANGED: "topics or partitions changed",
     CauseKind.SUBSCRIPTION_CHANGED: "{who} changed its subscription",
     CauseKind.OWNERSHIP_CHANGED: "{who} gave up partitions that are another's now (cooperative)",
     CauseKind.PROTOCOLS_CHANGED: "{who} changed its assignors",
     CauseKind.STATIC_MEMBER_REPLACED: "{who} came back under its group.instance.id in the middle of it",
     CauseKind.ASSIGNMENT_TOO_LARGE: "{who}, the leader, handed out more than there is room for",
+    CauseKind.DOWNGRADED: "the last member of the consumer protocol left, and the group became a classic one",
     CauseKind.OVER_CAPACITY: "the group was loaded with more members than group.max.size",
 }
 
@@ -42,13 +55,17 @@ def clock_time(at_ms: int) -> str:
 def story(report: RebalanceReport, advice: Sequence[Advice]) -> list[str]:
     """Return the lines about a rebalance that is over."""
     lines = [
-        f"{clock_time(report.started_ms)}  generation {report.generation_id}, "
+        f"{clock_time(report.started_ms)}  {'epoch' if report.is_by_broker else 'generation'} "
+        f"{report.generation_id}, "
         f"{_OUTCOMES[report.outcome]} {duration(report.still_ms)}",
         f"  Cause: {cause_words(report.cause)}.",
     ]
     lines += _further(report.further_causes)
-    lines.append(f"  Joining took {duration(report.join_ms)}{_waits(report)}.")
-    if report.outcome is Outcome.STABLE:
+    if report.is_by_broker:
+        lines += _by_broker(report)
+    else:
+        lines.append(f"  Joining took {duration(report.join_ms)}{_waits(report)}.")
+    if report.outcome is Outcome.STABLE and not report.is_by_broker:
         lines.append(
             f"  Assigning took {duration(report.sync_ms)}: {member_name(report.leader or '')} leads "
             f"{_members(report.members)}, {report.protocol_name}."
@@ -56,6 +73,28 @@ def story(report: RebalanceReport, advice: Sequence[Advice]) -> list[str]:
         lines += _stand_still(report)
     lines += [f"  What to change: {each.text}" for each in advice]
     return lines
+
+
+def _by_broker(report: RebalanceReport) -> list[str]:
+    """Return the lines about who assigned, who was slow to come to that, and what moved."""
+    if report.outcome is not Outcome.STABLE:
+        return []
+    lines = [
+        f"  Assigned after {duration(report.join_ms)}: {_members(report.members)}, {report.protocol_name}.",
+        f"  All had it {duration(report.sync_ms)} later{_waits(report)}.",
+    ]
+    return lines + _stand_still(report)
+
+
+def fail_over(event: GroupLoaded) -> list[str]:
+    """Return the lines about another broker's having taken the group over."""
+    paused = f" for up to {duration(event.silent_ms)}" if event.silent_ms else " for a moment"
+    return [
+        f"{clock_time(event.at_ms)}  broker {event.node_id} coordinates the group instead of "
+        f"broker {event.former_node_id}, which {event.why}",
+        f"  Nobody could commit or join{paused}. {_members(event.members)} went on with generation "
+        f"{event.generation_id}: nobody had to rejoin.",
+    ]
 
 
 def began(ongoing: OngoingRebalance) -> list[str]:
@@ -108,7 +147,8 @@ def _further(causes: Sequence[Cause]) -> list[str]:
 
 def _waits(report: RebalanceReport) -> str:
     if not report.waited_for:
-        return ": a new group waits for more members" if report.is_initial and report.join_ms else ""
+        has_waited = report.is_initial and report.join_ms >= WAIT_MS_MIN
+        return ": a new group waits for more members" if has_waited else ""
     told = ", ".join(_wait(report, each) for each in report.waited_for[:WAITS_TOLD])
     more = len(report.waited_for) - WAITS_TOLD
     return f": it waited for {told}" + (f" and {more} more" if more > 0 else "")

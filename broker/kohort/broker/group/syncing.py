@@ -5,7 +5,7 @@ from kohort.broker.group.causes import member_cause
 from kohort.broker.group.commands import SyncGroup
 from kohort.broker.group.decision import SyncTimer
 from kohort.broker.group.events import CauseKind, Outcome
-from kohort.broker.group.group import Group
+from kohort.broker.group.group import CLASSIC, CONSUMER, Group
 from kohort.broker.group.group_records import group_record
 from kohort.broker.group.member import Member
 from kohort.broker.group.parking import answer_sync, park_sync, sync_error
@@ -21,6 +21,11 @@ VERSION_OF_PROTOCOLS = 5  # From here on a member must say which protocol it tak
 
 def sync(turn: Turn, command: SyncGroup) -> None:
     """Answer the SyncGroup, or park it until the leader's comes."""
+    message = command.message
+    found = turn.groups.by_id.get(message.group_id)
+    if found is not None and found.group_type != CLASSIC and not _lacks_protocol(command):
+        _sync_newer_kind(turn, found, command)
+        return
     try:
         group, member = _check(turn, command)
     except ApiError as error:
@@ -33,7 +38,7 @@ def sync(turn: Turn, command: SyncGroup) -> None:
     assert group.state is GroupState.COMPLETING_REBALANCE, group
     park_sync(turn, member, command.request_id)
     if member.member_id == group.leader:
-        _complete_rebalance(turn, group, command.message)
+        _complete_rebalance(turn, group, message)
 
 
 def sync_timer_fired(turn: Turn, key: SyncTimer) -> None:
@@ -52,10 +57,28 @@ def sync_timer_fired(turn: Turn, key: SyncTimer) -> None:
     prepare_rebalance(turn, group, cause)
 
 
+def _sync_newer_kind(turn: Turn, group: Group, command: SyncGroup) -> None:
+    """Answer a classic member of a consumer group; other kinds have none."""
+    if group.group_type != CONSUMER:
+        turn.reply(command.request_id, sync_error(ErrorCode.UNKNOWN_MEMBER_ID))
+        return
+    # Imported where there is such a group.
+    from kohort.broker.group.consumer import classic_members  # noqa: PLC0415
+    from kohort.broker.group.consumer.group import ConsumerGroup  # noqa: PLC0415
+
+    assert isinstance(group, ConsumerGroup), group
+    classic_members.sync(turn, group, command)
+
+
+def _lacks_protocol(command: SyncGroup) -> bool:
+    message = command.message
+    return command.version >= VERSION_OF_PROTOCOLS and None in (message.protocol_type, message.protocol_name)
+
+
 def _check(turn: Turn, command: SyncGroup) -> tuple[Group, Member]:
     """Return the group and the member, which may sync now. Raises: ApiError."""
     message = command.message
-    if command.version >= VERSION_OF_PROTOCOLS and None in (message.protocol_type, message.protocol_name):
+    if _lacks_protocol(command):
         raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     if not message.group_id:
         raise ApiError(ErrorCode.INVALID_GROUP_ID)

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from kohort.broker.group import EndOffsets, ExpireOffsets, GroupConfig, GroupCoordinator, OffsetFetch
 from kohort.broker.group import TxnOffsetCommit as Commit
-from kohort.broker.group.commands import OffsetCommit
+from kohort.broker.group.commands import DeleteGroup, OffsetCommit, OffsetDelete, TopicsDeleted
 from kohort.broker.group.decision import Reply
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
     TxnOffsetCommitRequest,
@@ -61,7 +65,7 @@ class World:
     def end(self, *, commit: bool, producer_id: int = 5) -> None:
         assert self.do(EndOffsets(2, producer_id, 0, commit, 0)).error_code == 0
 
-    def commit(self, offset: int) -> None:
+    def commit(self, offset: int, topic: str = "t") -> None:
         partition = OffsetCommitRequestPartition(
             partition_index=0, committed_offset=offset, committed_metadata=""
         )
@@ -69,7 +73,7 @@ class World:
             group_id="g",
             generation_id_or_member_epoch=-1,
             member_id="",
-            topics=(OffsetCommitRequestTopic(name="t", topic_id=ZERO_UUID, partitions=(partition,)),),
+            topics=(OffsetCommitRequestTopic(name=topic, topic_id=ZERO_UUID, partitions=(partition,)),),
         )
         self.do(OffsetCommit(3, message, 9))
 
@@ -146,3 +150,40 @@ def test_a_member_of_no_group_is_refused_and_metadata_has_a_limit(world: World) 
     world.commit(1)
     assert world.pend(7, generation_id_or_member_epoch=3, member_id="m") == ErrorCode.UNKNOWN_MEMBER_ID
     assert world.pend(7) == 0
+
+
+def delete_group(world: World) -> None:
+    assert world.do(DeleteGroup(5, "g")).error_code == 0
+
+
+def delete_offset(world: World) -> None:
+    partitions = (OffsetDeleteRequestPartition(partition_index=0),)
+    topics = (OffsetDeleteRequestTopic(name="t", partitions=partitions),)
+    answer = world.do(OffsetDelete(5, OffsetDeleteRequest(group_id="g", topics=topics)))
+    assert (answer.error_code, answer.topics[0].partitions[0].error_code) == (0, 0)
+
+
+def delete_topic(world: World) -> None:
+    world.do(TopicsDeleted(frozenset({"t"})))
+
+
+@pytest.mark.parametrize("delete", [delete_group, delete_offset, delete_topic])
+def test_what_was_deleted_is_not_brought_back_by_a_transaction(
+    world: World, delete: Callable[[World], None]
+) -> None:
+    world.commit(1, topic="another")
+    world.pend(7)
+    delete(world)
+    world.end(commit=True)
+    assert world.fetch() == [(-1, 0)]
+    world.pend(8)
+    world.end(commit=True)
+    assert world.fetch() == [(8, 0)]
+
+
+def test_a_topic_that_only_a_transaction_has_an_offset_of_is_forgotten_with_it(world: World) -> None:
+    world.pend(7)
+    assert "g" not in world.core.groups
+    delete_topic(world)
+    world.end(commit=True)
+    assert world.fetch() == [(-1, 0)]

@@ -109,6 +109,11 @@ def test_the_first_rebalance_of_a_group_moves_nothing() -> None:
     assert "  Joining took 5.2 s: a new group waits for more members." in lines
 
 
+def test_a_group_that_begins_at_once_has_waited_for_nobody() -> None:
+    report = a_report(is_initial=True, waited_for=(), join_ms=3)
+    assert "  Joining took 3 ms." in told(report)
+
+
 def ongoing(**missing: int) -> OngoingRebalance:
     found = OngoingRebalance(Cause(CauseKind.MEMBER_LEFT, 1_000, A, "worker-a"), 1_000)
     found.missing = dict(missing)

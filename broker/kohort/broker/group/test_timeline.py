@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from kohort.broker.group import Event
-from kohort.broker.group.events import AnyEvent
+from kohort.broker.group.events import AnyEvent, GroupLoaded
 from kohort.broker.group.test_world import Client, World, stable_group, sync_all
 from kohort.broker.group.timeline import Timeline, read_event
 
@@ -70,6 +70,18 @@ def test_while_the_leader_assigns_it_is_the_one_that_is_missing() -> None:
     assert ongoing is not None
     assert ongoing.is_assigning
     assert ongoing.missing == {a.member_id: world.now_ms}
+
+
+def test_only_another_broker_that_takes_over_is_a_fail_over() -> None:
+    timeline = Timeline(2)
+    for former_node_id in (-1, 2, 3):
+        taken_over = GroupLoaded(
+            group_id="g", at_ms=7, generation_id=1, members=1, node_id=2, former_node_id=former_node_id
+        )
+        event = read_event(msgspec.json.encode(taken_over))
+        assert event == taken_over
+        timeline.add(taken_over)
+    assert [each.former_node_id for each in timeline.fail_overs] == [3]
 
 
 def test_a_rebalance_does_not_outlive_the_coordinator() -> None:

@@ -26,6 +26,7 @@ from kohort.broker.group import (
     TimerFired,
     TimerKey,
 )
+from kohort.broker.group.consumer.subscriptions import Metadata
 from kohort.protocol.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription, TopicPartitions
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages import (
@@ -103,6 +104,7 @@ class World:
         self.owed: list[Effect] = []
         self.versions: dict[int, int] = {}
         self.config = config or GroupConfig()
+        self.metadata: Metadata | None = None
         self.core = GroupCoordinator(self.config)
         self.follower = GroupCoordinator(self.config)
         self.now_ms = 1_000_000
@@ -222,6 +224,7 @@ class Client:
         self.name = name
         self.group_id = group_id
         self.instance = instance
+        self.topics = topics
         self.protocols = tuple(
             JoinGroupRequestProtocol(name=each, metadata=subscription(*topics)) for each in protocols
         )
@@ -249,7 +252,11 @@ class Client:
             reason=reason,
         )
         fresh_id = f"{self.instance or self.name}-{next(world.member_numbers)}"
-        world.do(JoinGroup(self.request_id, message, self.version, fresh_id, self.name, "/127.0.0.1"))
+        world.do(
+            JoinGroup(
+                self.request_id, message, self.version, fresh_id, self.name, "/127.0.0.1", world.metadata
+            )
+        )
         return self.request_id
 
     def join(self, reason: str | None = None) -> int:
@@ -291,7 +298,7 @@ class Client:
                 for member_id, part in (given or {}).items()
             ),
         )
-        self.world.do(SyncGroup(self.request_id, message, 5))
+        self.world.do(SyncGroup(self.request_id, message, 5, self.world.metadata))
         return self.request_id
 
     def synced(self) -> SyncGroupResponse | None:

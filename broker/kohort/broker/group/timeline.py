@@ -65,6 +65,8 @@ class Timeline:
     def __init__(self, kept: int) -> None:
         self.reports: deque[RebalanceReport] = deque(maxlen=kept)
         self.fenced: deque[MemberFenced] = deque(maxlen=FENCED_KEPT)
+        self.fail_overs: deque[GroupLoaded] = deque(maxlen=kept)
+        """When another broker took the group over: nobody rebalances for that, but everybody waits."""
         self.ongoing: OngoingRebalance | None = None
 
     def add(self, event: Event) -> None:
@@ -77,6 +79,8 @@ class Timeline:
             self.ongoing = None
         elif isinstance(event, _NEW_START):
             self.ongoing = None  # A rebalance does not outlive the coordinator, nor its group.
+            if isinstance(event, GroupLoaded) and event.is_fail_over:
+                self.fail_overs.append(event)
         elif isinstance(event, MemberFenced):
             self.fenced.append(event)
         elif self.ongoing is not None:

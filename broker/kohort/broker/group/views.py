@@ -3,7 +3,7 @@
 import msgspec
 
 from kohort.broker.group.events import Cause, RebalanceReport, Waited
-from kohort.broker.group.group import CLASSIC, CONSUMER, Group
+from kohort.broker.group.group import CLASSIC, CONSUMER, SHARE, Group
 from kohort.broker.group.member import Member
 from kohort.broker.group.member_view import MemberView
 from kohort.broker.group.reports import assigned_partitions
@@ -63,6 +63,10 @@ def _member_views(group: Group, now_ms: int) -> tuple[MemberView, ...]:
     if group.group_type == CLASSIC:
         return tuple(_member_view(group, each, now_ms) for each in group.members.values())
     # Imported where there is such a group.
+    if group.group_type == SHARE:
+        from kohort.broker.group.share import describing  # noqa: PLC0415
+
+        return describing.member_views(group, now_ms)
     from kohort.broker.group.consumer.views import member_views  # noqa: PLC0415
 
     return member_views(group, now_ms)
@@ -101,6 +105,10 @@ def _rebalance_view(group: Group, now_ms: int) -> RebalanceView | None:
     rebalance = group.rebalance
     if rebalance is None:
         return None
+    if group.group_type != CLASSIC:
+        from kohort.broker.group.consumer.views import rebalance_view  # noqa: PLC0415
+
+        return rebalance_view(group, rebalance, now_ms)
     is_joining = group.state is GroupState.PREPARING_REBALANCE
     absent = (
         [each.member_id for each in group.members.values() if each.awaiting_join is None]

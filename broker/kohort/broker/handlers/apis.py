@@ -26,6 +26,21 @@ DATA = {
     61: "describe_producers",
 }
 
+SHARE = {
+    76: "share_group_heartbeat",
+    77: "share_group_describe",
+    78: "share_fetch",
+    79: "share_acknowledge",
+    83: "share_group_state",
+    84: "share_group_state",
+    85: "share_group_state",
+    86: "share_group_state",
+    87: "share_group_state",
+    90: "describe_share_group_offsets",
+    91: "alter_share_group_offsets",
+    92: "delete_share_group_offsets",
+}
+
 TRANSACTIONS = {
     24: "add_partitions_to_txn",
     25: "add_offsets_to_txn",
@@ -38,6 +53,7 @@ TRANSACTIONS = {
 
 ADMINISTRATION = {
     3: "metadata",
+    17: "sasl_handshake",
     18: "api_versions",
     19: "create_topics",
     20: "delete_topics",
@@ -47,6 +63,7 @@ ADMINISTRATION = {
     32: "describe_configs",
     33: "alter_configs",
     35: "describe_log_dirs",
+    36: "sasl_authenticate",
     37: "create_partitions",
     43: "elect_leaders",
     44: "incremental_alter_configs",
@@ -54,10 +71,12 @@ ADMINISTRATION = {
     46: "list_partition_reassignments",
     48: "describe_client_quotas",
     49: "alter_client_quotas",
+    50: "describe_user_scram_credentials",
+    51: "alter_user_scram_credentials",
     60: "describe_cluster",
     64: "unregister_broker",
     74: "list_config_resources",
     75: "describe_topic_partitions",
 }
 
-MODULES = {**GROUPS, **DATA, **TRANSACTIONS, **ADMINISTRATION}
+MODULES = {**GROUPS, **DATA, **SHARE, **TRANSACTIONS, **ADMINISTRATION}

@@ -138,6 +138,12 @@ def _of_epochs(message: Any) -> Iterator[Place]:
             yield topic.topic, each.partition
 
 
+def _shared(message: Any) -> Iterator[Place]:
+    for topic in message.topics:
+        for each in topic.partitions:
+            yield topic.topic_id, each.partition_index
+
+
 NAMES: dict[int, Names] = {
     0: _produced,
     1: _fetched,
@@ -145,4 +151,6 @@ NAMES: dict[int, Names] = {
     21: _listed,  # DeleteRecords.
     23: _of_epochs,
     61: _described,
+    78: _shared,  # ShareFetch, ShareAcknowledge.
+    79: _shared,
 }

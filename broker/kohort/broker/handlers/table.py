@@ -4,11 +4,12 @@ Modules are imported at the first request that needs them: a broker that starts 
 pay for thirty APIs.
 """
 
+from collections.abc import Callable
 from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from kohort.broker.handlers.apis import ADMINISTRATION, DATA, GROUPS, TRANSACTIONS
+from kohort.broker.handlers.apis import ADMINISTRATION, DATA, GROUPS, SHARE, TRANSACTIONS
 from kohort.broker.transport.dispatch import Handle
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from kohort.broker.handlers.data.family import Data
     from kohort.broker.handlers.groups.family import Groups
     from kohort.broker.handlers.opening import Opening
+    from kohort.broker.handlers.share.family import Sharing
     from kohort.broker.handlers.transactions.family import Transactions
     from kohort.broker.transport.request import Request
 
@@ -35,17 +37,22 @@ class HandlerTable:
         administration: "Administration",
         opening: "Opening | None" = None,
         transactions: "Transactions | None" = None,
+        *,
+        sharing: "Callable[[], Sharing] | None" = None,
     ) -> None:
         """Bind the families; without `opening` logs are opened by whoever asks for them.
 
-        Without `transactions` nobody answers what is asked of them: that was not offered.
+        Without `transactions` nobody answers what is asked of them: that was not offered. The same goes for
+        share groups and `sharing`, which is called at the first such request.
         """
         self._opening = opening
+        self._sharing = sharing
         self._places: dict[int, tuple[str, object]] = {}
         self._bound: dict[int, Handle] = {}
         for name, family, modules in (
             ("groups", groups, GROUPS),
             ("data", data, DATA),
+            ("share", None, SHARE),
             ("transactions", transactions, TRANSACTIONS),
             ("administration", administration, ADMINISTRATION),
         ):
@@ -57,7 +64,9 @@ class HandlerTable:
         handle = self._bound.get(api_key)
         if handle is None:
             module, family = self._places[api_key]
-            if family is None and api_key in TRANSACTIONS:
+            if api_key in SHARE and self._sharing is not None:
+                family = self._sharing()
+            if family is None:
                 return _hang_up
             handle = partial(import_module(module).handle, family)
             if self._opening is not None:

@@ -10,7 +10,7 @@ import trio
 from kohort.broker.runtime.loop import Mailbox
 from kohort.broker.runtime.workers import Workers
 from kohort.broker.transport.dispatch import Dispatch
-from kohort.broker.transport.request import Request
+from kohort.broker.transport.request import ANONYMOUS, Request
 from kohort.protocol.registry import BY_NAME
 from kohort.protocol.schema import Message
 
@@ -74,6 +74,7 @@ class _Origin:
     def __init__(self) -> None:
         self.client_host = "/http"
         self.client_software = CLIENT_ID
+        self.principal = ANONYMOUS
         self.listener = 0
         self.on_close: list[Callable[[], None]] = []
         self.answer: Message | None = None
@@ -88,6 +89,12 @@ class _Origin:
     def abandon(self, request: Request) -> None:
         """Take it that there is no answer."""
         self.ended.set()
+
+    def mute(self) -> None:
+        """Take it that the next one has to wait: it comes from elsewhere."""
+
+    def unmute(self) -> None:
+        """Take it that the next one need not."""
 
     def close(self) -> None:
         """Take it that there will be no answer."""

@@ -1,15 +1,22 @@
 """The connections of the HTTP side: how many there may be.
 
-Descriptors are what the Kafka side lives on, so beyond a number of connections one more is refused at once.
+Descriptors are what the Kafka side lives on, so there is a number of connections. Beyond it one more costs
+that its place which has asked nothing for longest; it is refused itself where all others are being answered.
 """
 
 import socket
+import ssl
+from operator import itemgetter
+from typing import TYPE_CHECKING
 
 import structlog
 import trio
 from starlette.types import ASGIApp
 
 from kohort.broker.http.conversation import Conversation
+
+if TYPE_CHECKING:
+    from kohort.broker.http.security import HttpSecurity
 
 CONNECTIONS_MAX = 32
 """Open at once; they share the descriptors that the broker keeps aside for what is no log and no client."""
@@ -29,9 +36,11 @@ log = structlog.get_logger("kohort.http")
 class Connections:
     """Accepts connections, and serves each in a task of its own."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, security: "HttpSecurity | None" = None) -> None:
+        """Have `app` answer; `security` says how connections are encrypted, if they are."""
         self._app = app
-        self._open: set[trio.SocketStream] = set()
+        self._security = security
+        self._open: set[Conversation] = set()
         self._warned_at = float("-inf")
 
     def __len__(self) -> int:
@@ -52,26 +61,47 @@ class Connections:
             self._warn("cannot accept a connection", error=str(error))
             await trio.sleep(ACCEPT_PAUSE_SECONDS)
             return
-        if len(self._open) >= CONNECTIONS_MAX:
+        if len(self._open) >= CONNECTIONS_MAX and not self._make_room():
             self._warn("too many connections", connections_max=CONNECTIONS_MAX)
-            refuse(accepted)
+            refuse(accepted, is_plain=self._context is None)
             return
         try:
             stream = trio.SocketStream(accepted)
         except OSError:
             accepted.close()
             return
-        self._open.add(stream)
-        nursery.start_soon(self._converse, stream)
+        conversation = Conversation(self._app, self._encrypted(stream))
+        self._open.add(conversation)
+        nursery.start_soon(self._converse, conversation, stream)
 
-    async def _converse(self, stream: trio.SocketStream) -> None:
+    @property
+    def _context(self) -> ssl.SSLContext | None:
+        return None if self._security is None else self._security.context
+
+    def _encrypted(self, stream: trio.SocketStream) -> trio.SocketStream | trio.SSLStream[trio.SocketStream]:
+        context = self._context
+        if context is None:
+            return stream
+        return trio.SSLStream(stream, context, server_side=True, https_compatible=True)
+
+    def _make_room(self) -> bool:
+        """End the connection that has asked nothing for longest; return whether there is such a one."""
+        waiting = [(each.waits_since, each) for each in self._open if each.waits_since is not None]
+        if not waiting:
+            return False
+        _, longest = min(waiting, key=itemgetter(0))
+        self._open.discard(longest)
+        longest.make_way()
+        return True
+
+    async def _converse(self, conversation: Conversation, stream: trio.SocketStream) -> None:
         """Serve one connection to its end. A bug in it costs nobody else."""
         try:
-            await Conversation(self._app, stream).run()
+            await conversation.run()
         except Exception:  # The supervisor of one connection.
             log.exception("an HTTP connection failed")
         finally:
-            self._open.discard(stream)
+            self._open.discard(conversation)
             stream.socket.close()
 
     def _warn(self, event: str, **facts: object) -> None:
@@ -82,10 +112,12 @@ class Connections:
             log.warning(event, **facts)
 
 
-def refuse(accepted: trio.socket.SocketType) -> None:
+def refuse(accepted: trio.socket.SocketType, *, is_plain: bool = True) -> None:
     """Say that there is no room, as far as that can be said without waiting, and close."""
     plain = socket.socket(fileno=accepted.detach())
     with plain:
+        if not is_plain:
+            return
         plain.setblocking(False)
         try:
             plain.send(REFUSAL)

@@ -29,9 +29,11 @@ _OURS = (h11.IDLE, h11.SEND_RESPONSE)
 class Conversation:
     """Serves one connection under a deadline that moves with each request."""
 
-    def __init__(self, app: ASGIApp, stream: trio.SocketStream) -> None:
+    def __init__(self, app: ASGIApp, stream: trio.SocketStream | trio.SSLStream[trio.SocketStream]) -> None:
         self._app = app
         self._stream = stream
+        self.waits_since: float | None = trio.current_time()
+        """Since when nothing is asked; None while something is answered."""
         self._protocol = h11.Connection(h11.SERVER, max_incomplete_event_size=HEADER_BYTES_MAX)
         self._patience = trio.CancelScope()
 
@@ -47,8 +49,10 @@ class Conversation:
 
     async def _serve_one(self) -> bool:
         """Answer the next request; return whether another one may follow."""
-        self._patience.deadline = trio.current_time() + HEADER_SECONDS
+        self.waits_since = trio.current_time()
+        self._patience.deadline = self.waits_since + HEADER_SECONDS
         request = await self._next_event()
+        self.waits_since = None
         if not isinstance(request, h11.Request):
             return False  # The client has closed.
         self._patience.deadline = trio.current_time() + REQUEST_SECONDS
@@ -102,7 +106,13 @@ class Conversation:
                 self._protocol.send(h11.Response(status_code=status, headers=headers)) or b""
             )
 
+    def make_way(self) -> None:
+        """End at once, for somebody who may have something to ask."""
+        self._patience.cancel()
+
     async def _linger(self) -> None:
+        if isinstance(self._stream, trio.SSLStream):
+            return  # It cannot be ended in one direction alone.
         self._patience.deadline = trio.current_time() + LINGER_SECONDS
         await self._stream.send_eof()
         while await self._stream.receive_some(RECEIVE_BYTES):
@@ -112,7 +122,7 @@ class Conversation:
 class _Answer:
     """What an application says to one request."""
 
-    def __init__(self, protocol: h11.Connection, stream: trio.SocketStream, *, is_head: bool) -> None:
+    def __init__(self, protocol: h11.Connection, stream: trio.abc.SendStream, *, is_head: bool) -> None:
         self._protocol = protocol
         self._stream = stream
         self._is_head = is_head

@@ -54,6 +54,21 @@ CONNECTIONS_ACCEPTED = Family(
 CONNECTIONS_STALLED = Family(
     "kohort_connections_stalled_total", "counter", (), "Connections closed since their peer stood still."
 )
+HANDSHAKES_FAILED = Family(
+    "kohort_tls_handshakes_failed_total", "counter", (), "TLS handshakes that ended without a connection."
+)
+AUTHENTICATIONS = Family(
+    "kohort_sasl_authentications_total", "counter", (), "Clients that have shown by SASL who they are."
+)
+AUTHENTICATIONS_FAILED = Family(
+    "kohort_sasl_authentications_failed_total", "counter", (), "Clients that have not."
+)
+AUTHENTICATIONS_EXPIRED = Family(
+    "kohort_sasl_authentications_expired_total",
+    "counter",
+    (),
+    "Connections closed since their client had to say again who it is.",
+)
 
 PRODUCED_BATCHES = Family(
     "kohort_produced_batches_total", "counter", (), "Record batches appended for clients."
@@ -293,6 +308,37 @@ LEADER_ELECTIONS = Family(
 UNCLEAN_ELECTIONS = Family(
     f"{_STATS}uncleanleaderelections_total", "counter", (), "Of them those that may have lacked something."
 )
+
+_CLIENT = ("user", "client_id")
+_THROTTLE = "For how long a client that waits now was told to, in ms; 0 where none does."
+QUOTA_USES = {
+    "producer_byte_rate": Family(
+        "kafka_server_produce_byte_rate", "gauge", _CLIENT, "Bytes produced a second, where there is a quota."
+    ),
+    "consumer_byte_rate": Family(
+        "kafka_server_fetch_byte_rate", "gauge", _CLIENT, "Bytes fetched a second, where there is a quota."
+    ),
+    "request_percentage": Family(
+        "kafka_server_request_request_time",
+        "gauge",
+        _CLIENT,
+        "Percent of the loop's time, where there is a quota.",
+    ),
+    "controller_mutation_rate": Family(
+        "kafka_server_controllermutation_tokens",
+        "gauge",
+        _CLIENT,
+        "Partitions that may be made or go at once, where there is a quota; below 0 that many too many.",
+    ),
+}
+QUOTA_THROTTLES = {
+    "producer_byte_rate": Family("kafka_server_produce_throttle_time", "gauge", _CLIENT, _THROTTLE),
+    "consumer_byte_rate": Family("kafka_server_fetch_throttle_time", "gauge", _CLIENT, _THROTTLE),
+    "request_percentage": Family("kafka_server_request_throttle_time", "gauge", _CLIENT, _THROTTLE),
+    "controller_mutation_rate": Family(
+        "kafka_server_controllermutation_throttle_time", "gauge", _CLIENT, _THROTTLE
+    ),
+}
 
 _HERE = list(globals().values())
 FAMILIES: tuple[Family, ...] = tuple(

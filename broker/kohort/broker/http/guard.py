@@ -5,10 +5,12 @@ likes: so a request is answered only where its Host header bears a name that the
 address cannot be rebound.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from ipaddress import ip_address
 
 import msgspec
+import structlog
+import trio
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -27,6 +29,19 @@ HEADERS = {
     "referrer-policy": "no-referrer",
 }
 """On every answer that does not say otherwise."""
+WHO = {"www-authenticate": 'Basic realm="kohort", charset="UTF-8", Bearer realm="kohort"'}
+OPEN_PATHS = frozenset(("/health/live", "/health/ready"))
+"""What whoever starts and stops brokers may ask without a secret; then it hears no reasons."""
+KNOWN = "kohort.known"
+"""In a scope: whether who asks may know more than that."""
+GUESS_SECONDS = 0.1
+"""So long who shows a wrong secret waits for the answer: on a few connections that makes few guesses."""
+LINE_SECONDS = 10.0
+
+Knows = Callable[[str | None], bool]
+"""Whether an Authorization header is good enough."""
+
+log = structlog.get_logger("kohort.http")
 
 
 class AllowedHosts:
@@ -66,10 +81,13 @@ def _is_address(host: str) -> bool:
 class Guard:
     """An ASGI application that lets another one answer what may be answered."""
 
-    def __init__(self, app: ASGIApp, hosts: AllowedHosts) -> None:
+    def __init__(self, app: ASGIApp, hosts: AllowedHosts, knows: Knows | None = None) -> None:
         self._app = app
         self._hosts = hosts
+        self._knows = knows
         self._in_flight = 0
+        self._refused = 0
+        self._said_at = float("-inf")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -82,12 +100,31 @@ class Guard:
                     headers.setdefault(name, value)
             await send(message)
 
-        answer = self._refusal(scope) or self._app
+        answer = self._refusal(scope) or self._stranger(scope) or self._app
         self._in_flight += 1
         try:
             await answer(scope, receive, send_with_headers)
         finally:
             self._in_flight -= 1
+
+    def _stranger(self, scope: Scope) -> ASGIApp | None:
+        """Return what answers one that shows no secret, or None where it may see the page."""
+        header = Headers(scope=scope).get("authorization")
+        scope[KNOWN] = self._knows is None or self._knows(header)
+        if scope[KNOWN] or (header is None and scope["path"] in OPEN_PATHS):
+            return None
+        if header is None:
+            return _not_known()
+        self._note_guess()
+        return _not_known_in_a_while
+
+    def _note_guess(self) -> None:
+        """Log it, but not each of many."""
+        self._refused += 1
+        now = trio.current_time()
+        if now - self._said_at >= LINE_SECONDS:
+            log.warning("authentication failed", listener="http", count=self._refused)
+            self._refused, self._said_at = 0, now
 
     def _refusal(self, scope: Scope) -> Response | None:
         """Return the answer to what no page shall see, or None."""
@@ -112,6 +149,16 @@ def _has_small_body(headers: Headers) -> bool:
     return "transfer-encoding" not in headers and length.isdecimal() and int(length) <= BODY_BYTES_MAX
 
 
-def error_response(status: int, error: str) -> Response:
+def _not_known() -> Response:
+    return error_response(401, "show a secret of kohort.http.credentials.file, by Basic or as Bearer", WHO)
+
+
+async def _not_known_in_a_while(scope: Scope, receive: Receive, send: Send) -> None:
+    await trio.sleep(GUESS_SECONDS)
+    await _not_known()(scope, receive, send)
+
+
+def error_response(status: int, error: str, headers: Mapping[str, str] | None = None) -> Response:
     """Return an error as JSON."""
-    return Response(msgspec.json.encode({"error": error}), status, media_type="application/json")
+    body = msgspec.json.encode({"error": error})
+    return Response(body, status, headers=headers, media_type="application/json")

@@ -40,6 +40,7 @@ class BrokerCollector:
         yield from self._rebalances()
         yield from self._as_kafka()
         yield from replica_metrics(view.replicas(), view.counters.leaderships)
+        yield from self._quotas()
 
     def _health(self) -> Iterator[Metric]:
         health = self._view.health
@@ -73,6 +74,10 @@ class BrokerCollector:
         yield one(families.CONNECTIONS, self._view.connections())
         yield one(families.CONNECTIONS_ACCEPTED, counters.transport.connections_accepted)
         yield one(families.CONNECTIONS_STALLED, counters.transport.stalled_connections)
+        yield one(families.HANDSHAKES_FAILED, counters.transport.failed_handshakes)
+        yield one(families.AUTHENTICATIONS, counters.transport.authentications)
+        yield one(families.AUTHENTICATIONS_FAILED, counters.transport.failed_authentications)
+        yield one(families.AUTHENTICATIONS_EXPIRED, counters.transport.expired_connections)
 
     def _data(self) -> Iterator[Metric]:
         counters = self._view.counters
@@ -133,6 +138,15 @@ class BrokerCollector:
         yield one(families.OFFSET_EXPIRATION_COUNT, expired)
         yield one(families.OFFSET_DELETION_COUNT, sum(removed.values()) - expired)
         yield one(families.REBALANCE_COUNT, counters.groups.rebalances_completed)
+
+    def _quotas(self) -> Iterator[Metric]:
+        """Yield what Kafka's quota managers tell of each client, under their names."""
+        uses = list(self._view.quota_uses())
+        for key, family in families.QUOTA_USES.items():
+            throttles = families.QUOTA_THROTTLES[key]
+            found = [each for each in uses if each.key == key]
+            yield rows(family, (((each.user, each.client_id), each.value) for each in found))
+            yield rows(throttles, (((each.user, each.client_id), each.throttle_ms) for each in found))
 
 
 class _Gathered:

@@ -5,7 +5,8 @@ import time
 from collections.abc import Iterable
 from importlib import import_module
 from importlib.metadata import version
-from typing import Any
+from itertools import islice
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import trio
@@ -18,11 +19,17 @@ from starlette.types import Receive, Scope, Send
 
 from kohort.broker.http.connections import Connections
 from kohort.broker.http.groups import describe_group, list_groups
-from kohort.broker.http.guard import AllowedHosts, Guard, error_response
+from kohort.broker.http.guard import KNOWN, AllowedHosts, Guard, error_response
+from kohort.broker.http.keeping import KeptPages
 from kohort.broker.http.metrics import MetricsPage
 from kohort.broker.http.readiness import not_ready
 from kohort.broker.http.view import View
 
+if TYPE_CHECKING:
+    from kohort.broker.http.security import HttpSecurity
+
+GROUPS_MAX = 1_000
+"""More are not listed anew for everybody who asks."""
 PATHS = {
     "/": "in a browser, the live page",
     "/metrics": "metrics for Prometheus",
@@ -34,9 +41,15 @@ PATHS = {
 """What the index shows: each path, and what it answers."""
 
 
-async def serve(view: View, sock: socket.socket, hosts: Iterable[str] = ()) -> None:
+async def serve(
+    view: View, sock: socket.socket, hosts: Iterable[str] = (), security: "HttpSecurity | None" = None
+) -> None:
     """Serve the pages on a listening socket until cancelled; the socket stays the caller's."""
-    await Connections(Guard(application(view), AllowedHosts(hosts))).serve(sock.dup())
+    guard = Guard(application(view), AllowedHosts(hosts), None if security is None else security.knows)
+    async with trio.open_nursery() as nursery:
+        if security is not None:
+            nursery.start_soon(security.reload_regularly)
+        await Connections(guard, security).serve(sock.dup())
 
 
 def application(view: View) -> Starlette:
@@ -85,6 +98,7 @@ class Pages:
     def __init__(self, view: View) -> None:
         self._view = view
         self._metrics = MetricsPage(view)
+        self._kept = KeptPages()
         self.live_page = LivePage(view)
 
     async def index(self, request: Request) -> Response:
@@ -106,11 +120,15 @@ class Pages:
         """Return whether every group and every partition can be asked, and if not, why."""
         reasons = not_ready(self._view)
         status = "not ready" if reasons else "ready"
-        return json_response({"status": status, "reasons": reasons}, 503 if reasons else 200)
+        told = {"reasons": reasons} if request.scope.get(KNOWN, True) else {}
+        return json_response({"status": status, **told}, 503 if reasons else 200)
 
     async def groups(self, request: Request) -> Response:
-        """Return all groups in short."""
-        return await large_json_response(await list_groups(self._view))
+        """Return all groups in short; where there are many, as of a second ago at most."""
+        if next(islice(self._view.groups(), GROUPS_MAX, None), None) is None:
+            return await large_json_response(await list_groups(self._view))
+        page = await self._kept.made("groups", lambda: list_groups(self._view))
+        return Response(page, media_type="application/json")
 
     async def group(self, request: Request) -> Response:
         """Return one group with its members, offsets and rebalances."""

@@ -8,25 +8,31 @@ import gc
 import socket
 from collections.abc import Iterable
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import trio
 
 from kohort.broker.http.view import View
 
+if TYPE_CHECKING:
+    from kohort.broker.http.security import HttpSecurity
+
 LISTEN_BACKLOG = 128
 
 
-async def serve_http(view: View, sock: socket.socket, hosts: Iterable[str] = ()) -> None:
+async def serve_http(
+    view: View, sock: socket.socket, hosts: Iterable[str] = (), security: "HttpSecurity | None" = None
+) -> None:
     """Serve until cancelled. `sock` listens; it belongs to this function from now on.
 
-    `hosts` are names that clients may use for this broker, beside `localhost` and any IP address.
+    `hosts` are names that clients may use for this broker, beside `localhost` and any IP address; `security`
+    is how it is closed to strangers, None where it is open.
     """
     with sock:
         sock.setblocking(False)
         await trio.lowlevel.wait_readable(sock)  # The first client waits in the backlog for the import.
         pages = await trio.to_thread.run_sync(load_pages)
-        await pages.serve(view, sock, hosts)
+        await pages.serve(view, sock, hosts, security)
 
 
 def load_pages() -> Any:

@@ -30,6 +30,7 @@ from kohort.broker.http.view import Counters, PageLimits, PartitionFacts
 from kohort.broker.lag import PartitionLag, Verdict
 from kohort.broker.metadata import BrokerState, PartitionState, TopicState
 from kohort.broker.partitions.counters import PartitionCounters
+from kohort.broker.quotas.meter import Use
 from kohort.broker.transport.counters import TransportCounters
 from kohort.protocol.messages import JoinGroupRequestProtocol
 from kohort.protocol.offsets_topic import OffsetCommitValue
@@ -110,6 +111,7 @@ class FakeView:
     held: list[FakePartition] = field(default_factory=lambda: [FakePartition("flights", 0)])
     group_list: list[Group] = field(default_factory=list)
     messages_shown: bool = True
+    quotas: list[Use] = field(default_factory=list)
 
     def connections(self) -> int:
         return 4
@@ -159,6 +161,9 @@ class FakeView:
 
     def topic_settings(self, name: str) -> list[tuple[str, str | None, bool]]:
         return [("retention.ms", "5", True), ("segment.ms", "7", False)]
+
+    def quota_uses(self) -> list[Use]:
+        return self.quotas
 
     def asks(self) -> None:
         return None
@@ -350,6 +355,25 @@ async def test_metrics_show_what_was_counted(site: Site) -> None:
         'kohort_log_end_offset{partition="0",topic="flights"} 10.0',
     ):
         assert line in text.splitlines()
+
+
+async def test_metrics_show_what_is_used_of_quotas_under_kafkas_names(site: Site) -> None:
+    site.view.quotas = [
+        Use("producer_byte_rate", "alice", "app", 1_234.5, 700),
+        Use("consumer_byte_rate", "", "app", 7.0, 0),
+        Use("request_percentage", "bob", "", 12.5, 3),
+        Use("controller_mutation_rate", "bob", "", -2.0, 400),
+    ]
+    lines = (await site.get("/metrics")).body.decode().splitlines()
+    for line in (
+        'kafka_server_produce_byte_rate{client_id="app",user="alice"} 1234.5',
+        'kafka_server_produce_throttle_time{client_id="app",user="alice"} 700.0',
+        'kafka_server_fetch_byte_rate{client_id="app",user=""} 7.0',
+        'kafka_server_request_request_time{client_id="",user="bob"} 12.5',
+        'kafka_server_controllermutation_tokens{client_id="",user="bob"} -2.0',
+        'kafka_server_controllermutation_throttle_time{client_id="",user="bob"} 400.0',
+    ):
+        assert line in lines
 
 
 async def test_metrics_bear_the_names_that_dashboards_for_kafka_know(site: Site) -> None:

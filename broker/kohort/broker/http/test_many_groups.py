@@ -12,8 +12,9 @@ import trio
 
 from kohort.broker.group.group import Group
 from kohort.broker.http import pages
+from kohort.broker.http.groups import Json, list_groups
 from kohort.broker.http.test_http import FakePartition, FakeView, Site, a_group
-from kohort.broker.http.view import PageLimits
+from kohort.broker.http.view import PageLimits, View
 from kohort.broker.metadata import PartitionState, TopicState
 from kohort.protocol.offsets_topic import OffsetCommitValue
 
@@ -132,3 +133,32 @@ def longest_step() -> Iterator[Callable[[], float]]:
         yield lambda: steps.longest_seconds
     finally:
         trio.lowlevel.remove_instrument(steps)
+
+
+async def test_many_groups_are_listed_once_for_all_who_ask_within_a_second(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[int] = []
+
+    async def counted(view: View) -> Json:
+        made.append(1)
+        return await list_groups(view)
+
+    monkeypatch.setattr(pages, "list_groups", counted)
+    site.view.group_list = [a_group_with_offsets(each) for each in range(pages.GROUPS_MAX + 1)]
+    lengths: list[int] = []
+
+    async def look() -> None:
+        lengths.append(len((await site.get("/api/v1/groups")).json["groups"]))
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(8):
+            nursery.start_soon(look)
+    assert lengths == [pages.GROUPS_MAX + 1] * 8
+    assert len(made) < 8
+    del site.view.group_list[1:]  # Few are listed as they are.
+    made.clear()
+    await look()
+    await look()
+    assert lengths[-2:] == [1, 1]
+    assert len(made) == 2

@@ -105,6 +105,35 @@ class PageLimits(msgspec.Struct, frozen=True):
     partitions_max: int = 5_000
 
 
+class QuotaUse(Protocol):
+    """How much of a quota is used by those who share it."""
+
+    @property
+    def key(self) -> str:
+        """Which quota, by Kafka's name."""
+        ...
+
+    @property
+    def user(self) -> str:
+        """Whose; empty where it is a client id's."""
+        ...
+
+    @property
+    def client_id(self) -> str:
+        """Whose; empty where it is a user's."""
+        ...
+
+    @property
+    def value(self) -> float:
+        """What is done a second; of partitions that are made and go, how many may still."""
+        ...
+
+    @property
+    def throttle_ms(self) -> int:
+        """For how long somebody who is waiting now was told to wait."""
+        ...
+
+
 class SessionFacts(Protocol):
     """The incremental fetch sessions."""
 
@@ -248,6 +277,10 @@ class View(Protocol):
         """Return whether records may be shown."""
         ...
 
+    def quota_uses(self) -> "Iterable[QuotaUse]":
+        """Return how much of their quotas clients use, those that did so last."""
+        ...
+
     def asks(self) -> "Ask | None":
         """Return what asks the broker to change something, None where the page may only look."""
         ...
@@ -280,8 +313,10 @@ class BrokerView:
         lag: LagWatch,
         current: CurrentConfig,
         asks: "Callable[[], Ask]",
+        quota_uses: "Callable[[int], Iterable[QuotaUse]]",
     ) -> None:
         self._asks = asks
+        self._quota_uses = quota_uses
         self.cluster_id = cluster_id
         self.node_id = node_id
         self.counters = counters
@@ -374,6 +409,10 @@ class BrokerView:
     def shows_messages(self) -> bool:
         """Return whether records may be shown."""
         return self._current.config.kohort_http_messages_enable
+
+    def quota_uses(self) -> "Iterable[QuotaUse]":
+        """Return how much of their quotas clients use, those that did so last."""
+        return self._quota_uses(self.limits.groups_max)
 
     def asks(self) -> "Ask | None":
         """Return what asks the broker to change something, None where the page may only look."""

@@ -6,6 +6,7 @@ from kohort.broker.metadata.partition_state import NO_LEADER, PartitionState, of
 from kohort.broker.metadata.snapshot import (
     INTERNAL_TOPICS,
     OFFSETS_TOPIC,
+    SHARE_STATE_TOPIC,
     TRANSACTIONS_TOPIC,
     BrokerState,
     ConfigResource,
@@ -23,6 +24,7 @@ __all__ = [
     "NO_LEADER",
     "OFFSETS_TOPIC",
     "PRODUCER_ID_BLOCK",
+    "SHARE_STATE_TOPIC",
     "TRANSACTIONS_TOPIC",
     "BrokerState",
     "ConfigResource",

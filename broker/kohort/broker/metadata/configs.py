@@ -97,7 +97,9 @@ class Configs:
             return _plan_topic(self._current.config, snapshot, change)
         if change.type == ResourceType.BROKER:
             return self._plan_broker(snapshot, planned, change)
-        if change.type in (ResourceType.GROUP, ResourceType.CLIENT_METRICS, ResourceType.BROKER_LOGGER):
+        if change.type == ResourceType.GROUP:
+            return _plan_group(self._current.config, snapshot, change)
+        if change.type in (ResourceType.CLIENT_METRICS, ResourceType.BROKER_LOGGER):
             kind = ResourceType(change.type).name.lower().replace("_", " ")
             names = ", ".join(step.name for step in change.steps)
             raise ApiError(ErrorCode.INVALID_CONFIG, f"kohort has no {kind} configs; unknown: {names}")
@@ -182,6 +184,29 @@ def _lists_of_topic(defaults: TopicConfig) -> Lists:
 
 def _items(value: ConfigValue) -> tuple[str, ...]:
     return value if isinstance(value, tuple) else ()
+
+
+# -- groups -----------------------------------------------------------------------------------------------
+
+
+def _plan_group(config: BrokerConfig, snapshot: Snapshot, change: ConfigChange) -> Mutation:
+    from kohort.broker.config.group_settings import group_settings  # noqa: PLC0415  # Few groups have any.
+
+    resource = group_resource(change.name)
+    before = snapshot.group_config(change.name)
+    configs = _stepped({} if change.replace else before, change.steps, lambda _name: None)
+    try:
+        group_settings(config, dict(configs))
+    except ConfigError as error:
+        raise ApiError(ErrorCode.INVALID_CONFIG, str(error)) from error
+    return Mutation() if configs == before else Mutation(configs={resource: configs})
+
+
+def group_resource(name: str) -> ConfigResource:
+    """Return the resource of this group. Raises: ApiError for none."""
+    if not name:
+        raise invalid_request("Default group resources are not allowed.")
+    return ConfigResource(ResourceType.GROUP, name)
 
 
 # -- brokers ----------------------------------------------------------------------------------------------

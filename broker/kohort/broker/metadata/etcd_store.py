@@ -281,6 +281,15 @@ class EtcdMetadataStore:
         except ValueError as error:
             raise StorageError(f"what etcd has under {key.decode()} is no life of a broker") from error
 
+    async def forget_life(self, node_id: int) -> None:
+        """Forget which process registered last under this node id, unless one is registered.
+
+        For a broker that holds nothing any more: whatever folder comes with its number has lost nothing.
+        Raises: StorageError.
+        """
+        guards = [*self.membership.compare(), not_there(self._keys.broker(node_id))]
+        await self._txn(guards, [Delete(self._keys.life(node_id))])
+
     async def become_controller(self, node_id: int) -> int | None:
         """Return the epoch under which this broker is the controller, None where another one is.
 

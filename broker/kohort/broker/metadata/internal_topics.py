@@ -2,10 +2,12 @@
 
 from kohort.broker.config import BrokerConfig
 from kohort.broker.group.events import GROUP_EVENTS_TOPIC
-from kohort.broker.metadata.snapshot import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from kohort.broker.metadata.snapshot import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC
 from kohort.broker.metadata.topic_plans import NewTopic
 
 GROUP_EVENTS_PARTITIONS = 1  # One broker writes them all: one file, and one order of everything.
+GROUP_EVENTS_PARTITIONS_OF_A_CLUSTER = 24
+"""Each broker writes to those that it leads: so that every one of them has some to write to."""
 HOUR_MS = 3_600_000
 MIB = 1024 * 1024
 LONG_MAX = 2**63 - 1
@@ -30,24 +32,51 @@ def offsets_topic(config: BrokerConfig) -> NewTopic:
 
 def transactions_topic(config: BrokerConfig) -> NewTopic:
     """Return what `__transaction_state` is created with. Source: Kafka's TransactionLog."""
+    configs = {
+        "cleanup.policy": "compact",
+        "compression.type": "uncompressed",
+        "segment.bytes": str(config.transaction_state_log_segment_bytes),
+    }
+    replicas = 1
+    if config.kohort_cluster is not None:
+        replicas = config.transaction_state_log_replication_factor
+        configs["min.insync.replicas"] = str(config.transaction_state_log_min_isr)
     return NewTopic(
-        TRANSACTIONS_TOPIC,
-        config.transaction_state_log_num_partitions,
-        1,
-        configs={
-            "cleanup.policy": "compact",
-            "compression.type": "uncompressed",
-            "segment.bytes": str(config.transaction_state_log_segment_bytes),
-        },
+        TRANSACTIONS_TOPIC, config.transaction_state_log_num_partitions, replicas, configs=configs
     )
 
 
-def group_events_topic() -> NewTopic:
-    """Return what `__group_events` is created with: a week of history at most, written without a sync."""
+def share_state_topic(config: BrokerConfig) -> NewTopic:
+    """Return what `__share_group_state` is created with. Source: Kafka's ShareCoordinatorService.
+
+    It is not compacted: a record says what is new. Its coordinator deletes what is not needed any more.
+    """
+    configs = {
+        "cleanup.policy": "delete",
+        "compression.type": "uncompressed",
+        "retention.ms": "-1",
+        "retention.bytes": "-1",
+        "segment.bytes": str(config.share_coordinator_state_topic_segment_bytes),
+    }
+    replicas = 1
+    if config.kohort_cluster is not None:
+        replicas = config.share_coordinator_state_topic_replication_factor
+        configs["min.insync.replicas"] = str(config.share_coordinator_state_topic_min_isr)
+    return NewTopic(
+        SHARE_STATE_TOPIC, config.share_coordinator_state_topic_num_partitions, replicas, configs=configs
+    )
+
+
+def group_events_topic(config: BrokerConfig) -> NewTopic:
+    """Return what `__group_events` is created with: a week of history at most, written without a sync.
+
+    In a cluster it has as many replicas as what it tells of: else a coordinator's end would take along why.
+    """
+    is_alone = config.kohort_cluster is None
     return NewTopic(
         GROUP_EVENTS_TOPIC,
-        GROUP_EVENTS_PARTITIONS,
-        1,
+        GROUP_EVENTS_PARTITIONS if is_alone else GROUP_EVENTS_PARTITIONS_OF_A_CLUSTER,
+        1 if is_alone else config.offsets_topic_replication_factor,
         configs={
             "cleanup.policy": "delete",
             "retention.ms": str(7 * 24 * HOUR_MS),
@@ -60,4 +89,9 @@ def group_events_topic() -> NewTopic:
 
 def internal_topics(config: BrokerConfig) -> tuple[NewTopic, ...]:
     """Return every topic that the broker writes itself."""
-    return offsets_topic(config), transactions_topic(config), group_events_topic()
+    return (
+        offsets_topic(config),
+        transactions_topic(config),
+        share_state_topic(config),
+        group_events_topic(config),
+    )

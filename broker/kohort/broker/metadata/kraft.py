@@ -19,13 +19,16 @@ from kohort.protocol.errors import WireError
 from kohort.protocol.metadata_topic import (
     NO_CHANGE,
     AbortTransactionRecord,
+    AccessControlEntryRecord,
     BeginTransactionRecord,
+    ClientQuotaRecord,
     ConfigRecord,
     EndTransactionRecord,
     OtherRecord,
     PartitionChangeRecord,
     PartitionRecord,
     ProducerIdsRecord,
+    RemoveAccessControlEntryRecord,
     RemoveTopicRecord,
     TopicRecord,
     decode_metadata_record,
@@ -55,6 +58,9 @@ class KraftMetadata(msgspec.Struct):
     topics: dict[UUID, KraftTopic] = {}
     configs: dict[tuple[int, str], dict[str, str]] = {}
     next_producer_id: int = 0
+    entries: dict[UUID, AccessControlEntryRecord] = {}
+    quotas: dict[tuple[tuple[str, str | None], ...], dict[str, float]] = {}
+    """By what they are of, the names of types in their order."""
     unread: Counter[int] = msgspec.field(default_factory=Counter)
     """How many records were of kinds that are not read, by their api keys."""
 
@@ -75,6 +81,12 @@ class KraftMetadata(msgspec.Struct):
                 self._configure(record)
             case ProducerIdsRecord():
                 self.next_producer_id = record.next_producer_id
+            case AccessControlEntryRecord():
+                self.entries[record.id] = record
+            case RemoveAccessControlEntryRecord():
+                self.entries.pop(record.id, None)
+            case ClientQuotaRecord():
+                self._limit(record)
             case OtherRecord():
                 self.unread[record.record_type] += 1
             case _:
@@ -110,6 +122,14 @@ class KraftMetadata(msgspec.Struct):
         if topic is None:
             raise WireError(f"a partition of topic {topic_id}, unknown")
         return topic.partitions
+
+    def _limit(self, record: ClientQuotaRecord) -> None:
+        entity = tuple(sorted((each.entity_type, each.entity_name) for each in record.entity))
+        values = self.quotas.setdefault(entity, {})
+        if record.remove:
+            values.pop(record.key, None)
+        else:
+            values[record.key] = record.value
 
     def _configure(self, record: ConfigRecord) -> None:
         values = self.configs.setdefault((record.resource_type, record.resource_name), {})

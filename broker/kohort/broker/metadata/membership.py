@@ -138,6 +138,16 @@ class Membership:
             raise BrokerFenced("another process has registered under this broker's node id")
         return done.revision
 
+    async def begin_anew(self, broker: BrokerState) -> None:
+        """Give the registration back: the next look at the lease registers anew, as another life."""
+        self._broker = broker
+        lease_id = self.lease_id
+        self.lost()
+        try:
+            await self._client.revoke(lease_id, seconds=max(self._heartbeat_seconds, 1))
+        except EtcdError as error:  # Then it is taken over with the folder's former id.
+            log.warning("the lease could not be given back", error=str(error))
+
     # -- staying ----------------------------------------------------------------------------------------
 
     async def keep(self) -> None:

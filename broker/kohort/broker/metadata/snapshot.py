@@ -13,7 +13,8 @@ from kohort.broker.metadata.partition_state import PartitionState
 
 OFFSETS_TOPIC = "__consumer_offsets"
 TRANSACTIONS_TOPIC = "__transaction_state"
-INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC, "__share_group_state", GROUP_EVENTS_TOPIC})
+SHARE_STATE_TOPIC = "__share_group_state"
+INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC, SHARE_STATE_TOPIC, GROUP_EVENTS_TOPIC})
 """Topics that the broker writes itself; consumers that subscribe by a pattern pass them over."""
 
 
@@ -69,6 +70,12 @@ class ResourceType(IntEnum):
     BROKER_LOGGER = 8
     CLIENT_METRICS = 16
     GROUP = 32
+    ACL = 1_000
+    """Access control entries, which are kept as settings are; no client can name it: a byte has no room."""
+    CLIENT_QUOTA = 1_001
+    """The quotas of a user, a client or an address, likewise."""
+    SCRAM_USER = 1_002
+    """What is kept of a user's passwords, likewise."""
 
 
 class ConfigResource(NamedTuple):
@@ -121,6 +128,12 @@ class Snapshot:
     def broker(self, node_id: int) -> BrokerState | None:
         """Return the live broker of this node id."""
         return next((each for each in self.brokers if each.node_id == node_id), None)
+
+    def group_config(self, group_id: str) -> Mapping[str, str]:
+        """Return what was set for the group."""
+        if not self.configs:
+            return {}
+        return self.configs.get(ConfigResource(ResourceType.GROUP, group_id), {})
 
     def partition(self, key: PartitionKey) -> PartitionState | None:
         """Return the partition, or None where there is none."""

@@ -9,18 +9,19 @@ from pathlib import Path
 
 import structlog
 
+from kohort.broker.authorization.acls import checked_binding
 from kohort.broker.config import BrokerConfig, ConfigError, TopicConfig
+from kohort.broker.metadata import acls, quotas
 from kohort.broker.metadata.format import Stored
 from kohort.broker.metadata.kraft import KraftMetadata, KraftTopic, read_kraft_metadata
 from kohort.broker.metadata.partition_state import PartitionState
 from kohort.broker.metadata.snapshot import ConfigResource, ResourceType, TopicState
+from kohort.protocol.errors import ApiError
 from kohort.storage import FileSystem, StorageError
 
 LEFT_BEHIND = {
     10: "delegation tokens",
     11: "SCRAM credentials",
-    14: "client quotas",
-    18: "access control lists",
 }
 """What has a meaning that is lost, by the api key of its records."""
 
@@ -36,7 +37,7 @@ def take_over(file_system: FileSystem, folder: Path, node_id: int) -> Stored:
     stored = Stored(
         version=1,
         next_producer_id=kraft.next_producer_id,
-        configs=_configs(kraft),
+        configs={**_configs(kraft), **_entries(kraft), **_quotas(kraft)},
         topics=tuple(_topic(topic, kraft, folder, node_id) for topic in kraft.topics.values()),
     )
     left = [text for api_key, text in LEFT_BEHIND.items() if kraft.unread[api_key]]
@@ -92,6 +93,38 @@ def _configs(kraft: KraftMetadata) -> dict[ConfigResource, Mapping[str, str]]:
         elif kind != ResourceType.TOPIC:
             log.warning("settings of Apache Kafka are left out", resource_type=kind, of=name)
     return configs
+
+
+def _entries(kraft: KraftMetadata) -> dict[ConfigResource, Mapping[str, str]]:
+    """Return the access control entries, which hold where there is an authorizer."""
+    configs: dict[ConfigResource, dict[str, str]] = {}
+    for each in kraft.entries.values():
+        try:
+            pattern, entry = checked_binding(
+                each.resource_type,
+                each.pattern_type,
+                each.resource_name,
+                each.principal,
+                each.host,
+                each.operation,
+                each.permission_type,
+            )
+        except ApiError as error:
+            log.warning(
+                "an access control entry of Apache Kafka is left out", of=each.principal, reason=str(error)
+            )
+            continue
+        configs.setdefault(acls.resource_of(pattern), {})[acls.text_of(entry)] = ""
+    return dict(configs)
+
+
+def _quotas(kraft: KraftMetadata) -> dict[ConfigResource, Mapping[str, str]]:
+    """Return the quotas of users, client ids and addresses."""
+    return {
+        quotas.resource_of(dict(entity)): {name: repr(value) for name, value in values.items()}
+        for entity, values in kraft.quotas.items()
+        if values
+    }
 
 
 def _understood(

@@ -7,16 +7,24 @@ from uuid import UUID
 
 import pytest
 
+from kohort.broker.authorization.acls import Filter
 from kohort.broker.metadata import ConfigResource, EmbeddedMetadataStore, ResourceType, Snapshot
+from kohort.broker.metadata.acls import bindings
 from kohort.broker.metadata.file import FILE_NAME
+from kohort.broker.metadata.quotas import quotas
+from kohort.protocol.acls import AclOperation, AclPatternType, AclPermission, AclResourceType
 from kohort.protocol.metadata_topic import (
     AbortTransactionRecord,
+    AccessControlEntryRecord,
     BeginTransactionRecord,
+    ClientQuotaRecord,
+    ClientQuotaRecordEntity,
     ConfigRecord,
     EndTransactionRecord,
     PartitionChangeRecord,
     PartitionRecord,
     ProducerIdsRecord,
+    RemoveAccessControlEntryRecord,
     RemoveTopicRecord,
     TopicRecord,
     encode_metadata_record,
@@ -93,6 +101,46 @@ def test_topics_with_their_ids_partitions_and_settings_are_taken_over(tmp_path: 
         (1, 1, (1,)),
     ]
     assert snapshot.configs == {ConfigResource(ResourceType.BROKER, ""): {"num.partitions": "3"}}
+
+
+def acl(number: int, principal: str, host: str = "*") -> AccessControlEntryRecord:
+    return AccessControlEntryRecord(
+        id=UUID(int=number),
+        resource_type=AclResourceType.TOPIC,
+        resource_name="orders",
+        pattern_type=AclPatternType.PREFIXED,
+        principal=principal,
+        host=host,
+        operation=AclOperation.READ,
+        permission_type=AclPermission.ALLOW,
+    )
+
+
+def quota(value: float, key: str = "producer_byte_rate", *, remove: bool = False) -> ClientQuotaRecord:
+    entity = (
+        ClientQuotaRecordEntity(entity_type="user", entity_name="alice"),
+        ClientQuotaRecordEntity(entity_type="client-id", entity_name=None),
+    )
+    return ClientQuotaRecord(entity=entity, key=key, value=value, remove=remove)
+
+
+def test_access_control_entries_and_quotas_are_taken_over(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        segment(),
+        [acl(1, "User:alice"), acl(2, "User:bob"), acl(3, "User:carol", "no host")],
+        [RemoveAccessControlEntryRecord(id=UUID(int=2))],
+        [
+            quota(5.0),
+            quota(7.0),
+            quota(1.0, "consumer_byte_rate"),
+            quota(0.0, "consumer_byte_rate", remove=True),
+        ],
+    )
+    snapshot = started(tmp_path)
+    (found,) = bindings(snapshot, Filter())
+    assert (found.pattern.name, found.entry.principal) == ("orders", "User:alice")
+    assert list(quotas(snapshot)) == [({"client-id": None, "user": "alice"}, {"producer_byte_rate": 7.0})]
 
 
 def test_the_leader_epoch_is_newer_than_any_that_kafka_has_had(tmp_path: Path) -> None:

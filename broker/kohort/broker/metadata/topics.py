@@ -10,6 +10,7 @@ from kohort.broker.config.current import CurrentConfig
 from kohort.broker.metadata.internal_topics import internal_topics
 from kohort.broker.metadata.snapshot import (
     OFFSETS_TOPIC,
+    SHARE_STATE_TOPIC,
     TRANSACTIONS_TOPIC,
     Mutation,
     Snapshot,
@@ -29,7 +30,11 @@ from kohort.broker.metadata.topic_plans import (
 from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.storage import StorageError
 
-KEPT_TOPICS = {OFFSETS_TOPIC: "the groups' offsets", TRANSACTIONS_TOPIC: "how transactions stand"}
+KEPT_TOPICS = {
+    OFFSETS_TOPIC: "the groups' offsets",
+    TRANSACTIONS_TOPIC: "how transactions stand",
+    SHARE_STATE_TOPIC: "what share groups have done",
+}
 """Topics that must stay as they are, and what they hold."""
 
 Outcome = TopicState | ApiError

@@ -132,6 +132,7 @@ class Flusher:
         self._prepare: list[Callable[[], None]] = []
         self._jobs: SimpleQueue[Job | None] = SimpleQueue()
         self._is_emptying = False  # Whether the journal is to be empty for a moment.
+        self._rounds_without_journal = 0
         self._handed_over: dict[Job, float] = {}  # To the writers, and when.
         self._writers: list[Thread] = []
         self._mean_sync_seconds = 0.0
@@ -194,14 +195,16 @@ class Flusher:
         """Return whether the journal has nothing of a log that is to be cut, on the disk either.
 
         After a crash it would bring back what was cut, or write it over what came in its place. Until it is
-        empty it takes nothing new; the caller asks again. Raises: StorageError where the journal has failed.
+        empty it takes nothing new; the caller asks again. Raises: StorageError where the journal has failed,
+        and the disk takes no other.
         """
         if not self._journal.may_name(truncated):
             return True
-        if self._journal.failure is not None:
-            raise self._journal.failure
         self._is_emptying = True
         if not self._begin_lap():
+            if self._journal.failure is not None and not (self._journaled or self._journaling):
+                self._is_emptying = False
+                raise self._journal.failure
             return False
         self._is_emptying = False
         self._journal.wipe()
@@ -271,7 +274,7 @@ class Flusher:
                 behind.append(LogFlush(partition, each, nothing, sync=True, journaled=False))
         if behind:
             self._begin(Job(behind), loop_may_wait=len(behind) <= INLINE_LOGS_MAX)
-        if self._journaled or self._journaling or self._journal.failure is not None:
+        if self._journaled or self._journaling or not self._has_journal():
             return False
         try:
             self._journal.restart()
@@ -281,6 +284,27 @@ class Flusher:
         except AssertionError:
             log.exception("the journal met an impossible state and does not begin again")
             return False
+        return True
+
+    def _has_journal(self) -> bool:
+        """Return whether there is one that works: one that has failed is replaced, if the disk takes it.
+
+        That is tried in fewer and fewer rounds, or where a log can't be cut otherwise.
+        """
+        if self._journal.failure is None:
+            return True
+        self._rounds_without_journal += 1
+        if self._rounds_without_journal.bit_count() > 1 and not self._is_emptying:
+            return False
+        try:
+            self._journal.renew()
+        except StorageError:
+            return False  # That it has failed was said.
+        except AssertionError:
+            log.exception("the journal met an impossible state and is not replaced")
+            return False
+        self._rounds_without_journal = 0
+        log.info("the journal works again, in a new file")
         return True
 
     def _fits_inline(self, job: Job) -> bool:

@@ -75,6 +75,8 @@ class LogFiles:
                 first_offset=begin,
                 next_offset=end_offset,
             )
+        if again and opened.gaps and partition.replicated:
+            partition.lost_tail = True  # Others have what is missing, and come first.
         if opened.log_end_offset < known_end:
             partition.lost_tail = self.is_short = True
             log.error(

@@ -188,7 +188,7 @@ class Partition:
         """Serve from `opened`: all that it holds is on disk, and with one replica that is committed."""
         if not self.replicated:
             opened.assign_epoch(self.leader_epoch)
-        lost_tail = self.lost_tail or opened.log_end_offset < self.high_watermark
+        lost_tail = self.lost_tail or opened.log_end_offset < max(self.high_watermark, self._told_offset)
         self.lost_tail = False
         self.log = opened
         self._had_log = True
@@ -203,6 +203,13 @@ class Partition:
         self.error_code = None if serves else ErrorCode.NOT_LEADER_OR_FOLLOWER
         if self.deleted:  # Looked at last: the loop may have deleted it while a worker was opening it.
             self.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    @property
+    def _told_offset(self) -> int:
+        """Up to where other brokers may have, or may count, what the log before this one had."""
+        if not self.replicated or not self._had_log:
+            return 0
+        return self.log.flushed_offset if self.durable else self.log.written_offset
 
     @property
     def size_bytes(self) -> int:
@@ -264,7 +271,14 @@ class Partition:
         return Appended(base_offset, timestamp_ms, self.log.log_start_offset)
 
     def append_marker(
-        self, kind: ControlType, producer_id: int, producer_epoch: int, coordinator_epoch: int, now_ms: int
+        self,
+        kind: ControlType,
+        producer_id: int,
+        producer_epoch: int,
+        coordinator_epoch: int,
+        now_ms: int,
+        *,
+        is_bumped: bool = False,
     ) -> int:
         """Stage the marker that ends a producer's transaction here; return its offset; the caller flushes.
 
@@ -272,7 +286,7 @@ class Partition:
         """
         if self.error_code is not None:
             raise ApiError(self.error_code)
-        self.log.producers.check_marker(producer_id, producer_epoch, coordinator_epoch)
+        self.log.producers.check_marker(producer_id, producer_epoch, coordinator_epoch, is_bumped=is_bumped)
         marker = build_transaction_marker(
             kind,
             timestamp_ms=now_ms,

@@ -70,6 +70,7 @@ class Replicas:
         ] = {}  # Last, also where the lease is over.
         self._followed: dict[int, dict[Partition, None]] = {}
         self._leader_of: dict[Partition, int] = {}
+        self._heard: dict[int, int] = {}
         self.brokers: LiveBrokers = {}
         self.on_followed: Callable[[int], None] = lambda leader: None
         """Called where something else is to be fetched from this leader by now."""
@@ -198,6 +199,14 @@ class Replicas:
     def followed(self, leader: int) -> Collection[Partition]:
         """Return what is to be fetched from this broker."""
         return self._followed.get(leader, NOBODY)
+
+    def heard(self, leader: int) -> None:
+        """Hear that a leader has answered a fetch."""
+        self._heard[leader] = self._clock.now_ms()
+
+    def heard_ms(self, leader: int) -> int | None:
+        """Return when a leader has answered last, None where it never has."""
+        return self._heard.get(leader)
 
     @property
     def to_lead(self) -> Collection[Partition]:

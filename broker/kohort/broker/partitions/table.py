@@ -12,6 +12,7 @@ import structlog
 from kohort.broker.config import TopicConfig, topic_config
 from kohort.broker.config.current import CurrentConfig
 from kohort.broker.metadata import MetadataStore, PartitionKey, PartitionState, Snapshot, TopicState
+from kohort.broker.partitions.failing_logs import FailingLogs
 from kohort.broker.partitions.flusher import Flusher
 from kohort.broker.partitions.log_files import LogFiles, NameTaken
 from kohort.broker.partitions.partition import Partition
@@ -92,6 +93,7 @@ class PartitionTable:
         self.raise_leader_epoch: Callable[[Partition], None] | None = None
         """Called in the loop where a log has lost its end: its readers have to look again."""
         self._attempts: dict[Partition, int] = {}  # To open a log again, since it served last.
+        self.failing_logs = FailingLogs(clock)
         self._file_work = workers.queue("log-files")  # In order: files go before others take their name.
         files.set_strays_aside(metadata.snapshot())
         if replicas is not None:
@@ -463,6 +465,7 @@ class PartitionTable:
         Flushes that were asked for before the failure must have failed by then: they would succeed on
         the new log, which has nothing of what they were for.
         """
+        self.failing_logs.failed(partition)
         attempt = self._attempts.get(partition, 0)
         if not attempt and partition.had_log:
             self._flusher.request(partition, lambda _: self._set_reopening(partition, attempt))

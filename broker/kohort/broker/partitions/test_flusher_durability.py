@@ -104,6 +104,11 @@ class World:
     def configure(self, partition: Partition, flush_messages: int) -> None:
         partition.follow(topic_config(BrokerConfig(), {"flush.messages": str(flush_messages)}), 0)
 
+    def empty_journal(self, partition: Partition) -> None:
+        """Do what comes before a log is cut. Raises: StorageError."""
+        while not self.flusher.empty_journal(partition.log):
+            self.flusher.start_round()
+
     def after_power_failure(self, topic: str) -> list[bytes]:
         """Return the values that a start finds where everything was lost that was not synced."""
         survivor = self.disk.after_crash(choose=lambda _: 0)
@@ -219,11 +224,58 @@ def test_what_a_follower_has_cut_is_not_brought_back_over_what_came_in_its_place
     for offset in range(4):
         replicate(world, partition, offset, b"old %d" % offset)
     world.produced(other, b"beside it")
-    while not world.flusher.empty_journal(partition.log):
-        world.flusher.start_round()
+    world.empty_journal(partition)
     partition.log.truncate_to(2)
     for offset in (2, 3):
         replicate(world, partition, offset, b"new %d" % offset, epoch=1)
     partition.log.sync()
     assert world.after_power_failure("orders") == [b"old 0", b"old 1", b"new 2", b"new 3"]
     assert world.after_power_failure("other") == [b"beside it"]
+
+
+def test_a_log_is_cut_though_the_journal_has_failed_and_what_was_cut_stays_away() -> None:
+    world = World()
+    partition, other = follow(world, "orders"), world.partition("other")
+    for offset in range(3):
+        replicate(world, partition, offset, b"old %d" % offset)
+    world.disk.syncs_until_failure = 0  # The journal's; each log is synced by itself then.
+    replicate(world, partition, 3, b"old 3")
+    assert world.journal.failure is not None
+    assert partition.log.flushed_offset == 4
+    world.empty_journal(partition)
+    assert world.journal.failure is None
+    partition.log.truncate_to(2)
+    for offset in (2, 3):
+        replicate(world, partition, offset, b"new %d" % offset, epoch=1)
+    world.produced(other, b"beside it")
+    assert world.after_power_failure("orders") == [b"old 0", b"old 1", b"new 2", b"new 3"]
+    assert world.after_power_failure("other") == [b"beside it"]
+
+
+def test_while_the_disk_takes_no_journal_a_log_is_not_cut() -> None:
+    world = World()
+    partition = follow(world, "orders")
+    replicate(world, partition, 0, b"old")
+    world.disk.syncs_until_failure = 0
+    replicate(world, partition, 1, b"old too")
+    world.disk.syncs_until_failure = 0
+    with pytest.raises(StorageError, match="journal"):
+        world.empty_journal(partition)
+    world.empty_journal(partition)  # By now it takes one.
+    partition.log.truncate_to(0)
+    partition.log.sync()
+    assert world.after_power_failure("orders") == []
+
+
+def test_a_journal_that_failed_is_replaced_as_soon_as_the_disk_takes_one() -> None:
+    world = World()
+    first, second = world.partition("first"), world.partition("second")
+    world.disk.syncs_until_failure = 0
+    world.produced(first, b"the journal fails")
+    assert world.journal.failure is not None
+    world.produced(second, b"and works again")
+    assert world.journal.failure is None
+    world.produced(first, b"so that this is in it")
+    assert first.log.synced_offset < first.log.flushed_offset, "only the journal has it"
+    assert world.after_power_failure("first") == [b"the journal fails", b"so that this is in it"]
+    assert world.after_power_failure("second") == [b"and works again"]

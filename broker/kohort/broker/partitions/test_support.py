@@ -29,13 +29,15 @@ from kohort.broker.runtime.timers import Timers
 from kohort.broker.runtime.workers import TrioWorkers
 from kohort.broker.transport.connection import Connection
 from kohort.broker.transport.counters import TransportCounters
-from kohort.broker.transport.request import Request
+from kohort.broker.transport.request import ANONYMOUS, Request
 from kohort.protocol.records import build_batch, validate_produced
 from kohort.protocol.records.effort import Effort
 from kohort.protocol.registry import BY_NAME
 from kohort.protocol.schema import Message
 from kohort.storage import DataDirectory, FileSystem, OsFileSystem, StorageError
 from kohort.storage.journal import Journal
+from kohort.storage.memory_filesystem import MemoryFileSystem
+from tests.left_open import goes_with_the_test
 
 NODE_ID = 1
 
@@ -100,6 +102,7 @@ class FakeConnection:
         self.on_close: list[Callable[[], None]] = []
         self.closed = False
         self.client_host = "/127.0.0.1"
+        self.principal = ANONYMOUS
         self.listener = 0
 
     def complete(self, request: Request, message: Message) -> None:
@@ -161,6 +164,7 @@ class World:
             may_lead=may_lead,
         )
         self.checks = RecordChecks(self, self.workers)
+        goes_with_the_test(self)
         self.family = Data(
             self.table,
             cast(Flusher, self.flusher),
@@ -232,6 +236,16 @@ class World:
         self.checks.close()
         self.table.close()
         self.data.close()
+
+    def let_go(self) -> None:
+        """End the threads and close the files as they are."""
+        self.checks.close()
+        self.table._file_work.shutdown(cancel_futures=True)
+        for log in self.data.logs.values():
+            for segment in log.segments:
+                segment.close()
+        if isinstance(self.filesystem, MemoryFileSystem):
+            self.filesystem.close()
 
     def reopen_failed(self) -> None:
         """Let the next attempts to open failed logs be made, and wait for their outcome."""

@@ -92,6 +92,10 @@ class Following:
             end_offset = found.end_offset
         return Truncate(min(end_offset, log.log_end_offset))
 
+    def gap(self, offset: int) -> Truncate:
+        """Return where to cut a log that has lost records from this offset on: what follows comes again."""
+        return Truncate(min(offset, self.log.log_end_offset))
+
     def truncated(self) -> None:
         """Hear that the log is shorter. Only after an unclean election was that committed."""
         self.high_watermark = min(self.high_watermark, self.log.log_end_offset)

@@ -100,3 +100,12 @@ def test_an_action_that_raises_leaves_the_others_for_the_next_time() -> None:
     assert timers.earliest_ms == 11
     timers.run_due(12)
     assert ran == ["sound"]
+
+
+def test_what_looks_first_may_keep_timers_from_firing() -> None:
+    timers, ran = Timers(), []
+    timers.set("kept", 5, lambda: ran.append("kept"))
+    timers.set("gone", 5, lambda: ran.append("gone"))
+    timers.before_due = lambda: timers.cancel("gone")
+    assert timers.run_due(5) == 1
+    assert ran == ["kept"]

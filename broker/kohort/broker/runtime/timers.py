@@ -19,6 +19,8 @@ class Timers:
         self._sequence = 0
         self.earliest_ms: float = math.inf
         """Before this time nothing is due. A timer that was cancelled may have left it too early."""
+        self.before_due: Callable[[], object] | None = None
+        """Called before anything that is due is done; it may cancel some of that."""
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -58,6 +60,8 @@ class Timers:
 
     def run_due(self, now_ms: int) -> int:
         """Run every action whose time has come, in order of time; return how many."""
+        if self.before_due is not None:
+            self.before_due()
         count = 0
         try:
             while (deadline_ms := self.next_deadline_ms()) is not None and deadline_ms <= now_ms:

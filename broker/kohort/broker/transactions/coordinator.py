@@ -23,6 +23,7 @@ from kohort.broker.transactions.commands import (
     TransactionTimer,
 )
 from kohort.broker.transactions.transaction import (
+    BUMPING_VERSION,
     EPOCH_MAX,
     NEVER_MS,
     NO_EPOCH,
@@ -40,8 +41,6 @@ from kohort.protocol.transaction_log import TransactionLogKey, TransactionLogVal
 INIT_VERSION_OF_FENCED = 4  # From here on clients know PRODUCER_FENCED; before, INVALID_PRODUCER_EPOCH.
 END_VERSION_OF_FENCED = 2
 END_VERSION_THAT_BUMPS = 5
-BUMPING_VERSION = 2
-"""The transaction.version from which each end gives the producer a new epoch."""
 
 State = TransactionState
 
@@ -124,8 +123,8 @@ class TransactionCoordinator:
         transaction = self.transactions.get(transactional_id)
         if transaction is None or transaction.producer_id != producer_id:
             raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-        if transaction.producer_epoch != producer_epoch:
-            raise ApiError(ErrorCode.PRODUCER_FENCED)
+        if transaction.producer_epoch != producer_epoch or producer_epoch == EPOCH_MAX:
+            raise ApiError(ErrorCode.PRODUCER_FENCED)  # The last epoch is for fencing alone: none follows it.
         if transaction.state.is_prepared:
             raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
         return transaction
@@ -177,7 +176,8 @@ class TransactionCoordinator:
             previous_producer_id=NO_PRODUCER_ID,
             next_producer_id=NO_PRODUCER_ID,
         )
-        if known.is_epoch_exhausted and expected_epoch in (NO_EPOCH, known.producer_epoch):
+        is_worn_out = known.is_epoch_exhausted and expected_epoch in (NO_EPOCH, known.producer_epoch)
+        if is_worn_out or (known.producer_epoch == EPOCH_MAX and expected_epoch == known.last_producer_epoch):
             started.previous_producer_id = known.producer_id
             started.producer_id = _fresh(command.fresh_producer_id)
             started.producer_epoch = 0
@@ -243,9 +243,7 @@ class TransactionCoordinator:
             raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
         if known.producer_id != producer_id and not _is_retry_over_ids(known, producer_id, producer_epoch):
             raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-        if known.producer_epoch != producer_epoch and not (
-            _bumps(command) and _is_retry(known, producer_id, producer_epoch)
-        ):
+        if not _may_end(known, command):
             raise ApiError(ErrorCode.PRODUCER_FENCED)
         return known
 
@@ -284,12 +282,15 @@ class TransactionCoordinator:
         )
 
     def _fence(self, known: Transaction, now_ms: int, replies: tuple[Effect, ...]) -> Decision:
-        """Return the decision that aborts an open transaction, and lets its producer write no more."""
+        """Return the decision that aborts an open transaction, and lets its producer write no more.
+
+        Unless another takes its id, the producer may go on with the next epoch once it asks for it (KIP-588).
+        """
         fenced = replace(
             known,
             state=State.PREPARE_ABORT,
             producer_epoch=known.producer_epoch + 1,
-            last_producer_epoch=NO_EPOCH,
+            last_producer_epoch=known.producer_epoch,
         )
         return self._prepare(fenced, now_ms, replies)
 
@@ -382,6 +383,20 @@ def _may_go_on(known: Transaction, producer_id: int, producer_epoch: int) -> boo
 
 def _bumps(command: EndTransaction) -> bool:
     return command.version >= END_VERSION_THAT_BUMPS
+
+
+def _may_end(known: Transaction, command: EndTransaction) -> bool:
+    """Return whether an end has the epoch of what is to end, or asks again for one that was decided.
+
+    While a transaction is open there is nothing to ask again for: by the epoch before, an end comes late, and
+    would end the transaction that the producer has begun since (KIP-890).
+    """
+    message = command.message
+    is_newest = known.producer_epoch == message.producer_epoch < EPOCH_MAX
+    if not _bumps(command) or known.state in (State.EMPTY, State.ONGOING):
+        return is_newest
+    is_retry = _is_retry(known, message.producer_id, message.producer_epoch)
+    return is_retry or (is_newest and not known.state.is_prepared)
 
 
 def _is_retry(known: Transaction, producer_id: int, producer_epoch: int) -> bool:

@@ -183,6 +183,35 @@ def test_a_transaction_that_is_open_for_too_long_is_aborted(world: World) -> Non
     assert world.end(*producer).error_code == ErrorCode.PRODUCER_FENCED
 
 
+def test_a_producer_whose_time_was_up_may_go_on_with_the_next_epoch(world: World) -> None:
+    producer_id, epoch = started(world)
+    world.add(producer_id, epoch)
+    world.now_ms += TIMEOUT_MS
+    world.do(TimerFired(TransactionTimer("a")))
+    assert world.init(producer_id, epoch).error_code == ErrorCode.CONCURRENT_TRANSACTIONS
+    world.markers_written()
+    for _ in range(2):
+        answer = world.init(producer_id, epoch)
+        assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (0, producer_id, epoch + 1)
+    assert started(world) == (producer_id, epoch + 2)
+    assert world.init(producer_id, epoch).error_code == ErrorCode.PRODUCER_FENCED
+
+
+def test_the_epoch_that_fences_the_last_one_is_nobodys(world: World) -> None:
+    producer_id, _ = started(world)
+    world.core.transactions["a"].producer_epoch = EPOCH_MAX - 1
+    world.add(producer_id, EPOCH_MAX - 1, version=2)
+    world.now_ms += TIMEOUT_MS
+    world.do(TimerFired(TransactionTimer("a")))
+    world.markers_written()
+    assert world.end(producer_id, EPOCH_MAX - 1, commit=False, version=5).producer_epoch == EPOCH_MAX
+    assert world.add(producer_id, EPOCH_MAX, version=2) == ErrorCode.PRODUCER_FENCED
+    again = world.end(producer_id, EPOCH_MAX, commit=False, version=5)
+    assert again.error_code == ErrorCode.PRODUCER_FENCED
+    answer = world.init(producer_id, EPOCH_MAX - 1)
+    assert (answer.error_code, answer.producer_epoch, answer.producer_id > producer_id) == (0, 0, True)
+
+
 def test_partitions_are_verified_while_the_transaction_is_open(world: World) -> None:
     producer = started(world)
     verify = world.core.verify
@@ -210,6 +239,32 @@ def test_each_end_gives_a_producer_of_version_2_another_epoch(world: World) -> N
     assert world.end(*producer, commit=False, version=5).error_code == ErrorCode.INVALID_TXN_STATE
     assert world.add(*producer, version=2) == ErrorCode.PRODUCER_FENCED
     assert world.add(producer[0], producer[1] + 1, version=2) == 0
+
+
+@pytest.mark.parametrize("commit", [True, False])
+def test_an_end_that_comes_late_does_not_end_the_next_transaction(world: World, commit: bool) -> None:
+    producer_id, epoch = started(world)
+    world.add(producer_id, epoch, version=2)
+    assert world.end(producer_id, epoch, commit=commit, version=5).error_code == 0
+    assert world.end(producer_id, epoch + 1, version=5).error_code == ErrorCode.PRODUCER_FENCED, (
+        "not begun yet"
+    )
+    world.markers_written()
+    assert world.add(producer_id, epoch + 1, version=2) == 0
+    again = world.end(producer_id, epoch, commit=commit, version=5)
+    assert again.error_code == ErrorCode.PRODUCER_FENCED
+    assert world.state is State.ONGOING
+
+
+def test_a_late_end_of_the_last_epoch_does_not_end_what_another_id_has_begun(world: World) -> None:
+    producer_id, _ = started(world)
+    world.core.transactions["a"].producer_epoch = EPOCH_MAX - 1
+    world.add(producer_id, EPOCH_MAX - 1, version=2)
+    ended = world.end(producer_id, EPOCH_MAX - 1, version=5)
+    world.markers_written()
+    assert world.add(ended.producer_id, 0, version=2) == 0
+    assert world.end(producer_id, EPOCH_MAX - 1, version=5).error_code == ErrorCode.PRODUCER_FENCED
+    assert world.state is State.ONGOING
 
 
 def test_a_transaction_of_version_2_may_be_aborted_before_it_has_begun(world: World) -> None:

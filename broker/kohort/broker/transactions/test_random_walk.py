@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from random import Random
 from typing import Any
@@ -25,7 +26,7 @@ from kohort.broker.transactions.commands import (
     TimerFired,
 )
 from kohort.broker.transactions.coordinator import TransactionConfig, TransactionCoordinator
-from kohort.broker.transactions.transaction import NO_EPOCH, Transaction, TransactionState
+from kohort.broker.transactions.transaction import BUMPING_VERSION, NO_EPOCH, Transaction, TransactionState
 from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.protocol.messages import EndTxnRequest, InitProducerIdRequest
 from kohort.protocol.records import ControlType, build_batch, build_transaction_marker, read_header
@@ -63,7 +64,8 @@ class Log:
             self.entries.append((producer_id, value))
 
     def end(self, due: MarkersDue) -> None:
-        self.producers.check_marker(due.producer_id, due.producer_epoch, 0)
+        is_bumped = due.client_version >= BUMPING_VERSION
+        self.producers.check_marker(due.producer_id, due.producer_epoch, 0, is_bumped=is_bumped)
         kind = ControlType.COMMIT if due.is_commit else ControlType.ABORT
         marker = build_transaction_marker(
             kind,
@@ -200,6 +202,7 @@ class World:
         self.told_aborted: set[str] = set()
         self._durable: list[Any] = []
         self._fresh = 10
+        self._late: list[tuple[MarkersDue, tuple[str, int]]] = []
         self._load()
         self.clients = [
             Client(self, "a", "a", 1),
@@ -260,12 +263,21 @@ class World:
             except ApiError as error:
                 if error.code is not ErrorCode.INVALID_PRODUCER_EPOCH:  # One that came late, and again.
                     raise
+            if due.client_version >= BUMPING_VERSION:  # Of others nobody can tell a late one.
+                self._late.append((due, place))
             if self.dice.random() < 0.9:  # Else it is written again.
                 missing.discard(place)
         if not missing:
             self._markers.remove(entry)
             written = MarkersWritten(due.transactional_id, due.producer_id, due.producer_epoch)
             self.submit(written, lambda message: None)
+
+    def _write_late_marker(self) -> None:
+        """Let a marker arrive once more: its request was given up, and lay in the network."""
+        if self._late:
+            due, place = self._late.pop(self.dice.randrange(len(self._late)))
+            with suppress(ApiError):
+                self.logs[place].end(due)
 
     def _tick(self) -> None:
         self.now_ms += self.dice.randrange(200)
@@ -306,8 +318,10 @@ class World:
                 self.dice.choice(self.clients[is_rival::2]).step()
             elif roll < 0.80:
                 self.flush()
-            elif roll < 0.95:
+            elif roll < 0.94:
                 self._write_marker()
+            elif roll < 0.95:
+                self._write_late_marker()
             elif roll < 0.99:
                 self._tick()
             else:
@@ -424,6 +438,15 @@ def with_prepared_transactions_that_are_taken_for_ended(monkeypatch: pytest.Monk
     monkeypatch.setattr(TransactionCoordinator, "_usable", usable)
 
 
+def with_markers_that_end_whatever_is_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    check = ProducerStateTable.check_marker
+
+    def lenient(self: Any, *arguments: int, is_bumped: bool) -> None:
+        check(self, *arguments)
+
+    monkeypatch.setattr(ProducerStateTable, "check_marker", lenient)
+
+
 @pytest.mark.parametrize(
     "broken",
     [
@@ -433,6 +456,7 @@ def with_prepared_transactions_that_are_taken_for_ended(monkeypatch: pytest.Monk
         with_an_end_that_anybody_may_ask_for,
         with_partitions_that_replace_each_other,
         with_prepared_transactions_that_are_taken_for_ended,
+        with_markers_that_end_whatever_is_open,
     ],
 )
 def test_a_broken_rule_is_seen(

@@ -21,6 +21,8 @@ NO_EPOCH = -1
 FIRST_EPOCH = 0
 EPOCH_MAX = 2**15 - 1
 NEVER_MS = -1
+BUMPING_VERSION = 2
+"""The transaction.version from which each end gives the producer a new epoch."""
 
 Place = tuple[str, int]
 """A topic and a partition's index."""

@@ -10,6 +10,7 @@ import errno
 import os
 import socket
 from collections.abc import Callable
+from functools import partial
 
 from kohort.broker.config.current import CurrentConfig
 from kohort.broker.runtime.clock import Clock
@@ -19,6 +20,7 @@ from kohort.broker.transport.counters import TransportCounters
 from kohort.broker.transport.poller import READ, Poller
 
 ACCEPTED_PER_ROUND = 64
+TURNED_AWAY_MAX = 256  # So many connections are kept waiting until they are closed; more are closed at once.
 PAUSE_MS = 100  # Without descriptors: how long until the next look.
 
 _OUT_OF_THEM = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
@@ -56,6 +58,9 @@ class Acceptor:
         self._hosts: dict[str, int] = {}
         self._open = 0
         self._reserve: int | None = _spare_descriptor()
+        self._turned_away: set[socket.socket] = set()
+        self.wait_ms: Callable[[str], int] | None = None
+        """Says of an address for how long a connection waits that is not let in; None lets everybody in."""
 
     def listen(self, sock: socket.socket, number: int = 0) -> None:
         """Accept connections on `sock`, which is bound and not blocking; the first listener has number 0."""
@@ -89,6 +94,9 @@ class Acceptor:
             self._counters.connections_refused += 1
             self._log.warning("too many connections, a new one is refused", peer=host, open=self._open)
             return
+        if self.wait_ms is not None and (wait_ms := self.wait_ms(host)):
+            self._turn_away(sock, host, wait_ms)
+            return
         try:
             _prepare(sock, self._current)
             self._opened(sock, address, listener)
@@ -99,6 +107,20 @@ class Acceptor:
         self._open += 1
         self._hosts[host] = self._hosts.get(host, 0) + 1
         self._counters.connections_accepted += 1
+
+    def _turn_away(self, sock: socket.socket, host: str, wait_ms: int) -> None:
+        """Close the connection of who comes too often, but not at once: it would be there again."""
+        self._counters.connections_refused += 1
+        self._log.warning("an address connects too often, a connection is refused", peer=host)
+        if len(self._turned_away) >= TURNED_AWAY_MAX:
+            sock.close()
+            return
+        self._turned_away.add(sock)
+        self._timers.set(("turned away", sock), self._clock.now_ms() + wait_ms, partial(self._gone, sock))
+
+    def _gone(self, sock: socket.socket) -> None:
+        self._turned_away.discard(sock)
+        sock.close()
 
     def _is_full_for(self, host: str) -> bool:
         """Whether `max.connections`, `max.connections.per.ip` or the share of descriptors is reached."""
@@ -152,6 +174,10 @@ class Acceptor:
     def close(self) -> None:
         """Close every listener."""
         self._timers.cancel("accept again")
+        for sock in self._turned_away:
+            self._timers.cancel(("turned away", sock))
+            sock.close()
+        self._turned_away.clear()
         for listener in self._listeners.values():
             listener.close()
         if self._reserve is not None:

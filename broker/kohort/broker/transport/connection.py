@@ -5,18 +5,16 @@ and is short: a connection that has more to do, or a great deal to send, goes on
 the others have had theirs. One that may not go on is not read until there is room again.
 """
 
-import socket
 from collections.abc import Awaitable, Callable
 from typing import Protocol, cast
 
 from kohort.broker.runtime.throttled_log import ThrottledLog
-from kohort.broker.transport.dispatch import Dispatch, Handle
+from kohort.broker.transport.dispatch import Handle, Handlers
 from kohort.broker.transport.file_range import FileRange
 from kohort.broker.transport.in_flight import SHARE_BYTES_MIN, InFlight
 from kohort.broker.transport.load import Load
 from kohort.broker.transport.peer import Peer
-from kohort.broker.transport.plain import PlainTransport
-from kohort.broker.transport.request import Request
+from kohort.broker.transport.request import ANONYMOUS, Request
 from kohort.protocol.errors import WireError
 from kohort.protocol.schema import Message
 
@@ -33,9 +31,8 @@ class Driver(Protocol):
 
     now_ms: int
     """As of the round under way."""
-    dispatch: Dispatch
-    handlers: dict[int, Handle]
-    """What `dispatch` has found already, by API key: a call less for each request."""
+    handlers: Handlers
+    """Who answers, by API key; it has all that there are."""
     requests: dict[int, int]
     """How many were handed over, by API key."""
     in_flight: InFlight
@@ -82,6 +79,34 @@ class Driver(Protocol):
         ...
 
 
+class Transport(Protocol):
+    """What carries a connection's bytes. Nothing in it blocks: BlockingIOError says that it would have to."""
+
+    file_descriptor: int
+
+    @property
+    def receive(self) -> Callable[[int], bytes]:
+        """Return at most so many bytes, none at the end. Raises: OSError."""
+        ...
+
+    @property
+    def send(self) -> Callable[[bytes | memoryview], int]:
+        """Send the first bytes; return how many. Raises: OSError."""
+        ...
+
+    def receive_into(self, view: memoryview) -> int:
+        """Fill `view` with what has arrived; return how many bytes. Raises: OSError."""
+        ...
+
+    def send_range(self, piece: FileRange) -> int:
+        """Send the next stretch of a file's range; return how many bytes were taken. Raises: OSError."""
+        ...
+
+    def close(self) -> None:
+        """Close at once."""
+        ...
+
+
 class Connection:
     """The state of one connection; it is driven by the reactor and lives in the loop's thread."""
 
@@ -97,12 +122,14 @@ class Connection:
         "counted_in",
         "counted_out",
         "file_descriptor",
+        "handlers",
         "host",
         "listener",
         "name",
         "on_close",
         "paused",
         "peer",
+        "principal",
         "touched",
         "wants_write",
     )
@@ -110,23 +137,26 @@ class Connection:
     def __init__(
         self,
         driver: Driver,
-        sock: socket.socket,
+        transport: Transport,
         address: tuple[str, int],
         frame_bytes_max: int,
         listener: int = 0,
     ) -> None:
         self._driver = driver
-        self._transport = PlainTransport(sock)
+        self._transport = transport
         self._noted_bytes = 0  # What `InFlight` has been told that this connection holds.
         self._warming = False  # Whether a worker reads what is to be sent next.
         self.peer = Peer(
             self, driver.in_flight.allowance, frame_bytes_max=frame_bytes_max, now_ms=driver.now_ms
         )
-        self.file_descriptor = sock.fileno()
+        self.file_descriptor = transport.file_descriptor
         self.name = f"{address[0]}:{address[1]}"
         self.host = address[0]
         self.client_host = f"/{address[0]}"
         self.client_software = ""
+        self.principal = ANONYMOUS
+        self.handlers: dict[int, Handle] = driver.handlers
+        """Who answers this client: it may have to say who it is before all others do."""
         self.listener = listener
         self.closed = False
         self.touched = False  # Whether the reactor will send for it at the end of its round.
@@ -221,10 +251,7 @@ class Connection:
             else:
                 api_key = request.api.api_key
                 requests[api_key] = requests.get(api_key, 0) + 1
-                handle = driver.handlers.get(api_key)
-                if handle is None:
-                    handle = driver.handlers[api_key] = driver.dispatch.handler_of(api_key)
-                answer = handle(message, request)
+                answer = self.handlers[api_key](message, request)
                 if answer is None:
                     pass  # It comes by `request.respond`.
                 elif hasattr(answer, "__await__"):
@@ -259,7 +286,7 @@ class Connection:
             self._driver.watch(self)
         in_flight = self._driver.in_flight
         self._note()
-        if in_flight.allowance.is_scarce:
+        if in_flight.allowance.is_scarce and not self.peer.is_muted:
             in_flight.wait(self)
 
     def resume_if_possible(self) -> None:
@@ -275,6 +302,16 @@ class Connection:
             self._driver.go_on_later(self)
         else:
             self._pause()  # Room may have become scarce since: then it waits for it with the others.
+
+    def mute(self) -> None:
+        """Take nothing more from this client until `unmute`; what it is owed it is told."""
+        self.peer.mute()
+        self._driver.in_flight.forget(self)
+
+    def unmute(self) -> None:
+        """Go on with this client."""
+        self.peer.unmute(self._driver.in_flight.allowance)
+        self.resume_if_possible()
 
     # -- answers ------------------------------------------------------------------------------------------
 
@@ -389,6 +426,10 @@ class Connection:
     def unsent(self) -> bool:
         """Whether something waits for the socket to take it."""
         return bool(self.peer.pieces) and not self._warming
+
+    def look(self, now_ms: int) -> str | None:
+        """Return why this client is to be given up, or None while it behaves."""
+        return self.peer.look(now_ms, is_paused=self.paused)
 
     # -- its end ------------------------------------------------------------------------------------------
 

@@ -5,11 +5,15 @@ class TransportCounters:
     """Every count since the start. The loop's thread only."""
 
     __slots__ = (
+        "authentications",
         "bytes_in",
         "bytes_out",
         "connections_accepted",
         "connections_closed",
         "connections_refused",
+        "expired_connections",
+        "failed_authentications",
+        "failed_handshakes",
         "malformed_requests",
         "request_errors",
         "requests",
@@ -28,6 +32,13 @@ class TransportCounters:
         self.connections_closed = 0
         self.connections_refused = 0
         """Over max.connections or max.connections.per.ip."""
+        self.failed_handshakes = 0
+        """Of TLS."""
+        self.authentications = 0
+        """By SASL; those of clients that were known already as well."""
+        self.failed_authentications = 0
+        self.expired_connections = 0
+        """Closed for what they asked when their time was over (connections.max.reauth.ms)."""
         self.stalled_connections = 0
 
     def request_failed(self, error_code: int) -> None:

@@ -14,6 +14,28 @@ whose result is one of the two.
 """
 
 
+class Handlers(dict[int, Handle]):
+    """Who answers, by API key: what a `Dispatch` has found is kept."""
+
+    def __init__(self, dispatch: "Dispatch") -> None:
+        super().__init__()
+        self._dispatch = dispatch
+
+        self.copies: list[Callable[[], None]] = []
+        """Each forgets what it has of these: who answers may change."""
+
+    def rebind(self) -> None:
+        """Ask the `Dispatch` for everything anew."""
+        self.clear()
+        for forget in self.copies:
+            forget()
+
+    def __missing__(self, api_key: int) -> Handle:
+        """Return who is to answer an API that nobody has asked for yet."""
+        handle = self[api_key] = self._dispatch.handler_of(api_key)
+        return handle
+
+
 class Dispatch(Protocol):
     """Finds who answers an API."""
 

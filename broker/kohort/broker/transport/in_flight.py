@@ -35,6 +35,12 @@ class Allowance:
         """Whose question is asked although all room is taken."""
 
 
+NOTHING = Allowance()
+"""What one may hold who has to wait: nothing more is read, one thing is asked, and what is owed is told."""
+NOTHING.held_bytes_max = 0
+NOTHING.is_scarce = True
+
+
 class Holder(Protocol):
     """What a connection holds."""
 

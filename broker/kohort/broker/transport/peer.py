@@ -21,7 +21,7 @@ from collections import deque
 from functools import cache
 
 from kohort.broker.transport.file_range import FileRange
-from kohort.broker.transport.in_flight import SHARE_BYTES_MIN, Allowance
+from kohort.broker.transport.in_flight import NOTHING, SHARE_BYTES_MIN, Allowance
 from kohort.broker.transport.request import Origin, Request
 from kohort.protocol.errors import ErrorCode, WireError
 from kohort.protocol.framing import LENGTH_BYTES, Frame, FrameReader
@@ -383,6 +383,19 @@ class Peer:
             self.pieces = _NO_PIECES
 
     # -- time ---------------------------------------------------------------------------------------------
+
+    def mute(self) -> None:
+        """Let no more come out than one request, and have no more read, until `unmute`."""
+        self._allowance = NOTHING
+
+    def unmute(self, allowance: Allowance) -> None:
+        """Let it hold again what `allowance` says."""
+        self._allowance = allowance
+
+    @property
+    def is_muted(self) -> bool:
+        """Whether this client has to wait."""
+        return self._allowance is NOTHING
 
     def resumed(self, now_ms: int) -> None:
         """Note that this client is read again: that it was silent meanwhile was our doing."""

@@ -20,11 +20,12 @@ from kohort.broker.runtime.throttled_log import ThrottledLog
 from kohort.broker.runtime.timers import Timers
 from kohort.broker.runtime.workers import Workers
 from kohort.broker.transport.acceptor import Acceptor
-from kohort.broker.transport.connection import Connection
+from kohort.broker.transport.connection import Connection, Driver
 from kohort.broker.transport.counters import TransportCounters
-from kohort.broker.transport.dispatch import Dispatch, Handle
+from kohort.broker.transport.dispatch import Dispatch, Handlers
 from kohort.broker.transport.file_range import FileRange
 from kohort.broker.transport.in_flight import InFlight
+from kohort.broker.transport.plain import PlainTransport
 from kohort.broker.transport.poller import BROKEN, READ, WRITE, Events, Poller, make_poller
 from kohort.broker.transport.request import Request
 from kohort.broker.transport.sweep import SWEEP_INTERVAL_MS, Sweep
@@ -41,6 +42,10 @@ LOOK_INTERVAL_MS_FULL = 100  # How often connections are looked after when all r
 COLD_READERS = 4  # Threads that read what is to be sent and is not in memory.
 
 log = structlog.get_logger("kohort.connection")
+
+
+Open = Callable[[Driver, socket.socket, tuple[str, int], int, int], Connection]
+"""Makes a socket's connection, with its address, its largest frame, its listener. Raises: OSError."""
 
 
 class Reactor:
@@ -67,7 +72,7 @@ class Reactor:
         called every two seconds, as a sign of life.
         """
         self.dispatch = dispatch
-        self.handlers: dict[int, Handle] = {}
+        self.handlers = Handlers(dispatch)
         self.in_flight = InFlight(current.config.queued_max_request_bytes)
         self.log = ThrottledLog(log, clock)
         self._mailbox = mailbox
@@ -81,7 +86,9 @@ class Reactor:
         self._poller = poller or make_poller()
         self._signals = mailbox.fileno()
         self._poller.register(self._signals, READ)
+        self._opens: dict[int, Open] = {}
         self._connections: dict[int, Connection] = {}
+        self._heeded: set[int] = set()  # Descriptors that tasks wait for.
         self._touched: list[Connection] = []
         self._must_go_on = False
         self._unfinished: dict[Connection, None] = {}  # Those with more to hand over.
@@ -105,8 +112,16 @@ class Reactor:
 
     # -- connections ----------------------------------------------------------------------------------
 
-    def listen(self, sock: socket.socket, number: int = 0) -> None:
-        """Accept connections on `sock`, which is bound and not blocking; the first listener has number 0."""
+    def admit_by(self, wait_ms: Callable[[str], int]) -> None:
+        """Ask of each address that connects for how long it waits, to be closed then; 0 lets it in."""
+        self._acceptor.wait_ms = wait_ms
+
+    def listen(self, sock: socket.socket, number: int = 0, opens: Open | None = None) -> None:
+        """Accept connections on `sock`, which is bound and not blocking; the first listener has number 0.
+
+        `opens` makes its connections; without it they carry bytes as they are.
+        """
+        self._opens[number] = opens or open_plain
         self._acceptor.listen(sock, number)
 
     @property
@@ -116,7 +131,7 @@ class Reactor:
 
     def _opened(self, sock: socket.socket, address: tuple[str, int], listener: int) -> None:
         frame_bytes_max = self._current.config.socket_request_max_bytes
-        connection = Connection(self, sock, address, frame_bytes_max, listener)
+        connection = self._opens[listener](self, sock, address, frame_bytes_max, listener)
         self._poller.register(connection.file_descriptor, READ)
         self._connections[connection.file_descriptor] = connection
 
@@ -199,6 +214,22 @@ class Reactor:
         else:
             connection.warmed()
 
+    # -- what tasks beside the loop ask of it ----------------------------------------------------------
+
+    def let_tasks_run(self) -> None:
+        """End the rounds: a task has been woken."""
+        self._spawned = True
+
+    def heed(self, descriptor: int) -> None:
+        """End the rounds as well where this descriptor is readable: a task waits for that."""
+        self._heeded.add(descriptor)
+        self._poller.register(descriptor, READ)
+
+    def unheed(self, descriptor: int) -> None:
+        """Take `heed` back. The descriptor is open yet."""
+        self._heeded.remove(descriptor)
+        self._poller.unregister(descriptor)
+
     # -- the loop -------------------------------------------------------------------------------------
 
     def stop(self) -> None:
@@ -252,6 +283,8 @@ class Reactor:
                 self._serve(connection, event)
             elif descriptor == signals:
                 self._mailbox.drain()
+            elif descriptor in self._heeded:
+                self._spawned = True
             else:
                 supervise("accept", partial(self._acceptor.accept, descriptor))
         if unfinished:
@@ -327,6 +360,13 @@ class Reactor:
             connection.close()
         self._acceptor.close()
         self._poller.close()
+
+
+def open_plain(  # As `Open` is called.
+    driver: Driver, sock: socket.socket, address: tuple[str, int], frame_bytes_max: int, listener: int
+) -> Connection:
+    """Return a connection without TLS."""
+    return Connection(driver, PlainTransport(sock), address, frame_bytes_max, listener)
 
 
 def supervise(part: str, action: Callable[[], object]) -> None:

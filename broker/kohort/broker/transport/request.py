@@ -7,6 +7,9 @@ from kohort.broker.transport.file_range import FileRange
 from kohort.protocol.registry import Api
 from kohort.protocol.schema import Message
 
+ANONYMOUS = "User:ANONYMOUS"
+"""Who has not said who it is, and need not. Source: Kafka's KafkaPrincipal."""
+
 Answer = bytes | list[bytes | memoryview | FileRange]
 """An encoded answer or its pieces, its length and header before it."""
 
@@ -18,6 +21,8 @@ class Origin(Protocol):
     """The peer's address as Kafka writes it, with a slash before it: `/127.0.0.1`."""
     client_software: str
     """Name and version of the client's library, once it has told them."""
+    principal: str
+    """Who asks, as `User:NAME`: `ANONYMOUS` where nobody has to say."""
     listener: int
     """By which of the broker's listeners it came: 0 for the first."""
     on_close: list[Callable[[], None]]
@@ -33,6 +38,14 @@ class Origin(Protocol):
 
     def close(self) -> None:
         """Close at once; answers that are still owed are dropped."""
+        ...
+
+    def mute(self) -> None:
+        """Ask nothing more, or one thing at most, until `unmute`."""
+        ...
+
+    def unmute(self) -> None:
+        """Go on asking."""
         ...
 
 
@@ -72,6 +85,20 @@ class Request:
     def client_host(self) -> str:
         """The peer's address as Kafka writes it, with a slash before it: `/127.0.0.1`."""
         return self.connection.client_host
+
+    @property
+    def principal(self) -> str:
+        """Who asks, as `User:NAME`."""
+        return self.connection.principal
+
+    @property
+    def may_describe(self) -> Callable[[str], bool] | None:
+        """Which topics, by their names, whoever asks may know of; None where nobody looks at that."""
+        return None
+
+    def may_have(self, _size_bytes: int) -> bool:
+        """Return whether so many bytes of records may be answered now; else it is none, and one waits."""
+        return True
 
     def respond(self, message: Message) -> None:
         """Answer the request. The loop's thread only, and once; a peer that is gone is no error."""

@@ -34,7 +34,7 @@ class Sweep:
             if connection.is_warming:
                 continue
             peer = connection.peer
-            reason = peer.look(now_ms, is_paused=connection.paused)
+            reason = connection.look(now_ms)
             if reason is not None:
                 self._counters.stalled_connections += 1
                 self._log.warning("a connection is given up", peer=connection.name, reason=reason)

@@ -391,3 +391,26 @@ async def test_what_one_turn_sends_is_bounded(monkeypatch: pytest.MonkeyPatch, d
         await receive(stream)
     assert max(turns) <= 100_000 + 30_000
     assert SEND_BYTES_PER_TURN >= 4 * STRETCH_BYTES
+
+
+async def test_who_has_to_wait_takes_nothing_of_the_room_for_all() -> None:
+    large = HeartbeatRequest(group_id="g" * 30_000, generation_id=1, member_id="m").encode(HEARTBEAT_VERSION)
+    async with world() as here:
+        quick, good = await here.connect(), await here.connect()
+        await quick.send_all(frame(1))
+        await here.until(lambda: bool(here.asked))
+        _, first = here.asked.pop()
+        first.connection.mute()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(quick.send_all, b"".join(frame(each, body=large) for each in range(2, 602)))
+            for number in range(20):
+                await asks(here, good, number)
+            first.respond(HeartbeatResponse(error_code=0))
+            assert [each for each, _ in await receive(quick)] == [1]  # What it is owed it is told.
+            await here.until(lambda: len(here.asked) == 1)  # One is asked, and whoever muted it holds it.
+            assert here.reactor.in_flight.held_bytes < 1_000_000
+            first.connection.unmute()
+            for number in range(2, 602):
+                await here.until(lambda: bool(here.asked))
+                here.asked.pop(0)[1].respond(HeartbeatResponse(error_code=0))
+                assert [each for each, _ in await receive(quick)] == [number]

@@ -4,6 +4,8 @@ Each command brings the metadata as they are when it comes: the core looks at th
 nobody has to tell it of changes.
 """
 
+from collections.abc import Callable
+
 import msgspec
 
 from kohort.broker.group.consumer.subscriptions import Metadata
@@ -28,6 +30,8 @@ class ConsumerGroupHeartbeat(msgspec.Struct, frozen=True, gc=False):
     client_id: str
     client_host: str
     metadata: Metadata
+    may_describe: Callable[[str], bool] | None = None
+    """Which topics an expression may stand for; None is all."""
 
     def refused(self, code: ErrorCode) -> ConsumerGroupHeartbeatResponse:
         """Return the answer of a shard that can't be asked."""

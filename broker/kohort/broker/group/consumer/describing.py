@@ -17,6 +17,9 @@ from kohort.protocol.messages import (
     ConsumerGroupDescribeTopicPartitions,
 )
 
+CLASSIC_MEMBER = 0
+"""The type of a member that speaks the classic protocol."""
+
 CONSUMER_MEMBER = 1
 """The type of a member that speaks the consumer protocol (KIP-1099)."""
 
@@ -63,7 +66,7 @@ def _member(group: ConsumerGroup, member: ConsumerMember, metadata: Metadata) ->
         subscribed_topic_regex=member.topic_regex or None,
         assignment=_assignment(member.assigned, metadata),
         target_assignment=_assignment(group.targets.get(member.member_id, {}), metadata),
-        member_type=CONSUMER_MEMBER,
+        member_type=CONSUMER_MEMBER if member.classic is None else CLASSIC_MEMBER,
     )
 
 

@@ -40,6 +40,13 @@ class Session:
         self.timer_ms: int | None = None
 
 
+class Awaited(msgspec.Struct, frozen=True):
+    """What a classic member has to send next, by when: JoinGroup or SyncGroup."""
+
+    request: str
+    deadline_ms: int
+
+
 class ConsumerGroup(Group):
     """A group as one shard knows it (Kafka: ConsumerGroup).
 
@@ -47,7 +54,8 @@ class ConsumerGroup(Group):
     target assignment is made for a group epoch; each member comes to the target's epoch by itself. All of
     that is logged. Volatile are sessions, and what was seen of the metadata.
 
-    `generation_id` is the group epoch; `members` stays empty, so that no classic request finds any.
+    `generation_id` is the group epoch; `members` stays empty, so that no classic request finds any: those
+    of classic members that live on in it are `classic_members`' to answer.
     """
 
     group_type = CONSUMER
@@ -55,12 +63,15 @@ class ConsumerGroup(Group):
     __slots__ = (
         "assigned_at_ms",
         "assignment_epoch",
+        "awaited",
         "consumer_members",
         "instances",
         "metadata_hash",
         "metadata_version",
         "name_counts",
+        "overrides",
         "owners",
+        "owners_before",
         "regex_counts",
         "regexes",
         "regexes_seen_ms",
@@ -86,11 +97,18 @@ class ConsumerGroup(Group):
         self.regex_counts: Counter[str] = Counter()
         # Volatile:
         self.sessions: dict[str, Session] = {}
+        self.awaited: dict[str, Awaited] = {}  # What classic members have to send next, and until when.
         self.revocations: dict[str, int] = {}  # In which epoch a member was asked to give up partitions.
+        self.owners_before: dict[tuple[str, int], str] = {}  # As the rebalance in progress found them.
+        self.overrides: Mapping[str, str] = {}  # What was set for this group alone, by its last command.
         self.metadata_version: int | None = None  # Of what was last compared with `metadata_hash`.
         self.regexes_seen_ms: int | None = None
         self.topic_names: dict[UUID, str] = {}  # Of the topics that are read, for people.
         self.assigned_at_ms: int | None = None
+
+    def setting_ms(self, name: str, default_ms: int) -> int:
+        """Return what was set for this group, or else what holds for all."""
+        return int(self.overrides.get(name, default_ms))
 
     @property
     def epoch(self) -> int:
@@ -152,6 +170,7 @@ class ConsumerGroup(Group):
         self._forget_subscription(member)
         self._release(member)
         self.sessions.pop(member_id, None)
+        self.awaited.pop(member_id, None)
         self.revocations.pop(member_id, None)
         if member.instance_id is not None and self.instances.get(member.instance_id) == member_id:
             del self.instances[member.instance_id]
@@ -198,6 +217,9 @@ class ConsumerGroup(Group):
         if epoch < 0 and not self.consumer_members:
             return None
         member = self.consumer_member(message.member_id)
+        if member.classic is not None:
+            _check_generation(member, epoch)
+            return None
         if version < VERSION_OF_MEMBER_EPOCHS:
             raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
         if epoch != member.epoch:
@@ -212,15 +234,22 @@ class ConsumerGroup(Group):
 
     def check_transactional(self, message: "TxnOffsetCommitRequest") -> None:
         """Pass a transaction's commit by a member in its epoch. Raises: ApiError."""
-        if message.generation_id_or_member_epoch != self.consumer_member(message.member_id).epoch:
-            raise ApiError(ErrorCode.ILLEGAL_GENERATION)
+        _check_generation(self.consumer_member(message.member_id), message.generation_id_or_member_epoch)
 
     def check_fetch(self, asked: "OffsetFetchRequestGroup") -> None:
         """Pass a fetch that may be answered. Raises: ApiError (Kafka: ConsumerGroup.validateOffsetFetch)."""
         if asked.member_id is None and asked.member_epoch < 0:
             return
-        if asked.member_epoch != self.consumer_member(asked.member_id or "").epoch:
+        member = self.consumer_member(asked.member_id or "")
+        if member.classic is not None:
+            _check_generation(member, asked.member_epoch)
+        if asked.member_epoch != member.epoch:
             raise ApiError(ErrorCode.STALE_MEMBER_EPOCH)
+
+
+def _check_generation(member: ConsumerMember, generation_id: int) -> None:
+    if generation_id != member.epoch:
+        raise ApiError(ErrorCode.ILLEGAL_GENERATION)
 
 
 def _has_since(held: tuple[Held, ...], topic_id: UUID, partition: int, epoch: int) -> bool:

@@ -4,6 +4,7 @@ import msgspec
 
 from kohort.broker.group.consumer.group import ConsumerGroup
 from kohort.broker.group.consumer.member import AWAY, JOINING, ConsumerMember
+from kohort.broker.group.consumer.migrating import upgraded
 from kohort.broker.group.consumer.partitions import owns_only
 from kohort.broker.group.consumer.reconciling import Owned
 from kohort.broker.group.consumer.records import (
@@ -14,11 +15,15 @@ from kohort.broker.group.consumer.records import (
 )
 from kohort.broker.group.consumer.replaying import consumer_group
 from kohort.broker.group.consumer.sessions import forget_timers
+from kohort.broker.group.consumer.subscriptions import Metadata
 from kohort.broker.group.events import StaticMemberReturned
-from kohort.broker.group.group_records import group_tombstone
+from kohort.broker.group.group import CLASSIC, Group
 from kohort.broker.group.turn import Turn
 from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.protocol.messages import ConsumerGroupHeartbeatRequest
+
+SMALL_BYTES = 1_024
+"""Who brings no more is let in in any case: a member takes as much without bringing anything."""
 
 
 class Joined(msgspec.Struct, frozen=True):
@@ -28,20 +33,19 @@ class Joined(msgspec.Struct, frozen=True):
     replaced: ConsumerMember | None = None
 
 
-def joining_group(turn: Turn, message: ConsumerGroupHeartbeatRequest) -> ConsumerGroup:
-    """Return the group that the member joins; an empty classic one becomes one. Raises: ApiError."""
+def joining_group(turn: Turn, message: ConsumerGroupHeartbeatRequest, metadata: Metadata) -> ConsumerGroup:
+    """Return the group that the member joins; a classic one becomes one where it may. Raises: ApiError."""
     group = turn.groups.by_id.get(message.group_id)
     if isinstance(group, ConsumerGroup):
-        _check_capacity(turn, group, message.member_id)
+        check_capacity(turn, group, message.member_id)
         if message.instance_id is not None:
             _check_released(group, message.instance_id, message.member_id)
         return group
-    if group is not None:
-        if not group.is_empty or group.pending_members:
-            raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {message.group_id} is not a consumer group.")
-        if group.metadata is not None:
-            turn.log(group_tombstone(message.group_id))
-    return consumer_group(turn.groups, message.group_id)
+    if group is None:
+        return consumer_group(turn.groups, message.group_id)
+    if group.group_type != CLASSIC:
+        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {message.group_id} is not a consumer group.")
+    return upgraded(turn, group, metadata)
 
 
 def joined(turn: Turn, group: ConsumerGroup, message: ConsumerGroupHeartbeatRequest, fresh_id: str) -> Joined:
@@ -54,7 +58,7 @@ def joined(turn: Turn, group: ConsumerGroup, message: ConsumerGroupHeartbeatRequ
             return Joined(ConsumerMember(member_id=member_id))
         check_epoch(known, message.member_epoch, message.topic_partitions)
         return Joined(known)
-    return _take_place(turn, group, former, member_id)
+    return take_place(turn, group, former, member_id)
 
 
 def check_static(group: ConsumerGroup, instance_id: str, member_id: str) -> ConsumerMember:
@@ -89,7 +93,8 @@ def check_epoch(member: ConsumerMember, epoch: int, owned: Owned) -> None:
     )
 
 
-def _check_capacity(turn: Turn, group: ConsumerGroup, member_id: str) -> None:
+def check_capacity(turn: Turn, group: ConsumerGroup, member_id: str) -> None:
+    """Pass who is a member, or finds a place. Raises: ApiError GROUP_MAX_SIZE_REACHED."""
     limit = turn.config.group_consumer_max_size
     if group.member_count >= limit and member_id not in group.consumer_members:
         raise ApiError(
@@ -98,9 +103,28 @@ def _check_capacity(turn: Turn, group: ConsumerGroup, member_id: str) -> None:
         )
 
 
+def check_room(turn: Turn, group: Group | None, member_id: str, more_bytes: int) -> None:
+    """Raises: ApiError GROUP_MAX_SIZE_REACHED where members bring more than there is room for."""
+    if more_bytes <= SMALL_BYTES:
+        return
+    group_bytes = 0
+    if isinstance(group, ConsumerGroup):
+        group_bytes = group.member_bytes
+        before = group.consumer_members.get(member_id)
+        more_bytes -= 0 if before is None else before.brought_bytes
+    taken_bytes = turn.groups.room.member_bytes_with(turn.groups.shard_bytes)
+    if more_bytes > 0 and (
+        group_bytes + more_bytes > turn.config.group_member_bytes_max
+        or taken_bytes + more_bytes > turn.config.member_bytes_max
+    ):
+        raise ApiError(ErrorCode.GROUP_MAX_SIZE_REACHED, "There is no room for what the member brings.")
+
+
 def _check_released(group: ConsumerGroup, instance_id: str, member_id: str) -> None:
     former = group.static_member(instance_id)
-    if former is not None and former.epoch != AWAY and former.member_id != member_id:
+    if former is None or former.classic is not None:
+        return
+    if former.epoch != AWAY and former.member_id != member_id:
         raise ApiError(
             ErrorCode.UNRELEASED_INSTANCE_ID,
             f"Static member {member_id} with instance id {instance_id} cannot join the group because the "
@@ -108,7 +132,7 @@ def _check_released(group: ConsumerGroup, instance_id: str, member_id: str) -> N
         )
 
 
-def _take_place(turn: Turn, group: ConsumerGroup, former: ConsumerMember, member_id: str) -> Joined:
+def take_place(turn: Turn, group: ConsumerGroup, former: ConsumerMember, member_id: str) -> Joined:
     """Let the newcomer have what the static member had and shall have; nobody else notices."""
     group_id = group.group_id
     heir = msgspec.structs.replace(former, member_id=member_id, epoch=JOINING, previous_epoch=JOINING)

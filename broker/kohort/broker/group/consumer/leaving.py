@@ -1,10 +1,16 @@
 """Members that go: by their own word, for a while as static ones, or because nothing was heard of them."""
 
+from collections import Counter
+from collections.abc import Sequence
+
 import msgspec
 
+from kohort.broker.group.causes import client_reason
+from kohort.broker.group.consumer import explaining
 from kohort.broker.group.consumer.group import ConsumerGroup
 from kohort.broker.group.consumer.joining import check_static
 from kohort.broker.group.consumer.member import AWAY, ConsumerMember, MemberState
+from kohort.broker.group.consumer.migrating import downgrade_soon
 from kohort.broker.group.consumer.records import (
     current_record,
     epoch_record,
@@ -12,11 +18,15 @@ from kohort.broker.group.consumer.records import (
     regex_tombstone,
 )
 from kohort.broker.group.consumer.sessions import forget_timers, set_session_timer
-from kohort.broker.group.decision import RevocationTimer, SessionTimer
-from kohort.broker.group.events import GroupEmptied, MemberExpired, MemberLeft
+from kohort.broker.group.decision import AwaitedTimer, RevocationTimer, SessionTimer
+from kohort.broker.group.events import Cause, CauseKind, GroupEmptied, MemberExpired, MemberLeft
 from kohort.broker.group.turn import Turn
 from kohort.protocol.errors import ApiError, ErrorCode
-from kohort.protocol.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from kohort.protocol.messages import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    MemberIdentity,
+)
 
 LEFT = "left the group"
 AWAY_FOR_A_WHILE = "left, and will be back"
@@ -37,7 +47,7 @@ def leave(turn: Turn, message: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHe
         turn.log(current_record(group.group_id, away))
         _note_left(turn, group, member, AWAY_FOR_A_WHILE)
     else:
-        put_out(turn, group, member)
+        put_out(turn, group, explaining.cause_of(turn, CauseKind.MEMBER_LEFT, member), member)
         _note_left(turn, group, member, LEFT)
     return ConsumerGroupHeartbeatResponse(
         throttle_time_ms=0,
@@ -48,19 +58,57 @@ def leave(turn: Turn, message: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHe
     )
 
 
-def put_out(turn: Turn, group: ConsumerGroup, member: ConsumerMember) -> None:
-    """Take the member out; what it had is free for the others from the next epoch on."""
+def put_out(turn: Turn, group: ConsumerGroup, cause: Cause, *members: ConsumerMember) -> None:
+    """Take the members out; what they had is free for the others from the next epoch on."""
     group_id = group.group_id
-    for record in member_tombstones(group_id, member.member_id):
-        turn.log(record)
-    regex = member.topic_regex
-    if regex and group.regex_counts[regex] <= 1 and regex in group.regexes:
-        turn.log(regex_tombstone(group_id, regex))
+    explaining.epoch_grows(turn, group, cause, without={each.member_id for each in members})
+    for member in members:
+        explaining.gone(turn, group, member.member_id, is_expired=cause.kind is not CauseKind.MEMBER_LEFT)
+    regexes = Counter(each.topic_regex for each in members if each.topic_regex)
+    for member in members:
+        for record in member_tombstones(group_id, member.member_id):
+            turn.log(record)
+        forget_timers(turn, group, member.member_id)
+    for regex, count in regexes.items():
+        if group.regex_counts[regex] <= count and regex in group.regexes:
+            turn.log(regex_tombstone(group_id, regex))
     turn.log(epoch_record(group_id, group.epoch + 1, group.metadata_hash))
     group.metadata_version = None  # The hash is that of its topics, too: the next heartbeat looks again.
-    forget_timers(turn, group, member.member_id)
-    if group.member_count == 1:
+    if group.member_count == len(members):
+        explaining.emptied(turn, group, group.epoch + 1)
         turn.note(GroupEmptied(group_id=group_id, at_ms=turn.now_ms, generation_id=group.epoch + 1))
+    downgrade_soon(turn, group, without={each.member_id for each in members})
+
+
+def leave_together(turn: Turn, group: ConsumerGroup, identities: Sequence[MemberIdentity]) -> list[ErrorCode]:
+    """Let these members go, of whichever protocol; return each one's error code."""
+    codes: list[ErrorCode] = []
+    leaving: dict[str, ConsumerMember] = {}
+    for identity in identities:
+        try:
+            member = _identified(group, identity)
+        except ApiError as error:
+            codes.append(error.code)
+            continue
+        codes.append(ErrorCode.NONE)
+        if leaving.setdefault(member.member_id, member) is member:
+            _note_left(turn, group, member, client_reason(identity.reason) or LEFT)
+    if leaving:
+        cause = explaining.cause_of(turn, CauseKind.MEMBER_LEFT, next(iter(leaving.values())))
+        put_out(turn, group, cause, *leaving.values())
+    return codes
+
+
+def _identified(group: ConsumerGroup, identity: MemberIdentity) -> ConsumerMember:
+    """Return who is meant: an administrator names a static member by its instance id alone."""
+    if identity.group_instance_id is None:
+        return group.consumer_member(identity.member_id)
+    if identity.member_id:
+        return check_static(group, identity.group_instance_id, identity.member_id)
+    member = group.static_member(identity.group_instance_id)
+    if member is None:
+        raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
+    return member
 
 
 def session_timer_fired(turn: Turn, group: ConsumerGroup, key: SessionTimer) -> None:
@@ -72,7 +120,7 @@ def session_timer_fired(turn: Turn, group: ConsumerGroup, key: SessionTimer) -> 
         set_session_timer(turn, group, key.member_id, session)
         return
     session.timer_ms = None
-    _expire(turn, group, key.member_id, "nothing was heard of it")
+    _expire(turn, group, key.member_id, CauseKind.MEMBER_EXPIRED, "nothing was heard of it")
 
 
 def revocation_timer_fired(turn: Turn, group: ConsumerGroup, key: RevocationTimer) -> None:
@@ -81,13 +129,28 @@ def revocation_timer_fired(turn: Turn, group: ConsumerGroup, key: RevocationTime
     member = group.consumer_members.get(key.member_id)
     if member is None or member.state is not MemberState.UNREVOKED or member.epoch != asked_epoch:
         return
-    _expire(turn, group, key.member_id, "it did not give up its partitions within its rebalance timeout")
+    reason = "it did not give up its partitions within its rebalance timeout"
+    _expire(turn, group, key.member_id, CauseKind.MEMBER_DID_NOT_COME, reason)
 
 
-def _expire(turn: Turn, group: ConsumerGroup, member_id: str, reason: str) -> None:
+def awaited_timer_fired(turn: Turn, group: ConsumerGroup, key: AwaitedTimer) -> None:
+    """Put the classic member out that has not joined or synced in time."""
+    awaited = group.awaited.get(key.member_id)
+    if awaited is None or key.member_id not in group.consumer_members:
+        return
+    if turn.now_ms < awaited.deadline_ms:
+        turn.set_timer(key, awaited.deadline_ms)
+        return
+    reason = f"no {awaited.request} came within its rebalance timeout"
+    _expire(turn, group, key.member_id, CauseKind.MEMBER_DID_NOT_COME, reason)
+
+
+def _expire(turn: Turn, group: ConsumerGroup, member_id: str, kind: CauseKind, reason: str) -> None:
     member = group.consumer_member(member_id)
     session = group.sessions.get(member_id)
-    put_out(turn, group, member)
+    after_ms = 0 if session is None else turn.now_ms - session.last_seen_ms
+    cause = explaining.cause_of(turn, kind, member, after_ms=after_ms)
+    put_out(turn, group, cause, member)
     turn.note(
         MemberExpired(
             group_id=group.group_id,
@@ -96,7 +159,7 @@ def _expire(turn: Turn, group: ConsumerGroup, member_id: str, reason: str) -> No
             client_id=member.client_id,
             client_host=member.client_host,
             group_instance_id=member.instance_id,
-            after_ms=0 if session is None else turn.now_ms - session.last_seen_ms,
+            after_ms=after_ms,
             reason=reason,
         )
     )

@@ -28,6 +28,22 @@ class MemberState(IntEnum):
     UNKNOWN = 127
 
 
+class ClassicSide(msgspec.Struct, frozen=True):
+    """What a member brought that speaks the classic protocol: its protocols by name, its first one first."""
+
+    session_timeout_ms: int
+    protocols: tuple[tuple[str, bytes], ...]
+
+    @property
+    def protocol_name(self) -> str:
+        """The protocol that the member is told."""
+        return self.protocols[0][0]
+
+    def metadata(self, protocol_name: str) -> bytes:
+        """Return what the member said under that protocol, which it speaks."""
+        return next(metadata for name, metadata in self.protocols if name == protocol_name)
+
+
 class ConsumerMember(msgspec.Struct, frozen=True, kw_only=True):
     """Who a member is, what it wants to read, what it has (Kafka: ConsumerGroupMember)."""
 
@@ -45,6 +61,8 @@ class ConsumerMember(msgspec.Struct, frozen=True, kw_only=True):
     state: MemberState = MemberState.STABLE
     assigned: Held = {}
     revoking: Held = {}
+    classic: ClassicSide | None = None
+    """Of a member that speaks JoinGroup and SyncGroup, and is not upgraded yet."""
 
     def is_reconciled(self, assignment_epoch: int) -> bool:
         """Return whether the member has what the target of that epoch gives it."""
@@ -53,9 +71,14 @@ class ConsumerMember(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def brought_bytes(self) -> int:
         """About how much is kept of what the member has brought."""
-        return brought_bytes(self.topic_names, self.topic_regex)
+        return brought_bytes(self.topic_names, self.topic_regex, self.classic)
 
 
-def brought_bytes(topic_names: Sequence[str], topic_regex: str | None) -> int:
+def brought_bytes(
+    topic_names: Sequence[str], topic_regex: str | None, classic: ClassicSide | None = None
+) -> int:
     """Return about how much a subscription takes."""
-    return sum(map(len, topic_names)) + 8 * len(topic_names) + len(topic_regex or "")
+    names_bytes = sum(map(len, topic_names)) + 8 * len(topic_names) + len(topic_regex or "")
+    if classic is None:
+        return names_bytes
+    return names_bytes + sum(len(name) + len(metadata) for name, metadata in classic.protocols)

@@ -12,9 +12,15 @@ from typing import Any
 
 STATES_MAX = 10_000
 PATTERN_LENGTH_MAX = 4_096
-CACHED_MAX = 2_000
+CACHED_MAX = 10_000
+WORK_MAX, WORK_PER_NAME = 80_000, 20
+"""So many states may be looked at in all, about a microsecond each, and so many more for each name."""
 Edge = tuple[re.Pattern[str] | None, int]
 """A character class, or None for none needed, and the state behind it."""
+
+
+class TooMuchWork(ValueError):
+    """An expression takes longer to match than any that is meant to find something."""
 
 
 class Pattern:
@@ -34,15 +40,19 @@ class Pattern:
         self._ends: set[int] = set()  # ... and only at its end.
         self._accepting = self._sequence(parsed, 0)
         self._steps: dict[tuple[frozenset[int], str], frozenset[int]] = {}
+        self._work_left = WORK_MAX
         self._initial = self._closure({0}, is_start=True)
 
     def matches(self, name: str) -> bool:
-        """Return whether the whole name matches."""
+        """Return whether the whole name matches. Raises: TooMuchWork."""
+        self._work_left += WORK_PER_NAME
         states = self._initial
         for character in name:
             key = (states, character)
             after = self._steps.get(key)
             if after is None:
+                if self._work_left < 0:
+                    raise TooMuchWork("it takes too long to match")
                 after = self._step(states, character)
                 if len(self._steps) >= CACHED_MAX:
                     self._steps.clear()
@@ -53,6 +63,7 @@ class Pattern:
         return self._accepting in self._closure(states, is_start=not name, is_end=True)
 
     def _step(self, states: frozenset[int], character: str) -> frozenset[int]:
+        self._work_left -= len(states)
         found = {
             target
             for state in states
@@ -74,6 +85,7 @@ class Pattern:
             if (state in self._starts and not is_start) or (state in self._ends and not is_end):
                 continue
             waiting += [target for kind, target in self._edges[state] if kind is None]
+        self._work_left -= len(closed)
         return frozenset(closed)
 
     # Each of these builds from a state on, and returns the state behind what it has built.

@@ -3,10 +3,12 @@
 from collections.abc import Iterator
 
 from kohort.broker.group.consumer.group import ConsumerGroup, Resolved
-from kohort.broker.group.consumer.member import ConsumerMember
+from kohort.broker.group.consumer.member import ClassicSide, ConsumerMember
 from kohort.broker.group.consumer.partitions import Held, Partitions
 from kohort.broker.group.decision import Record
 from kohort.protocol.consumer_group_records import (
+    ClassicMemberMetadata,
+    ClassicProtocol,
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
     ConsumerGroupMemberMetadataKey,
@@ -41,6 +43,7 @@ def member_record(group_id: str, member: ConsumerMember) -> Record:
         subscribed_topic_regex=member.topic_regex,
         rebalance_timeout_ms=member.rebalance_timeout_ms,
         server_assignor=member.server_assignor,
+        classic_member_metadata=_classic(member.classic),
     )
     return Record(ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=member.member_id), value)
 
@@ -104,6 +107,17 @@ def group_tombstones(group: ConsumerGroup) -> Iterator[Record]:
         yield regex_tombstone(group_id, regex)
     yield Record(ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id), None)
     yield Record(ConsumerGroupMetadataKey(group_id=group_id), None)
+
+
+def _classic(side: ClassicSide | None) -> ClassicMemberMetadata | None:
+    if side is None:
+        return None
+    return ClassicMemberMetadata(
+        session_timeout_ms=side.session_timeout_ms,
+        supported_protocols=tuple(
+            ClassicProtocol(name=name, metadata=metadata) for name, metadata in side.protocols
+        ),
+    )
 
 
 def _held(held: Held) -> tuple[CurrentPartitions, ...]:

@@ -10,10 +10,11 @@ from typing import Any
 import msgspec
 
 from kohort.broker.group.consumer.group import ConsumerGroup, Resolved
-from kohort.broker.group.consumer.member import ConsumerMember, MemberState
+from kohort.broker.group.consumer.member import ClassicSide, ConsumerMember, MemberState
 from kohort.broker.group.consumer.partitions import Held
 from kohort.broker.group.turn import Groups
 from kohort.protocol.consumer_group_records import (
+    ClassicMemberMetadata,
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
     ConsumerGroupMemberMetadataKey,
@@ -30,6 +31,11 @@ from kohort.protocol.consumer_group_records import (
     CurrentPartitions,
 )
 from kohort.protocol.schema import Message
+
+
+def knows(key: Message) -> bool:
+    """Return whether the record is one of a consumer group."""
+    return type(key) in _REPLAYS
 
 
 def replay(groups: Groups, key: Message, value: Message | None) -> None:
@@ -97,8 +103,16 @@ def _member(
             topic_names=value.subscribed_topic_names,
             topic_regex=value.subscribed_topic_regex,
             server_assignor=value.server_assignor,
+            classic=_classic(value.classic_member_metadata),
         )
     )
+
+
+def _classic(value: ClassicMemberMetadata | None) -> ClassicSide | None:
+    if value is None or not value.supported_protocols:
+        return None
+    protocols = tuple((each.name, each.metadata) for each in value.supported_protocols)
+    return ClassicSide(value.session_timeout_ms, protocols)
 
 
 def _target_epoch(

@@ -2,6 +2,7 @@
 
 from kohort.broker.group.consumer.group import ConsumerGroup
 from kohort.broker.group.consumer.member import MemberState
+from kohort.broker.group.consumer.migrating import downgrade_soon
 from kohort.broker.group.consumer.sessions import expect_revocation, extend_session
 from kohort.broker.group.events import GroupLoaded
 from kohort.broker.group.turn import Turn
@@ -12,9 +13,10 @@ def resume(turn: Turn, group: ConsumerGroup) -> None:
     if not group.consumer_members:
         return
     for member in group.consumer_members.values():
-        extend_session(turn, group, member.member_id)
+        extend_session(turn, group, member)
         if member.state is MemberState.UNREVOKED:
             expect_revocation(turn, group, member)
+    downgrade_soon(turn, group)
     turn.note(
         GroupLoaded(
             group_id=group.group_id,

@@ -1,13 +1,13 @@
 """What members read: topics by name, topics by a regular expression, and whether these have changed."""
 
-from collections.abc import Iterable, Mapping, Sized
+from collections.abc import Callable, Iterable, Mapping, Sized
 from hashlib import blake2b
 from typing import Protocol
 from uuid import UUID
 
 from kohort.broker.group.consumer.group import ConsumerGroup, Resolved
 from kohort.broker.group.consumer.member import ConsumerMember
-from kohort.broker.group.consumer.patterns import Pattern
+from kohort.broker.group.consumer.patterns import Pattern, TooMuchWork
 from kohort.protocol.errors import ApiError, ErrorCode
 
 REGEX_INTERVAL_MS = 10_000
@@ -56,6 +56,10 @@ class Metadata(Protocol):
         """The same topics by id."""
         ...
 
+    def group_config(self, group_id: str) -> Mapping[str, str]:
+        """Return what was set for the group, checked when it was."""
+        ...
+
 
 def compiled(regex: str) -> Pattern:
     """Return the expression. Raises: ApiError INVALID_REGULAR_EXPRESSION."""
@@ -68,15 +72,33 @@ def compiled(regex: str) -> Pattern:
         ) from None
 
 
-def resolve(regex: str, metadata: Metadata, now_ms: int) -> Resolved:
-    """Return the topics whose names match; what brokers keep for themselves is passed over."""
+def resolve(
+    regex: str, metadata: Metadata, now_ms: int, may_describe: Callable[[str], bool] | None = None
+) -> Resolved:
+    """Return the topics whose names match; what brokers keep for themselves is passed over.
+
+    So is what the member that asks may not know of: it speaks for its group, as in Kafka. An expression that
+    would hold everybody up finds nothing.
+    """
     pattern = compiled(regex)
     names = (name for name, topic in metadata.topics.items() if not topic.is_internal)
-    return Resolved(frozenset(filter(pattern.matches, names)), metadata.version, now_ms)
+    if may_describe is not None:
+        names = (name for name in names if may_describe(name))
+    try:
+        found = frozenset(filter(pattern.matches, names))
+    except TooMuchWork:
+        found = frozenset()
+    return Resolved(found, metadata.version, now_ms)
 
 
 def resolved_anew(
-    group: ConsumerGroup, wanted: Iterable[str], metadata: Metadata, now_ms: int, refresh_ms: int
+    group: ConsumerGroup,
+    wanted: Iterable[str],
+    metadata: Metadata,
+    now_ms: int,
+    refresh_ms: int,
+    *,
+    may_describe: Callable[[str], bool] | None = None,
 ) -> dict[str, Resolved]:
     """Return those of `wanted` that are resolved now: new ones, and all after a change or a while."""
     found: dict[str, Resolved] = {}
@@ -88,7 +110,7 @@ def resolved_anew(
             seen_ms = group.regexes_seen_ms
             if is_fresh or (seen_ms is not None and now_ms - seen_ms < REGEX_INTERVAL_MS):
                 continue
-        found[regex] = resolve(regex, metadata, now_ms)
+        found[regex] = resolve(regex, metadata, now_ms, may_describe)
     return found
 
 

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from kohort.broker.group import DeleteGroup, DescribeGroup, GroupConfig, ListGroups, OffsetFetch, Reply
@@ -325,19 +326,18 @@ def test_commits_of_transactions_carry_the_member_epoch_as_a_generation(
 def test_classic_requests_find_no_consumer_group_and_the_other_way_round() -> None:
     world = ConsumerWorld(t=4)
     Consumer(world, "one").join()
-    client = Client(world, "classic")
+    client = Client(world, "classic", protocol_type="connect", protocols=("default",))
     client.request_join()
     joined = client.joined()
     assert joined is not None
     assert joined.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     client.member_id, client.generation_id = "one", 1
     assert client.heartbeat() is ErrorCode.UNKNOWN_MEMBER_ID
-    assert client.leave() is ErrorCode.UNKNOWN_MEMBER_ID
     world.do(DescribeGroup(7_000, "g", 6))
     described = world.answer(7_000, DescribedGroup)
     assert described.error_code == ErrorCode.GROUP_ID_NOT_FOUND
     assert described.error_message == "Group g is not a classic group."
-    stable_group(world, Client(world, "c", group_id="old"))
+    stable_group(world, Client(world, "c", group_id="old", protocol_type="connect", protocols=("default",)))
     assert world.describe("old").error_code == ErrorCode.GROUP_ID_NOT_FOUND
     assert Consumer(world, "two", group_id="old").join() is ErrorCode.GROUP_ID_NOT_FOUND
 
@@ -365,7 +365,7 @@ def test_groups_are_listed_with_their_types_and_deleted_once_they_are_empty() ->
     world = ConsumerWorld(t=4)
     one = Consumer(world, "one")
     one.join()
-    stable_group(world, Client(world, "c", group_id="old"))
+    stable_group(world, Client(world, "c", group_id="old", protocol_type="connect", protocols=("default",)))
     for request_id, types, found in ((7_000, (), 2), (7_001, ("Consumer",), 1), (7_002, ("classic",), 1)):
         world.do(ListGroups(request_id, (), types))
         assert len(world.answer(request_id, ListGroupsResponse).groups) == found
@@ -408,3 +408,22 @@ def test_the_first_version_gives_a_member_its_id() -> None:
     assert one.join(version=1) is ErrorCode.INVALID_REQUEST
     assert one.join(version=0) is ErrorCode.NONE
     assert one.member_id == "made-for-it"
+
+
+def test_what_is_set_for_one_group_holds_for_it_alone() -> None:
+    world = ConsumerWorld(GroupConfig(), t=4)
+    configs = {
+        "consumer.session.timeout.ms": "10000",
+        "consumer.heartbeat.interval.ms": "2000",
+        "consumer.assignment.interval.ms": "0",
+    }
+    world.metadata = msgspec.structs.replace(world.metadata, group_configs={"g": configs})
+    one, two = Consumer(world, "one"), Consumer(world, "two")
+    other = Consumer(world, "other", group_id="other")
+    for each in (one, two, other):
+        each.join()
+    assert (one.last.heartbeat_interval_ms, other.last.heartbeat_interval_ms) == (2_000, 5_000)
+    settle(one, two)  # Two assignments at once.
+    world.sleep(10_001)
+    assert one.heartbeat() is ErrorCode.UNKNOWN_MEMBER_ID
+    assert other.heartbeat() is ErrorCode.NONE

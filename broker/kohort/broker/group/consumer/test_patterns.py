@@ -2,10 +2,11 @@
 
 import re
 import time
+from random import Random
 
 import pytest
 
-from kohort.broker.group.consumer.patterns import Pattern
+from kohort.broker.group.consumer.patterns import Pattern, TooMuchWork
 
 NAMES = (
     "",
@@ -53,3 +54,22 @@ def test_no_expression_takes_long() -> None:
     for length in range(200):
         assert not pattern.matches("a" * length)
     assert time.process_time() - began < 1.0
+
+
+@pytest.mark.parametrize(
+    "text", ["((a?){40}b?){40}", "(.?.?.?.?){500}", ".*a.{1000}", "((a|b)?){700}(a|b){249}"]
+)
+def test_an_expression_of_many_states_gives_up_before_it_takes_long(text: str) -> None:
+    random, pattern = Random(19), Pattern(text)
+    names = ["".join(random.choice("ab") for _ in range(249)) for _ in range(1_000)]
+    began = time.process_time()
+    with pytest.raises(TooMuchWork):
+        assert not list(filter(pattern.matches, names))
+    assert time.process_time() - began < 1.0
+
+
+def test_many_names_are_matched_by_an_expression_of_many() -> None:
+    wanted = [f"team-{number}.orders" for number in range(100)]
+    pattern = Pattern("|".join(wanted).replace(".", "[.]"))
+    names = [f"team-{number}.{topic}" for number in range(2_500) for topic in ("orders", "bills", "x")]
+    assert [name for name in names if pattern.matches(name)] == wanted

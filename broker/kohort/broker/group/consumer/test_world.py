@@ -36,6 +36,10 @@ class Topic(msgspec.Struct, frozen=True):
 class Metadata(msgspec.Struct, frozen=True):
     version: int
     topics: Mapping[str, Topic]
+    group_configs: Mapping[str, Mapping[str, str]] = {}
+
+    def group_config(self, group_id: str) -> Mapping[str, str]:
+        return self.group_configs.get(group_id, {})
 
     @property
     def topics_by_id(self) -> dict[UUID, Topic]:
@@ -56,7 +60,7 @@ class ConsumerWorld(World):
 
     def __init__(self, config: GroupConfig = AT_ONCE, **counts: int) -> None:
         super().__init__(config)
-        self.metadata = metadata_of(**(counts or {"t": 4}))
+        self.metadata: Metadata = metadata_of(**(counts or {"t": 4}))
         self.epochs: dict[str, int] = {}
 
     def change(self, **counts: int) -> None:
@@ -76,6 +80,8 @@ class ConsumerWorld(World):
                 check(group)
                 assert group.epoch >= self.epochs.get(group.group_id, 0)
                 self.epochs[group.group_id] = group.epoch
+            else:  # An empty group that becomes a classic one begins anew, as in Kafka.
+                self.epochs.pop(group.group_id, None)
 
     def describe(self, group_id: str = "g") -> ConsumerGroupDescribeDescribedGroup:
         request_id = next(self.request_ids)

@@ -4,11 +4,16 @@ Acquiring is in memory alone. What a member acknowledges is settled in two steps
 to be written, `settle` takes it over once it is, or puts it back. Kafka: SharePartition.
 """
 
+from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from heapq import heapify, heappop, heappush, heapreplace
 
 from kohort.broker.group.share.record import FINAL, Acknowledgement, Batch, InFlight, RecordState
 from kohort.protocol.errors import ApiError, ErrorCode
+
+LOCKS_PER_RECORD, LOCKS_KEPT = 4, 64
+"""So many locks are kept that were renewed since, or whose record is done with; then all of them go."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +35,10 @@ class Write:
 class SharePartition:
     """One partition in one share group.
 
-    Offsets below `start_offset` are done with, those from `end_offset` on untouched.
+    Offsets below `start_offset` are done with, those from `end_offset` on untouched. What is asked again and
+    again (where the front is, what is available, whose lock ends first) is kept beside the records, so that
+    records acknowledged one by one cost the same however many are in flight. Both heaps may name what has
+    changed since: the record says what holds.
     """
 
     def __init__(self, start_offset: int, limits: Limits, batches: Iterable[Batch] = ()) -> None:
@@ -39,6 +47,10 @@ class SharePartition:
         self.start_offset = start_offset
         self.end_offset = start_offset
         self._records: dict[int, InFlight] = {}
+        self._offsets: deque[int] = deque()  # Of the records, in order: they come at the end alone.
+        self._available: list[int] = []  # A heap of offsets.
+        self._locks: list[tuple[int, int, int]] = []  # A heap of ends of locks, each of offsets from, to.
+        self._done = 0  # How many of the records are done with.
         for batch in sorted(batches, key=lambda each: each.first_offset):
             self._restore(batch)
         self._move_start()
@@ -48,6 +60,7 @@ class SharePartition:
     ) -> tuple[Batch, ...]:
         """Lock for a member what is available of the offsets read, and return it; both ends are included."""
         acquired: list[int] = []
+        until_ms = now_ms + self.limits.record_lock_duration_ms
         if not self._records and first_offset > self.end_offset:
             self.start_offset = self.end_offset = first_offset
         for offset in range(max(first_offset, self.start_offset), last_offset + 1):
@@ -59,15 +72,17 @@ class SharePartition:
                     continue
                 if len(self._records) >= self.limits.max_record_locks:
                     break
-                record = self._records[offset] = InFlight()
-                self.end_offset = offset + 1
+                record = self._add(offset, InFlight())
             if record.state is RecordState.AVAILABLE:
                 record.state = RecordState.ACQUIRED
                 record.delivery_count += 1
                 record.member_id = member_id
-                record.lock_until_ms = now_ms + self.limits.record_lock_duration_ms
+                record.lock_until_ms = until_ms
                 acquired.append(offset)
-        return self._batches(acquired)
+        batches = self._batches(acquired)
+        for batch in batches:
+            self._add_lock(until_ms, batch.first_offset, batch.last_offset)
+        return batches
 
     def acknowledge(
         self, member_id: str, first_offset: int, kinds: Sequence[Acknowledgement], now_ms: int
@@ -77,17 +92,45 @@ class SharePartition:
         Raises:
             ApiError: INVALID_RECORD_STATE if this member does not hold one of them; nothing has changed then.
         """
-        records = [
-            self._held(offset, member_id, now_ms) for offset in range(first_offset, first_offset + len(kinds))
+        return self.acknowledge_all(member_id, ((first_offset, kinds),), now_ms)
+
+    def acknowledge_all(
+        self, member_id: str, words: Iterable[tuple[int, Sequence[Acknowledgement]]], now_ms: int
+    ) -> Write:
+        """Take a member's word for several runs of offsets, which do not overlap, or for none of them.
+
+        Of a run in which the start lies, what it has passed needs no word any more. Raises: ApiError, as
+        `acknowledge`.
+        """
+        held = [
+            (offset, self._held(offset, member_id, now_ms), kind)
+            for first_offset, kinds in words
+            for offset, kind in enumerate(kinds, first_offset)
+            if offset >= self.start_offset or first_offset + len(kinds) <= self.start_offset
         ]
-        settled: list[Batch] = []
-        for offset, (record, kind) in enumerate(zip(records, kinds, strict=True), first_offset):
+        settled: list[tuple[int, RecordState, int]] = []
+        until_ms = now_ms + self.limits.record_lock_duration_ms
+        for offset, record, kind in held:
             if kind is Acknowledgement.RENEW:
-                record.lock_until_ms = now_ms + self.limits.record_lock_duration_ms
+                record.lock_until_ms = until_ms
+                self._add_lock(until_ms, offset, offset)
             else:
                 record.is_settling = True
-                settled.append(Batch(offset, offset, self._after(record, kind), record.delivery_count))
+                settled.append((offset, self._after(record, kind), record.delivery_count))
         return Write(_merged(settled))
+
+    def archive(self, first_offset: int, last_offset: int) -> Write:
+        """Give up what is acquired of these offsets: nobody is to see it, such as what was aborted."""
+        taken = [
+            offset
+            for offset in range(max(first_offset, self.start_offset), min(last_offset + 1, self.end_offset))
+            if (record := self._records.get(offset)) is not None and _is_held(record)
+        ]
+        for offset in taken:
+            self._let_go(offset, self._records[offset], RecordState.ARCHIVED)
+        write = Write(self._batches(taken))
+        self._move_start()
+        return write
 
     def settle(self, write: Write, *, is_durable: bool) -> None:
         """Take over what was written, or leave it with its member if it could not be."""
@@ -98,61 +141,134 @@ class SharePartition:
                     continue  # The log's start has passed it meanwhile.
                 record.is_settling = False
                 if is_durable:
-                    record.state = batch.state
-                    record.member_id = ""
+                    self._let_go(offset, record, batch.state)
+                else:  # Its lock may have ended meanwhile, unheeded.
+                    self._add_lock(record.lock_until_ms, offset, offset)
         self._move_start()
 
     def expire_locks(self, now_ms: int) -> Write:
         """Take back what members have held for too long, and return what is to be written of it."""
-        return self._take_back([o for o, record in self._held_records() if record.lock_until_ms <= now_ms])
+        ended: list[int] = []
+        while self._locks and self._locks[0][0] <= now_ms:
+            until_ms, first, last = heappop(self._locks)
+            ended += [offset for offset in range(first, last + 1) if self._is_lock(until_ms, offset)]
+        return self._take_back(dict.fromkeys(ended))
 
     def release_member(self, member_id: str) -> Write:
-        """Take back all that a member holds whose session has ended."""
-        return self._take_back([o for o, record in self._held_records() if record.member_id == member_id])
+        """Take back what a member holds whose session has ended: as in Kafka it counts as not delivered."""
+        taken = [
+            offset
+            for offset in self._offsets
+            if (record := self._records[offset]).member_id == member_id and _is_held(record)
+        ]
+        for offset in taken:
+            record = self._records[offset]
+            record.delivery_count -= 1
+            self._let_go(offset, record, RecordState.AVAILABLE)
+        return Write(self._batches(taken))
+
+    def holds(self, member_id: str) -> bool:
+        """Return whether a member has records that it has yet to say something of."""
+        return any(each.member_id == member_id and _is_held(each) for each in self._records.values())
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nobody holds anything, and no write is under way."""
+        return not any(each.state is RecordState.ACQUIRED for each in self._records.values())
+
+    @property
+    def has_room(self) -> bool:
+        """Whether records that nobody has had may be handed out."""
+        return len(self._records) < self.limits.max_record_locks
+
+    @property
+    def done_count(self) -> int:
+        """How many records behind the start are done with."""
+        return self._done
 
     def next_lock_timeout_ms(self) -> int | None:
         """When the first lock ends, or None if nothing is held that could come back."""
-        return min((record.lock_until_ms for _, record in self._held_records()), default=None)
+        while self._locks:
+            until_ms, first, last = self._locks[0]
+            offset = first
+            while offset <= last and not self._is_lock(until_ms, offset):
+                offset += 1
+            if offset > last:
+                heappop(self._locks)
+                continue
+            if offset > first:  # So that nobody looks at those before it again.
+                heapreplace(self._locks, (until_ms, offset, last))
+            return until_ms
+        return None
 
     def log_starts_at(self, offset: int) -> None:
         """Forget what the log has deleted: it is archived, in whosever hands it is."""
-        for passed in [each for each in self._records if each < offset]:
-            del self._records[passed]
+        while self._offsets and self._offsets[0] < offset:
+            self._forget_first()
         self.start_offset = max(self.start_offset, offset)
         self.end_offset = max(self.end_offset, offset)
         self._move_start()
 
     def next_fetch_offset(self) -> int:
         """From where to read for the next member: the first available record, or the end."""
-        available = (offset for offset, r in self._records.items() if r.state is RecordState.AVAILABLE)
-        return min(available, default=self.end_offset)
+        while self._available:
+            record = self._records.get(self._available[0])
+            if record is not None and record.state is RecordState.AVAILABLE:
+                return self._available[0]
+            heappop(self._available)
+        return self.end_offset
 
     def batches(self) -> tuple[Batch, ...]:
         """All that is in flight, in the order of offsets."""
-        return self._batches(sorted(self._records))
+        return self._batches(self._offsets)
 
-    def _held_records(self) -> Iterable[tuple[int, InFlight]]:
-        """What could come back from its member, with its offset: not what is being written."""
-        for offset, record in self._records.items():
-            if record.state is RecordState.ACQUIRED and not record.is_settling:
-                yield offset, record
+    def _add(self, offset: int, record: InFlight) -> InFlight:
+        """Return the record, which is the last one from now on."""
+        self._records[offset] = record
+        self._offsets.append(offset)
+        self._done += record.state in FINAL
+        if record.state is RecordState.AVAILABLE:
+            heappush(self._available, offset)
+        self.end_offset = offset + 1
+        return record
+
+    def _add_lock(self, until_ms: int, first_offset: int, last_offset: int) -> None:
+        heappush(self._locks, (until_ms, first_offset, last_offset))
+        if len(self._locks) > LOCKS_PER_RECORD * (len(self._records) + LOCKS_KEPT):
+            self._locks = [
+                (until_ms, offset, offset)
+                for until_ms, first, last in self._locks
+                for offset in range(first, last + 1)
+                if self._is_lock(until_ms, offset)
+            ]
+            heapify(self._locks)
+
+    def _is_lock(self, until_ms: int, offset: int) -> bool:
+        """Return whether a lock ends then: no older one of its record, and none that is being written."""
+        record = self._records.get(offset)
+        return record is not None and record.lock_until_ms == until_ms and _is_held(record)
+
+    def _let_go(self, offset: int, record: InFlight, state: RecordState) -> None:
+        record.state = state
+        record.member_id = ""
+        self._done += state in FINAL
+        if state is RecordState.AVAILABLE:
+            heappush(self._available, offset)
 
     def _restore(self, batch: Batch) -> None:
         """Put a written batch in place. Nobody holds anything after a restart."""
         for offset in range(self.end_offset, batch.first_offset):
-            self._records[offset] = InFlight()
+            self._add(offset, InFlight())
         state = RecordState.AVAILABLE if batch.state is RecordState.ACQUIRED else batch.state
         for offset in range(max(batch.first_offset, self.start_offset), batch.last_offset + 1):
-            self._records[offset] = InFlight(state, batch.delivery_count)
-        self.end_offset = max(self.end_offset, batch.last_offset + 1)
+            self._add(offset, InFlight(state, batch.delivery_count))
 
     def _held(self, offset: int, member_id: str, now_ms: int) -> InFlight:
         record = self._records.get(offset)
         if (
             record is None
-            or record.state is not RecordState.ACQUIRED
+            or not _is_held(record)
             or record.member_id != member_id
-            or record.is_settling
             or record.lock_until_ms <= now_ms
         ):
             raise ApiError(ErrorCode.INVALID_RECORD_STATE)
@@ -166,41 +282,49 @@ class SharePartition:
             return RecordState.AVAILABLE
         return RecordState.ARCHIVED
 
-    def _take_back(self, offsets: list[int]) -> Write:
-        for offset in offsets:
+    def _take_back(self, offsets: Iterable[int]) -> Write:
+        taken = sorted(offsets)
+        for offset in taken:
             record = self._records[offset]
-            record.state = self._after(record, Acknowledgement.RELEASE)
-            record.member_id = ""
-        write = Write(self._batches(sorted(offsets)))
+            self._let_go(offset, record, self._after(record, Acknowledgement.RELEASE))
+        write = Write(self._batches(taken))
         self._move_start()
         return write
 
     def _move_start(self) -> None:
         """Let go of what is done with at the front."""
-        self.start_offset = min(
-            (o for o, r in self._records.items() if r.state not in FINAL), default=self.end_offset
-        )
-        for passed in [offset for offset in self._records if offset < self.start_offset]:
-            del self._records[passed]
+        while self._offsets and self._records[self._offsets[0]].state in FINAL:
+            self._forget_first()
+        self.start_offset = self._offsets[0] if self._offsets else self.end_offset
+
+    def _forget_first(self) -> None:
+        self._done -= self._records.pop(self._offsets.popleft()).state in FINAL
 
     def _batches(self, offsets: Iterable[int]) -> tuple[Batch, ...]:
-        singles = ((offset, self._records[offset]) for offset in offsets)
+        records = self._records
         return _merged(
-            [Batch(offset, offset, record.state, record.delivery_count) for offset, record in singles]
+            [(offset, (record := records[offset]).state, record.delivery_count) for offset in offsets]
         )
 
 
-def _merged(batches: Sequence[Batch]) -> tuple[Batch, ...]:
-    """Batches in order, those that touch and are alike made one."""
+def _is_held(record: InFlight) -> bool:
+    """Return whether the record could come back from its member: not while its next state is written."""
+    return record.state is RecordState.ACQUIRED and not record.is_settling
+
+
+def _merged(singles: Sequence[tuple[int, RecordState, int]]) -> tuple[Batch, ...]:
+    """Offsets in order, each with its state and delivery count; those that touch and are alike as one."""
     merged: list[Batch] = []
-    for batch in batches:
-        last = merged[-1] if merged else None
-        if (
-            last
-            and last.last_offset + 1 == batch.first_offset
-            and (last.state, last.delivery_count) == (batch.state, batch.delivery_count)
-        ):
-            merged[-1] = Batch(last.first_offset, batch.last_offset, batch.state, batch.delivery_count)
-        else:
-            merged.append(batch)
+    first = last = -2
+    state, count = RecordState.AVAILABLE, 0
+    for offset, own_state, own_count in singles:
+        if offset == last + 1 and own_state is state and own_count == count:
+            last = offset
+            continue
+        if first >= 0:
+            merged.append(Batch(first, last, state, count))
+        first = last = offset
+        state, count = own_state, own_count
+    if first >= 0:
+        merged.append(Batch(first, last, state, count))
     return tuple(merged)

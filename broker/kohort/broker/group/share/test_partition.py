@@ -1,12 +1,14 @@
 """Share partitions: single cases, and a model beside which hypothesis drives them."""
 
+from collections.abc import ItemsView, Iterator
+
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from kohort.broker.group.share.partition import Limits, SharePartition, Write
-from kohort.broker.group.share.record import Acknowledgement, Batch, RecordState
+from kohort.broker.group.share.record import Acknowledgement, Batch, InFlight, RecordState
 from kohort.protocol.errors import ApiError, ErrorCode
 
 ACCEPT, RELEASE, REJECT, RENEW = (
@@ -100,6 +102,116 @@ def test_what_the_log_has_deleted_is_in_nobodys_hands() -> None:
     assert partition.batches() == (Batch(3, 4, RecordState.ACQUIRED, 1),)
 
 
+def test_what_is_being_written_is_nobodys_to_acknowledge_or_take_back() -> None:
+    partition = SharePartition(0, LIMITS)
+    partition.acquire("a", 0, 0, 1, 0)
+    write = partition.acknowledge("a", 0, [ACCEPT], 0)
+    with pytest.raises(ApiError):
+        partition.acknowledge("a", 0, [RELEASE], 0)
+    with pytest.raises(ApiError):
+        partition.acknowledge("a", 0, [RENEW], 0)
+    assert partition.next_lock_timeout_ms() is None
+    assert partition.expire_locks(100).batches == ()
+    assert partition.release_member("a").batches == ()
+    assert partition.acquire("b", 0, 0, 1, 100) == ()
+    partition.settle(write, is_durable=True)
+    assert partition.start_offset == 1
+
+
+def test_words_for_several_runs_count_together_or_not_at_all() -> None:
+    partition = SharePartition(0, LIMITS)
+    partition.acquire("a", 0, 5, 6, 0)
+    with pytest.raises(ApiError):
+        partition.acknowledge_all("a", ((0, [ACCEPT]), (6, [ACCEPT])), 0)
+    write = partition.acknowledge_all("a", ((0, [ACCEPT]), (3, [RELEASE, REJECT])), 0)
+    assert [(each.first_offset, each.state) for each in write.batches] == [
+        (0, RecordState.ACKNOWLEDGED),
+        (3, RecordState.AVAILABLE),
+        (4, RecordState.ARCHIVED),
+    ]
+
+
+def test_what_the_start_has_passed_needs_no_word_but_a_run_that_is_over_is_refused() -> None:
+    partition = SharePartition(0, LIMITS)
+    partition.acquire("a", 0, 5, 6, 0)
+    partition.log_starts_at(2)
+    settled(partition, "a", 0, ACCEPT, ACCEPT, ACCEPT)
+    assert partition.start_offset == 3
+    with pytest.raises(ApiError):
+        partition.acknowledge("a", 0, [ACCEPT, ACCEPT, ACCEPT], 0)
+
+
+def test_what_nobody_is_to_see_is_archived_out_of_its_members_hands() -> None:
+    partition = SharePartition(0, LIMITS)
+    partition.acquire("a", 0, 5, 6, 0)
+    assert partition.archive(1, 2).batches == (Batch(1, 2, RecordState.ARCHIVED, 1),)
+    assert partition.done_count == 2
+    assert [each.first_offset for each in partition.release_member("a").batches] == [0, 3]
+    assert partition.is_idle
+
+
+def test_what_was_not_dealt_with_when_a_session_ends_counts_as_not_delivered() -> None:
+    partition = SharePartition(0, LIMITS)
+    for _ in range(5):
+        partition.acquire("a", 0, 0, 1, 0)
+        assert partition.release_member("a").batches == (Batch(0, 0, RecordState.AVAILABLE, 0),)
+
+
+def test_a_lock_that_ended_during_a_failed_write_is_taken_back_after_it() -> None:
+    partition = SharePartition(0, LIMITS)
+    partition.acquire("a", 0, 0, 1, 0)
+    write = partition.acknowledge("a", 0, [ACCEPT], 0)
+    assert partition.expire_locks(100).batches == ()
+    partition.settle(write, is_durable=False)
+    assert partition.next_lock_timeout_ms() == 100
+    assert partition.expire_locks(100).batches == (Batch(0, 0, RecordState.AVAILABLE, 1),)
+    assert partition.next_fetch_offset() == 0
+
+
+class Counted(dict[int, InFlight]):
+    """Records that count how often they are looked at."""
+
+    looks = 0
+
+    def __getitem__(self, offset: int) -> InFlight:
+        self.looks += 1
+        return super().__getitem__(offset)
+
+    def get(self, offset: int, default: InFlight | None = None) -> InFlight | None:  # type: ignore[override]
+        self.looks += 1
+        return super().get(offset, default)
+
+    def items(self) -> ItemsView[int, InFlight]:  # type: ignore[override]  # Of any kind of view.
+        self.looks += len(self)
+        return super().items()
+
+    def __iter__(self) -> Iterator[int]:
+        self.looks += len(self)
+        return super().__iter__()
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_records_acknowledged_one_by_one_cost_the_same_however_many_are_in_flight(backwards: bool) -> None:
+    count = 1_000
+    partition = SharePartition(0, Limits(max_record_locks=count))
+    records = partition._records = Counted()
+    partition.acquire("a", 0, count - 1, count, 0)
+    for offset in reversed(range(count)) if backwards else range(count):
+        settled(partition, "a", offset, ACCEPT)
+        partition.next_lock_timeout_ms()
+        partition.next_fetch_offset()
+    assert (partition.start_offset, records.looks < 20 * count) == (count, True)
+
+
+def test_locks_that_were_renewed_do_not_pile_up() -> None:
+    partition = SharePartition(0, LIMITS)
+    partition.acquire("a", 0, 0, 1, 0)
+    for now_ms in range(1, 5_000):
+        partition.acknowledge("a", 0, [RENEW], now_ms)
+    assert len(partition._locks) < 1_000
+    assert partition.next_lock_timeout_ms() == 4_999 + LIMITS.record_lock_duration_ms
+
+
 class Model(RuleBasedStateMachine):
     """What members have been told, beside what the partition says."""
 
@@ -155,7 +267,8 @@ class Model(RuleBasedStateMachine):
     def leave(self, member: str) -> None:
         self.partition.release_member(member)
         for offset in [each for each, (holder, _) in self.holders.items() if holder == member]:
-            self.come_back(offset, is_final=False)
+            del self.holders[offset]
+            self.deliveries[offset] -= 1
 
     @rule()
     def restart(self) -> None:
@@ -177,6 +290,15 @@ class Model(RuleBasedStateMachine):
         del self.holders[offset]
         if is_final or self.deliveries[offset] >= LIMITS.delivery_count_limit:
             self.done.add(offset)
+
+    @invariant()
+    def it_knows_how_many_are_done_with(self) -> None:
+        final = (RecordState.ACKNOWLEDGED, RecordState.ARCHIVED)
+        assert self.partition.done_count == sum(
+            batch.last_offset + 1 - batch.first_offset
+            for batch in self.partition.batches()
+            if batch.state in final
+        )
 
     @invariant()
     def nothing_is_lost(self) -> None:

@@ -1,10 +1,13 @@
-"""AlterClientQuotas: validated as Kafka does; a quota that would have to be enforced is refused.
+"""AlterClientQuotas: quotas of users, client ids and addresses come into force.
 
-To remove one that is not there is no error, as in Kafka. Source: Kafka's ClientQuotaControlManager.
+Source: Kafka's ClientQuotaControlManager.
 """
 
 from kohort.broker.handlers.administration.client_quotas import check_entity, check_value
 from kohort.broker.handlers.administration.family import Administration
+from kohort.broker.metadata import Mutation, Snapshot, update
+from kohort.broker.metadata.quotas import alteration
+from kohort.broker.metadata.store import storage_error
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.protocol.messages import (
@@ -14,23 +17,25 @@ from kohort.protocol.messages import (
     AlterClientQuotasResult,
     AlterClientQuotasResultEntity,
 )
+from kohort.storage import StorageError
 
-NOT_ENFORCED = "This broker enforces no quotas yet, and keeps none"
 
-
-def handle(
+async def handle(
     admin: Administration, message: AlterClientQuotasRequest, request: Request
 ) -> AlterClientQuotasResponse:
-    """Return for each entity that nothing is to be done, or why nothing can be."""
-    return AlterClientQuotasResponse(
-        throttle_time_ms=0, entries=tuple(_result(entry) for entry in message.entries)
-    )
+    """Return for each entity that its quotas count, or why they can't."""
+    entries = [await _result(admin, entry, message.validate_only) for entry in message.entries]
+    return AlterClientQuotasResponse(throttle_time_ms=0, entries=tuple(entries))
 
 
-def _result(entry: AlterClientQuotasEntry) -> AlterClientQuotasResult:
+async def _result(
+    admin: Administration, entry: AlterClientQuotasEntry, validate_only: bool
+) -> AlterClientQuotasResult:
     code, text = ErrorCode.NONE, None
     try:
-        _check(entry)
+        changes = _checked(entry)
+        if not validate_only:
+            await _alter(admin, entry, changes)
     except ApiError as error:
         code, text = error.code, error.message
     return AlterClientQuotasResult(
@@ -43,11 +48,29 @@ def _result(entry: AlterClientQuotasEntry) -> AlterClientQuotasResult:
     )
 
 
-def _check(entry: AlterClientQuotasEntry) -> None:
-    """Return where nothing is to be set. Raises: ApiError."""
+def _checked(entry: AlterClientQuotasEntry) -> dict[str, float | None]:
+    """Return what is to be set, None where something is to go. Raises: ApiError."""
     keys = check_entity({each.entity_type: each.entity_name for each in entry.entity})
-    wanted = [each for each in entry.ops if not each.remove]
-    for each in wanted:
-        check_value(keys, each.key, each.value)
-    if wanted:
-        raise ApiError(ErrorCode.POLICY_VIOLATION, NOT_ENFORCED)
+    changes: dict[str, float | None] = {}
+    for each in entry.ops:
+        if each.key in changes:
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"Duplicate quota key {each.key} not allowed")
+        if not each.remove:
+            check_value(keys, each.key, each.value)
+        changes[each.key] = None if each.remove else each.value
+    return changes
+
+
+async def _alter(
+    admin: Administration, entry: AlterClientQuotasEntry, changes: dict[str, float | None]
+) -> None:
+    """Change the quotas of one entity. Raises: ApiError."""
+    entity = {each.entity_type: each.entity_name for each in entry.entity}
+
+    def decide(snapshot: Snapshot) -> Mutation:
+        return alteration(snapshot, entity, changes)
+
+    try:
+        await update(admin.metadata, decide)
+    except StorageError as error:
+        raise storage_error(error) from error

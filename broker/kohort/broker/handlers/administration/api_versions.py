@@ -4,7 +4,8 @@ import re
 from functools import cache
 
 from kohort.broker.handlers.administration.family import Administration
-from kohort.broker.handlers.apis import MODULES, TRANSACTIONS
+from kohort.broker.handlers.apis import MODULES
+from kohort.broker.handlers.features import SUPPORTED, share_version
 from kohort.broker.handlers.prepared import Prepared
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ErrorCode
@@ -17,10 +18,6 @@ from kohort.protocol.messages import (
 )
 from kohort.protocol.registry import APIS
 
-TRANSACTION_VERSION = 2
-"""KIP-890's: each end of a transaction gives its producer a new epoch, and brokers add partitions."""
-FEATURES = {"group.version": 1, "transaction.version": TRANSACTION_VERSION}
-"""Kafka's names of features, and the levels at which they are there (Kafka: server.common.Feature)."""
 FEATURES_EPOCH = 0  # They never change while a broker runs.
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?")  # KIP-511
@@ -31,9 +28,9 @@ def handle(
 ) -> ApiVersionsResponse | Prepared[ApiVersionsResponse]:
     """Return the versions, or INVALID_REQUEST for software that calls itself something impossible.
 
-    Of Kafka's features `group.version` is told of, without which no client tries the consumer protocol, and
-    `transaction.version`; the others (metadata.version and its like) are for what kohort does not have, and a
-    client takes an absent one for level 0. In a cluster there are no transactions yet.
+    Of Kafka's features `group.version` is told of, without which no client tries the consumer protocol,
+    `share.version` and `transaction.version`; the others (metadata.version and its like) are for what kohort
+    does not have, and a client takes an absent one for level 0.
     """
     if request.version >= 3:
         software = message.client_software_name, message.client_software_version
@@ -42,13 +39,13 @@ def handle(
         request.connection.client_software = " ".join(software)
     if _is_meant_for_another(admin, message):
         return ApiVersionsResponse(error_code=ErrorCode.REBOOTSTRAP_REQUIRED, api_keys=())
-    return _prepared(with_transactions=admin.expel is None)
+    return _prepared(share_version(admin.current.config))
 
 
 @cache
-def _prepared(*, with_transactions: bool) -> Prepared[ApiVersionsResponse]:
-    """Return what nearly every connection asks first."""
-    return Prepared(supported(with_transactions=with_transactions))
+def _prepared(level: int) -> Prepared[ApiVersionsResponse]:
+    """Return what nearly every connection asks first, with share.version at that level."""
+    return Prepared(supported(level))
 
 
 def _is_meant_for_another(admin: Administration, message: ApiVersionsRequest) -> bool:
@@ -59,22 +56,21 @@ def _is_meant_for_another(admin: Administration, message: ApiVersionsRequest) ->
 
 
 @cache
-def supported(*, with_transactions: bool = True) -> ApiVersionsResponse:
-    """Return every API that has a handler, and the features."""
-    absent = frozenset() if with_transactions else TRANSACTIONS.keys()
-    levels = {
-        name: level for name, level in FEATURES.items() if with_transactions or name != "transaction.version"
-    }
+def supported(level: int = SUPPORTED["share.version"]) -> ApiVersionsResponse:
+    """Return every API that has a handler, and the features; one at level 0 is not finalized, as in Kafka."""
+    levels = {**SUPPORTED, "share.version": level}
     return ApiVersionsResponse(
         error_code=ErrorCode.NONE,
-        api_keys=tuple(map(_range, sorted(MODULES.keys() - absent))),
+        api_keys=tuple(map(_range, sorted(MODULES))),
         supported_features=tuple(
-            SupportedFeatureKey(name=name, min_version=0, max_version=level) for name, level in levels.items()
+            SupportedFeatureKey(name=name, min_version=0, max_version=level)
+            for name, level in SUPPORTED.items()
         ),
         finalized_features_epoch=FEATURES_EPOCH,
         finalized_features=tuple(
             FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
             for name, level in levels.items()
+            if level > 0
         ),
     )
 

@@ -1,4 +1,4 @@
-"""The operations that a client may do, as bits: all of them, since there is no authorizer.
+"""The operations that a client may do, as bits: all of them, where there is no authorizer.
 
 Bit `n` stands for the operation with code `n` of org.apache.kafka.common.acl.AclOperation; which ones
 there are for a resource is in org.apache.kafka.security.authorizer.AclEntry.
@@ -20,3 +20,4 @@ TOPIC_OPERATIONS = _bits(
 CLUSTER_OPERATIONS = _bits(
     _CREATE, _ALTER, _DESCRIBE, _CLUSTER_ACTION, _DESCRIBE_CONFIGS, _ALTER_CONFIGS, _IDEMPOTENT_WRITE
 )
+GROUP_OPERATIONS = _bits(_READ, _DESCRIBE, _DELETE, _DESCRIBE_CONFIGS, _ALTER_CONFIGS)

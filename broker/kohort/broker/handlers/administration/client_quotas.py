@@ -1,7 +1,4 @@
-"""What a quota may be for, and how large: the rules of Kafka's ClientQuotaControlManager.
-
-No quota is kept or enforced yet. One that would be is refused: to take it and do nothing would be a lie.
-"""
+"""What a quota may be for, and how large: the rules of Kafka's ClientQuotaControlManager."""
 
 import ipaddress
 import math

@@ -10,6 +10,7 @@ from kohort.broker.metadata.configs import (
     broker_resource,
     cluster_wide,
     existing_topic,
+    group_resource,
     invalid_request,
 )
 from kohort.broker.metadata.topic_names import validate_topic_name
@@ -90,7 +91,12 @@ def _entries(admin: Administration, resource: DescribeConfigsResource) -> Sequen
         case ResourceType.BROKER:
             broker_resource(admin.node_id, name)
             return _cluster_wide(admin) if name == EVERY_BROKER else describe_broker(admin.current.config)
-        case ResourceType.GROUP | ResourceType.CLIENT_METRICS | ResourceType.BROKER_LOGGER:
+        case ResourceType.GROUP:
+            group_resource(name)
+            from kohort.broker.config.group_settings import describe_group  # noqa: PLC0415
+
+            return describe_group(admin.current.config, admin.metadata.snapshot().group_config(name))
+        case ResourceType.CLIENT_METRICS | ResourceType.BROKER_LOGGER:
             if not name:
                 raise invalid_request("the resource needs a name")
             return ()  # These have no configuration here.

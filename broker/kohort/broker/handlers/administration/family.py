@@ -26,3 +26,5 @@ class Administration(msgspec.Struct, frozen=True):
     workers: Workers
     expel: Callable[[BrokerState], Awaitable[Snapshot]] | None = None
     """Takes a broker's registration away; None where there is one broker."""
+    forget_life: Callable[[int], Awaitable[None]] | None = None
+    """Forgets the last life of a broker that is taken out and holds nothing."""

@@ -44,4 +44,6 @@ def _names(admin: Administration, kind: int) -> Iterable[str]:
         return admin.metadata.snapshot().topics
     if kind == ResourceType.BROKER:
         return (str(each.node_id) for each in admin.metadata.snapshot().brokers)
-    return ()  # Loggers, client metrics and groups are not configured here.
+    if kind == ResourceType.GROUP:
+        return (each.name for each in admin.metadata.snapshot().configs if each.type is ResourceType.GROUP)
+    return ()  # Loggers and client metrics are not configured here.

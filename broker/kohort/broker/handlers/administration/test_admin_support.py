@@ -18,7 +18,7 @@ from kohort.broker.metadata import BrokerState, EmbeddedMetadataStore, Snapshot
 from kohort.broker.metadata.configs import Configs, follow_broker_config
 from kohort.broker.metadata.topics import Topics
 from kohort.broker.runtime.workers import TrioWorkers
-from kohort.broker.transport.request import Request
+from kohort.broker.transport.request import ANONYMOUS, Request
 from kohort.protocol.messages import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from kohort.protocol.registry import BY_NAME
 from kohort.protocol.schema import Message
@@ -39,7 +39,7 @@ class AdminWorld:
         self.store = EmbeddedMetadataStore.open(
             filesystem or OsFileSystem(), folder, cluster_id="cluster", node_id=1
         )
-        self.connection = SimpleNamespace(client_software="", listener=0)
+        self.connection = SimpleNamespace(client_software="", listener=0, principal=ANONYMOUS)
         self.current = CurrentConfig(BrokerConfig(**config))
         follow_broker_config(self.store, self.current, 1)
         self.topics = Topics(self.store, self.current, self._ready)

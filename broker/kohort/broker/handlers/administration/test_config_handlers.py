@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from kohort.broker.config import ConfigSource
 from kohort.broker.handlers.administration.test_admin_support import AdminWorld
 from kohort.broker.metadata import OFFSETS_TOPIC, ResourceType
 from kohort.broker.metadata.internal_topics import offsets_topic
@@ -128,7 +129,7 @@ async def test_a_broker_is_described_by_its_own_number(tmp_path: Path) -> None:
         (TOPIC, "a b", ErrorCode.INVALID_TOPIC_EXCEPTION),
         (BROKER, "2", ErrorCode.INVALID_REQUEST),
         (BROKER, "x", ErrorCode.INVALID_REQUEST),
-        (ResourceType.GROUP, "g", ErrorCode.NONE),
+        (ResourceType.CLIENT_METRICS, "g", ErrorCode.NONE),
         (ResourceType.GROUP, "", ErrorCode.INVALID_REQUEST),
         (99, "x", ErrorCode.INVALID_REQUEST),
         (0, "x", ErrorCode.INVALID_REQUEST),
@@ -341,6 +342,61 @@ async def test_topics_and_brokers_are_listed(tmp_path: Path) -> None:
     assert await listed(world, ResourceType.GROUP) == (0, [])
     assert await listed(world, version=0) == (0, [])
     assert await listed(world, 99) == (ErrorCode.UNSUPPORTED_VERSION, [])
+
+
+# -- groups -------------------------------------------------------------------------------------------------
+
+
+async def test_a_groups_settings_are_set_described_listed_and_deleted(tmp_path: Path) -> None:
+    world = await AdminWorld(tmp_path).start()
+    group = ResourceType.GROUP
+    name = "consumer.session.timeout.ms"
+    assert await stepped(world, group, "g", (name, SET, "60000")) == ErrorCode.NONE
+    result = await described(world, group, "g")
+    found = {each.name: (each.value, each.config_source) for each in result.configs}
+    assert found == {
+        name: ("60000", ConfigSource.GROUP),
+        "consumer.heartbeat.interval.ms": ("5000", ConfigSource.DEFAULT),
+        "consumer.assignment.interval.ms": ("1000", ConfigSource.DEFAULT),
+        "share.session.timeout.ms": ("45000", ConfigSource.DEFAULT),
+        "share.heartbeat.interval.ms": ("5000", ConfigSource.DEFAULT),
+        "share.assignment.interval.ms": ("1000", ConfigSource.DEFAULT),
+        "share.record.lock.duration.ms": ("30000", ConfigSource.DEFAULT),
+        "share.delivery.count.limit": ("5", ConfigSource.DEFAULT),
+        "share.partition.max.record.locks": ("2000", ConfigSource.DEFAULT),
+        "share.auto.offset.reset": ("latest", ConfigSource.DEFAULT),
+        "share.isolation.level": ("read_uncommitted", ConfigSource.DEFAULT),
+        "share.renew.acknowledge.enable": ("true", ConfigSource.DEFAULT),
+    }
+    assert await listed(world, group) == (0, [("g", group)])
+    assert await stepped(world, group, "g", (name, DELETE, None)) == ErrorCode.NONE
+    assert await listed(world, group) == (0, [])
+
+
+@pytest.mark.parametrize(
+    ("group_id", "name", "value", "code"),
+    [
+        (
+            "g",
+            "consumer.session.timeout.ms",
+            "5000",
+            ErrorCode.INVALID_CONFIG,
+        ),  # No longer than a heartbeat's.
+        ("g", "consumer.heartbeat.interval.ms", "x", ErrorCode.INVALID_CONFIG),
+        ("g", "retention.ms", "1", ErrorCode.INVALID_CONFIG),
+        ("g", "share.auto.offset.reset", "by_duration:1H", ErrorCode.INVALID_CONFIG),
+        ("g", "share.record.lock.duration.ms", "999", ErrorCode.INVALID_CONFIG),
+        ("g", "share.partition.max.record.locks", "10001", ErrorCode.INVALID_CONFIG),
+        ("g", "share.session.timeout.ms", "5000", ErrorCode.INVALID_CONFIG),
+        ("", "consumer.session.timeout.ms", "60000", ErrorCode.INVALID_REQUEST),
+    ],
+)
+async def test_a_wrong_setting_of_a_group_is_refused(
+    tmp_path: Path, group_id: str, name: str, value: str, code: ErrorCode
+) -> None:
+    world = await AdminWorld(tmp_path).start()
+    assert await stepped(world, ResourceType.GROUP, group_id, (name, SET, value)) == code
+    assert not world.snapshot.configs
 
 
 # -- what would lock everybody out, or lose what groups have committed --------------------------------------

@@ -38,6 +38,8 @@ async def _unregister(admin: Administration, node_id: int) -> None:
         await update(
             admin.metadata, lambda now: Mutation(configs={own: {}}) if own in now.configs else Mutation()
         )
+        if admin.forget_life is not None and not _holds_anything(admin.metadata.snapshot(), node_id):
+            await admin.forget_life(node_id)
     except StorageError as error:
         raise storage_error(error) from error
 
@@ -48,4 +50,8 @@ def _is_known(snapshot: Snapshot, node_id: int) -> bool:
         return True
     if ConfigResource(ResourceType.BROKER, str(node_id)) in snapshot.configs:
         return True
+    return _holds_anything(snapshot, node_id)
+
+
+def _holds_anything(snapshot: Snapshot, node_id: int) -> bool:
     return any(node_id in each.replicas for topic in snapshot.topics.values() for each in topic.partitions)

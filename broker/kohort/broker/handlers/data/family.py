@@ -35,5 +35,5 @@ class Data(msgspec.Struct, frozen=True):
     requests: TransportCounters
     """Where errors are counted that clients were answered."""
     transactions: "Transactions | None" = None
-    """None in a cluster, where there are no transactions yet."""
+    """None where nobody asks for any."""
     permissions: "Callable[[], Permissions] | None" = None

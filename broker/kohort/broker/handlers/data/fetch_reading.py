@@ -8,7 +8,7 @@ only ranges that take no more than what a range takes by itself: what clients do
 
 import errno
 import os
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -80,13 +80,20 @@ class Reading(NamedTuple):
 
 
 def read_targets(
-    context: FetchContext, table: "PartitionTable", max_bytes: int, reader: Reader = CONSUMER
+    context: FetchContext,
+    table: "PartitionTable",
+    max_bytes: int,
+    reader: Reader = CONSUMER,
+    targets: Collection[FetchTarget] | None = None,
 ) -> Reading:
-    """Return what can be sent now: at least one batch if there is any, else no more than `max_bytes`."""
+    """Return what can be sent now: at least one batch if there is any, else no more than `max_bytes`.
+
+    `targets` are those of the context's that may have something; all of them unless told.
+    """
     outcomes: list[tuple[FetchTarget, Outcome]] = []
-    remaining_bytes, size_bytes, failed, known = max_bytes, 0, False, False
+    remaining_bytes, size_bytes, failed, known = max_bytes, 0, False, targets is not None
     tells_news = reader.wants_high_watermark and context.session is not None
-    for target in context.targets:
+    for target in context.targets if targets is None else targets:
         partition = target.resolve(table, context.uses_topic_ids)
         if partition is None:
             outcomes.append((target, target.missing))

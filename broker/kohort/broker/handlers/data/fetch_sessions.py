@@ -17,6 +17,8 @@ INITIAL_EPOCH = 0
 FINAL_EPOCH = -1
 MAX_EPOCH = 2**31 - 1
 FIRST_VERSION_WITH_IDS = 13
+NEVER_MS = -(2**62)
+NO_EPOCH = -1
 EVICTION_MS = 120_000
 """How long a session is safe: unused for longer it may go, and a larger one may take its place."""
 
@@ -29,7 +31,16 @@ def next_epoch(epoch: int) -> int:
 class FetchSession:
     """What one reader wants, by partition, in the order in which it is served."""
 
-    __slots__ = ("created_ms", "epoch", "last_used_ms", "session_id", "targets", "uses_topic_ids")
+    __slots__ = (
+        "created_ms",
+        "epoch",
+        "last_used_ms",
+        "looked_ms",
+        "reader_epoch",
+        "session_id",
+        "targets",
+        "uses_topic_ids",
+    )
 
     def __init__(
         self, session_id: int, targets: dict[TargetKey, FetchTarget], uses_topic_ids: bool, now_ms: int
@@ -40,6 +51,9 @@ class FetchSession:
         self.uses_topic_ids = uses_topic_ids
         self.created_ms = now_ms
         self.last_used_ms = now_ms
+        self.looked_ms = NEVER_MS
+        """When all of a follower's partitions were looked at last, and under which broker epoch it asked."""
+        self.reader_epoch = NO_EPOCH
 
     def update(self, request: FetchRequest) -> None:
         """Add and change what the request names, and forget what it wants forgotten."""
@@ -99,6 +113,14 @@ class FetchSessions:
 
     def __iter__(self) -> Iterator[FetchSession]:
         return iter(self._sessions.values())
+
+    def get(self, session_id: int) -> FetchSession | None:
+        """Return the session of this number."""
+        return self._sessions.get(session_id)
+
+    def forget(self, session_id: int) -> None:
+        """End the session of this number."""
+        self._sessions.pop(session_id, None)
 
     def begin(self, request: FetchRequest, version: int, now_ms: int) -> FetchContext:
         """Return how to answer `request`.

@@ -21,6 +21,7 @@ class FetchTarget:
         "current_leader_epoch",
         "fetch_offset",
         "index",
+        "is_asked_anew",
         "last_fetched_epoch",
         "max_bytes",
         "missing",
@@ -43,6 +44,8 @@ class FetchTarget:
 
     def ask(self, asked: FetchPartition) -> None:
         """Take over where the reader stands now and how much it takes."""
+        self.is_asked_anew = True
+        """Whether nobody has looked since the reader has last said so."""
         self.fetch_offset = asked.fetch_offset
         self.max_bytes = asked.partition_max_bytes
         self.current_leader_epoch = asked.current_leader_epoch

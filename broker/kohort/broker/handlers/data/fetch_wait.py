@@ -12,8 +12,9 @@ from kohort.broker.handlers.data.fetch_reading import (
     refused,
     remember_sent,
 )
-from kohort.broker.handlers.data.fetch_sessions import FetchContext
+from kohort.broker.handlers.data.fetch_sessions import NO_SESSION, FetchContext
 from kohort.broker.handlers.data.fetch_target import FetchTarget
+from kohort.broker.handlers.data.follower_news import targets_with_records
 from kohort.broker.handlers.data.reader import CONSUMER, Reader
 from kohort.broker.partitions.partition import Partition
 from kohort.broker.transport.request import Request
@@ -64,6 +65,9 @@ class FetchWait:
         self._timer = ("fetch", next(_numbers))
         self._targets: dict[Partition, FetchTarget] = {}
         self._sizes: dict[Partition, int] = {}
+        if reader.is_follower:  # Not all of its partitions were looked at.
+            self._targets = {each.partition: each for each in context.targets if each.partition is not None}
+            return  # It waits for whatever comes.
         for target, outcome in reading.outcomes:
             if target.partition is not None:
                 self._targets[target.partition] = target
@@ -82,6 +86,9 @@ class FetchWait:
         """Answer if there is enough by now, or if the partition has an error to tell."""
         if self._answered:
             return
+        if self._reader.is_follower:
+            self._follower_may_read(partition)
+            return
         if self._min_bytes > 1:
             size_bytes = measure(self._targets[partition], partition, self._reader)
             if size_bytes is not None:
@@ -89,6 +96,18 @@ class FetchWait:
                 if sum(self._sizes.values()) < self._min_bytes:
                     return
         reading = read_targets(self._context, self._data.partitions, self._max_bytes, self._reader)
+        if reading.must_answer or reading.size_bytes >= self._min_bytes:
+            self._answer(reading)
+
+    def _follower_may_read(self, partition: Partition) -> None:
+        """Answer if there is something: most calls say that more is committed, which followers hear later."""
+        if (
+            not self._reader.wants_high_watermark
+            and measure(self._targets[partition], partition, self._reader) == 0
+        ):
+            return
+        targets = None if self._reader.wants_high_watermark else targets_with_records(self._context)
+        reading = read_targets(self._context, self._data.partitions, self._max_bytes, self._reader, targets)
         if reading.must_answer or reading.size_bytes >= self._min_bytes:
             self._answer(reading)
 
@@ -100,7 +119,7 @@ class FetchWait:
             return  # By itself: a read that failed has woken everybody who waits there, this one as well.
         self._end()
         self._request.connection.on_close.remove(self.drop)
-        self._request.respond(answer(self._data, self._message, self._context, reading))
+        self._request.respond(answer(self._data, self._message, self._context, reading, self._request))
 
     def drop(self) -> None:
         """Forget the request: its connection is closed."""
@@ -127,11 +146,15 @@ def _count(data: Data, message: FetchRequest, reading: Reading) -> None:
                 data.requests.request_failed(outcome)
 
 
-def answer(data: Data, message: FetchRequest, context: FetchContext, reading: Reading) -> FetchResponse:
-    """Return the answer to a fetch, whole or as news of its session."""
+def answer(
+    data: Data, message: FetchRequest, context: FetchContext, reading: Reading, request: Request
+) -> FetchResponse:
+    """Return the answer to a fetch, whole or as news of its session; nothing where its quota has no more."""
     if context.is_stale:
         data.requests.request_failed(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
         return refused(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+    if reading.size_bytes and not request.may_have(reading.size_bytes):
+        return nothing_yet(context)
     _count(data, message, reading)
     if context.session is not None:
         return answer_changes(context.session, reading, message.isolation_level)
@@ -142,3 +165,12 @@ def answer(data: Data, message: FetchRequest, context: FetchContext, reading: Re
             session_id = session.session_id
             remember_sent(reading)
     return answer_all(reading, message.isolation_level, session_id)
+
+
+def nothing_yet(context: FetchContext) -> FetchResponse:
+    """Return an answer without any partition; none begins a session, and one that there is stays as it was.
+
+    Source: getThrottledResponse in Kafka's FetchSession.
+    """
+    session_id = NO_SESSION if context.session is None else context.session.session_id
+    return FetchResponse(session_id=session_id, responses=())

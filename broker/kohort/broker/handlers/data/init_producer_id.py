@@ -1,9 +1,6 @@
 """InitProducerId: a new id for an idempotent producer, the id and a new epoch for a transactional one.
 
-Source: KIP-98, KIP-360. In a cluster, which has no transactions yet, a transactional id is answered
-TRANSACTIONAL_ID_AUTHORIZATION_FAILED. It is the one code that every client takes as final for
-`init_transactions`: the coordinator's codes make clients try again for ever, and of others some clients
-make a retriable error.
+Source: KIP-98, KIP-360.
 """
 
 from typing import TYPE_CHECKING
@@ -36,15 +33,9 @@ async def handle(
     has_id, has_epoch = message.producer_id != NO_PRODUCER_ID, message.producer_epoch != NO_PRODUCER_EPOCH
     if has_id != has_epoch or message.transactional_id == "":
         return _refuse(ErrorCode.INVALID_REQUEST)
-    if message.transactional_id is not None and data.transactions is not None:
-        return await _of_transactions(data.transactions, message, request)
     if message.transactional_id is not None:
-        log.warning(
-            "a transactional producer was refused: there are no transactions in a cluster yet",
-            transactional_id=message.transactional_id,
-            client_id=request.client_id,
-        )
-        return _refuse(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        assert data.transactions is not None
+        return await _of_transactions(data.transactions, message, request)
     try:
         producer_id = await data.producer_ids.next()
     except StorageError as error:
@@ -67,11 +58,11 @@ async def _of_transactions(
         fresh = None
         if (
             transactions.coordinators()
-            .shard_of(message.transactional_id)
+            .deciding_shard_of(message.transactional_id)
             .core.needs_producer_id(message.transactional_id)
         ):
             fresh = await transactions.producer_ids.next()
-        shard = transactions.coordinators().shard_of(message.transactional_id)
+        shard = transactions.coordinators().deciding_shard_of(message.transactional_id)
     except ApiError as error:
         return init_answer(error.code, request.version)
     except StorageError as error:

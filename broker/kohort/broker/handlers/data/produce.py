@@ -189,6 +189,8 @@ class Produce:
             self._append_now(partition, produced, place)
         except ApiError as refused:
             self._fail(place, refused)
+        except StorageError as failed:  # Of which the partition has not heard yet.
+            self._fail(place, ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(failed)))
 
     def _append_now(self, partition: Partition, produced: Produced, place: "_Place") -> None:
         """Append a batch, and ask for the flush. Raises: ApiError."""

@@ -9,6 +9,7 @@ from kohort.broker.handlers.data.fetch_reading import Copying
 from kohort.broker.partitions import Partition
 from kohort.broker.partitions.test_support import World
 from kohort.broker.transport.file_range import FileRange
+from kohort.broker.transport.request import Origin, Request
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages import (
     FetchPartition,
@@ -19,6 +20,7 @@ from kohort.protocol.messages import (
     PartitionData,
 )
 from kohort.protocol.records import iterate_batches, iterate_records
+from kohort.protocol.registry import BY_NAME
 from kohort.storage import PartitionLog, StorageError
 
 BY_NAME_VERSION = 12
@@ -358,6 +360,41 @@ def test_session_waits_and_is_woken(world: World) -> None:
     assert ask(world, message({}, session=(session_id, 1))) is None
     world.fill("t", 1)
     assert [data.partition_index for data in partitions(sent(world))] == [1]
+
+
+class Refusing(Request):
+    """One whose quota has no bytes for a while."""
+
+    __slots__ = ()
+
+    def may_have(self, _size_bytes: int) -> bool:
+        return False
+
+
+def refusing(world: World) -> Request:
+    return Refusing(cast(Origin, world.connection), BY_NAME["Fetch"], BY_NAME_VERSION, 1, None)
+
+
+def test_a_reader_whose_quota_is_used_up_gets_nothing_and_its_session_goes_on(world: World) -> None:
+    world.create("t", partitions=2)
+    world.fill("t", batches=1)
+    began = fetch.handle(world.family, message({0: 0, 1: 0}, session=(0, 0)), refusing(world))
+    assert began is not None
+    assert (began.session_id, began.error_code, began.responses) == (0, 0, ())
+    session_id = answered(world, message({0: 0, 1: 0}, session=(0, 0))).session_id
+    world.fill("t", batches=1)
+    empty = fetch.handle(world.family, message({0: 1}, session=(session_id, 1)), refusing(world))
+    assert empty is not None
+    assert (empty.session_id, empty.error_code, empty.responses) == (session_id, 0, ())
+    (data,) = partitions(answered(world, message({}, session=(session_id, 2))))
+    assert (offsets(data), data.high_watermark) == ([1], 2)
+
+
+def test_a_reader_that_waited_is_told_of_its_quota_as_well(world: World) -> None:
+    world.create("t")
+    assert fetch.handle(world.family, message({0: 0}), refusing(world)) is None
+    world.fill("t", batches=1)
+    assert sent(world).responses == ()
 
 
 def test_overtaken_request_of_a_session_is_told_so(world: World) -> None:

@@ -45,8 +45,5 @@ async def test_half_an_identity_is_invalid(world: World, producer_id: int, epoch
     assert (await ask(world, producer_id=producer_id, epoch=epoch)).error_code == ErrorCode.INVALID_REQUEST
 
 
-async def test_transactional_producer_is_refused_for_good(world: World) -> None:
-    code = ErrorCode((await ask(world, transactional_id="payments")).error_code)
-    assert code is ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-    assert not code.retriable
+async def test_an_empty_transactional_id_is_invalid(world: World) -> None:
     assert (await ask(world, transactional_id="")).error_code == ErrorCode.INVALID_REQUEST

@@ -1,15 +1,17 @@
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 from uuid import UUID
 
 import pytest
+from msgspec.structs import replace
 
 from kohort.broker.handlers.data import produce
 from kohort.broker.partitions import Partition
 from kohort.broker.partitions.test_support import FakeConnection, World, batch_of
 from kohort.broker.transport.connection import Connection
 from kohort.broker.transport.request import Request
-from kohort.protocol.errors import ErrorCode
+from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.protocol.messages import (
     PartitionProduceData,
     PartitionProduceResponse,
@@ -131,6 +133,33 @@ def test_records_of_a_transaction_are_refused_for_good(world: World) -> None:
     answer = results(ask(world, message(batch)))[0]
     assert answer.error_code == ErrorCode.INVALID_TXN_STATE
     assert not ErrorCode.INVALID_TXN_STATE.retriable
+
+
+class Later:
+    """Lets batches of transactions go on when it is told to."""
+
+    def __init__(self) -> None:
+        self.resumes: list[Callable[[ApiError | None], None]] = []
+
+    def may_append(self, *arguments: Any) -> bool:
+        self.resumes.append(arguments[-1])
+        return False
+
+
+def test_a_log_that_has_failed_while_a_batch_waited_for_its_transaction_is_a_storage_error(
+    world: World,
+) -> None:
+    world.create("t")
+    later = Later()
+    batch = batch_of(b"a", producer_id=1, producer_epoch=0, base_sequence=0, is_transactional=True)
+    family = replace(world.family, permissions=cast("Any", lambda: later))
+    assert produce.handle(family, message(batch), world.request("Produce", BY_NAME_VERSION)) is None
+    world.partition("t").log._fail(
+        "the disk is gone"
+    )  # As a thread does that writes; nobody has said so yet.
+    (resume,) = later.resumes
+    resume(None)
+    assert results(sent(world))[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
 
 
 @pytest.mark.parametrize("records", [None, b"", batch_of(b"a") + batch_of(b"b")])

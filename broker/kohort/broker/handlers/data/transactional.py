@@ -4,10 +4,15 @@ Once the log knows the transaction as open it takes the next batch at once. Unti
 asked, or told: what a producer sends meanwhile waits behind, so that nothing is overtaken.
 """
 
+from collections import deque
 from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+import structlog
 
 from kohort.broker.handlers.transactions.family import Transactions
-from kohort.broker.handlers.transactions.permission import add_partition
+from kohort.broker.handlers.transactions.permission import add_partition, verify_partition
 from kohort.broker.partitions.partition import Partition
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ApiError, ErrorCode
@@ -25,12 +30,35 @@ UNREACHED = frozenset(
 """For these a producer would look for a coordinator that it did not ask: it is told to come again."""
 
 
+log = structlog.get_logger("kohort.transaction")
+
+
+class _Waiting(NamedTuple):
+    """A batch that waits for its transaction to have the partition."""
+
+    header: BatchHeader
+    request: Request
+    transactional_id: str
+    resume: Callable[[ApiError | None], None]
+
+
+class _Asking:
+    """A question to the coordinator, on behalf of the first who waits."""
+
+    __slots__ = ("is_answered", "is_later", "waiting")
+
+    def __init__(self, waiting: _Waiting) -> None:
+        self.waiting = waiting
+        self.is_answered = False
+        self.is_later = False  # Whether whoever asked has gone meanwhile.
+
+
 class Permissions:
     """Who waits to write in which partition. The loop's thread only."""
 
     def __init__(self, transactions: Transactions) -> None:
         self._transactions = transactions
-        self._waiting: dict[tuple[Partition, int], int] = {}
+        self._waiting: dict[tuple[Partition, int], deque[_Waiting]] = {}  # The first one's answer is awaited.
 
     def may_append(
         self,
@@ -49,34 +77,75 @@ class Permissions:
         if partition.error_code is not None:
             raise ApiError(partition.error_code)
         key = partition, header.producer_id
-        is_first = key not in self._waiting
-        if is_first and partition.log.producers.is_open(header.producer_id, header.producer_epoch):
+        before = self._waiting.get(key)
+        waiting = _Waiting(header, request, transactional_id, resume)
+        if before is not None:
+            before.append(waiting)
+            return False
+        if partition.log.producers.is_open(header.producer_id, header.producer_epoch):
             return True
         coordinators = self._transactions.coordinators()
-        place = partition.topic, partition.index
-        if request.version < FIRST_VERSION_THAT_ADDS:
+        if request.version < FIRST_VERSION_THAT_ADDS and coordinators.is_coordinated_here(transactional_id):
+            place = partition.topic, partition.index
             code = coordinators.verify(transactional_id, header.producer_id, header.producer_epoch, place)
             if code is not None:
                 raise _told(code, request.version)
             return True
+        self._waiting[key] = deque((waiting,))
+        self._go_on(key)
+        return False
 
-        def answered(code: ErrorCode | None) -> None:
-            left = self._waiting.pop(key) - 1
-            if left:
-                self._waiting[key] = left
-            resume(None if code is None else _told(code, request.version))
+    def _go_on(self, key: tuple[Partition, int]) -> None:
+        """Let those go on, in their order, who need not ask any more; then the next one asks."""
+        queue = self._waiting[key]
+        while queue:
+            first = queue[0]
+            if self._is_open(key[0], first.header):
+                queue.popleft()
+                _resume(first, None)
+                continue
+            asking = _Asking(first)
+            self._ask(key, asking)
+            if not asking.is_answered:
+                asking.is_later = True
+                return
+        del self._waiting[key]
 
-        self._waiting[key] = self._waiting.get(key, 0) + 1
-        add_partition(
-            coordinators,
-            request,
+    def _ask(self, key: tuple[Partition, int], asking: "_Asking") -> None:
+        partition, (header, request, transactional_id, _) = key[0], asking.waiting
+        is_added_here = request.version >= FIRST_VERSION_THAT_ADDS
+        ask = add_partition if is_added_here else verify_partition
+        ask(
+            self._transactions.coordinators(),
             transactional_id=transactional_id,
             producer_id=header.producer_id,
             producer_epoch=header.producer_epoch,
-            place=place,
-            answered=answered,
+            place=(partition.topic, partition.index),
+            answered=partial(self._answered, key, asking),
         )
-        return False
+
+    def _answered(self, key: tuple[Partition, int], asking: "_Asking", code: ErrorCode | None) -> None:
+        asking.is_answered = True
+        self._waiting[key].popleft()
+        waiting = asking.waiting
+        _resume(waiting, None if code is None else _told(code, waiting.request.version))
+        if asking.is_later:  # Else whoever asked goes on.
+            self._go_on(key)
+
+    @staticmethod
+    def _is_open(partition: Partition, header: BatchHeader) -> bool:
+        return partition.error_code is None and partition.log.producers.is_open(
+            header.producer_id, header.producer_epoch
+        )
+
+
+def _resume(waiting: _Waiting, error: ApiError | None) -> None:
+    """Let a batch go on; one that trips costs its connection, and nobody who waits behind it."""
+    try:
+        waiting.resume(error)
+    except Exception:  # A supervisor: others wait for the same answer, of other connections too.
+        log.exception("a batch of a transaction could not go on", transactional_id=waiting.transactional_id)
+        waiting.request.hang_up()
 
 
 def _told(code: ErrorCode, version: int) -> ApiError:

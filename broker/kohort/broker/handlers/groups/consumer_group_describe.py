@@ -5,6 +5,7 @@ from typing import cast
 from kohort.broker.group.consumer.commands import ConsumerGroupDescribe, describe_error
 from kohort.broker.handlers.gather import Gather
 from kohort.broker.handlers.groups.family import Groups
+from kohort.broker.handlers.groups.group_operations import with_operations
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ApiError
 from kohort.protocol.messages import (
@@ -25,7 +26,8 @@ def handle(
 
     def finish(described: tuple[Message, ...]) -> None:
         found = cast("tuple[ConsumerGroupDescribeDescribedGroup, ...]", described)
-        request.respond(ConsumerGroupDescribeResponse(throttle_time_ms=0, groups=found))
+        told = with_operations(found, asked=message.include_authorized_operations)
+        request.respond(ConsumerGroupDescribeResponse(throttle_time_ms=0, groups=told))
 
     snapshot = groups.metadata.snapshot()
     gather = Gather(len(wanted), finish)

@@ -1,6 +1,7 @@
 """DeleteGroups: groups without members, and their offsets. Kafka: handleDeleteGroupsRequest, KIP-229."""
 
 from kohort.broker.group import DeleteGroup
+from kohort.broker.group.group import SHARE
 from kohort.broker.handlers.gather import Gather
 from kohort.broker.handlers.groups.family import Groups
 from kohort.broker.transport.request import Request
@@ -25,6 +26,13 @@ def handle(groups: Groups, message: DeleteGroupsRequest, request: Request) -> De
             shard = groups.coordinators.shard_of(group_id)
         except ApiError as error:
             gather.put(position, DeletableGroupResult(group_id=group_id, error_code=error.code))
+            continue
+        group = groups.coordinators.group(group_id)
+        if group is not None and group.group_type == SHARE and groups.shares is not None:
+            # Imported where there is such a group.
+            from kohort.broker.handlers.share.deleting import delete_share_group  # noqa: PLC0415
+
+            delete_share_group(groups.shares(), shard, group, request, gather.place(position))
             continue
         shard.submit(DeleteGroup(shard.ask(request, gather.place(position)), group_id))
     return None

@@ -1,8 +1,11 @@
 """DescribeGroups: state, members and assignments. Kafka: KafkaApis.handleDescribeGroupsRequest."""
 
+from typing import cast
+
 from kohort.broker.group import DescribeGroup
 from kohort.broker.handlers.gather import Gather
 from kohort.broker.handlers.groups.family import Groups
+from kohort.broker.handlers.groups.group_operations import with_operations
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ApiError
 from kohort.protocol.messages import DescribeGroupsRequest, DescribeGroupsResponse
@@ -16,7 +19,9 @@ def handle(groups: Groups, message: DescribeGroupsRequest, request: Request) -> 
         return DescribeGroupsResponse(groups=())
 
     def finish(described: tuple[Message, ...]) -> None:
-        request.respond(DescribeGroupsResponse(groups=described))  # type: ignore[arg-type]  # DescribedGroup each
+        found = cast("tuple[DescribedGroup, ...]", described)
+        asked = message.include_authorized_operations
+        request.respond(DescribeGroupsResponse(groups=with_operations(found, asked=asked)))
 
     wanted = tuple(dict.fromkeys(message.groups))  # A large group named a thousand times is answered once.
     gather = Gather(len(wanted), finish)

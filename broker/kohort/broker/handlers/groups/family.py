@@ -11,6 +11,7 @@ from kohort.broker.coordination.counters import GroupCounters
 from kohort.broker.metadata import MetadataStore
 
 if TYPE_CHECKING:
+    from kohort.broker.coordination.shares import Shares
     from kohort.broker.coordination.transaction_coordinators import TransactionCoordinators
 
 
@@ -24,6 +25,8 @@ class Groups(msgspec.Struct, frozen=True):
     ensure_offsets_topic: Callable[[], Awaitable[object]]
     """Makes `__consumer_offsets` unless it is there. Raises: ApiError."""
     transactions: "Callable[[], TransactionCoordinators] | None" = None
-    """None in a cluster, where there are no transactions yet."""
+    """What makes them at first use; None where nobody asks for any."""
+    shares: "Callable[[], Shares] | None" = None
+    """What share groups take, made at first use; None where nobody asks for any."""
     fresh_id: Callable[[], UUID] = uuid4
     """Where the random part of member ids comes from."""

@@ -1,9 +1,8 @@
-"""FindCoordinator: which broker keeps a group, or a transactional id.
+"""FindCoordinator: which broker keeps a group, a transactional id, or the state of a share partition.
 
-Kafka: KafkaApis.handleFindCoordinatorRequest, KIP-699. `__consumer_offsets` and `__transaction_state` are
-created at the first question for what they keep. Share groups have no coordinator here, and in a cluster
-transactions have none. Clients would ask again for COORDINATOR_NOT_AVAILABLE until they time out, so they
-get a code that they take as final; for transactions the one that InitProducerId gives as well.
+Kafka: KafkaApis.handleFindCoordinatorRequest, KIP-699. The topics that keep these are created at the first
+question. Where there are no share groups, who asks would ask again for COORDINATOR_NOT_AVAILABLE until it
+times out, so it gets a code that it takes as final.
 """
 
 from collections.abc import Awaitable, Sequence
@@ -12,7 +11,7 @@ import structlog
 
 from kohort.broker.group import coordinator_partition
 from kohort.broker.handlers.groups.family import Groups
-from kohort.broker.metadata import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Snapshot
+from kohort.broker.metadata import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC, Snapshot
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.protocol.messages import FindCoordinatorRequest, FindCoordinatorResponse
@@ -20,10 +19,7 @@ from kohort.protocol.messages.find_coordinator import Coordinator
 
 GROUP = 0
 TRANSACTION = 1
-REFUSALS = {
-    1: (ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "transactions are not supported in a cluster"),
-    2: (ErrorCode.INVALID_REQUEST, "share groups are not supported"),
-}
+SHARE = 2
 BATCHED_FROM = 4
 NO_ERROR = "NONE"  # What Kafka writes as the message of a success, before version 4.
 
@@ -39,8 +35,10 @@ def handle(
         created = OFFSETS_TOPIC in groups.metadata.snapshot().topics
         if not created or not groups.coordinators.are_ready(group_ids):
             return _when_ready(groups, message, request, group_ids)
-    elif message.key_type == TRANSACTION and groups.transactions is not None:
+    elif message.key_type == TRANSACTION:
         return _transactions_when_ready(groups, message, request)
+    elif message.key_type == SHARE and groups.shares is not None:
+        return _shares_when_ready(groups, message, request)
     return _answer(groups, message, request, ErrorCode.NONE)
 
 
@@ -70,17 +68,32 @@ async def _transactions_when_ready(
     return _answer(groups, message, request, ErrorCode.NONE)
 
 
+async def _shares_when_ready(
+    groups: Groups, message: FindCoordinatorRequest, request: Request
+) -> FindCoordinatorResponse:
+    assert groups.shares is not None
+    try:
+        await groups.shares().states.ensure_topic()
+    except ApiError as error:
+        log.error("the topic of share state could not be created", error=str(error))
+        return _answer(groups, message, request, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    return _answer(groups, message, request, ErrorCode.NONE)
+
+
 def _answer(
     groups: Groups, message: FindCoordinatorRequest, request: Request, code: ErrorCode
 ) -> FindCoordinatorResponse:
     version, listener = request.version, request.connection.listener
     text = NO_ERROR if version < BATCHED_FROM else ""
     topic = OFFSETS_TOPIC
-    if message.key_type == TRANSACTION and groups.transactions is not None:
+    if message.key_type == TRANSACTION:
         topic = TRANSACTIONS_TOPIC
+    elif message.key_type == SHARE and groups.shares is not None:
+        topic = SHARE_STATE_TOPIC
     elif message.key_type != GROUP:
-        unknown = ErrorCode.INVALID_REQUEST, f"key type {message.key_type} is unknown"
-        code, text = REFUSALS.get(message.key_type, unknown)
+        code, text = ErrorCode.INVALID_REQUEST, f"key type {message.key_type} is unknown"
+        if message.key_type == SHARE:
+            text = "share groups are not supported"
     snapshot = groups.metadata.snapshot()
     keys = message.coordinator_keys if version >= BATCHED_FROM else (message.key,)
     found = tuple(_found(snapshot, topic, key, code, text, listener=listener) for key in keys)

@@ -19,7 +19,16 @@ def handle(groups: Groups, message: JoinGroupRequest, request: Request) -> Messa
     fresh_id = f"{prefix}-{groups.fresh_id()}"
 
     def command(request_id: int) -> JoinGroup:
-        return JoinGroup(request_id, message, request.version, fresh_id, client_id, request.client_host)
+        return JoinGroup(
+            request_id,
+            message,
+            request.version,
+            fresh_id,
+            client_id,
+            request.client_host,
+            groups.metadata.snapshot(),
+            request.may_describe,
+        )
 
     try:
         shard = groups.coordinators.shard_of(message.group_id)

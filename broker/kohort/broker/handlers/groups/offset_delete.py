@@ -64,7 +64,9 @@ def _missing(
 
 def _merged(topics: tuple[OffsetDeleteResponseTopic, ...]) -> tuple[OffsetDeleteResponseTopic, ...]:
     """Return one answer per topic."""
-    by_name: dict[str, tuple[OffsetDeleteResponsePartition, ...]] = {}
+    by_name: dict[str, list[OffsetDeleteResponsePartition]] = {}
     for topic in topics:
-        by_name[topic.name] = (*by_name.get(topic.name, ()), *topic.partitions)
-    return tuple(OffsetDeleteResponseTopic(name=name, partitions=each) for name, each in by_name.items())
+        by_name.setdefault(topic.name, []).extend(topic.partitions)
+    return tuple(
+        OffsetDeleteResponseTopic(name=name, partitions=tuple(each)) for name, each in by_name.items()
+    )

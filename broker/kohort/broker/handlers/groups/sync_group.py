@@ -16,5 +16,6 @@ def handle(groups: Groups, message: SyncGroupRequest, request: Request) -> Messa
     except ApiError as error:
         return groups.coordinators.refusal(SyncGroup(NO_REQUEST, message, request.version), error.code)
     speaks_over(request, groups.coordinators, shard, message.group_id, message.member_id)
-    shard.submit(SyncGroup(shard.ask(request, request.respond), message, request.version))
+    request_id = shard.ask(request, request.respond)
+    shard.submit(SyncGroup(request_id, message, request.version, groups.metadata.snapshot()))
     return None

@@ -119,3 +119,13 @@ async def test_a_group_that_is_named_again_and_again_is_answered_once(tmp_path: 
         assert [each.group_id for each in answers] == [GROUP, "nobody"]
         described = await client.ask(DescribeGroupsRequest(groups=(GROUP,) * 50), DescribeGroupsResponse)
         assert [each.group_id for each in described.groups] == [GROUP]
+
+
+async def test_what_may_be_done_to_a_group_is_told_who_asks(tmp_path: Path) -> None:
+    async with running(tmp_path) as broker:
+        client = await prepared(broker)
+        await commit(client, 1)
+        for asked, told in ((True, 0b1101_0100_1000), (False, -(2**31))):
+            request = DescribeGroupsRequest(groups=(GROUP,), include_authorized_operations=asked)
+            (found,) = (await client.ask(request, DescribeGroupsResponse)).groups
+            assert found.authorized_operations == told

@@ -25,7 +25,7 @@ def handle(
         request.respond(AddOffsetsToTxnResponse(throttle_time_ms=0, error_code=code))
 
     try:
-        shard = transactions.coordinators().shard_of(message.transactional_id)
+        shard = transactions.coordinators().deciding_shard_of(message.transactional_id)
     except ApiError as error:
         return AddOffsetsToTxnResponse(throttle_time_ms=0, error_code=error.code)
     index = coordinator_partition(message.group_id, transactions.groups.coordinators.partitions)

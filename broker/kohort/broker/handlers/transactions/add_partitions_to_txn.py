@@ -8,7 +8,7 @@ from functools import partial
 from kohort.broker.handlers.gather import Gather
 from kohort.broker.handlers.transactions.family import Transactions
 from kohort.broker.transactions.commands import AddPartitions
-from kohort.broker.transactions.coordinator import BUMPING_VERSION
+from kohort.broker.transactions.transaction import BUMPING_VERSION
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.protocol.messages import (
@@ -93,7 +93,7 @@ def _add(
         gather.put(position, _result(asked, dict.fromkeys(_places(asked.topics), code)))
 
     try:
-        shard = transactions.coordinators().shard_of(asked.transactional_id)
+        shard = transactions.coordinators().deciding_shard_of(asked.transactional_id)
     except ApiError as error:
         gather.put(position, _result(asked, dict.fromkeys(_places(asked.topics), error.code)))
         return

@@ -16,7 +16,7 @@ def handle(
 ) -> EndTxnResponse | Awaitable[EndTxnResponse | None] | None:
     """Have the coordinator decide."""
     try:
-        core = transactions.coordinators().shard_of(message.transactional_id).core
+        core = transactions.coordinators().deciding_shard_of(message.transactional_id).core
     except ApiError as error:
         return end_answer(error.code, request.version)
     if request.version >= END_VERSION_THAT_BUMPS and core.needs_producer_id(message.transactional_id):
@@ -38,7 +38,7 @@ def _end(
     transactions: Transactions, message: EndTxnRequest, request: Request, fresh_producer_id: int | None
 ) -> EndTxnResponse | None:
     try:
-        shard = transactions.coordinators().shard_of(message.transactional_id)
+        shard = transactions.coordinators().deciding_shard_of(message.transactional_id)
     except ApiError as error:
         return end_answer(error.code, request.version)
     request_id = shard.ask(request, request.respond)

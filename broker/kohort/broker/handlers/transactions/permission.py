@@ -7,9 +7,9 @@ the broker that they write to, which tells the coordinator, and goes on once tha
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from kohort.broker.coordination.transaction_markers import Dropped
 from kohort.broker.transactions.commands import AddPartitions
-from kohort.broker.transactions.coordinator import BUMPING_VERSION
-from kohort.broker.transport.request import Request
+from kohort.broker.transactions.transaction import BUMPING_VERSION
 from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.protocol.messages import AddOffsetsToTxnResponse
 from kohort.protocol.schema import Message
@@ -21,9 +21,8 @@ if TYPE_CHECKING:
 Answered = Callable[[ErrorCode | None], None]
 
 
-def add_partition(
+def verify_partition(
     coordinators: "TransactionCoordinators",
-    request: Request,
     *,
     transactional_id: str,
     producer_id: int,
@@ -31,11 +30,59 @@ def add_partition(
     place: "Place",
     answered: Answered,
 ) -> None:
-    """Let a partition belong to a transaction, and call `answered` in the order of the calls.
+    """Call `answered` with why a partition is not part of a transaction, with None where it is.
 
-    It is called with None where the partition belongs to it still.
+    At once where this broker coordinates it; else in the order of the calls.
     """
+    if coordinators.is_coordinated_here(transactional_id):
+        answered(coordinators.verify(transactional_id, producer_id, producer_epoch, place))
+    else:
+        coordinators.ask_coordinator(
+            transactional_id, producer_id, producer_epoch, place, answered, verify_only=True
+        )
 
+
+def add_partition(
+    coordinators: "TransactionCoordinators",
+    *,
+    transactional_id: str,
+    producer_id: int,
+    producer_epoch: int,
+    place: "Place",
+    answered: Answered,
+) -> None:
+    """Let a partition belong to a transaction; call `answered` with None where it belongs to it still.
+
+    While the producer's last transaction is being ended it is tried again, for as long as the settings say.
+    Source: AddPartitionsToTxnManager.
+    """
+    began_ms = coordinators.now_ms()
+
+    def heard(code: ErrorCode | None) -> None:
+        if code is not ErrorCode.CONCURRENT_TRANSACTIONS or not coordinators.when_ended(
+            transactional_id, began_ms, ask
+        ):
+            answered(code)
+
+    def ask() -> None:
+        if coordinators.is_coordinated_here(transactional_id):
+            _add_here(coordinators, transactional_id, producer_id, producer_epoch, place, heard)
+        else:
+            coordinators.ask_coordinator(
+                transactional_id, producer_id, producer_epoch, place, heard, verify_only=False
+            )
+
+    ask()
+
+
+def _add_here(  # noqa: PLR0917  # As the protocol has them.
+    coordinators: "TransactionCoordinators",
+    transactional_id: str,
+    producer_id: int,
+    producer_epoch: int,
+    place: "Place",
+    answered: Answered,
+) -> None:
     def respond(message: Message) -> None:
         assert isinstance(message, AddOffsetsToTxnResponse)
         code = ErrorCode(message.error_code)
@@ -45,13 +92,13 @@ def add_partition(
             answered(code)
 
     try:
-        shard = coordinators.shard_of(transactional_id)
+        shard = coordinators.deciding_shard_of(transactional_id)
     except ApiError as error:
         answered(error.code)
         return
     shard.submit(
         AddPartitions(
-            shard.ask(request, respond),
+            shard.ask(Dropped(answered), respond),
             transactional_id,
             producer_id,
             producer_epoch,

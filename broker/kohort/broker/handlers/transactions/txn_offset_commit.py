@@ -7,7 +7,7 @@ from uuid import UUID
 
 from kohort.broker.group import TxnOffsetCommit, coordinator_partition
 from kohort.broker.handlers.transactions.family import Transactions
-from kohort.broker.handlers.transactions.permission import add_partition
+from kohort.broker.handlers.transactions.permission import add_partition, verify_partition
 from kohort.broker.metadata import OFFSETS_TOPIC
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ApiError, ErrorCode
@@ -40,7 +40,6 @@ def handle(
     if request.version >= FIRST_VERSION_THAT_ADDS:
         add_partition(
             coordinators,
-            request,
             transactional_id=message.transactional_id,
             producer_id=message.producer_id,
             producer_epoch=message.producer_epoch,
@@ -48,8 +47,13 @@ def handle(
             answered=commit.go_on,
         )
     else:
-        commit.go_on(
-            coordinators.verify(message.transactional_id, message.producer_id, message.producer_epoch, place)
+        verify_partition(
+            coordinators,
+            transactional_id=message.transactional_id,
+            producer_id=message.producer_id,
+            producer_epoch=message.producer_epoch,
+            place=place,
+            answered=commit.go_on,
         )
     return None
 
@@ -90,6 +94,7 @@ class _Commit:
         if code is None:
             try:
                 shard = groups.coordinators.shard_of(message.group_id)
+                shard.check_enough_replicas()
             except ApiError as error:
                 code = error.code
             else:

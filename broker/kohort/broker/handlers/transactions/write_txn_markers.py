@@ -31,7 +31,11 @@ def handle(
     markers = transactions.coordinators().markers
     for position, each in enumerate(message.markers):
         marker = Marker(
-            each.producer_id, each.producer_epoch, each.transaction_result, each.coordinator_epoch
+            each.producer_id,
+            each.producer_epoch,
+            each.transaction_result,
+            each.coordinator_epoch,
+            each.transaction_version,
         )
         for place in _places(each):
             markers.write(marker, place, partial(writing.written, position, place))

@@ -4,7 +4,7 @@ A view is made once for all who look at the same. A feed ends by itself after a 
 anew: nobody holds a connection for ever. Source: HTML, Server-sent events.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 
 import msgspec
@@ -13,15 +13,12 @@ from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from kohort.broker.http.guard import error_response
+from kohort.broker.http.keeping import KeptPages, Make
 
 INTERVAL_SECONDS = 2.0
 FEED_SECONDS = 50.0
 FEEDS_MAX = 12
 """Open at once, of the connections that HTTP has."""
-FRESH_SECONDS = 1.0
-KEPT_MAX = 32
-
-Make = Callable[[], Awaitable[object]]
 
 
 class Feeds:
@@ -29,26 +26,11 @@ class Feeds:
 
     def __init__(self) -> None:
         self.open = 0
-        self._kept: dict[str, tuple[float, bytes]] = {}
-        self._making: dict[str, trio.Event] = {}
+        self._pages = KeptPages()
 
     async def made(self, key: str, make: Make) -> bytes:
         """Return the view as JSON, one second old at most; who asks for the same meanwhile waits for it."""
-        while key in self._making:
-            await self._making[key].wait()
-        kept = self._kept.get(key)
-        if kept is not None and trio.current_time() - kept[0] < FRESH_SECONDS:
-            return kept[1]
-        done = self._making[key] = trio.Event()
-        try:
-            page = await trio.to_thread.run_sync(msgspec.json.encode, await make())
-        finally:
-            del self._making[key]
-            done.set()
-        if len(self._kept) >= KEPT_MAX:
-            self._kept.clear()
-        self._kept[key] = (trio.current_time(), page)
-        return page
+        return await self._pages.made(key, make)
 
     async def events(self, key: str, make: Make) -> AsyncIterator[bytes]:
         """Yield the events of one feed: the view at once, and again whenever it differs."""

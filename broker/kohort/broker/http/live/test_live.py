@@ -19,7 +19,7 @@ import trio.testing
 from starlette.types import Message
 
 from kohort.broker.group.events import CauseKind
-from kohort.broker.http import pages
+from kohort.broker.http import keeping, pages
 from kohort.broker.http.live import feed
 from kohort.broker.http.live.groups import GROUPS_SHOWN, OFFSETS_SHOWN, storm
 from kohort.broker.http.live.messages import DECOMPRESSED_BYTES_MAX, SHOWN_BYTES
@@ -202,7 +202,7 @@ async def test_a_feed_tells_at_once_and_again_when_something_has_changed(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(feed, "INTERVAL_SECONDS", 0.05)
-    monkeypatch.setattr(feed, "FRESH_SECONDS", 0.0)
+    monkeypatch.setattr(keeping, "FRESH_SECONDS", 0.0)
 
     def listen() -> list[dict[str, Any]]:
         connection = http.client.HTTPConnection("127.0.0.1", site.port, timeout=10)

@@ -1,0 +1,156 @@
+"""A group's settings over the broker's, imported with the first that are asked for. Kafka: GroupConfig."""
+
+import re
+from collections.abc import Mapping
+
+from kohort.broker.config.broker_config import BrokerConfig
+from kohort.broker.config.describe import ConfigEntry, ConfigSynonym, broker_synonyms, entry
+from kohort.broker.config.settings import Settings, setting
+from kohort.broker.config.values import (
+    ConfigError,
+    ConfigSource,
+    ConfigType,
+    ConfigValue,
+    Validator,
+    at_least,
+    between,
+    one_of,
+    render,
+)
+
+INT = ConfigType.INT
+RESET_WORDS = "[latest, earliest, by_duration:PnDTnHnMn.nS]"
+DURATION = re.compile(
+    r"by_duration:P(?=.)(?:(?P<days>\d+)D)?"
+    r"(?:T(?=\d)(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?(?:(?P<seconds>\d+(?:\.\d+)?)S)?)?",
+    re.IGNORECASE,
+)
+
+
+def duration_ms(reset: str) -> int | None:
+    """Return how far back `by_duration:...` begins, None where `reset` is no such thing."""
+    found = DURATION.fullmatch(reset)
+    if found is None:
+        return None
+    days, hours, minutes, seconds = (float(each or 0) for each in found.groups())
+    return int((((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000)
+
+
+def _check_reset(value: ConfigValue) -> str | None:
+    is_known = isinstance(value, str) and (value in ("latest", "earliest") or duration_ms(value) is not None)
+    return None if is_known else f"one of {RESET_WORDS}"
+
+
+class GroupSettings(Settings):
+    """What may be set for one group; each has a setting of the broker under it."""
+
+    KIND = "group"
+
+    consumer_session_timeout_ms: int = setting(
+        INT,
+        45000,
+        "After how long without a heartbeat a member of this consumer group is put out.",
+        at_least(1),
+        synonyms=("group.consumer.session.timeout.ms",),
+    )
+    consumer_heartbeat_interval_ms: int = setting(
+        INT,
+        5000,
+        "How often members of this consumer group are asked to send heartbeats.",
+        at_least(1),
+        synonyms=("group.consumer.heartbeat.interval.ms",),
+    )
+    consumer_assignment_interval_ms: int = setting(
+        INT,
+        1000,
+        "How long after an assignment this consumer group gets its next one at the earliest.",
+        at_least(0),
+        synonyms=("group.consumer.assignment.interval.ms",),
+    )
+    share_session_timeout_ms: int = setting(
+        INT,
+        45000,
+        "After how long without a heartbeat a member of this share group is put out.",
+        at_least(1),
+        synonyms=("group.share.session.timeout.ms",),
+    )
+    share_heartbeat_interval_ms: int = setting(
+        INT,
+        5000,
+        "How often members of this share group are asked to send heartbeats.",
+        at_least(1),
+        synonyms=("group.share.heartbeat.interval.ms",),
+    )
+    share_assignment_interval_ms: int = setting(
+        INT,
+        1000,
+        "How long after an assignment this share group gets its next one at the earliest.",
+        at_least(0),
+        synonyms=("group.share.assignment.interval.ms",),
+    )
+    share_record_lock_duration_ms: int = setting(
+        INT,
+        30000,
+        "How long a record is its member's that this share group hands out.",
+        between(1000, 3600000),
+        synonyms=("group.share.record.lock.duration.ms",),
+    )
+    share_delivery_count_limit: int = setting(
+        INT,
+        5,
+        "How often this share group hands out a record before it gives it up.",
+        between(2, 25),
+        synonyms=("group.share.delivery.count.limit",),
+    )
+    share_partition_max_record_locks: int = setting(
+        INT,
+        2000,
+        "How many records of a partition this share group may have in flight.",
+        between(100, 10000),
+        synonyms=("group.share.partition.max.record.locks",),
+    )
+    share_auto_offset_reset: str = setting(
+        ConfigType.STRING,
+        "latest",
+        "Where this share group begins in a partition.",
+        Validator(RESET_WORDS, _check_reset),
+    )
+    share_isolation_level: str = setting(
+        ConfigType.STRING,
+        "read_uncommitted",
+        "Whether this share group is handed records of transactions that are open or aborted.",
+        one_of("read_committed", "read_uncommitted"),
+    )
+    share_renew_acknowledge_enable: bool = setting(
+        ConfigType.BOOLEAN, True, "Whether members of this share group may renew their hold of a record."
+    )
+
+
+def group_settings(broker: BrokerConfig, overrides: Mapping[str, str | None]) -> GroupSettings:
+    """Return what holds for a group: its overrides (by dotted name, as text) over the broker's values.
+
+    Raises: ConfigError with one line for an unknown name, a wrong value, or two that contradict.
+    """
+    settings = GroupSettings()
+    for definition in GroupSettings.DEFINITIONS.values():
+        if definition.synonyms:
+            settings.__dict__[definition.attribute] = broker.value(definition.synonyms[0])
+    settings.__dict__.update(GroupSettings.parse_values(overrides))
+    if overrides and settings.consumer_session_timeout_ms <= settings.consumer_heartbeat_interval_ms:
+        raise ConfigError("consumer.session.timeout.ms must be greater than consumer.heartbeat.interval.ms")
+    if overrides and settings.share_session_timeout_ms <= settings.share_heartbeat_interval_ms:
+        raise ConfigError("share.session.timeout.ms must be greater than share.heartbeat.interval.ms")
+    return settings
+
+
+def describe_group(broker: BrokerConfig, overrides: Mapping[str, str | None]) -> list[ConfigEntry]:
+    """Return every setting of a group that has these overrides."""
+    settings = group_settings(broker, overrides)
+    entries = []
+    for definition in GroupSettings.DEFINITIONS.values():
+        value = render(settings.value(definition.name))
+        synonyms = broker_synonyms(broker, definition.synonyms[0]) if definition.synonyms else ()
+        if definition.name in overrides:
+            synonyms = (ConfigSynonym(definition.name, value, ConfigSource.GROUP), *synonyms)
+        entries.append(entry(definition, value, synonyms))
+    return entries

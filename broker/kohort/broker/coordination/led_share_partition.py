@@ -1,0 +1,395 @@
+"""One share partition as the leader of its partition has it: what is acquired, what is being written.
+
+The pure core decides who has which record. Around it are its log, the locks' timer, and the share
+coordinator, which keeps what became of records: one write is under way, again until it is kept, and what
+comes meanwhile goes together in the next, so that nothing that was said later is overtaken.
+"""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
+
+import structlog
+
+from kohort.broker.config.group_settings import GroupSettings, duration_ms
+from kohort.broker.coordination.share_states import ShareStates, is_passing
+from kohort.broker.group.share.partition import Limits, SharePartition, Write
+from kohort.broker.group.share.record import Acknowledgement, Batch, RecordState
+from kohort.broker.partitions import Partition
+from kohort.broker.runtime.clock import Clock
+from kohort.broker.runtime.timers import Timers
+from kohort.broker.share_state.commands import ReadState, WriteState
+from kohort.broker.share_state.state import UNKNOWN_OFFSET, ShareKey
+from kohort.protocol.errors import ApiError, ErrorCode
+from kohort.protocol.messages import ReadShareGroupStatePartitionResult, WriteShareGroupStatePartitionResult
+from kohort.protocol.schema import Message
+from kohort.protocol.share_state_log import ShareStateBatch
+from kohort.storage import StorageError
+
+RETRY_MS = 100
+ATTEMPTS_MAX = 100
+BATCHES_PER_WRITE_MAX = 10_000
+FINAL = (RecordState.ACKNOWLEDGED, RecordState.ARCHIVED)
+FENCED = (ErrorCode.FENCED_STATE_EPOCH, ErrorCode.FENCED_LEADER_EPOCH)
+Done = Callable[[ErrorCode], None]
+Words = Sequence[tuple[int, Sequence[Acknowledgement]]]
+
+log = structlog.get_logger("kohort.share")
+
+
+class ShareWait(Protocol):
+    """Somebody who waits until there is something to acquire in a share partition."""
+
+    def available(self, led: "LedSharePartition") -> None:
+        """Hear that there may be, or that the share partition can't be served any more."""
+        ...
+
+
+class _Pending(NamedTuple):
+    """What is to be written, and who hears how that went; with a `taken` one the core settles it."""
+
+    write: Write
+    start_offset: int
+    is_settled: bool
+    done: Done
+
+
+def _ignore(code: ErrorCode) -> None:
+    """Do nothing: nobody waits for it."""
+
+
+class LedSharePartition:
+    """A share partition. `core` is there once what was kept of it has been read; all in the loop's thread."""
+
+    def __init__(
+        self,
+        key: ShareKey,
+        partition: Partition,
+        states: ShareStates,
+        *,
+        settings: Callable[[], GroupSettings],
+        timers: Timers,
+        clock: Clock,
+        forget: Callable[["LedSharePartition"], None],
+    ) -> None:
+        """`forget` is called once it is of no use any more: nobody's, or with an error."""
+        self.key = key
+        self.partition = partition
+        self.core: SharePartition | None = None
+        self.error_code: ErrorCode | None = None
+        """Why it is not served any more; whoever asks next gets a new one."""
+        self.waits: dict[ShareWait, None] = {}
+        self.members: set[str] = set()
+        """Whose sessions name it."""
+        self._states = states
+        self._settings = settings
+        self._timers = timers
+        self._clock = clock
+        self._forget = forget
+        self._state_epoch = 0
+        self.leader_epoch = partition.leader_epoch
+        """Under which this broker leads the partition; by another one it has another share partition."""
+        self._attempts = 0
+        self._is_busy = False  # From the moment that something is written until all who waited have heard.
+        self._writing: list[_Pending] = []
+        self._waiting: deque[_Pending] = deque()  # In the order in which they were asked for.
+
+    def is_of(self, partition: Partition) -> bool:
+        """Whether it is this partition's: not of a topic, a log or a leader epoch that was before."""
+        return self.partition is partition and self.leader_epoch == partition.leader_epoch
+
+    # -- loading ------------------------------------------------------------------------------------------
+
+    def load(self) -> None:
+        """Read what is kept of it, again until that works."""
+        if self.error_code is None:
+            self._states.ask(
+                self.key, lambda request_id: ReadState(request_id, self.key, self.leader_epoch), self._read
+            )
+
+    def _read(self, answer: Message) -> None:
+        assert isinstance(answer, ReadShareGroupStatePartitionResult)
+        if self.error_code is not None:
+            return
+        if is_passing(answer.error_code):
+            self._again(self.load, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            return
+        if answer.error_code != ErrorCode.NONE:
+            self.end(_as_told(answer.error_code))
+            return
+        self._attempts = 0
+        self._state_epoch = answer.state_epoch
+        if answer.start_offset != UNKNOWN_OFFSET:
+            batches = [
+                Batch(each.first_offset, each.last_offset, _state(each.delivery_state), each.delivery_count)
+                for each in answer.state_batches
+            ]
+            self._begin(answer.start_offset, batches)
+            return
+        try:
+            start_offset = self._first_start()
+        except StorageError as error:
+            self.partition.failed(error)
+            self.end(ErrorCode.KAFKA_STORAGE_ERROR)
+            return
+        # Kept before anything is handed out: a broker that comes back shall not choose another one.
+        self._choose(start_offset)
+
+    def _choose(self, start_offset: int) -> None:
+        def chosen(answer: Message) -> None:
+            assert isinstance(answer, WriteShareGroupStatePartitionResult)
+            if self.error_code is not None:
+                return
+            if answer.error_code == ErrorCode.NONE:
+                self._begin(start_offset, ())
+            elif is_passing(answer.error_code):
+                self._again(self.load, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            else:
+                self.end(_as_told(answer.error_code))
+
+        self._states.ask(self.key, lambda request_id: self._command(request_id, (), start_offset, 0), chosen)
+
+    def _first_start(self) -> int:
+        """Return where a group begins that has read nothing yet. Raises: StorageError."""
+        settings, partition = self._settings(), self.partition
+        reset = settings.share_auto_offset_reset
+        end_offset = self.end_offset
+        if reset == "latest":
+            return end_offset
+        back_ms = duration_ms(reset)
+        if back_ms is None:
+            return partition.log.log_start_offset
+        found = partition.log.offset_for_timestamp(max(self._clock.wall_ms() - back_ms, 0))
+        return end_offset if found is None else min(found[0], end_offset)
+
+    def _begin(self, start_offset: int, batches: Sequence[Batch]) -> None:
+        self.core = SharePartition(start_offset, _limits(self._settings()), batches)
+        self.core.log_starts_at(self.partition.log.log_start_offset)
+        self._attempts = 0
+        self.wake()
+
+    def _again(self, action: Callable[[], None], code: ErrorCode) -> None:
+        self._attempts += 1
+        if self._attempts > ATTEMPTS_MAX:
+            self.end(code)
+        else:
+            self._timers.set((self, "again"), self._clock.now_ms() + RETRY_MS, action)
+
+    # -- what members do ----------------------------------------------------------------------------------
+
+    @property
+    def wants_committed(self) -> bool:
+        """Whether records of transactions that are open or aborted are kept from the group."""
+        return self._settings().share_isolation_level == "read_committed"
+
+    @property
+    def lock_ms(self) -> int:
+        """How long a record is its member's."""
+        return self._settings().share_record_lock_duration_ms
+
+    @property
+    def may_renew(self) -> bool:
+        """Whether a member may hold a record for longer."""
+        return self._settings().share_renew_acknowledge_enable
+
+    @property
+    def end_offset(self) -> int:
+        """Up to where records may be handed out."""
+        return self.partition.last_stable_offset if self.wants_committed else self.partition.high_watermark
+
+    def acquire(
+        self, member_id: str, first_offset: int, last_offset: int, max_records: int
+    ) -> Sequence[Batch]:
+        """Return what of these offsets the member has from now on."""
+        assert self.core is not None
+        self.core.limits = _limits(self._settings())
+        acquired = self.core.acquire(member_id, first_offset, last_offset, max_records, self._clock.now_ms())
+        if acquired:
+            self._arm_locks()
+        return acquired
+
+    def archive(self, first_offset: int, last_offset: int) -> None:
+        """Give up what was acquired of these offsets: nobody is to see it."""
+        assert self.core is not None
+        self._write(self.core.archive(first_offset, last_offset), _ignore)
+
+    def acknowledge(self, member_id: str, words: Words, done: Done) -> None:
+        """Take a member's word; `done` hears once it is kept, or why it is not. Raises: ApiError."""
+        core = self.core
+        if core is None:
+            raise ApiError(ErrorCode.INVALID_RECORD_STATE)
+        if any(len(kinds) > core.end_offset - core.start_offset + 1 for _, kinds in words):
+            raise ApiError(ErrorCode.INVALID_RECORD_STATE)
+        core.limits = _limits(self._settings())
+        write = core.acknowledge_all(member_id, words, self._clock.now_ms())
+        self._arm_locks()
+        self._write(write, done, is_settled=False)
+
+    def release(self, member_id: str, done: Done = _ignore) -> None:
+        """Take back what a member holds whose session ends."""
+        self.members.discard(member_id)
+        if self.core is None:
+            done(ErrorCode.NONE)
+        else:
+            write = self.core.release_member(member_id)
+            self._write(write, done)
+            if write.batches:
+                self.wake()
+        self._forget_if_unused()
+
+    def left(self, member_id: str) -> None:
+        """Hear that a member fetches it no more; what it has it may still acknowledge."""
+        self.members.discard(member_id)
+        self._forget_if_unused()
+
+    def _arm_locks(self) -> None:
+        assert self.core is not None
+        deadline_ms = self.core.next_lock_timeout_ms()
+        if deadline_ms is None:
+            self._timers.cancel(self)
+        else:
+            self._timers.set(self, deadline_ms, self._locks_ended)
+
+    def _locks_ended(self) -> None:
+        assert self.core is not None
+        write = self.core.expire_locks(self._clock.now_ms())
+        self._arm_locks()
+        if write.batches:
+            log.info(
+                "records come back whose time is up",
+                group_id=self.key.group_id,
+                topic=self.partition.topic,
+                partition=self.key.partition,
+                records=sum(each.last_offset + 1 - each.first_offset for each in write.batches),
+            )
+            self._write(write, _ignore)
+            self.wake()
+        self._forget_if_unused()
+
+    def wake(self) -> None:
+        """Have those look who wait for something to acquire."""
+        for wait in tuple(self.waits):
+            wait.available(self)
+
+    # -- writing ------------------------------------------------------------------------------------------
+
+    def _write(self, write: Write, done: Done, *, is_settled: bool = True) -> None:
+        assert self.core is not None
+        if not write.batches:
+            done(ErrorCode.NONE)
+            return
+        self._waiting.append(_Pending(write, self.core.start_offset, is_settled, done))
+        if not self._is_busy:
+            self._submit()
+
+    def _submit(self) -> None:
+        """Write what waits."""
+        assert self.core is not None
+        self._is_busy = True
+        batches: list[ShareStateBatch] = []
+        done_count, start_offset = self.core.done_count, UNKNOWN_OFFSET
+        while self._waiting and len(batches) < BATCHES_PER_WRITE_MAX:
+            pending = self._waiting.popleft()
+            self._writing.append(pending)
+            start_offset = max(start_offset, pending.start_offset)
+            for each in pending.write.batches:
+                batches.append(
+                    ShareStateBatch(
+                        first_offset=each.first_offset,
+                        last_offset=each.last_offset,
+                        delivery_state=each.state,
+                        delivery_count=each.delivery_count,
+                    )
+                )
+                if not pending.is_settled and each.state in FINAL:
+                    done_count += each.last_offset + 1 - each.first_offset
+        self._states.ask(
+            self.key,
+            lambda request_id: self._command(request_id, batches, start_offset, done_count),
+            self._written,
+        )
+
+    def _command(
+        self, request_id: int, batches: Sequence[ShareStateBatch], start_offset: int, done_count: int
+    ) -> WriteState:
+        return WriteState(
+            request_id, self.key, self._state_epoch, self.leader_epoch, start_offset, done_count, batches
+        )
+
+    def _written(self, answer: Message) -> None:
+        """Settle what was written."""
+        assert isinstance(answer, WriteShareGroupStatePartitionResult)
+        if self.error_code is not None:
+            return
+        if is_passing(answer.error_code):
+            self._waiting.extendleft(reversed(self._writing))
+            self._writing.clear()
+            self._again(self._submit, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            return
+        self._attempts = 0
+        code = ErrorCode(answer.error_code)
+        written, self._writing = self._writing, []
+        for pending in written:
+            self._settle(pending, is_durable=code is ErrorCode.NONE)
+        for pending in written:
+            pending.done(code if code is ErrorCode.NONE else _as_told(code))
+        self._is_busy = False
+        if code in FENCED:
+            self.end(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        elif self.waits:
+            self.wake()
+        if self._waiting and not self._is_busy:
+            self._submit()
+        self._forget_if_unused()
+
+    def _settle(self, pending: _Pending, *, is_durable: bool) -> None:
+        assert self.core is not None
+        if not pending.is_settled:
+            self.core.settle(pending.write, is_durable=is_durable)
+            self._arm_locks()
+
+    # -- ending -------------------------------------------------------------------------------------------
+
+    def _forget_if_unused(self) -> None:
+        """Let go of it where nobody's session names it and nothing is under way: its state is kept."""
+        if self.members or self.waits or self._is_busy or self.error_code is not None:
+            return
+        if self.core is not None and self.core.is_idle:
+            self.end(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    def end(self, code: ErrorCode) -> None:
+        """Serve nobody any more; whoever waits is told, and asks a new one."""
+        if self.error_code is not None:
+            return
+        self.error_code = code
+        self._timers.cancel(self)
+        self._timers.cancel((self, "again"))
+        self._forget(self)
+        owed = (*self._writing, *self._waiting)
+        self._writing.clear()
+        self._waiting.clear()
+        for pending in owed:
+            pending.done(code)
+        self.wake()
+
+
+def _limits(settings: GroupSettings) -> Limits:
+    return Limits(
+        settings.share_delivery_count_limit,
+        settings.share_record_lock_duration_ms,
+        settings.share_partition_max_record_locks,
+    )
+
+
+def _state(number: int) -> RecordState:
+    """Return the state; one that is newer than this broker is one that records come back from."""
+    return RecordState(number) if number in RecordState.__members__.values() else RecordState.AVAILABLE
+
+
+def _as_told(code: int) -> ErrorCode:
+    """Return what members are told of a coordinator's error, as Kafka does it."""
+    if code in FENCED:
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+    if code == ErrorCode.INVALID_REQUEST:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION  # Nobody has begun to keep its state.
+    return ErrorCode(code)

@@ -1,0 +1,87 @@
+"""Where the log of a partition begins, and up to where records are committed, whoever leads it."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+from uuid import UUID
+
+from kohort.broker.coordination.transaction_peers import OtherBrokers, Unreachable
+from kohort.broker.metadata import NO_LEADER, MetadataStore
+from kohort.broker.partitions import PartitionTable
+from kohort.broker.runtime.workers import Workers
+from kohort.protocol.errors import ErrorCode
+from kohort.protocol.messages import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+
+LIST_OFFSETS_VERSION = 7
+EARLIEST, LATEST = -2, -1
+CONSUMER = -1
+
+
+class LogEnds(NamedTuple):
+    """The first offset that is there, and the one that the next record will have that is on all replicas."""
+
+    start_offset: int
+    high_watermark: int
+
+
+Answered = Callable[[LogEnds | None], None]
+
+
+class LogEndsAnywhere:
+    """Looks here, and asks other brokers for what they lead. The loop's thread only."""
+
+    def __init__(
+        self,
+        metadata: MetadataStore,
+        partitions: PartitionTable,
+        workers: Workers,
+        others: OtherBrokers | None,
+    ) -> None:
+        """Without `others` this broker leads everything."""
+        self._metadata = metadata
+        self._partitions = partitions
+        self._workers = workers
+        self._others = others
+
+    def ask(self, topic_id: UUID, index: int, answered: Answered) -> None:
+        """Call `answered` with the ends, or with None where nobody can say them now."""
+        partition = self._partitions.get_by_id(topic_id, index)
+        if partition is not None and partition.error_code is None:
+            answered(LogEnds(partition.log.log_start_offset, partition.high_watermark))
+            return
+        snapshot = self._metadata.snapshot()
+        topic = snapshot.topics_by_id.get(topic_id)
+        leader = NO_LEADER
+        if topic is not None and 0 <= index < len(topic.partitions):
+            leader = topic.partitions[index].leader
+        if topic is None or self._others is None or leader in (NO_LEADER, self._others.node_id):
+            answered(None)
+        else:
+            self._workers.spawn(self._ask, self._others, leader, topic.name, index, answered)
+
+    async def _ask(
+        self, others: OtherBrokers, leader: int, name: str, index: int, answered: Answered
+    ) -> None:
+        found = []
+        for timestamp in (EARLIEST, LATEST):
+            asked = ListOffsetsPartition(partition_index=index, timestamp=timestamp)
+            request = ListOffsetsRequest(
+                replica_id=CONSUMER,
+                isolation_level=0,
+                topics=(ListOffsetsTopic(name=name, partitions=(asked,)),),
+            )
+            try:
+                answer = await others.ask(leader, request, ListOffsetsResponse, LIST_OFFSETS_VERSION)
+            except Unreachable:
+                break
+            found += [
+                each.offset
+                for topic in answer.topics
+                for each in topic.partitions
+                if each.error_code == ErrorCode.NONE
+            ]
+        answered(LogEnds(*found) if len(found) == len(LogEnds._fields) else None)

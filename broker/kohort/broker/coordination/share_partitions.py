@@ -1,0 +1,220 @@
+"""The share partitions that this broker leads, and the sessions of those who fetch from them (KIP-932).
+
+A session is one member's: which partitions it asks for, and the number of its next request. It ends by the
+member's word or with its connection, and gives back what the member has not dealt with.
+"""
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from uuid import UUID
+
+from kohort.broker.config.current import CurrentConfig
+from kohort.broker.config.group_settings import GroupSettings, group_settings
+from kohort.broker.coordination.led_share_partition import LedSharePartition
+from kohort.broker.coordination.share_states import ShareStates
+from kohort.broker.metadata import MetadataStore
+from kohort.broker.partitions import Partition, PartitionTable
+from kohort.broker.runtime.clock import Clock
+from kohort.broker.runtime.timers import Timers
+from kohort.broker.share_state.state import ShareKey
+from kohort.protocol.errors import ApiError, ErrorCode
+
+INITIAL_EPOCH = 0
+FINAL_EPOCH = -1
+EPOCH_MAX = 2**31 - 1
+SETTINGS_KEPT = 1_000
+
+Place = tuple[UUID, int]
+"""A partition by its topic's id."""
+OnClose = list[Callable[[], None]]
+
+
+class ShareSession:
+    """One member's: the partitions that it fetches, those first that were served longest ago."""
+
+    __slots__ = ("_hook", "_on_close", "epoch", "group_id", "is_over", "member_id", "places")
+
+    def __init__(self, group_id: str, member_id: str, on_close: OnClose, hook: Callable[[], None]) -> None:
+        self.group_id = group_id
+        self.member_id = member_id
+        self.epoch = INITIAL_EPOCH
+        self.places: dict[Place, None] = {}
+        self.is_over = False
+        self._on_close = on_close
+        self._hook = hook
+        on_close.append(hook)
+
+    def key_of(self, place: Place) -> ShareKey:
+        """Return the share partition that a place is in this group."""
+        return ShareKey(self.group_id, *place)
+
+    def advance(self) -> None:
+        """Expect the next request."""
+        self.epoch = 1 if self.epoch == EPOCH_MAX else self.epoch + 1
+
+    def served(self, place: Place) -> None:
+        """Let the others come first next time."""
+        if place in self.places:
+            del self.places[place]
+            self.places[place] = None
+
+    def end(self) -> None:
+        """Hear no more of the connection."""
+        self.is_over = True
+        if self._hook in self._on_close:
+            self._on_close.remove(self._hook)
+
+
+class SharePartitions:
+    """Share partitions by their keys, sessions by group and member. All in the loop's thread."""
+
+    def __init__(
+        self,
+        states: ShareStates,
+        metadata: MetadataStore,
+        current: CurrentConfig,
+        *,
+        partitions: PartitionTable,
+        timers: Timers,
+        clock: Clock,
+    ) -> None:
+        self.states = states
+        self._metadata = metadata
+        self._current = current
+        self._table = partitions
+        self._timers = timers
+        self._clock = clock
+        self._led: dict[ShareKey, LedSharePartition] = {}
+        self._sessions: dict[tuple[str, str], ShareSession] = {}
+        self._settings: dict[str, tuple[object, GroupSettings]] = {}
+
+    # -- share partitions ---------------------------------------------------------------------------------
+
+    def led(self, key: ShareKey, partition: Partition) -> LedSharePartition:
+        """Return the share partition of this partition; a new one reads at once what is kept of it."""
+        known = self._led.get(key)
+        if known is not None and not known.is_of(partition):
+            known.end(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            known = None
+        if known is None:
+            known = self._led[key] = LedSharePartition(
+                key,
+                partition,
+                self.states,
+                settings=partial(self.settings_of, key.group_id),
+                timers=self._timers,
+                clock=self._clock,
+                forget=self._forget,
+            )
+            known.load()
+        return known
+
+    def peek(self, key: ShareKey) -> LedSharePartition | None:
+        """Return the share partition if it is in use."""
+        return self._led.get(key)
+
+    def end(self, keys: Iterable[ShareKey]) -> None:
+        """Let go of share partitions whose state is about to change beside them."""
+        for key in keys:
+            led = self._led.get(key)
+            if led is not None:
+                led.end(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    def refresh(self) -> None:
+        """Let go of share partitions that others lead by now, or this broker under another epoch."""
+        for led in tuple(self._led.values()):
+            if led.partition.error_code is not None or not led.is_of(led.partition):
+                led.end(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        self.states.refresh()
+
+    def _forget(self, led: LedSharePartition) -> None:
+        if self._led.get(led.key) is led:
+            del self._led[led.key]
+
+    def settings_of(self, group_id: str) -> GroupSettings:
+        """Return what holds for a group."""
+        overrides = self._metadata.snapshot().group_config(group_id)
+        stamp = overrides, self._current.config
+        known = self._settings.get(group_id)
+        if known is None or known[0] != stamp:
+            if len(self._settings) >= SETTINGS_KEPT:
+                self._settings.clear()
+            known = self._settings[group_id] = stamp, group_settings(self._current.config, overrides)
+        return known[1]
+
+    # -- sessions -----------------------------------------------------------------------------------------
+
+    def open_session(
+        self, group_id: str, member_id: str, places: Iterable[Place], on_close: OnClose
+    ) -> ShareSession:
+        """Return a new session; what the member has it keeps.
+
+        Raises: ApiError SHARE_SESSION_LIMIT_REACHED.
+        """
+        former = self._sessions.pop((group_id, member_id), None)
+        if former is not None:
+            former.end()
+            self._leave(former, (place for place in former.places if place not in set(places)))
+        elif len(self._sessions) >= self._current.config.group_share_max_share_sessions:
+            raise ApiError(ErrorCode.SHARE_SESSION_LIMIT_REACHED)
+        hook = partial(self._connection_closed, group_id, member_id)
+        session = self._sessions[group_id, member_id] = ShareSession(group_id, member_id, on_close, hook)
+        session.places.update(dict.fromkeys(places))
+        session.advance()
+        return session
+
+    def session(self, group_id: str, member_id: str, epoch: int) -> ShareSession:
+        """Return the session that goes on, or ends, with this request.
+
+        Raises: ApiError SHARE_SESSION_NOT_FOUND, INVALID_SHARE_SESSION_EPOCH.
+        """
+        session = self._sessions.get((group_id, member_id))
+        if session is None:
+            raise ApiError(ErrorCode.SHARE_SESSION_NOT_FOUND)
+        if epoch != FINAL_EPOCH:
+            if epoch != session.epoch:
+                raise ApiError(ErrorCode.INVALID_SHARE_SESSION_EPOCH)
+            session.advance()
+        return session
+
+    def forget_places(self, session: ShareSession, places: Iterable[Place]) -> None:
+        """Let the member fetch these no more; what it has of them stays its own until its locks end."""
+        gone = [place for place in places if place in session.places]
+        for place in gone:
+            del session.places[place]
+        self._leave(session, gone)
+
+    def close_session(self, session: ShareSession) -> None:
+        """End the session, and give back what the member has not dealt with."""
+        session.end()
+        key = session.group_id, session.member_id
+        if self._sessions.get(key) is session:
+            del self._sessions[key]
+        for share_key, led in tuple(self._led.items()):
+            if share_key.group_id == session.group_id:  # Also of partitions that it fetches no more.
+                led.release(session.member_id)
+
+    def _leave(self, session: ShareSession, places: Iterable[Place]) -> None:
+        for place in places:
+            led = self._led.get(session.key_of(place))
+            if led is not None:
+                led.left(session.member_id)
+
+    def _connection_closed(self, group_id: str, member_id: str) -> None:
+        session = self._sessions.get((group_id, member_id))
+        if session is not None:
+            self.close_session(session)
+
+    @property
+    def session_count(self) -> int:
+        """How many members have a session."""
+        return len(self._sessions)
+
+    def close(self) -> None:
+        """Forget all; what was acknowledged is kept."""
+        for session in self._sessions.values():
+            session.end()
+        for led in tuple(self._led.values()):
+            led.end(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        self._sessions.clear()
+        self.states.close()

@@ -1,0 +1,223 @@
+"""What is asked of a share coordinator, as requests between brokers have it (KIP-932).
+
+A request is of one group and of as many partitions as it likes; a command of one partition.
+Source: Kafka's ShareCoordinatorService, PersisterStateManager.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from kohort.broker.share_state.commands import (
+    DeleteState,
+    InitializeState,
+    ReadState,
+    ReadSummary,
+    WriteState,
+)
+from kohort.broker.share_state.state import ShareKey
+from kohort.protocol.messages import (
+    DeleteShareGroupStatePartition,
+    DeleteShareGroupStateRequest,
+    DeleteShareGroupStateResponse,
+    DeleteShareGroupStateTopic,
+    DeleteShareGroupStateTopicResult,
+    InitializeShareGroupStatePartition,
+    InitializeShareGroupStateRequest,
+    InitializeShareGroupStateResponse,
+    InitializeShareGroupStateTopic,
+    InitializeShareGroupStateTopicResult,
+    ReadShareGroupStatePartition,
+    ReadShareGroupStateRequest,
+    ReadShareGroupStateResponse,
+    ReadShareGroupStateSummaryPartition,
+    ReadShareGroupStateSummaryRequest,
+    ReadShareGroupStateSummaryResponse,
+    ReadShareGroupStateSummaryTopic,
+    ReadShareGroupStateSummaryTopicResult,
+    ReadShareGroupStateTopic,
+    ReadShareGroupStateTopicResult,
+    WriteShareGroupStateBatch,
+    WriteShareGroupStatePartition,
+    WriteShareGroupStateRequest,
+    WriteShareGroupStateResponse,
+    WriteShareGroupStateTopic,
+    WriteShareGroupStateTopicResult,
+)
+from kohort.protocol.schema import Message
+from kohort.protocol.share_state_log import ShareStateBatch
+
+Place = tuple[UUID, int]
+"""A partition by its topic's id."""
+
+
+class Kind(NamedTuple):
+    """One API: its messages, and a partition of a request as a command, both ways."""
+
+    request: type[Any]
+    topic: type[Any]
+    response: type[Any]
+    topic_result: type[Any]
+    version: int
+    """In which brokers ask each other."""
+    command: Callable[[int, ShareKey, Any], Any]
+    """The command with that request id, of a partition of a request."""
+    partition: Callable[[Any], Message]
+    """A command's partition in a request."""
+
+    def asking(self, group_id: str, commands: Sequence[Any]) -> Message:
+        """Return the request of these commands, all of that group, each of another partition."""
+        topics: dict[UUID, list[Message]] = {}
+        for each in commands:
+            topics.setdefault(each.key.topic_id, []).append(self.partition(each))
+        request: Message = self.request(
+            group_id=group_id,
+            topics=tuple(
+                self.topic(topic_id=topic_id, partitions=tuple(each)) for topic_id, each in topics.items()
+            ),
+        )
+        return request
+
+    @staticmethod
+    def results(response: Any) -> dict[Place, Message]:
+        """Return what an answer says of each partition."""
+        return {
+            (topic.topic_id, each.partition): each for topic in response.results for each in topic.partitions
+        }
+
+    def answer(self, results: Sequence[tuple[UUID, Message]]) -> Message:
+        """Return the answer with these results, each with its topic."""
+        topics: dict[UUID, list[Message]] = {}
+        for topic_id, each in results:
+            topics.setdefault(topic_id, []).append(each)
+        response: Message = self.response(
+            results=tuple(
+                self.topic_result(topic_id=topic_id, partitions=tuple(each))
+                for topic_id, each in topics.items()
+            )
+        )
+        return response
+
+
+def _initialize(request_id: int, key: ShareKey, asked: InitializeShareGroupStatePartition) -> InitializeState:
+    return InitializeState(request_id, key, asked.state_epoch, asked.start_offset)
+
+
+def _initialized(command: InitializeState) -> Message:
+    return InitializeShareGroupStatePartition(
+        partition=command.key.partition, state_epoch=command.state_epoch, start_offset=command.start_offset
+    )
+
+
+def _read(request_id: int, key: ShareKey, asked: ReadShareGroupStatePartition) -> ReadState:
+    return ReadState(request_id, key, asked.leader_epoch)
+
+
+def _to_read(command: ReadState) -> Message:
+    return ReadShareGroupStatePartition(partition=command.key.partition, leader_epoch=command.leader_epoch)
+
+
+def _write(request_id: int, key: ShareKey, asked: WriteShareGroupStatePartition) -> WriteState:
+    batches = tuple(
+        ShareStateBatch(
+            first_offset=each.first_offset,
+            last_offset=each.last_offset,
+            delivery_state=each.delivery_state,
+            delivery_count=each.delivery_count,
+        )
+        for each in asked.state_batches
+    )
+    return WriteState(
+        request_id,
+        key,
+        asked.state_epoch,
+        asked.leader_epoch,
+        asked.start_offset,
+        asked.delivery_complete_count,
+        batches,
+    )
+
+
+def _to_write(command: WriteState) -> Message:
+    return WriteShareGroupStatePartition(
+        partition=command.key.partition,
+        state_epoch=command.state_epoch,
+        leader_epoch=command.leader_epoch,
+        start_offset=command.start_offset,
+        delivery_complete_count=command.delivery_complete_count,
+        state_batches=tuple(
+            WriteShareGroupStateBatch(
+                first_offset=each.first_offset,
+                last_offset=each.last_offset,
+                delivery_state=each.delivery_state,
+                delivery_count=each.delivery_count,
+            )
+            for each in command.batches
+        ),
+    )
+
+
+def _summary(request_id: int, key: ShareKey, asked: ReadShareGroupStateSummaryPartition) -> ReadSummary:
+    return ReadSummary(request_id, key)
+
+
+def _to_summarize(command: ReadSummary) -> Message:
+    return ReadShareGroupStateSummaryPartition(partition=command.key.partition, leader_epoch=-1)
+
+
+def _delete(request_id: int, key: ShareKey, asked: DeleteShareGroupStatePartition) -> DeleteState:
+    return DeleteState(request_id, key)
+
+
+def _to_delete(command: DeleteState) -> Message:
+    return DeleteShareGroupStatePartition(partition=command.key.partition)
+
+
+BY_COMMAND: Mapping[type, Kind] = {
+    InitializeState: Kind(
+        InitializeShareGroupStateRequest,
+        InitializeShareGroupStateTopic,
+        InitializeShareGroupStateResponse,
+        InitializeShareGroupStateTopicResult,
+        0,
+        _initialize,
+        _initialized,
+    ),
+    ReadState: Kind(
+        ReadShareGroupStateRequest,
+        ReadShareGroupStateTopic,
+        ReadShareGroupStateResponse,
+        ReadShareGroupStateTopicResult,
+        0,
+        _read,
+        _to_read,
+    ),
+    WriteState: Kind(
+        WriteShareGroupStateRequest,
+        WriteShareGroupStateTopic,
+        WriteShareGroupStateResponse,
+        WriteShareGroupStateTopicResult,
+        1,
+        _write,
+        _to_write,
+    ),
+    ReadSummary: Kind(
+        ReadShareGroupStateSummaryRequest,
+        ReadShareGroupStateSummaryTopic,
+        ReadShareGroupStateSummaryResponse,
+        ReadShareGroupStateSummaryTopicResult,
+        1,
+        _summary,
+        _to_summarize,
+    ),
+    DeleteState: Kind(
+        DeleteShareGroupStateRequest,
+        DeleteShareGroupStateTopic,
+        DeleteShareGroupStateResponse,
+        DeleteShareGroupStateTopicResult,
+        0,
+        _delete,
+        _to_delete,
+    ),
+}
+BY_REQUEST: Mapping[type, Kind] = {kind.request: kind for kind in BY_COMMAND.values()}

@@ -1,0 +1,322 @@
+"""The share state shards of this broker: whoever asks about a share partition asks here.
+
+In a cluster this broker coordinates what the partitions of `__share_group_state` hold that it leads; others
+are asked for what they lead.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from functools import partial
+from uuid import UUID
+
+import structlog
+
+from kohort.broker.config.current import CurrentConfig
+from kohort.broker.coordination.shard import Shard, ShardState
+from kohort.broker.coordination.shard_loading import ShardLoading
+from kohort.broker.coordination.share_machine import ShareStateMachine
+from kohort.broker.coordination.share_state_peers import ShareStatePeers
+from kohort.broker.group import NO_REQUEST, Event, coordinator_partition
+from kohort.broker.metadata import NO_LEADER, SHARE_STATE_TOPIC, MetadataStore, Snapshot
+from kohort.broker.partitions import PartitionTable
+from kohort.broker.partitions.flusher import Flusher
+from kohort.broker.runtime.clock import Clock
+from kohort.broker.runtime.timers import Timers
+from kohort.broker.runtime.workers import Workers
+from kohort.broker.share_state.commands import ForgetTopics, SnapshotAll, Snapshotted
+from kohort.broker.share_state.coordinator import ShareStateCoordinator
+from kohort.broker.share_state.state import ShareKey
+from kohort.protocol.errors import ApiError, ErrorCode
+from kohort.protocol.schema import Message
+from kohort.storage import StorageError
+
+PRUNED_BYTES_MIN = 1024 * 1024
+"""A log that has grown by less since it was pruned last is left as it is."""
+
+UNKNOWN_MS_MAX = 60_000
+"""A topic that is unknown for so long does not come any more."""
+
+ShareStateShard = Shard[ShareStateCoordinator]
+Command = Callable[[int], Message | object]
+
+log = structlog.get_logger("kohort.share")
+
+
+class _Asked:
+    """Whoever has asked something: where the answer will not come, it hears that the shard is away."""
+
+    def __init__(self, refuse: Callable[[ErrorCode], None]) -> None:
+        self._refuse = refuse
+
+    def hang_up(self) -> None:
+        """Say that it may be asked again: the shard has failed, and is loaded anew."""
+        self._refuse(ErrorCode.NOT_COORDINATOR)
+
+
+class ShareStates:
+    """Every share state shard by its partition. All methods belong to the loop's thread."""
+
+    def __init__(
+        self,
+        machine: ShareStateMachine,
+        metadata: MetadataStore,
+        current: CurrentConfig,
+        *,
+        ensure_topic: Callable[[], Awaitable[object]],
+        partitions: PartitionTable,
+        flusher: Flusher,
+        timers: Timers,
+        clock: Clock,
+        workers: Workers,
+        peers: ShareStatePeers | None = None,
+    ) -> None:
+        """`ensure_topic` makes `__share_group_state` unless it is there, and raises ApiError if it can't.
+
+        `peers` are asked for what other brokers lead; without them, this broker leads everything.
+        """
+        self._peers = peers
+        self._machine = machine
+        self._metadata = metadata
+        self._current = current
+        self._ensure_topic = ensure_topic
+        self._partitions = partitions
+        self._flusher = flusher
+        self._timers = timers
+        self._clock = clock
+        self._workers = workers
+        self._shards: dict[int, ShareStateShard] = {}
+        self._pruned_bytes: dict[int, int] = {}  # How large each log was after it was pruned last.
+        self._loading: ShardLoading[ShareStateCoordinator] = ShardLoading(
+            ensure_topic,
+            workers,
+            log,
+            "share state could not be loaded",
+            is_wanted=self._is_wanted,
+            on_unwanted=self._drop,
+        )
+        self._unwatch = metadata.watch(self._follow)
+        self._arm_pruning()
+
+    @property
+    def partitions(self) -> int:
+        """How many partitions `__share_group_state` has, or will have."""
+        topic = self._metadata.snapshot().topics.get(SHARE_STATE_TOPIC)
+        if topic is None:
+            return self._current.config.share_coordinator_state_topic_num_partitions
+        return len(topic.partitions)
+
+    async def ensure_topic(self) -> None:
+        """Return once the topic is there. Raises: ApiError if it can't be made."""
+        await self._ensure_topic()
+
+    def ask(
+        self,
+        key: ShareKey,
+        command: Callable[[int], object],
+        respond: Callable[[Message], None],
+    ) -> None:
+        """Have whoever coordinates the share partition decide; `respond` gets the answer, or a refusal.
+
+        Of one share partition a write has to be answered before the next is asked for: another broker may
+        coordinate it by then.
+        """
+        index = self._index(key)
+        if self.is_here(index):
+            self.ask_here(key, command, respond)
+            return
+        leader = self._leader_of(index)
+        asked = command(NO_REQUEST)
+        if leader is None:
+            refused = self._machine.refusal(asked, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            assert refused is not None
+            respond(refused[1])
+        else:
+            assert self._peers is not None
+            self._peers.ask(leader, asked, respond)
+
+    def ask_here(
+        self,
+        key: ShareKey,
+        command: Callable[[int], object],
+        respond: Callable[[Message], None],
+    ) -> None:
+        """Have the share partition's shard decide, where this broker has it."""
+
+        def refuse(code: ErrorCode) -> None:
+            refused = self._machine.refusal(command(NO_REQUEST), code)
+            assert refused is not None
+            respond(refused[1])
+
+        try:
+            shard = self._shard_of(key)
+        except ApiError as error:
+            refuse(error.code)
+            return
+        shard.submit(command(shard.ask(_Asked(refuse), respond)))
+
+    async def ready(self, keys: Iterable[ShareKey]) -> None:
+        """Return when the shards of these share partitions serve, or when that takes too long."""
+        indexes = map(self._index, keys)
+        await self._loading.ended(self._shard(index) for index in indexes if self.is_here(index))
+
+    def _index(self, key: ShareKey) -> int:
+        return coordinator_partition(key.text, self.partitions)
+
+    def _shard_of(self, key: ShareKey) -> ShareStateShard:
+        """Return the active shard of a share partition.
+
+        Raises: ApiError COORDINATOR_LOAD_IN_PROGRESS, or NOT_COORDINATOR where another broker has it.
+        """
+        index = self._index(key)
+        if not self.is_here(index):
+            raise ApiError(ErrorCode.NOT_COORDINATOR)
+        shard = self._shard(index)
+        shard.check_active()
+        return shard
+
+    def _shard(self, index: int) -> ShareStateShard:
+        shard = self._shards.get(index)
+        if shard is None:
+            shard = self._shards[index] = Shard(
+                index,
+                self._machine,
+                logs=self._partitions,
+                flusher=self._flusher,
+                timers=self._timers,
+                clock=self._clock,
+                workers=self._workers,
+                note=partial(self._noted, index),
+                load_soon=self._loading.begin,
+                on_loaded=self._loaded,
+            )
+        return shard
+
+    # -- who leads ----------------------------------------------------------------------------------------
+
+    def is_here(self, index: int) -> bool:
+        """Whether this broker coordinates the share partitions of that partition."""
+        return self._peers is None or self._partitions.leads(SHARE_STATE_TOPIC, index)
+
+    def _leader_of(self, index: int) -> int | None:
+        """Return the other broker that leads a partition; None where there is none."""
+        assert self._peers is not None
+        topic = self._metadata.snapshot().topics.get(SHARE_STATE_TOPIC)
+        if topic is None:
+            return None
+        leader = topic.partitions[index].leader
+        return None if leader in (NO_LEADER, self._peers.node_id) else leader
+
+    def refresh(self) -> None:
+        """Take up the shards that this broker leads by now, and drop those that it leads no more."""
+        topic = self._metadata.snapshot().topics.get(SHARE_STATE_TOPIC)
+        for index in range(0 if topic is None else len(topic.partitions)):
+            shard = self._shards.get(index)
+            if self.is_here(index):
+                shard = shard or self._shard(index)
+                if shard.state is ShardState.CLOSED:
+                    self._loading.begin(shard)
+            elif shard is not None:
+                del self._shards[index]
+                shard.close()  # Who waits is told NOT_COORDINATOR, and who asks is from now on.
+
+    def _is_wanted(self, shard: ShareStateShard) -> bool:
+        return self._peers is None or (self._shards.get(shard.index) is shard and self.is_here(shard.index))
+
+    def _drop(self, shard: ShareStateShard) -> None:
+        """Take note, at the end of a load, that the partition has got another leader meanwhile."""
+        shard.close()
+        self.refresh()
+
+    # -- what goes ----------------------------------------------------------------------------------------
+
+    def _follow(self, before: Snapshot, after: Snapshot) -> None:
+        """Forget what was kept of topics that are gone.
+
+        In a cluster, take up and drop shards as their partitions get other leaders: one that was kept over
+        another's time would not know what that has written.
+        """
+        if self._peers is not None and before.topics.get(SHARE_STATE_TOPIC) is not after.topics.get(
+            SHARE_STATE_TOPIC
+        ):
+            self.refresh()
+        gone = frozenset(before.topics_by_id.keys() - after.topics_by_id.keys())
+        if gone:
+            for shard in self._shards.values():
+                if shard.state is ShardState.ACTIVE:
+                    shard.submit(ForgetTopics(gone))
+
+    def _loaded(self, shard: ShareStateShard, seconds: float) -> None:
+        """Forget topics that went while the shard was not there to hear of it.
+
+        What other brokers know already may be news that has yet to come here: a topic is gone once it is
+        unknown for a while.
+        """
+        if self._peers is None:
+            self._forget_unknown(shard)
+        elif any(self._unknown(shard)):
+            due_ms = self._clock.now_ms() + UNKNOWN_MS_MAX
+            self._timers.set(
+                ("forget share state", shard.index), due_ms, partial(self._forget_unknown, shard)
+            )
+
+    def _unknown(self, shard: ShareStateShard) -> Iterator[UUID]:
+        topics = self._metadata.snapshot().topics_by_id
+        return (key.topic_id for key in shard.core.states if key.topic_id not in topics)
+
+    def _forget_unknown(self, shard: ShareStateShard) -> None:
+        gone = frozenset(self._unknown(shard)) if shard.state is ShardState.ACTIVE else ()
+        if gone and self._shards.get(shard.index) is shard:
+            shard.submit(ForgetTopics(frozenset(gone)))
+
+    def _arm_pruning(self) -> None:
+        interval_ms = self._current.config.share_coordinator_state_topic_prune_interval_ms
+        self._timers.set("prune share state", self._clock.now_ms() + interval_ms, self._prune)
+
+    def _prune(self) -> None:
+        """Have every log that has grown begin anew, with snapshots of all that is kept."""
+        for index, shard in self._shards.items():
+            partition = self._partitions.peek(SHARE_STATE_TOPIC, index)
+            serving_log = None if partition is None else partition.serving_log
+            if shard.state is ShardState.ACTIVE and serving_log is not None:
+                grown_bytes = serving_log.size_bytes - self._pruned_bytes.get(index, 0)
+                if grown_bytes >= PRUNED_BYTES_MIN:
+                    shard.submit(SnapshotAll(serving_log.log_end_offset))
+        self._arm_pruning()
+
+    def _noted(self, index: int, event: Event | Snapshotted) -> None:
+        assert isinstance(event, Snapshotted)
+        self._workers.spawn(self._delete_before, index, event.end_offset)
+
+    async def _delete_before(self, index: int, offset: int) -> None:
+        """Move the log's start behind what snapshots say anew."""
+        partition = self._partitions.peek(SHARE_STATE_TOPIC, index)
+        serving_log = None if partition is None else partition.serving_log
+        if partition is None or serving_log is None:
+            return
+
+        def move() -> None:
+            if partition.serving_log is serving_log and not partition.deleted:
+                serving_log.delete_records_before(offset, self._clock.wall_ms())
+
+        try:
+            await self._partitions.between_writes(partition, move)
+            await self._partitions.save_log_starts()
+        except StorageError as error:
+            log.error("a log of share state could not be pruned", shard=index, error=str(error))
+        else:
+            self._pruned_bytes[index] = serving_log.size_bytes
+
+    def close(self) -> None:
+        """Forget all; what is in the logs stays."""
+        self._unwatch()
+        self._timers.cancel("prune share state")
+        for shard in self._shards.values():
+            shard.close()
+
+
+def is_passing(code: int) -> bool:
+    """Return whether the same may be asked again: the coordinator is on its way."""
+    return code in (
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+    )

@@ -1,0 +1,172 @@
+"""The parts of share groups put together, for a broker that is asked for them; what groups need of these."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from uuid import UUID
+
+import structlog
+
+from kohort.broker.config.current import CurrentConfig
+from kohort.broker.coordination.coordinators import Coordinators
+from kohort.broker.coordination.log_ends import LogEndsAnywhere
+from kohort.broker.coordination.share_machine import ShareStateMachine
+from kohort.broker.coordination.share_partitions import SharePartitions
+from kohort.broker.coordination.share_state_peers import ShareStatePeers
+from kohort.broker.coordination.share_states import ShareStates
+from kohort.broker.coordination.transaction_peers import OtherBrokers
+from kohort.broker.group.share.commands import ShareStateReady
+from kohort.broker.group.share.group import ShareGroup
+from kohort.broker.metadata import MetadataStore
+from kohort.broker.partitions import PartitionTable
+from kohort.broker.partitions.flusher import Flusher
+from kohort.broker.runtime.clock import Clock
+from kohort.broker.runtime.throttled_log import ThrottledLog
+from kohort.broker.runtime.timers import Timers
+from kohort.broker.runtime.workers import Workers
+from kohort.broker.share_state.commands import DeleteState, InitializeState
+from kohort.broker.share_state.coordinator import ShareStateConfig
+from kohort.broker.share_state.state import UNKNOWN_OFFSET, ShareKey
+from kohort.protocol.errors import ApiError, ErrorCode
+from kohort.protocol.messages import (
+    DeleteShareGroupStatePartitionResult,
+    InitializeShareGroupStatePartitionResult,
+)
+from kohort.protocol.schema import Message
+
+log = structlog.get_logger("kohort.share")
+
+
+class Shares:
+    """Share groups beside their coordinator: the state of their partitions, and who leads those."""
+
+    def __init__(
+        self, partitions: SharePartitions, groups: Coordinators, workers: Workers, log_ends: LogEndsAnywhere
+    ) -> None:
+        self.partitions = partitions
+        self.log_ends = log_ends
+        self.states = partitions.states
+        self._groups = groups
+        self._workers = workers
+        self._initializing: set[str] = set()  # The groups whose state is being made just now.
+
+    def make_ready(self, group_id: str) -> None:
+        """Have the share coordinator begin to keep what the group asks for, unless that is under way."""
+        group = self._groups.group(group_id)
+        if isinstance(group, ShareGroup) and group.initializing and group_id not in self._initializing:
+            self._initializing.add(group_id)
+            asked = {topic_id: each.partitions for topic_id, each in group.initializing.items()}
+            self._workers.spawn(self._initialize, group_id, asked, group.epoch)
+
+    async def _initialize(self, group_id: str, asked: Mapping[UUID, frozenset[int]], epoch: int) -> None:
+        try:
+            await self.states.ensure_topic()
+        except ApiError as error:
+            log.error("the topic of share state could not be created", error=str(error))
+            self._initializing.discard(group_id)
+            return
+        keys = [
+            ShareKey(group_id, topic_id, index)
+            for topic_id in sorted(asked)
+            for index in sorted(asked[topic_id])
+        ]
+        await self.states.ready(keys)
+        _Initializing(self, group_id, keys, self._initialized).begin(epoch)
+
+    def _initialized(self, group_id: str, done: Mapping[UUID, frozenset[int]]) -> None:
+        self._initializing.discard(group_id)
+        if done:
+            self._groups.tell(group_id, ShareStateReady(group_id, done))
+
+    def close(self) -> None:
+        """Forget all; what was acknowledged is kept."""
+        self.partitions.close()
+
+
+class _Initializing:
+    """Share partitions whose state is being made."""
+
+    def __init__(
+        self,
+        shares: Shares,
+        group_id: str,
+        keys: list[ShareKey],
+        finish: Callable[[str, Mapping[UUID, frozenset[int]]], None],
+    ) -> None:
+        self._states = shares.states
+        self._group_id = group_id
+        self._keys = keys
+        self._finish = finish
+        self._missing = len(keys)
+        self._done: dict[UUID, set[int]] = {}
+
+    def begin(self, epoch: int) -> None:
+        for key in self._keys:
+            self._ask(key, epoch, is_anew=False)
+
+    def _ask(self, key: ShareKey, epoch: int, *, is_anew: bool) -> None:
+        self._states.ask(
+            key,
+            partial(InitializeState, key=key, state_epoch=epoch, start_offset=UNKNOWN_OFFSET),
+            partial(self._answered, key, epoch, is_anew),
+        )
+
+    def _ask_again(self, key: ShareKey, epoch: int, answer: Message) -> None:
+        assert isinstance(answer, DeleteShareGroupStatePartitionResult)
+        self._ask(key, epoch, is_anew=True)
+
+    def _answered(self, key: ShareKey, epoch: int, is_anew: bool, answer: Message) -> None:
+        assert isinstance(answer, InitializeShareGroupStatePartitionResult)
+        if answer.error_code == ErrorCode.FENCED_STATE_EPOCH and not is_anew:
+            # An earlier group of that name was deleted, and whoever did it died before its state went.
+            self._states.ask(key, partial(DeleteState, key=key), partial(self._ask_again, key, epoch))
+            return
+        if answer.error_code == ErrorCode.NONE:
+            self._done.setdefault(key.topic_id, set()).add(key.partition)
+        else:
+            log.warning(
+                "a share partition could not be made ready",
+                group_id=self._group_id,
+                partition=key.partition,
+                error=ErrorCode(answer.error_code).name,
+            )
+        self._missing -= 1
+        if not self._missing:
+            done = {topic_id: frozenset(each) for topic_id, each in self._done.items()}
+            self._finish(self._group_id, done)
+
+
+def make_shares(
+    metadata: MetadataStore,
+    current: CurrentConfig,
+    *,
+    ensure_topic: Callable[[], Awaitable[object]],
+    partitions: PartitionTable,
+    groups: Coordinators,
+    flusher: Flusher,
+    timers: Timers,
+    clock: Clock,
+    workers: Workers,
+    others: OtherBrokers | None = None,
+) -> Shares:
+    """Return what share groups take; nothing of it is loaded yet. `others` are asked for what they lead."""
+    config = current.config
+    machine = ShareStateMachine(
+        ShareStateConfig(
+            config.share_coordinator_snapshot_update_records_per_snapshot,
+            config.share_coordinator_write_timeout_ms,
+        )
+    )
+    states = ShareStates(
+        machine,
+        metadata,
+        current,
+        ensure_topic=ensure_topic,
+        partitions=partitions,
+        flusher=flusher,
+        timers=timers,
+        clock=clock,
+        workers=workers,
+        peers=None if others is None else ShareStatePeers(others, workers, ThrottledLog(log, clock)),
+    )
+    led = SharePartitions(states, metadata, current, partitions=partitions, timers=timers, clock=clock)
+    return Shares(led, groups, workers, LogEndsAnywhere(metadata, partitions, workers, others))

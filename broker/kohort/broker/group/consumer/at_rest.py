@@ -1,0 +1,75 @@
+"""The most frequent heartbeat: a member that has nothing to say, in a group where nothing is to be done.
+
+What `heartbeats` would do for it is to move a deadline; this is that, for a third of the work. Whatever is
+not quite so goes there.
+"""
+
+from kohort.broker.group.consumer.commands import ConsumerGroupHeartbeat
+from kohort.broker.group.consumer.group import ConsumerGroup
+from kohort.broker.group.decision import Decision, Reply
+from kohort.broker.group.turn import Groups
+from kohort.protocol.errors import ErrorCode
+from kohort.protocol.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+
+
+def heartbeat(groups: Groups, command: ConsumerGroupHeartbeat, now_ms: int) -> Decision | None:
+    """Return the answer, or None where the heartbeat has to be looked at closely."""
+    message = command.message
+    group = groups.by_id.get(message.group_id)
+    if type(group) is not ConsumerGroup or not _has_nothing_to_do(group, command.metadata.version):
+        return None
+    member = group.consumer_members.get(message.member_id)
+    session = group.sessions.get(message.member_id)
+    if (
+        member is None
+        or session is None
+        or session.timer_ms is None
+        or message.member_epoch != member.epoch
+        or not member.is_reconciled(group.assignment_epoch)
+        or _says_something(message)
+        or member.classic is not None
+        or member.client_id != command.client_id
+        or member.client_host != command.client_host
+    ):
+        return None
+    config = groups.config
+    deadline_ms = now_ms + group.setting_ms(
+        "consumer.session.timeout.ms", config.group_consumer_session_timeout_ms
+    )
+    if session.timer_ms > deadline_ms:
+        return None
+    session.last_seen_ms = now_ms
+    session.deadline_ms = deadline_ms
+    response = ConsumerGroupHeartbeatResponse(
+        throttle_time_ms=0,
+        error_code=ErrorCode.NONE,
+        member_id=message.member_id,
+        member_epoch=member.epoch,
+        heartbeat_interval_ms=group.setting_ms(
+            "consumer.heartbeat.interval.ms", config.group_consumer_heartbeat_interval_ms
+        ),
+    )
+    return Decision((), (Reply(command.request_id, response),))
+
+
+def _has_nothing_to_do(group: ConsumerGroup, metadata_version: int) -> bool:
+    """Return whether no member's heartbeat can change anything of the group."""
+    return (
+        group.metadata_version == metadata_version
+        and group.epoch == group.assignment_epoch
+        and group.rebalance is None
+        and not group.regex_counts  # They are resolved anew from time to time.
+        and not group.awaited
+    )
+
+
+def _says_something(message: ConsumerGroupHeartbeatRequest) -> bool:
+    return not (
+        message.topic_partitions is None
+        and message.subscribed_topic_names is None
+        and message.subscribed_topic_regex is None
+        and message.instance_id is None
+        and message.rack_id is None
+        and message.rebalance_timeout_ms == -1
+        and message.server_assignor is None
+    )

@@ -1,0 +1,245 @@
+"""Members of a consumer group that still speak JoinGroup, SyncGroup and Heartbeat, until they are upgraded.
+
+A JoinGroup is their step: it says what they read and own, and is answered at once. What they have come to
+is in SyncGroup's answer. Where another step is due, their heartbeats are told REBALANCE_IN_PROGRESS. Kafka:
+GroupMetadataManager's classicGroupJoinToConsumerGroup and its like.
+"""
+
+import msgspec
+
+from kohort.broker.group.commands import Heartbeat, JoinGroup, SyncGroup
+from kohort.broker.group.consumer.group import ConsumerGroup
+from kohort.broker.group.consumer.joining import (
+    Joined,
+    check_capacity,
+    check_room,
+    check_static,
+    take_place,
+)
+from kohort.broker.group.consumer.member import (
+    JOINING,
+    ClassicSide,
+    ConsumerMember,
+    MemberState,
+    brought_bytes,
+)
+from kohort.broker.group.consumer.migrating import assignment_bytes, downgrade_soon, version_of
+from kohort.broker.group.consumer.partitions import Partitions
+from kohort.broker.group.consumer.sessions import await_request, extend_session, stop_awaiting
+from kohort.broker.group.consumer.stepping import Step
+from kohort.broker.group.consumer.subscriptions import Metadata
+from kohort.broker.group.decision import Decision
+from kohort.broker.group.group import CONSUMER
+from kohort.broker.group.member import unique_by_name
+from kohort.broker.group.parking import join_error, sync_error
+from kohort.broker.group.turn import Groups, Turn
+from kohort.protocol.consumer import ConsumerProtocolSubscription
+from kohort.protocol.errors import ApiError, ErrorCode, WireError
+from kohort.protocol.messages import (
+    ConsumerGroupHeartbeatTopicPartitions,
+    HeartbeatResponse,
+    JoinGroupResponse,
+    SyncGroupRequest,
+    SyncGroupResponse,
+)
+
+VERSION_OF_KNOWN_MEMBER_IDS = 4  # From here on a dynamic member must join with an id (KIP-394).
+
+
+def join(turn: Turn, group: ConsumerGroup, command: JoinGroup) -> None:
+    """Answer the JoinGroup at once: its sender is a member, or comes again with an id. Raises: ApiError."""
+    message = command.message
+    member_id = message.member_id or command.member_id
+    check_capacity(turn, group, member_id)
+    side = _side(group, command, member_id)
+    subscription = _subscription(side)
+    topic_names = tuple(sorted(set(subscription.topics)))
+    check_room(turn, group, member_id, brought_bytes(topic_names, None, side))
+    is_dynamic = not message.member_id and message.group_instance_id is None
+    if is_dynamic and command.version >= VERSION_OF_KNOWN_MEMBER_IDS:
+        turn.reply(command.request_id, join_error(ErrorCode.MEMBER_ID_REQUIRED, member_id, command.version))
+        return
+    start = _joined(turn, group, command, member_id)
+    asked_ms = message.rebalance_timeout_ms
+    wish = msgspec.structs.replace(
+        start.member,
+        instance_id=message.group_instance_id or start.member.instance_id,
+        rack_id=subscription.rack_id or start.member.rack_id,
+        rebalance_timeout_ms=message.session_timeout_ms if asked_ms < 0 else asked_ms,
+        topic_names=topic_names,
+        topic_regex=None,
+        client_id=command.client_id,
+        client_host=command.client_host,
+        classic=side,
+    )
+    metadata = command.metadata
+    assert metadata is not None
+    step = Step(turn, metadata, group, start, may_describe=command.may_describe)
+    member = step.taken(wish, _owned(subscription, metadata))
+    stop_awaiting(turn, group, member_id)
+    await_request(turn, group, member, "SyncGroup")
+    if start.replaced is not None:  # Perhaps the last one of the consumer protocol.
+        downgrade_soon(turn, group, without={start.replaced.member_id}, is_joined=True)
+    else:  # Perhaps it had to wait for names of topics.
+        downgrade_soon(turn, group)
+    turn.reply(
+        command.request_id,
+        JoinGroupResponse(
+            throttle_time_ms=0,
+            error_code=ErrorCode.NONE,
+            generation_id=member.epoch,
+            protocol_type=CONSUMER,
+            protocol_name=side.protocol_name,
+            leader="",
+            member_id=member_id,
+            members=(),
+        ),
+    )
+
+
+def sync(turn: Turn, group: ConsumerGroup, command: SyncGroup) -> None:
+    """Answer with what the member has come to, unless it has to join again first."""
+    message = command.message
+    try:
+        member, side = _syncing_member(turn, group, message)
+    except ApiError as error:
+        turn.reply(command.request_id, sync_error(error.code))
+        return
+    stop_awaiting(turn, group, member.member_id)
+    extend_session(turn, group, member)
+    assert command.metadata is not None
+    topics = command.metadata.topics_by_id
+    names = {topic_id: topics[topic_id].name for topic_id in member.assigned if topic_id in topics}
+    version = version_of(side.metadata(side.protocol_name))
+    turn.reply(
+        command.request_id,
+        SyncGroupResponse(
+            throttle_time_ms=0,
+            error_code=ErrorCode.NONE,
+            protocol_type=message.protocol_type,
+            protocol_name=message.protocol_name,
+            assignment=assignment_bytes(member.assigned, names, version),
+        ),
+    )
+
+
+def _syncing_member(
+    turn: Turn, group: ConsumerGroup, message: SyncGroupRequest
+) -> tuple[ConsumerMember, ClassicSide]:
+    """Return the member that may have its assignment. Raises: ApiError."""
+    member, side = _member(group, message.member_id, message.group_instance_id)
+    _check_generation(member, message.generation_id)
+    if (message.protocol_type or CONSUMER) != CONSUMER or (
+        message.protocol_name is not None and message.protocol_name != side.protocol_name
+    ):
+        raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    if group.epoch > member.epoch and member.state is not MemberState.UNREVOKED:
+        await_request(turn, group, member, "JoinGroup")
+        raise ApiError(ErrorCode.REBALANCE_IN_PROGRESS)
+    return member, side
+
+
+def heartbeat(groups: Groups, group: ConsumerGroup, command: Heartbeat, now_ms: int) -> Decision:
+    """Return the answer: all is well, or another JoinGroup is due."""
+    turn = Turn(groups, now_ms)
+    message = command.message
+    try:
+        member, _ = _member(group, message.member_id, message.group_instance_id)
+        _check_generation(member, message.generation_id)
+    except ApiError as error:
+        turn.reply(command.request_id, HeartbeatResponse(throttle_time_ms=0, error_code=error.code))
+        return turn.decision()
+    extend_session(turn, group, member)
+    code = ErrorCode.NONE
+    if _has_to_join(group, member):
+        code = ErrorCode.REBALANCE_IN_PROGRESS
+        await_request(turn, group, member, "JoinGroup")
+    turn.reply(command.request_id, HeartbeatResponse(throttle_time_ms=0, error_code=code))
+    return turn.decision()
+
+
+def _has_to_join(group: ConsumerGroup, member: ConsumerMember) -> bool:
+    """Return whether there is anything that the member's next step would bring."""
+    if member.epoch < group.epoch or member.state is MemberState.UNREVOKED:
+        return True
+    return member.state is MemberState.UNRELEASED and not _waits(
+        group, member, group.targets.get(member.member_id, {})
+    )
+
+
+def _waits(group: ConsumerGroup, member: ConsumerMember, target: Partitions) -> bool:
+    """Return whether somebody else still has what the member shall have."""
+    return any(
+        group.owner(topic_id, index) not in (None, member.member_id)
+        for topic_id, indexes in target.items()
+        for index in indexes
+    )
+
+
+def _side(group: ConsumerGroup, command: JoinGroup, member_id: str) -> ClassicSide:
+    """Return what the member brings. Raises: ApiError where the others speak something else."""
+    message = command.message
+    protocols = unique_by_name(message.protocols)
+    others = [
+        {name for name, _ in each.classic.protocols}
+        for each in group.consumer_members.values()
+        if each.classic is not None and each.member_id != member_id
+    ]
+    if message.protocol_type != CONSUMER or not any(
+        all(protocol.name in names for names in others) for protocol in protocols
+    ):
+        raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    return ClassicSide(message.session_timeout_ms, tuple((each.name, each.metadata) for each in protocols))
+
+
+def _subscription(side: ClassicSide) -> ConsumerProtocolSubscription:
+    try:
+        return ConsumerProtocolSubscription.decode_versioned(side.protocols[0][1])
+    except WireError:
+        raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL) from None
+
+
+def _owned(
+    subscription: ConsumerProtocolSubscription, metadata: Metadata
+) -> tuple[ConsumerGroupHeartbeatTopicPartitions, ...]:
+    """Return what the member owns still; who gives all up before it joins says that it owns nothing."""
+    return tuple(
+        ConsumerGroupHeartbeatTopicPartitions(
+            topic_id=metadata.topics[each.topic].topic_id, partitions=tuple(each.partitions)
+        )
+        for each in subscription.owned_partitions
+        if each.topic in metadata.topics
+    )
+
+
+def _joined(turn: Turn, group: ConsumerGroup, command: JoinGroup, member_id: str) -> Joined:
+    """Return the member as it was; a static one that comes without its id takes the former's place."""
+    message = command.message
+    instance_id = message.group_instance_id
+    if instance_id is not None:
+        if message.member_id:
+            return Joined(check_static(group, instance_id, message.member_id))
+        former = group.static_member(instance_id)
+        if former is not None:
+            return take_place(turn, group, former, member_id)
+    known = group.consumer_members.get(member_id)
+    return Joined(ConsumerMember(member_id=member_id, epoch=JOINING) if known is None else known)
+
+
+def _member(
+    group: ConsumerGroup, member_id: str, instance_id: str | None
+) -> tuple[ConsumerMember, ClassicSide]:
+    """Return the member and its classic side. Raises: ApiError."""
+    member = (
+        group.consumer_member(member_id)
+        if instance_id is None
+        else check_static(group, instance_id, member_id)
+    )
+    if member.classic is None:
+        raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
+    return member, member.classic
+
+
+def _check_generation(member: ConsumerMember, generation_id: int) -> None:
+    if generation_id != member.epoch:
+        raise ApiError(ErrorCode.ILLEGAL_GENERATION)

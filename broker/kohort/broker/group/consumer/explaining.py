@@ -1,0 +1,159 @@
+"""What a consumer group's rebalances were about: why the epoch grew, whom the others waited for, what moved.
+
+One begins with a new group epoch and is over when everybody has what the target gives it; epochs that come in
+between are its further causes. Volatile as the classic groups' are, and told by the same reports.
+"""
+
+from collections.abc import Collection, Mapping
+
+from kohort.broker.group.consumer.group import ConsumerGroup
+from kohort.broker.group.consumer.member import ConsumerMember
+from kohort.broker.group.consumer.target import preferred_assignor
+from kohort.broker.group.events import (
+    Cause,
+    CauseKind,
+    Move,
+    Outcome,
+    RebalanceCompleted,
+    RebalanceReport,
+    RebalanceStarted,
+)
+from kohort.broker.group.history import remember
+from kohort.broker.group.rebalance import Rebalance
+from kohort.broker.group.reports import MOVES_KEPT, Owners, stopped_ms
+from kohort.broker.group.turn import Turn
+
+ABSENT_KEPT = 1_000
+
+
+def cause_of(turn: Turn, kind: CauseKind, member: ConsumerMember, *, after_ms: int = 0) -> Cause:
+    """Return the cause that lies with a member."""
+    return Cause(
+        kind=kind,
+        at_ms=turn.now_ms,
+        member_id=member.member_id,
+        client_id=member.client_id,
+        group_instance_id=member.instance_id,
+        client_host=member.client_host,
+        after_ms=after_ms,
+    )
+
+
+def epoch_grows(turn: Turn, group: ConsumerGroup, cause: Cause, without: Collection[str] = ()) -> None:
+    """Begin a rebalance, or let the one in progress have one more cause: then all have to come again.
+
+    For those it is `without` a new one waits not at all, since their going is what begins it.
+    """
+    rebalance = group.rebalance
+    if rebalance is not None:
+        rebalance.add_cause(cause)
+        rebalance.joined_ms.clear()
+        rebalance.join_completed_ms = None
+        return
+    members = group.consumer_members
+    expected = {key: each.client_id for key, each in members.items() if key not in without}
+    group.rebalance = Rebalance(cause, turn.now_ms, group.epoch, expected, is_initial=not members)
+    group.owners_before = owners(group, group.consumer_members)
+    turn.note(
+        RebalanceStarted(
+            group_id=group.group_id,
+            at_ms=turn.now_ms,
+            cause=cause,
+            from_generation_id=group.epoch,
+            members=len(members),
+            waits_for_member_ids=tuple(expected)[:ABSENT_KEPT],
+        )
+    )
+
+
+def gone(turn: Turn, group: ConsumerGroup, member_id: str, *, is_expired: bool) -> None:
+    """Wait no longer for who has left, or was put out."""
+    rebalance = group.rebalance
+    if rebalance is not None:
+        rebalance.gone_ms[member_id] = turn.now_ms
+        if is_expired:
+            rebalance.removed.append(member_id)
+
+
+def assigned(turn: Turn, group: ConsumerGroup) -> None:
+    """The target for the newest epoch is there."""
+    if group.rebalance is not None:
+        group.rebalance.join_completed_ms = turn.now_ms
+
+
+def stepped(turn: Turn, group: ConsumerGroup, member: ConsumerMember, epoch: int) -> None:
+    """Take a member's step into account; with the last one the rebalance is over."""
+    rebalance = group.rebalance
+    if rebalance is None or rebalance.join_completed_ms is None or member.epoch != epoch:
+        return
+    rebalance.joined_ms.setdefault(member.member_id, turn.now_ms)  # It has given up what it had to.
+    members = {**group.consumer_members, member.member_id: member}
+    if not all(
+        each.is_reconciled(epoch) for each in members.values() if each.member_id not in rebalance.gone_ms
+    ):
+        return
+    _close(turn, group, rebalance, epoch, members)
+
+
+def emptied(turn: Turn, group: ConsumerGroup, epoch: int) -> None:
+    """The last member has gone: nobody is waited for."""
+    if group.rebalance is not None:
+        _close(turn, group, group.rebalance, epoch, {})
+
+
+def owners(group: ConsumerGroup, members: Mapping[str, ConsumerMember]) -> Owners:
+    """Return who has which partition; a topic that was not seen yet goes by its id."""
+    return {
+        (group.topic_names.get(topic_id, str(topic_id)), index): member_id
+        for member_id, member in members.items()
+        for topic_id, indexes in member.assigned.items()
+        for index in indexes
+    }
+
+
+def _close(
+    turn: Turn,
+    group: ConsumerGroup,
+    rebalance: Rebalance,
+    epoch: int,
+    members: Mapping[str, ConsumerMember],
+) -> None:
+    now_ms = turn.now_ms
+    assigned_ms = now_ms if rebalance.join_completed_ms is None else rebalance.join_completed_ms
+    assignor = preferred_assignor(members, turn.config.default_consumer_assignor)
+    report = RebalanceReport(
+        outcome=Outcome.STABLE if members else Outcome.EMPTY,
+        generation_id=epoch,
+        cause=rebalance.cause,
+        further_causes=tuple(rebalance.further_causes),
+        started_ms=rebalance.started_ms,
+        join_ms=assigned_ms - rebalance.started_ms,
+        sync_ms=now_ms - assigned_ms,
+        still_ms=now_ms - rebalance.started_ms,
+        members=len(members),
+        leader=None,
+        protocol_name=f"{assignor} (by the broker)",
+        waited_for=rebalance.waits(now_ms),
+        removed_member_ids=tuple(rebalance.removed),
+        moves=_moves(group, rebalance, owners(group, members), now_ms),
+        is_initial=rebalance.is_initial,
+        is_by_broker=True,
+    )
+    group.rebalance = None
+    group.owners_before = {}
+    remember(turn, group, report)
+    turn.note(RebalanceCompleted(group_id=group.group_id, at_ms=now_ms, report=report))
+
+
+def _moves(group: ConsumerGroup, rebalance: Rebalance, after: Owners, now_ms: int) -> tuple[Move, ...]:
+    """Return what has changed hands: nobody read it from when its owner had given it up, at the longest."""
+    before = group.owners_before
+    stopped = stopped_ms(rebalance)
+    moves = []
+    for topic, index in sorted(before.keys() | after.keys()):
+        old, new = before.get((topic, index)), after.get((topic, index))
+        if old != new:
+            since_ms = stopped.get(old or "", rebalance.started_ms)
+            until_ms = rebalance.joined_ms.get(new or "", now_ms) if old is None else now_ms
+            moves.append(Move(topic, index, old, new, max(until_ms - since_ms, 0)))
+    return tuple(moves[:MOVES_KEPT])

@@ -1,0 +1,268 @@
+"""Groups that change their kind while members are in them (`group.consumer.migration.policy`).
+
+Upwards with the first member of the consumer protocol: the classic ones stay members, have what they had,
+and are asked to join again in their own time. Downwards once the last member of the consumer protocol has
+gone: then the group is a classic one with the members that are left, and rebalances. Kafka:
+GroupMetadataManager's convertToConsumerGroup and convertToClassicGroup.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterator
+from uuid import UUID
+
+from kohort.broker.group.consumer.group import ConsumerGroup
+from kohort.broker.group.consumer.member import ClassicSide, ConsumerMember, MemberState
+from kohort.broker.group.consumer.partitions import Held
+from kohort.broker.group.consumer.records import (
+    current_record,
+    epoch_record,
+    group_tombstones,
+    member_record,
+    target_epoch_record,
+    target_record,
+)
+from kohort.broker.group.consumer.replaying import consumer_group
+from kohort.broker.group.consumer.replaying import replay as replay_consumer_group
+from kohort.broker.group.consumer.sessions import extend_session, forget_timers
+from kohort.broker.group.consumer.subscriptions import Metadata
+from kohort.broker.group.decision import JoinTimer, Record, SessionTimer, SyncTimer
+from kohort.broker.group.events import Outcome
+from kohort.broker.group.group import CONSUMER, Group
+from kohort.broker.group.group_records import group_tombstone
+from kohort.broker.group.member import Member
+from kohort.broker.group.parking import answer_join, answer_sync, parked_join_error, sync_error
+from kohort.broker.group.partition import hash_table_place
+from kohort.broker.group.reports import close_rebalance
+from kohort.broker.group.turn import Turn
+from kohort.protocol.consumer import (
+    NEWEST_VERSION,
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+    TopicPartitions,
+)
+from kohort.protocol.errors import ApiError, ErrorCode, WireError
+from kohort.protocol.offsets_topic import GroupMetadataKey, GroupMetadataValue, MemberMetadata
+
+
+def upgraded(turn: Turn, group: Group, metadata: Metadata) -> ConsumerGroup:
+    """Return the consumer group that the classic one becomes, at once and as logged. Raises: ApiError."""
+    if group.is_empty:
+        records = [] if group.metadata is None else [group_tombstone(group.group_id)]
+    else:
+        _check_upgrade(turn, group)
+        records = _upgrade_records(group, metadata)
+    _stop(turn, group)
+    for record in records:
+        turn.log(record)
+    made = consumer_group(turn.groups, group.group_id)
+    for record in records[1:]:  # What comes next in this turn builds on it; the owner replays it once more.
+        replay_consumer_group(turn.groups, record.key, record.value)
+    for member in made.consumer_members.values():
+        extend_session(turn, made, member)
+    return made
+
+
+def downgrade_soon(
+    turn: Turn, group: ConsumerGroup, without: Collection[str] = (), *, is_joined: bool = False
+) -> None:
+    """Let the group become a classic one, where but for those who go only classic members are in it.
+
+    `is_joined`: one more is there after this turn.
+    """
+    if _has_only_classic(turn, group, without, int(is_joined)):
+        turn.set_timer(JoinTimer(group.group_id), turn.now_ms)
+
+
+def downgrade(turn: Turn, group: ConsumerGroup) -> None:
+    """Log a classic group instead, if still nobody speaks the consumer protocol. Its members are to rejoin.
+
+    That nobody leads it tells that it has yet to rebalance, also to who finds it in the log.
+    """
+    if not _has_only_classic(turn, group):
+        return
+    for member_id in group.consumer_members:
+        forget_timers(turn, group, member_id)
+    sides = {each.member_id: each.classic for each in group.consumer_members.values() if each.classic}
+    name = _common_protocol(list(sides.values()))
+    value = GroupMetadataValue(
+        protocol_type=CONSUMER,
+        generation=group.epoch,
+        protocol=name,
+        leader=None,
+        current_state_timestamp=turn.now_ms,
+        members=tuple(
+            _member_metadata(group, each, sides[each.member_id], name)
+            for each in group.consumer_members.values()
+        ),
+    )
+    for record in group_tombstones(group):
+        turn.log(record)
+    turn.log(Record(GroupMetadataKey(group=group.group_id), value))
+    turn.set_timer(JoinTimer(group.group_id), turn.now_ms)
+
+
+def assignment_bytes(held: Held, names: dict[UUID, str], version: int) -> bytes:
+    """Return an assignment as SyncGroup's answer has it; a topic that is gone is left out."""
+    return ConsumerProtocolAssignment(
+        assigned_partitions=tuple(
+            TopicPartitions(topic=names[topic_id], partitions=tuple(sorted(held[topic_id])))
+            for topic_id in sorted(held)
+            if topic_id in names
+        )
+    ).encode_versioned(version)
+
+
+def version_of(metadata: bytes) -> int:
+    """Return in which version of the consumer protocol a member speaks, as far as it is known here."""
+    return min(int.from_bytes(metadata[:2], "big"), NEWEST_VERSION)
+
+
+def _has_only_classic(
+    turn: Turn, group: ConsumerGroup, without: Collection[str] = (), joined: int = 0
+) -> bool:
+    # Right after loading nobody has brought names for what they have: the next JoinGroup does.
+    left = [each for each in group.consumer_members.values() if each.member_id not in without]
+    return (
+        turn.config.may_downgrade
+        and 0 < len(left) + joined <= turn.config.group_max_size
+        and all(each.classic is not None for each in left)
+        and (bool(group.topic_names) or not any(each.assigned for each in left))
+    )
+
+
+def _common_protocol(sides: list[ClassicSide]) -> str:
+    """Return the protocol that most members want of those that all speak, as a classic group chooses."""
+    counts = Counter(name for side in sides for name, _ in side.protocols)
+    votes = Counter(next(name for name, _ in side.protocols if counts[name] == len(sides)) for side in sides)
+    return max(votes, key=lambda name: (votes[name], -hash_table_place(name)))
+
+
+def _member_metadata(
+    group: ConsumerGroup, member: ConsumerMember, side: ClassicSide, protocol_name: str
+) -> MemberMetadata:
+    subscription = side.metadata(protocol_name)
+    return MemberMetadata(
+        member_id=member.member_id,
+        group_instance_id=member.instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        rebalance_timeout=member.rebalance_timeout_ms,
+        session_timeout=side.session_timeout_ms,
+        subscription=subscription,
+        assignment=assignment_bytes(member.assigned, group.topic_names, version_of(subscription)),
+    )
+
+
+def _check_upgrade(turn: Turn, group: Group) -> None:
+    """Raises: ApiError GROUP_ID_NOT_FOUND, as to somebody who asks for a group that is not there."""
+    if (
+        not turn.config.may_upgrade
+        or group.protocol_type != CONSUMER
+        or group.member_count > turn.config.group_consumer_max_size
+    ):
+        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group.group_id} is not a consumer group.")
+
+
+def _stop(turn: Turn, group: Group) -> None:
+    """Send everybody who waits away, to come again, and forget what the group was about."""
+    for member in group.members.values():
+        answer_join(turn, group, member, parked_join_error(ErrorCode.REBALANCE_IN_PROGRESS, member))
+        answer_sync(turn, member, sync_error(ErrorCode.REBALANCE_IN_PROGRESS))
+        turn.end_session(group, member)
+    for member_id in group.pending_members:
+        turn.cancel_timer(SessionTimer(group.group_id, member_id))
+    if group.rebalance is not None:
+        close_rebalance(turn, group, Outcome.RESTARTED)
+    for key in (JoinTimer(group.group_id), SyncTimer(group.group_id)):
+        turn.cancel_timer(key)
+
+
+def _upgrade_records(group: Group, metadata: Metadata) -> list[Record]:
+    """Return the records, the classic group's end first. Raises: ApiError for members of unknown words."""
+    try:
+        members = list(_upgraded_members(group, metadata))
+    except WireError:
+        raise _no_upgrade(group, "the embedded consumer protocol is malformed") from None
+    group_id, epoch = group.group_id, group.generation_id
+    records = [group_tombstone(group_id)]
+    records += [member_record(group_id, each) for each in members]
+    records.append(epoch_record(group_id, epoch, 0))
+    for each in members:
+        target = {topic_id: frozenset(indexes) for topic_id, indexes in each.assigned.items()}
+        records.append(target_record(group_id, each.member_id, target))
+    records.append(target_epoch_record(group_id, epoch))
+    records += [current_record(group_id, each) for each in members]
+    return records
+
+
+def _upgraded_members(group: Group, metadata: Metadata) -> Iterator[ConsumerMember]:
+    taken: set[tuple[UUID, int]] = set()
+    given = {each: _assigned(group, each, metadata, taken) for each in group.members.values()}
+    for member, assigned in given.items():
+        said = member.metadata(group.protocol_name)
+        subscription = ConsumerProtocolSubscription.decode_versioned(
+            member.protocols[0].metadata if said is None else said
+        )
+        epoch = group.generation_id
+        revoking = _unheard(group, subscription, metadata, taken)
+        yield ConsumerMember(
+            member_id=member.member_id,
+            instance_id=member.group_instance_id,
+            rack_id=subscription.rack_id,
+            client_id=member.client_id,
+            client_host=member.client_host,
+            rebalance_timeout_ms=member.rebalance_timeout_ms,
+            topic_names=tuple(sorted(set(subscription.topics))),
+            epoch=epoch,
+            previous_epoch=epoch,
+            state=MemberState.UNREVOKED if revoking else MemberState.STABLE,
+            assigned=assigned,
+            revoking=revoking,
+            classic=ClassicSide(
+                member.session_timeout_ms, tuple((each.name, each.metadata) for each in member.protocols)
+            ),
+        )
+
+
+def _assigned(group: Group, member: Member, metadata: Metadata, taken: set[tuple[UUID, int]]) -> Held:
+    """Return what the member was given; what a leader gave twice is the first one's."""
+    held: dict[UUID, dict[int, int]] = {}
+    if not member.assignment:
+        return held
+    given = ConsumerProtocolAssignment.decode_versioned(member.assignment)
+    if given.user_data:
+        raise _no_upgrade(group, "an unsupported custom assignor is in use")
+    for each in given.assigned_partitions:
+        topic = metadata.topics.get(each.topic)
+        for index in each.partitions if topic is not None else ():
+            if topic is not None and (topic.topic_id, index) not in taken:
+                taken.add((topic.topic_id, index))
+                held.setdefault(topic.topic_id, {})[index] = group.generation_id
+    return held
+
+
+def _unheard(
+    group: Group,
+    subscription: ConsumerProtocolSubscription,
+    metadata: Metadata,
+    taken: set[tuple[UUID, int]],
+) -> Held:
+    """Return what the member owned when it joined, and nobody was given: it may not have heard of that yet.
+
+    Nobody gets it until the member has joined again without it. Kafka hands it out at once.
+    """
+    held: dict[UUID, dict[int, int]] = {}
+    for each in subscription.owned_partitions:
+        topic = metadata.topics.get(each.topic)
+        for index in each.partitions if topic is not None else ():
+            if topic is not None and (topic.topic_id, index) not in taken:
+                taken.add((topic.topic_id, index))
+                held.setdefault(topic.topic_id, {})[index] = group.generation_id
+    return held
+
+
+def _no_upgrade(group: Group, reason: str) -> ApiError:
+    return ApiError(
+        ErrorCode.GROUP_ID_NOT_FOUND,
+        f"Cannot upgrade the classic group {group.group_id} to a consumer group because {reason}.",
+    )

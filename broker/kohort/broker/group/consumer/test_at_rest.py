@@ -1,0 +1,119 @@
+"""Whoever is at rest is answered as one who is looked at closely: two worlds live through the same."""
+
+from random import Random
+
+import pytest
+
+from kohort.broker.group import GroupConfig, newer_kinds
+from kohort.broker.group.consumer import at_rest
+from kohort.broker.group.consumer.commands import ConsumerGroupHeartbeat
+from kohort.broker.group.consumer.test_world import AT_ONCE, Consumer, ConsumerWorld, metadata_of
+from kohort.broker.group.decision import Decision
+from kohort.broker.group.turn import Groups
+
+NAMES = ("a", "b", "c", "d")
+
+
+class Life:
+    """A world and its members, to which things happen by their numbers."""
+
+    def __init__(self, config: GroupConfig) -> None:
+        self.world = ConsumerWorld(config, t=4)
+        self.members = [
+            Consumer(
+                self.world, name, regex="t.*" if name == "d" else None, instance="i" if name == "c" else None
+            )
+            for name in NAMES
+        ]
+
+    def happens(self, kind: int, who: int, number: int) -> object:
+        """Let one thing happen; return what can be seen of it."""
+        member = self.members[who]
+        if kind <= 4:
+            member.quiet_heartbeat()
+        elif kind <= 6:
+            member.heartbeat()
+        elif kind == 7:
+            member.join()
+        elif kind == 8 and number < 30:
+            member.leave()
+        elif kind == 9:
+            self.world.sleep(number * 400)
+        elif kind == 10 and number < 10:
+            self.world.change(t=4 + number % 3)
+        elif kind == 11 and number < 10:
+            overrides = {"g": {"consumer.heartbeat.interval.ms": str(5_000 + number)}}
+            topics = {name: len(each.partitions) for name, each in self.world.metadata.topics.items()}
+            found = metadata_of(self.world.metadata.version + 1, **topics)
+            self.world.metadata = type(found)(found.version, found.topics, overrides)
+        sessions = {}
+        group = self.world.core.groups.get("g")
+        if group is not None:
+            sessions = {
+                member_id: (each.last_seen_ms, each.deadline_ms)
+                for member_id, each in self.world.group().sessions.items()
+            }
+        return member.last, member.epoch, sessions, len(self.world.events)
+
+
+@pytest.mark.parametrize("config", [AT_ONCE, GroupConfig()], ids=["at once", "with an interval"])
+@pytest.mark.parametrize("count", [3, 4], ids=["names", "expressions"])
+def test_both_see_the_same(config: GroupConfig, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    quick, answered = 0, at_rest.heartbeat
+
+    def counted(groups: Groups, command: ConsumerGroupHeartbeat, now_ms: int) -> Decision | None:
+        nonlocal quick
+        found = answered(groups, command, now_ms)
+        quick += found is not None
+        return found
+
+    for seed in range(10):
+        dice, close, life = Random(seed), Life(config), Life(config)
+        for handlers, each in (({}, close), ({ConsumerGroupHeartbeat: counted}, life)):
+            monkeypatch.setattr(newer_kinds, "_AT_REST", handlers)
+            each.happens(7, 0, 0)  # From now on it knows who handles what.
+        for _ in range(200):
+            kind, who, number = dice.randrange(12), dice.randrange(count), dice.randrange(100)
+            assert life.happens(kind, who, number) == close.happens(kind, who, number)
+    assert quick > 50
+
+
+def at_rest_world() -> tuple[ConsumerWorld, Consumer]:
+    world = ConsumerWorld(t=4)
+    member = Consumer(world, "a")
+    member.join()
+    member.heartbeat()
+    assert quickly(world, member)
+    return world, member
+
+
+def quickly(world: ConsumerWorld, member: Consumer, **fields: object) -> bool:
+    """Return whether the member's next words are answered at once."""
+    message = member.command().message
+    message = type(message)(
+        group_id="g",
+        member_id=member.member_id,
+        member_epoch=member.epoch,
+        **fields,  # type: ignore[arg-type]
+    )
+    command = ConsumerGroupHeartbeat(0, message, 1, "", "client", "/127.0.0.1", world.metadata)
+    return at_rest.heartbeat(world.core._groups, command, world.now_ms) is not None
+
+
+def test_only_who_says_nothing_to_a_group_where_nothing_is_new_is_answered_at_once() -> None:
+    world, member = at_rest_world()
+    for fields in (
+        {"topic_partitions": ()},
+        {"subscribed_topic_names": ("t",)},
+        {"subscribed_topic_regex": "t"},
+        {"instance_id": "i"},
+        {"rack_id": "r"},
+        {"rebalance_timeout_ms": 1},
+        {"server_assignor": "range"},
+    ):
+        assert not quickly(world, member, **fields), fields
+    world.change(t=5)
+    assert not quickly(world, member)
+    world, member = at_rest_world()
+    Consumer(world, "b").join()
+    assert not quickly(world, member)

@@ -1,0 +1,118 @@
+"""Rebalances of consumer groups explained: why, whom the others waited for, what moved."""
+
+from kohort.broker.group.advice import advise
+from kohort.broker.group.consumer.test_migrating import Classic, come_to_rest
+from kohort.broker.group.consumer.test_world import Consumer, ConsumerWorld, settle
+from kohort.broker.group.events import (
+    CauseKind,
+    Outcome,
+    RebalanceCompleted,
+    RebalanceReport,
+    RebalanceStarted,
+)
+from kohort.broker.group.story import story
+
+
+def last_report(world: ConsumerWorld) -> RebalanceReport:
+    view = world.core.describe("g", world.now_ms)
+    assert view is not None
+    assert view.rebalance is None
+    report = view.history[-1]
+    assert world.noted(RebalanceCompleted)[-1].report == report
+    return report
+
+
+def test_a_first_member_and_a_second_one() -> None:
+    world = ConsumerWorld(t=4)
+    one, two = Consumer(world, "one"), Consumer(world, "two")
+    one.join()
+    first = last_report(world)
+    assert (first.outcome, first.generation_id, first.is_initial) == (Outcome.STABLE, 1, True)
+    assert [(each.from_member_id, each.to_member_id) for each in first.moves] == [(None, "one")] * 4
+    two.join()
+    one.heartbeat()
+    world.sleep(2_000)
+    settle(one, two)
+    report = last_report(world)
+    assert (report.cause.kind, report.cause.member_id, report.generation_id) == (
+        CauseKind.MEMBER_JOINED,
+        "two",
+        2,
+    )
+    assert [(each.member_id, each.waited_ms, each.joined) for each in report.waited_for] == [
+        ("one", 2_000, True)
+    ]
+    assert {(each.from_member_id, each.to_member_id) for each in report.moves} == {("one", "two")}
+    assert len(world.noted(RebalanceStarted)) == 2
+
+
+def test_who_holds_a_partition_back_is_told_while_it_does() -> None:
+    world = ConsumerWorld(t=2)
+    one, two = Consumer(world, "one"), Consumer(world, "two")
+    one.join()
+    one.stubborn = True
+    two.join()
+    one.heartbeat()
+    two.heartbeat()
+    world.sleep(1_000)
+    view = world.core.describe("g", world.now_ms)
+    assert view is not None
+    assert view.rebalance is not None
+    assert (view.rebalance.waits_for_member_ids, view.rebalance.ongoing_ms) == (("one",), 1_000)
+    waits = {each.member_id: each.waits_for for each in view.members}
+    assert waits["one"] in ("itself: it has yet to give up t-0", "itself: it has yet to give up t-1")
+    assert waits["two"] == (waits["one"] or "").replace("itself: it has", "one, which has")
+
+
+def test_one_that_is_put_out_for_holding_on_was_waited_for_in_vain() -> None:
+    world = ConsumerWorld(t=2)
+    one, two = Consumer(world, "one"), Consumer(world, "two")
+    one.join()
+    one.stubborn = True
+    two.join()
+    for _ in range(7):
+        one.heartbeat()
+        two.heartbeat()
+        world.sleep(10_000)
+    settle(two)
+    report = last_report(world)
+    assert [each.kind for each in report.further_causes] == [CauseKind.MEMBER_DID_NOT_COME]
+    assert [(each.member_id, each.waited_ms, each.joined) for each in report.waited_for] == [
+        ("one", 60_000, False)
+    ]
+    assert report.removed_member_ids == ("one",)
+
+
+def test_silence_topics_and_leaving_are_causes_and_the_last_one_leaves_nobody() -> None:
+    world = ConsumerWorld(t=4)
+    one, two = Consumer(world, "one"), Consumer(world, "two")
+    one.join()
+    two.join()
+    settle(one, two)
+    world.change(t=5)
+    settle(one, two)
+    assert last_report(world).cause.kind is CauseKind.METADATA_CHANGED
+    for _ in range(5):
+        world.sleep(10_000)
+        one.heartbeat()
+    report = last_report(world)
+    assert (report.cause.kind, report.cause.after_ms) == (CauseKind.MEMBER_EXPIRED, 45_000)
+    assert [each.member_id for each in report.waited_for] == ["one"]
+    assert {each.to_member_id for each in report.moves} == {"one"}
+    one.leave()
+    report = last_report(world)
+    assert (report.outcome, report.cause.kind) == (Outcome.EMPTY, CauseKind.MEMBER_LEFT)
+
+
+def test_a_group_with_classic_members_is_explained_alike_and_the_story_is_told() -> None:
+    world = ConsumerWorld(t=4)
+    old, new = Classic(world, "old"), Consumer(world, "new")
+    come_to_rest(world, old)
+    come_to_rest(world, old, new)
+    report = last_report(world)
+    assert [each.member_id for each in report.waited_for] == [old.member_id]
+    lines = story(report, advise(report, ()))
+    assert f"  epoch {report.generation_id}, stable after " in lines[0]
+    assert lines[1] == "  Cause: new joined."
+    assert lines[2] == "  Assigned after 0 ms: 2 members, uniform (by the broker)."
+    assert "it waited for old" in lines[3]

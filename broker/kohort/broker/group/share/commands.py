@@ -1,0 +1,107 @@
+"""What members of share groups ask, what administrators ask of such a group, and what the broker tells it.
+
+Each command of a member brings the metadata as they are when it comes: the core looks at them with each
+heartbeat, and nobody has to tell it of changes.
+"""
+
+from collections.abc import Mapping
+from uuid import UUID
+
+import msgspec
+
+from kohort.broker.group.consumer.subscriptions import Metadata
+from kohort.protocol.errors import ErrorCode
+from kohort.protocol.messages import (
+    DeleteShareGroupOffsetsResponse,
+    ShareGroupDescribeDescribedGroup,
+    ShareGroupHeartbeatRequest,
+    ShareGroupHeartbeatResponse,
+)
+
+
+class ShareGroupHeartbeat(msgspec.Struct, frozen=True, gc=False):
+    """Join, live, change the subscription, leave: ShareGroupHeartbeatResponse, at once."""
+
+    request_id: int
+    message: ShareGroupHeartbeatRequest
+    client_id: str
+    client_host: str
+    metadata: Metadata
+
+    def refused(self, code: ErrorCode) -> ShareGroupHeartbeatResponse:
+        """Return the answer of a shard that can't be asked."""
+        return heartbeat_error(code)
+
+
+class ShareGroupDescribe(msgspec.Struct, frozen=True, gc=False):
+    """Describe a share group: ShareGroupDescribeDescribedGroup."""
+
+    request_id: int
+    group_id: str
+    metadata: Metadata
+
+    def refused(self, code: ErrorCode) -> ShareGroupDescribeDescribedGroup:
+        """Return the answer of a shard that can't be asked."""
+        return describe_error(self.group_id, code)
+
+
+class ShareStateReady(msgspec.Struct, frozen=True):
+    """The share coordinator keeps the state of these partitions from now on. Not answered."""
+
+    group_id: str
+    partitions: Mapping[UUID, frozenset[int]]
+
+
+class StartShareState(msgspec.Struct, frozen=True):
+    """Note share partitions that an administrator has begin somewhere: an answer without partitions."""
+
+    request_id: int
+    group_id: str
+    partitions: Mapping[UUID, frozenset[int]]
+    metadata: Metadata
+
+    def refused(self, code: ErrorCode) -> DeleteShareGroupOffsetsResponse:
+        """Return the answer of a shard that can't be asked."""
+        return offsets_answer(code)
+
+
+class ForgetShareState(msgspec.Struct, frozen=True):
+    """Forget the share partitions of these topics, which nobody reads: an answer without topics."""
+
+    request_id: int
+    group_id: str
+    topic_ids: frozenset[UUID]
+
+    def refused(self, code: ErrorCode) -> DeleteShareGroupOffsetsResponse:
+        """Return the answer of a shard that can't be asked."""
+        return offsets_answer(code)
+
+
+def heartbeat_error(code: ErrorCode, message: str | None = None) -> ShareGroupHeartbeatResponse:
+    """Return the answer that tells a member what is wrong."""
+    return ShareGroupHeartbeatResponse(
+        throttle_time_ms=0, error_code=code, error_message=message, member_epoch=0, heartbeat_interval_ms=0
+    )
+
+
+def offsets_answer(code: ErrorCode, message: str | None = None) -> DeleteShareGroupOffsetsResponse:
+    """Return how it went as a whole: the core knows nothing of single partitions."""
+    return DeleteShareGroupOffsetsResponse(
+        throttle_time_ms=0, error_code=code, error_message=message, responses=()
+    )
+
+
+def describe_error(
+    group_id: str, code: ErrorCode, message: str | None = None
+) -> ShareGroupDescribeDescribedGroup:
+    """Return the description of a group that can't be described."""
+    return ShareGroupDescribeDescribedGroup(
+        error_code=code,
+        error_message=message,
+        group_id=group_id,
+        group_state="",
+        group_epoch=0,
+        assignment_epoch=0,
+        assignor_name="",
+        members=(),
+    )

@@ -1,0 +1,294 @@
+"""ShareGroupHeartbeat: a member joins, lives, says what it reads, is told what it gets, and leaves.
+
+One heartbeat brings the group as far as it goes: the member's wish may make a new group epoch, a new epoch a
+new target, and the target is the member's at once, because nobody has to give anything up for it. Source:
+GroupMetadataManager.shareGroupHeartbeat.
+"""
+
+from collections.abc import Mapping
+from uuid import UUID
+
+import msgspec
+
+from kohort.broker.group.consumer.partitions import Partitions
+from kohort.broker.group.consumer.subscriptions import metadata_hash
+from kohort.broker.group.events import MemberJoined
+from kohort.broker.group.share.assignor import assign
+from kohort.broker.group.share.commands import ShareGroupHeartbeat, heartbeat_error
+from kohort.broker.group.share.group import ShareGroup
+from kohort.broker.group.share.leaving import extend_session, leave
+from kohort.broker.group.share.member import JOINING, LEAVING, ShareMember
+from kohort.broker.group.share.readiness import (
+    merged,
+    missing_partitions,
+    ready_partitions,
+    without_deleted,
+)
+from kohort.broker.group.share.records import (
+    current_record,
+    epoch_record,
+    member_record,
+    state_record,
+    target_epoch_record,
+    target_record,
+)
+from kohort.broker.group.share.replaying import share_group
+from kohort.broker.group.turn import Turn
+from kohort.protocol.errors import ApiError, ErrorCode
+from kohort.protocol.messages import (
+    ShareGroupHeartbeatAssignment,
+    ShareGroupHeartbeatRequest,
+    ShareGroupHeartbeatResponse,
+    ShareGroupHeartbeatTopicPartitions,
+)
+
+READY_SOON_MS = 100
+"""A member whose partitions are being made comes again so soon; Kafka has it wait for its next heartbeat."""
+
+
+def heartbeat(turn: Turn, command: ShareGroupHeartbeat) -> None:
+    """Answer the heartbeat, once what it leads to is logged."""
+    message = command.message
+    try:
+        _check(message)
+        response = leave(turn, message) if message.member_epoch == LEAVING else _live(turn, command)
+    except ApiError as error:
+        response = heartbeat_error(error.code, error.message)
+    turn.reply(command.request_id, response)
+
+
+def _check(message: ShareGroupHeartbeatRequest) -> None:
+    """Pass a heartbeat that can be meant. Raises: ApiError, with Kafka's words."""
+    _refuse_if(not message.member_id, "MemberId can't be empty.")
+    _refuse_if(not message.group_id, "GroupId can't be empty.")
+    _refuse_if(message.rack_id == "", "RackId can't be empty.")
+    _refuse_if(message.member_epoch < LEAVING, "MemberEpoch is invalid.")
+    _refuse_if(
+        message.member_epoch == JOINING and not message.subscribed_topic_names,
+        "SubscribedTopicNames must be set in first request.",
+    )
+
+
+def _refuse_if(is_wrong: bool, words: str) -> None:
+    if is_wrong:
+        raise ApiError(ErrorCode.INVALID_REQUEST, words)
+
+
+def _live(turn: Turn, command: ShareGroupHeartbeat) -> ShareGroupHeartbeatResponse:
+    message = command.message
+    known = turn.groups.by_id.get(message.group_id)
+    if known is not None and not isinstance(known, ShareGroup):
+        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {message.group_id} is not a share group.")
+    if message.member_epoch != JOINING:
+        if known is None:
+            raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {message.group_id} not found.")
+        group, before = known, known.share_member(message.member_id)
+        _check_epoch(before, message.member_epoch)
+    else:
+        _check_room(turn, known, message)
+        group = known or share_group(turn.groups, message.group_id)
+        before = group.share_members.get(message.member_id) or ShareMember(member_id=message.member_id)
+    return _Step(turn, command, group, before).taken()
+
+
+def _check_epoch(member: ShareMember, epoch: int) -> None:
+    """Pass a member in its epoch, or one that missed the last answer. Raises: ApiError."""
+    if epoch > member.epoch:
+        raise ApiError(
+            ErrorCode.FENCED_MEMBER_EPOCH,
+            f"The share group member has a greater member epoch ({epoch}) than the one known by the group "
+            f"coordinator ({member.epoch}). The member must abandon all its partitions and rejoin.",
+        )
+    if epoch not in (member.epoch, member.previous_epoch):
+        raise ApiError(
+            ErrorCode.FENCED_MEMBER_EPOCH,
+            f"The share group member has a smaller member epoch ({epoch}) than the one known by the group "
+            f"coordinator ({member.epoch}). The member must abandon all its partitions and rejoin.",
+        )
+
+
+def _check_room(turn: Turn, group: ShareGroup | None, message: ShareGroupHeartbeatRequest) -> None:
+    """Pass who may join. Raises: ApiError GROUP_MAX_SIZE_REACHED."""
+    if group is not None and message.member_id in group.share_members:
+        return
+    limit = turn.config.group_share_max_size
+    if group is not None and group.member_count >= limit:
+        raise ApiError(
+            ErrorCode.GROUP_MAX_SIZE_REACHED,
+            f"The share group has reached its maximum capacity of {limit} members.",
+        )
+    more_bytes = sum(map(len, message.subscribed_topic_names or ()))
+    group_bytes = 0 if group is None else group.member_bytes
+    all_bytes = turn.groups.room.member_bytes_with(turn.groups.shard_bytes)
+    if (
+        group_bytes + more_bytes > turn.config.group_member_bytes_max
+        or all_bytes + more_bytes > turn.config.member_bytes_max
+    ):
+        raise ApiError(ErrorCode.GROUP_MAX_SIZE_REACHED, "The members bring more than is kept of them.")
+
+
+class _Step:
+    """One heartbeat of a member that is in the group, or is now."""
+
+    def __init__(
+        self, turn: Turn, command: ShareGroupHeartbeat, group: ShareGroup, before: ShareMember
+    ) -> None:
+        self.turn = turn
+        self.message = command.message
+        self.metadata = command.metadata
+        self.group = group
+        self.before = before
+        self.is_new = before.member_id not in group.share_members
+        self.wish = self._wish(command)
+
+    def _wish(self, command: ShareGroupHeartbeat) -> ShareMember:
+        """Return the member with what its heartbeat says anew; what is left out stays."""
+        before, names, rack_id = self.before, command.message.subscribed_topic_names, command.message.rack_id
+        return msgspec.structs.replace(
+            before,
+            rack_id=before.rack_id if rack_id is None else rack_id,
+            topic_names=before.topic_names if names is None else tuple(sorted(set(names))),
+            client_id=command.client_id,
+            client_host=command.client_host,
+        )
+
+    def taken(self) -> ShareGroupHeartbeatResponse:
+        """Return the answer to the heartbeat; what it has led to is logged."""
+        turn, group, wish = self.turn, self.group, self.wish
+        group.overrides = self.metadata.group_config(group.group_id)
+        if self.is_new or wish != self.before:
+            turn.log(member_record(group.group_id, wish))
+        epoch, is_missing = group.epoch, bool(group.initializing)
+        if self._has_news() or is_missing:
+            names = self._names()
+            epoch = self._epoch(names)
+            is_missing = self._ask_for_missing(names)
+        target, target_epoch = self._target(epoch)
+        member = wish
+        if wish.epoch != target_epoch or wish.assigned != target:
+            member = msgspec.structs.replace(
+                wish, epoch=target_epoch, previous_epoch=wish.epoch, assigned=target
+            )
+            turn.log(current_record(group.group_id, member))
+        extend_session(turn, group, member.member_id)
+        if self.is_new:
+            self._note_joined()
+        return self._answer(member, is_missing=is_missing, is_late=target_epoch < epoch)
+
+    @property
+    def _has_new_wish(self) -> bool:
+        return self.is_new or self.wish.topic_names != self.before.topic_names
+
+    def _has_news(self) -> bool:
+        """Return whether the member wants something else, or the topics may be others."""
+        return self._has_new_wish or self.group.metadata_version != self.metadata.version
+
+    def _names(self) -> set[str]:
+        """Return the topics that the group reads, with this member's new wish."""
+        names = set(self.group.name_counts)
+        if self.wish.topic_names != self.before.topic_names:
+            names -= {each for each in self.before.topic_names if self.group.name_counts[each] <= 1}
+            names |= set(self.wish.topic_names)
+        return names
+
+    def _epoch(self, names: set[str]) -> int:
+        """Return the group epoch after what this heartbeat changes."""
+        turn, group = self.turn, self.group
+        group.metadata_version = self.metadata.version
+        hash_now = metadata_hash(names, self.metadata)
+        if not self._has_new_wish and hash_now == group.metadata_hash:
+            return group.epoch
+        turn.log(epoch_record(group.group_id, group.epoch + 1, hash_now))
+        return group.epoch + 1
+
+    def _ask_for_missing(self, names: set[str]) -> bool:
+        """Return whether partitions that the group reads are yet to be made; log those asked for just now."""
+        group = self.group
+        missing = missing_partitions(group, names, self.metadata)
+        initializing = without_deleted(group.initializing, self.metadata)
+        initialized = without_deleted(group.initialized, self.metadata)
+        if (
+            missing
+            or len(initializing) < len(group.initializing)
+            or len(initialized) < len(group.initialized)
+        ):
+            self.turn.log(state_record(group.group_id, merged(initializing, missing), initialized))
+        return bool(missing or initializing)
+
+    def _target(self, epoch: int) -> tuple[Partitions, int]:
+        """Return what the member shall have, and from which epoch on."""
+        turn, group, wish = self.turn, self.group, self.wish
+        if epoch <= group.assignment_epoch or self._interval_left_ms() > 0:
+            return group.targets.get(wish.member_id, {}), group.assignment_epoch
+        targets = self._targets({**group.share_members, wish.member_id: wish})
+        for member_id, target in targets.items():
+            if group.targets.get(member_id) != target:
+                turn.log(target_record(group.group_id, member_id, target))
+        turn.log(target_epoch_record(group.group_id, epoch, turn.now_ms))
+        group.assigned_at_ms = turn.now_ms
+        return targets[wish.member_id], epoch
+
+    def _targets(self, members: Mapping[str, ShareMember]) -> dict[str, Partitions]:
+        topics = self.metadata.topics
+        known: dict[tuple[str, ...], frozenset[UUID]] = {}
+        for member in members.values():
+            if member.topic_names not in known:
+                known[member.topic_names] = frozenset(
+                    topics[name].topic_id for name in member.topic_names if name in topics
+                )
+        subscriptions = {member_id: known[each.topic_names] for member_id, each in members.items()}
+        return assign(
+            subscriptions, ready_partitions(self.group.initialized, self.metadata), self.group.targets
+        )
+
+    def _interval_left_ms(self) -> int:
+        """Return how long it is until the group may be assigned again: many changes share one assignment."""
+        if self.group.assigned_at_ms is None or not any(self.group.targets.values()):
+            return 0
+        interval_ms = self.group.setting_ms(
+            "share.assignment.interval.ms", self.turn.config.group_share_assignment_interval_ms
+        )
+        return self.group.assigned_at_ms + interval_ms - self.turn.now_ms
+
+    def _note_joined(self) -> None:
+        wish = self.wish
+        self.turn.note(
+            MemberJoined(
+                group_id=self.group.group_id,
+                at_ms=self.turn.now_ms,
+                member_id=wish.member_id,
+                client_id=wish.client_id,
+                client_host=wish.client_host,
+                group_instance_id=None,
+            )
+        )
+
+    def _answer(self, member: ShareMember, *, is_missing: bool, is_late: bool) -> ShareGroupHeartbeatResponse:
+        """Return the answer; with the assignment where the member tells all of itself, or got another one."""
+        message, group = self.message, self.group
+        assignment = None
+        tells_all = message.member_epoch == JOINING or message.subscribed_topic_names is not None
+        if tells_all or message.member_epoch != member.epoch or member.assigned != self.before.assigned:
+            assignment = ShareGroupHeartbeatAssignment(
+                topic_partitions=tuple(
+                    ShareGroupHeartbeatTopicPartitions(
+                        topic_id=topic_id, partitions=tuple(sorted(member.assigned[topic_id]))
+                    )
+                    for topic_id in sorted(member.assigned)
+                )
+            )
+        interval_ms = group.setting_ms(
+            "share.heartbeat.interval.ms", self.turn.config.group_share_heartbeat_interval_ms
+        )
+        if is_missing:
+            interval_ms = min(interval_ms, READY_SOON_MS)
+        elif is_late:
+            interval_ms = max(1, min(interval_ms, self._interval_left_ms()))
+        return ShareGroupHeartbeatResponse(
+            throttle_time_ms=0,
+            error_code=ErrorCode.NONE,
+            member_id=member.member_id,
+            member_epoch=member.epoch,
+            heartbeat_interval_ms=interval_ms,
+            assignment=assignment,
+        )

@@ -1,0 +1,135 @@
+"""Which share partitions a group has: those whose state is being made, and those that may be read.
+
+A group asks the share coordinator for state before anybody is given a partition: `initializing` says in the
+log what was asked for, so that whoever coordinates the group next asks again.
+"""
+
+from collections.abc import Iterable, Mapping
+from uuid import UUID
+
+from kohort.broker.group.consumer.subscriptions import Metadata
+from kohort.broker.group.share.commands import (
+    ForgetShareState,
+    ShareStateReady,
+    StartShareState,
+    offsets_answer,
+)
+from kohort.broker.group.share.group import ShareGroup, ShareTopic, ShareTopics
+from kohort.broker.group.share.records import epoch_record, state_record
+from kohort.broker.group.turn import Turn
+from kohort.protocol.errors import ApiError, ErrorCode
+
+
+def ready_partitions(topics: ShareTopics, metadata: Metadata) -> dict[UUID, frozenset[int]]:
+    """Return the partitions that may be read, of topics that are still there."""
+    return {
+        topic_id: topic.partitions for topic_id, topic in topics.items() if topic_id in metadata.topics_by_id
+    }
+
+
+def missing_partitions(group: ShareGroup, names: Iterable[str], metadata: Metadata) -> ShareTopics:
+    """Return the partitions of these topics that are neither ready nor being made."""
+    missing: dict[UUID, ShareTopic] = {}
+    for name in sorted(set(names)):
+        topic = metadata.topics.get(name)
+        if topic is None:
+            continue
+        there = _partitions(group.initialized, topic.topic_id) | _partitions(
+            group.initializing, topic.topic_id
+        )
+        lacking = frozenset(range(len(topic.partitions))) - there
+        if lacking:
+            missing[topic.topic_id] = ShareTopic(name, lacking)
+    return missing
+
+
+def without_deleted(topics: ShareTopics, metadata: Metadata) -> ShareTopics:
+    """Return the topics that are still there."""
+    return {topic_id: topic for topic_id, topic in topics.items() if topic_id in metadata.topics_by_id}
+
+
+def become_ready(turn: Turn, command: ShareStateReady) -> None:
+    """Let members have these partitions, from the next epoch on."""
+    group = turn.groups.by_id.get(command.group_id)
+    if not isinstance(group, ShareGroup):
+        return  # It was deleted meanwhile.
+    ready = {
+        topic_id: ShareTopic(group.initializing[topic_id].name, partitions)
+        for topic_id, partitions in _common(group.initializing, command.partitions).items()
+    }
+    if ready:
+        left = _minus(group.initializing, command.partitions)
+        turn.log(state_record(group.group_id, left, merged(group.initialized, ready)))
+        turn.log(epoch_record(group.group_id, group.epoch + 1, group.metadata_hash))
+
+
+def start(turn: Turn, command: StartShareState) -> None:
+    """Note what begins elsewhere as ready: an administrator has seen to its state."""
+    try:
+        group = empty_group(turn, command.group_id)
+    except ApiError as error:
+        turn.reply(command.request_id, offsets_answer(error.code, error.message))
+        return
+    topics = command.metadata.topics_by_id
+    started = {
+        topic_id: ShareTopic(topics[topic_id].name, partitions)
+        for topic_id, partitions in command.partitions.items()
+        if topic_id in topics
+    }
+    left = _minus(group.initializing, command.partitions)
+    turn.log(state_record(group.group_id, left, merged(group.initialized, started)))
+    turn.reply(command.request_id, offsets_answer(ErrorCode.NONE))
+
+
+def forget(turn: Turn, command: ForgetShareState) -> None:
+    """Let go of the share partitions of topics, in an empty group."""
+    try:
+        group = empty_group(turn, command.group_id)
+    except ApiError as error:
+        turn.reply(command.request_id, offsets_answer(error.code, error.message))
+        return
+    initializing, initialized = (
+        {topic_id: topic for topic_id, topic in topics.items() if topic_id not in command.topic_ids}
+        for topics in (group.initializing, group.initialized)
+    )
+    turn.log(state_record(group.group_id, initializing, initialized))
+    turn.reply(command.request_id, offsets_answer(ErrorCode.NONE))
+
+
+def empty_group(turn: Turn, group_id: str) -> ShareGroup:
+    """Return the group, which nobody is in. Raises: ApiError."""
+    group = turn.groups.existing(group_id)
+    if not isinstance(group, ShareGroup):
+        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a share group.")
+    if not group.is_empty:
+        raise ApiError(ErrorCode.NON_EMPTY_GROUP, f"Group {group_id} is not empty.")
+    return group
+
+
+def merged(one: ShareTopics, other: ShareTopics) -> ShareTopics:
+    """Return the partitions of both."""
+    both = dict(one)
+    for topic_id, topic in other.items():
+        both[topic_id] = ShareTopic(topic.name, topic.partitions | _partitions(one, topic_id))
+    return both
+
+
+def _partitions(topics: ShareTopics, topic_id: UUID) -> frozenset[int]:
+    topic = topics.get(topic_id)
+    return frozenset() if topic is None else topic.partitions
+
+
+def _common(topics: ShareTopics, partitions: Mapping[UUID, frozenset[int]]) -> dict[UUID, frozenset[int]]:
+    both = {
+        topic_id: topic.partitions & partitions.get(topic_id, frozenset())
+        for topic_id, topic in topics.items()
+    }
+    return {topic_id: each for topic_id, each in both.items() if each}
+
+
+def _minus(topics: ShareTopics, partitions: Mapping[UUID, frozenset[int]]) -> ShareTopics:
+    left = {
+        topic_id: ShareTopic(topic.name, topic.partitions - partitions.get(topic_id, frozenset()))
+        for topic_id, topic in topics.items()
+    }
+    return {topic_id: topic for topic_id, topic in left.items() if topic.partitions}

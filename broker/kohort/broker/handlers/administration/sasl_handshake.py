@@ -1,0 +1,14 @@
+"""SaslHandshake where nobody has to say who it is: the listeners that want it answer themselves.
+
+Source: Kafka's KafkaApis.handleSaslHandshakeRequest.
+"""
+
+from kohort.broker.handlers.administration.family import Administration
+from kohort.broker.transport.request import Request
+from kohort.protocol.errors import ErrorCode
+from kohort.protocol.messages import SaslHandshakeRequest, SaslHandshakeResponse
+
+
+def handle(admin: Administration, message: SaslHandshakeRequest, request: Request) -> SaslHandshakeResponse:
+    """Return what Kafka answers at such a listener."""
+    return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE, mechanisms=())

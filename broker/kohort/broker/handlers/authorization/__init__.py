@@ -1,0 +1,1 @@
+"""Between the transport and those who answer, where there is an authorizer: who may ask what."""

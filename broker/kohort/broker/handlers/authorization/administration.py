@@ -1,0 +1,123 @@
+"""How it is checked who changes and sees settings, access control entries and quotas."""
+
+from typing import Any
+
+import msgspec
+
+from kohort.broker.handlers.authorization.asker import DENIALS, Asker
+from kohort.broker.handlers.authorization.refusals import Parts, made, words
+from kohort.broker.handlers.authorization.rules import Need, Verdict, sieved
+from kohort.broker.handlers.authorization.topics import cluster_operations
+from kohort.broker.metadata import ResourceType
+from kohort.protocol.acls import CLUSTER_NAME, AclOperation, AclResourceType
+from kohort.protocol.errors import ErrorCode
+from kohort.protocol.messages import (
+    AlterClientQuotasResponse,
+    AlterClientQuotasResult,
+    AlterClientQuotasResultEntity,
+    AlterUserScramCredentialsResponse,
+    AlterUserScramCredentialsResult,
+)
+
+SETTINGS_OF = {
+    ResourceType.TOPIC: AclResourceType.TOPIC,
+    ResourceType.GROUP: AclResourceType.GROUP,
+    ResourceType.BROKER: AclResourceType.CLUSTER,
+    ResourceType.BROKER_LOGGER: AclResourceType.CLUSTER,
+    ResourceType.CLIENT_METRICS: AclResourceType.CLUSTER,
+}
+
+
+class Settings:
+    """Settings of topics and groups, each by itself; all others are the cluster's."""
+
+    def __init__(self, operation: AclOperation, parts: Parts) -> None:
+        self._operation = operation
+        self._parts = parts
+        self.needs = (
+            Need(
+                (operation,), AclResourceType.TOPIC, "each topic", ErrorCode.TOPIC_AUTHORIZATION_FAILED.name
+            ),
+            Need(
+                (operation,), AclResourceType.GROUP, "each group", ErrorCode.GROUP_AUTHORIZATION_FAILED.name
+            ),
+            Need(
+                (operation,),
+                AclResourceType.CLUSTER,
+                "the cluster, for all others",
+                ErrorCode.CLUSTER_AUTHORIZATION_FAILED.name,
+            ),
+        )
+
+    def judge(self, asker: Asker, message: Any) -> Verdict:
+        """Return the request about what one may see or change."""
+        return sieved(asker, message, self._parts, self._denial)
+
+    def _denial(self, asker: Asker, resource: Any) -> ErrorCode | None:
+        kind = SETTINGS_OF.get(resource.resource_type)
+        if kind is None:
+            return None  # It is told that there is no such thing.
+        name = CLUSTER_NAME if kind is AclResourceType.CLUSTER else resource.resource_name
+        return None if asker.may(self._operation, kind, name) else DENIALS[kind]
+
+
+class AlterClientQuotas:
+    """Quotas are the cluster's settings."""
+
+    needs = (
+        Need(
+            (AclOperation.ALTER_CONFIGS,),
+            AclResourceType.CLUSTER,
+            "the cluster",
+            ErrorCode.CLUSTER_AUTHORIZATION_FAILED.name,
+        ),
+    )
+
+    def judge(self, asker: Asker, message: Any) -> Verdict:
+        """Return the request, or its refusal, for each entity."""
+        if asker.may_cluster(AclOperation.ALTER_CONFIGS):
+            return Verdict(message)
+        entries = tuple(
+            AlterClientQuotasResult(
+                error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+                error_message=None,
+                entity=tuple(
+                    AlterClientQuotasResultEntity(entity_type=each.entity_type, entity_name=each.entity_name)
+                    for each in entry.entity
+                ),
+            )
+            for entry in message.entries
+        )
+        return Verdict(answer=made(AlterClientQuotasResponse, {"entries": entries}))
+
+
+class AlterUserScramCredentials:
+    """Who may alter the cluster gives others their passwords."""
+
+    needs = (
+        Need(
+            (AclOperation.ALTER,),
+            AclResourceType.CLUSTER,
+            "the cluster",
+            ErrorCode.CLUSTER_AUTHORIZATION_FAILED.name,
+        ),
+    )
+
+    def judge(self, asker: Asker, message: Any) -> Verdict:
+        """Return the request, or its refusal, for each user."""
+        if asker.may_cluster(AclOperation.ALTER):
+            return Verdict(message)
+        code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        names = dict.fromkeys(each.name for each in (*message.deletions, *message.upsertions))
+        results = tuple(
+            AlterUserScramCredentialsResult(user=name, error_code=code, error_message=words(code))
+            for name in names
+        )
+        return Verdict(answer=made(AlterUserScramCredentialsResponse, {"results": results}))
+
+
+def with_cluster_operations(asker: Asker, message: Any, answer: Any) -> Any:
+    """Return the cluster with what one may do to it, where that was asked."""
+    if not message.include_cluster_authorized_operations or answer.error_code != ErrorCode.NONE:
+        return answer
+    return msgspec.structs.replace(answer, cluster_authorized_operations=cluster_operations(asker))

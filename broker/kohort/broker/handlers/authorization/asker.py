@@ -1,0 +1,118 @@
+"""Who asks one request, and what that one may do."""
+
+from collections.abc import Callable, Iterable
+from uuid import UUID
+
+import msgspec
+
+from kohort.broker.authorization.authorizer import Authorizer
+from kohort.broker.config.current import CurrentConfig
+from kohort.broker.handlers.data.fetch_sessions import FetchSessions
+from kohort.broker.metadata import MetadataStore, Snapshot
+from kohort.broker.transport.request import Request
+from kohort.protocol.acls import CLUSTER_NAME, AclOperation, AclResourceType
+from kohort.protocol.errors import ErrorCode
+from kohort.protocol.registry import Api
+
+O = AclOperation  # noqa: E741
+
+SUPPORTED = {
+    AclResourceType.TOPIC: (
+        O.READ,
+        O.WRITE,
+        O.CREATE,
+        O.DESCRIBE,
+        O.DELETE,
+        O.ALTER,
+        O.DESCRIBE_CONFIGS,
+        O.ALTER_CONFIGS,
+    ),
+    AclResourceType.GROUP: (O.READ, O.DESCRIBE, O.DELETE, O.DESCRIBE_CONFIGS, O.ALTER_CONFIGS),
+    AclResourceType.CLUSTER: (
+        O.CREATE,
+        O.CLUSTER_ACTION,
+        O.DESCRIBE_CONFIGS,
+        O.ALTER_CONFIGS,
+        O.IDEMPOTENT_WRITE,
+        O.ALTER,
+        O.DESCRIBE,
+    ),
+}
+"""What can be done to a resource. Source: org.apache.kafka.security.authorizer.AclEntry."""
+
+DENIALS = {
+    AclResourceType.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    AclResourceType.GROUP: ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    AclResourceType.CLUSTER: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    AclResourceType.TRANSACTIONAL_ID: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+}
+
+Denied = Callable[["Asker", AclOperation, AclResourceType, str], None]
+
+
+class Grounds(msgspec.Struct, frozen=True):
+    """What is looked at to decide."""
+
+    authorizer: Authorizer
+    metadata: MetadataStore
+    sessions: FetchSessions
+    current: CurrentConfig
+    denied: Denied
+    """Told of each denial that somebody learns of."""
+
+
+class Asker:
+    """One request, as far as it is to be judged."""
+
+    __slots__ = ("api", "grounds", "host", "principal", "request", "version")
+
+    def __init__(self, grounds: Grounds, request: Request) -> None:
+        self.grounds = grounds
+        self.request = request
+        self.api: Api = request.api
+        self.version = request.version
+        self.principal = request.principal
+        self.host = request.client_host.removeprefix("/")
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The metadata as they are."""
+        return self.grounds.metadata.snapshot()
+
+    def may(
+        self, operation: AclOperation, resource_type: AclResourceType, name: str, *, quietly: bool = False
+    ) -> bool:
+        """Return whether this one may do that; quietly, where a denial only leaves something out."""
+        if self.grounds.authorizer.allows(self.principal, self.host, operation, resource_type, name):
+            return True
+        if not quietly:
+            self.grounds.denied(self, operation, resource_type, name)
+        return False
+
+    def may_cluster(self, operation: AclOperation, *, quietly: bool = False) -> bool:
+        """Return whether this one may do that to the cluster."""
+        return self.may(operation, AclResourceType.CLUSTER, CLUSTER_NAME, quietly=quietly)
+
+    def may_some(self, operation: AclOperation, resource_type: AclResourceType) -> bool:
+        """Return whether there may be a resource that this one may do that to."""
+        return self.grounds.authorizer.allows_some(self.principal, self.host, operation, resource_type)
+
+    def sees(self, topic: str) -> bool:
+        """Return whether the topic is one that this one may know of."""
+        return self.may(AclOperation.DESCRIBE, AclResourceType.TOPIC, topic, quietly=True)
+
+    def topic_name(self, topic_id: UUID) -> str | None:
+        """Return the name of the topic with this id, None where there is none."""
+        found = self.snapshot.topics_by_id.get(topic_id)
+        return None if found is None else found.name
+
+    def operations(self, resource_type: AclResourceType, name: str) -> int:
+        """Return what this one may do to the resource, a bit for each operation."""
+        return bits(
+            each for each in SUPPORTED[resource_type] if self.may(each, resource_type, name, quietly=True)
+        )
+
+
+def bits(operations: Iterable[AclOperation]) -> int:
+    """Return the number in which bit `n` stands for the operation with the code `n`."""
+    return sum(1 << operation for operation in operations)

@@ -1,0 +1,41 @@
+"""How an authorizer comes to stand before those who answer."""
+
+import structlog
+
+from kohort.broker.authorization.authorizer import Authorizer, super_users
+from kohort.broker.config.current import CurrentConfig
+from kohort.broker.handlers.authorization.asker import Asker, Grounds
+from kohort.broker.handlers.authorization.guard import Guard
+from kohort.broker.handlers.data.fetch_sessions import FetchSessions
+from kohort.broker.metadata import MetadataStore
+from kohort.broker.metadata.acls import follow_acls
+from kohort.broker.runtime.clock import Clock
+from kohort.broker.runtime.throttled_log import ThrottledLog
+from kohort.broker.transport.dispatch import Dispatch
+from kohort.protocol.acls import AclOperation, AclResourceType
+
+log = structlog.get_logger("kohort.authorizer")
+
+
+def guarded(
+    dispatch: Dispatch, metadata: MetadataStore, sessions: FetchSessions, current: CurrentConfig, clock: Clock
+) -> Guard:
+    """Return what asks an authorizer that follows the entries in the metadata."""
+    config = current.config
+    authorizer = Authorizer(
+        super_users(config.super_users), allows_unmentioned=config.allow_everyone_if_no_acl_found
+    )
+    follow_acls(metadata, authorizer)
+    throttled = ThrottledLog(log, clock)
+
+    def denied(asker: Asker, operation: AclOperation, resource_type: AclResourceType, name: str) -> None:
+        throttled.warning(
+            "not authorized",
+            principal=asker.principal,
+            host=asker.host,
+            operation=operation.name,
+            resource=f"{resource_type.name}:{name}",
+            api=asker.api.name,
+        )
+
+    return Guard(dispatch, Grounds(authorizer, metadata, sessions, current, denied))

@@ -1,0 +1,294 @@
+"""How it is checked who asks about groups and transactions."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from kohort.broker.handlers.authorization.asker import Asker
+from kohort.broker.handlers.authorization.records import seen
+from kohort.broker.handlers.authorization.refusals import Parts, made, refused, refused_parts
+from kohort.broker.handlers.authorization.rules import (
+    Need,
+    Rule,
+    Verdict,
+    name_of,
+    sieved,
+    with_more,
+)
+from kohort.protocol.acls import AclOperation, AclResourceType
+from kohort.protocol.errors import ErrorCode
+from kohort.protocol.messages import FindCoordinatorResponse, OffsetFetchResponseGroup
+from kohort.protocol.messages.find_coordinator import Coordinator
+from kohort.protocol.schema import Message
+
+TOPIC, GROUP, CLUSTER = AclResourceType.TOPIC, AclResourceType.GROUP, AclResourceType.CLUSTER
+TRANSACTIONAL_ID = AclResourceType.TRANSACTIONAL_ID
+DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+NO_OFFSET = -1
+
+SOME_FETCHED = Parts(
+    "topics",
+    "topics",
+    ("name",),
+    Parts("partition_indexes", "partitions", ("=partition_index",), told={"committed_offset": NO_OFFSET}),
+)
+FETCHED_OF_GROUP = SOME_FETCHED._replace(same=("name", "topic_id"))
+FIRST_WITH_GROUPS = 8
+FIRST_WITH_ERROR = 2
+
+
+class OffsetFetch:
+    """Committed offsets, of groups and topics that one may know of; where all are asked for, of these."""
+
+    needs = (
+        Need((AclOperation.DESCRIBE,), GROUP, "each", ErrorCode.GROUP_AUTHORIZATION_FAILED.name),
+        Need(
+            (AclOperation.DESCRIBE,),
+            TOPIC,
+            "each; where all are asked for, the others are left out",
+            DENIED.name,
+        ),
+    )
+
+    def judge(self, asker: Asker, message: Any) -> Verdict:
+        """Return the question about what one may know of."""
+        return (
+            self._of_groups(asker, message)
+            if asker.version >= FIRST_WITH_GROUPS
+            else self._of_one(asker, message)
+        )
+
+    def _of_one(self, asker: Asker, message: Any) -> Verdict:
+        if not asker.may(AclOperation.DESCRIBE, GROUP, message.group_id):
+            parts = None if asker.version >= FIRST_WITH_ERROR else SOME_FETCHED
+            return Verdict(answer=refused(asker, message, ErrorCode.GROUP_AUTHORIZATION_FAILED, parts))
+        if message.topics is None:
+            return Verdict(message, None, partial(_only_seen, asker, "topics"))
+        return sieved(asker, message, SOME_FETCHED, _topic_denial)
+
+    def _of_groups(self, asker: Asker, message: Any) -> Verdict:
+        kept: list[Any] = []
+        denied: list[Message] = []
+        more: dict[str, tuple[Message, ...]] = {}
+        for group in message.groups:
+            if not asker.may(AclOperation.DESCRIBE, GROUP, group.group_id):
+                told = {"group_id": group.group_id, "error_code": ErrorCode.GROUP_AUTHORIZATION_FAILED}
+                denied.append(made(OffsetFetchResponseGroup, told))
+                continue
+            topics = group.topics
+            denials = [(each, _topic_denial(asker, each)) for each in topics or ()]
+            unseen = [each for each, code in denials if code is not None]
+            if unseen:
+                topics = tuple(each for each, code in denials if code is None)
+                more[group.group_id] = refused_parts(
+                    FETCHED_OF_GROUP, OffsetFetchResponseGroup, unseen, DENIED
+                )
+                if not topics:
+                    denied.append(
+                        made(
+                            OffsetFetchResponseGroup,
+                            {"group_id": group.group_id, "topics": more.pop(group.group_id)},
+                        )
+                    )
+                    continue
+            kept.append(msgspec.structs.replace(group, topics=topics))
+        if message.groups and not kept:
+            return Verdict(answer=made(asker.api.response, {"groups": tuple(denied)}))
+        left = msgspec.structs.replace(message, groups=tuple(kept))
+        everything = frozenset(each.group_id for each in kept if each.topics is None)
+        return Verdict(left, None, partial(self._finish, asker, tuple(denied), more, everything))
+
+    def _finish(
+        self,
+        asker: Asker,
+        denied: tuple[Message, ...],
+        more: dict[str, tuple[Message, ...]],
+        everything: frozenset[str],
+        answer: Any,
+    ) -> Any:
+        groups = [
+            _only_seen(asker, "topics", each)
+            if each.group_id in everything
+            else with_more("topics", more.get(each.group_id, ()), each)
+            for each in answer.groups
+        ]
+        return msgspec.structs.replace(answer, groups=(*groups, *denied))
+
+
+def _topic_denial(asker: Asker, topic: Any) -> ErrorCode | None:
+    name = name_of(asker, topic)
+    return None if name is None or asker.may(AclOperation.DESCRIBE, TOPIC, name) else DENIED
+
+
+def _only_seen(asker: Asker, field: str, answer: Any) -> Any:
+    return msgspec.structs.replace(answer, **{field: seen(asker, getattr(answer, field))})
+
+
+COORDINATED = {
+    0: (AclOperation.DESCRIBE, GROUP, ErrorCode.GROUP_AUTHORIZATION_FAILED),
+    1: (AclOperation.DESCRIBE, TRANSACTIONAL_ID, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+}
+SHARE = 2
+FIRST_BATCHED = 4
+
+
+class FindCoordinator:
+    """Where a group or a transactional id is kept, of those that one may know of."""
+
+    needs = (
+        Need((AclOperation.DESCRIBE,), GROUP, "each group", ErrorCode.GROUP_AUTHORIZATION_FAILED.name),
+        Need(
+            (AclOperation.DESCRIBE,),
+            TRANSACTIONAL_ID,
+            "each transactional id",
+            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED.name,
+        ),
+        Need(
+            (AclOperation.CLUSTER_ACTION,),
+            CLUSTER,
+            "the cluster, for shares' states",
+            ErrorCode.CLUSTER_AUTHORIZATION_FAILED.name,
+        ),
+    )
+
+    def judge(self, asker: Asker, message: Any) -> Verdict:
+        """Return the question about what one may know of."""
+        kind = message.key_type
+        keys = message.coordinator_keys if asker.version >= FIRST_BATCHED else (message.key,)
+        may_know = {key: self._may(asker, kind, key) for key in dict.fromkeys(keys)}
+        denied = [key for key in keys if not may_know[key]]
+        if not denied:
+            return Verdict(message)
+        code = COORDINATED[kind][2] if kind in COORDINATED else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        nowhere = {"node_id": -1, "host": "", "port": -1, "error_code": code}
+        if asker.version < FIRST_BATCHED:
+            return Verdict(answer=made(FindCoordinatorResponse, nowhere))
+        told = tuple(made(Coordinator, {**nowhere, "key": key, "error_message": None}) for key in denied)
+        kept = tuple(key for key in keys if may_know[key])
+        if not kept:
+            return Verdict(answer=made(FindCoordinatorResponse, {"coordinators": told}))
+        left = msgspec.structs.replace(message, coordinator_keys=kept)
+        return Verdict(left, None, partial(with_more, "coordinators", told))
+
+    def _may(self, asker: Asker, kind: int, key: str) -> bool:
+        if kind == SHARE:
+            return asker.may_cluster(AclOperation.CLUSTER_ACTION)
+        if kind not in COORDINATED:
+            return True  # It is told that there is no such thing.
+        operation, resource_type, _ = COORDINATED[kind]
+        return asker.may(operation, resource_type, key)
+
+
+class Listed:
+    """A list without what one may not know of; who may describe the cluster may see all of some."""
+
+    def __init__(self, field: str, key: str, on: AclResourceType, *, or_cluster: bool = False) -> None:
+        """Let only those in the answer's `field` be seen whose `key` one may describe."""
+        self._field = field
+        self._key = key
+        self._type = on
+        self._or_cluster = or_cluster
+        needs = [Need((AclOperation.DESCRIBE,), on, "each", "it is left out")]
+        if or_cluster:
+            needs.insert(0, Need((AclOperation.DESCRIBE,), CLUSTER, "the cluster, or", ""))
+        self.needs = tuple(needs)
+
+    def judge(self, asker: Asker, message: Any) -> Verdict:
+        """Return the request; its answer is sieved."""
+        if self._or_cluster and asker.may_cluster(AclOperation.DESCRIBE, quietly=True):
+            return Verdict(message)
+        return Verdict(message, None, partial(self._finish, asker))
+
+    def _finish(self, asker: Asker, answer: Any) -> Any:
+        kept = tuple(
+            each
+            for each in getattr(answer, self._field)
+            if asker.may(AclOperation.DESCRIBE, self._type, getattr(each, self._key), quietly=True)
+        )
+        return msgspec.structs.replace(answer, **{self._field: kept})
+
+
+class Changed:
+    """A rule whose answers are changed besides, by what one may know of."""
+
+    def __init__(self, rule: Rule, change: Callable[[Asker, Any, Any], Any], *needs: Need) -> None:
+        """Let `change(asker, request, answer)` make the answer of what `rule` lets be asked."""
+        self._rule = rule
+        self._change = change
+        self.needs = (*rule.needs, *needs)
+
+    def judge(self, asker: Asker, message: Any) -> Verdict:
+        """Return what the rule says."""
+        verdict = self._rule.judge(asker, message)
+        if verdict.answer is not None:
+            return verdict
+        return verdict._replace(finish=partial(self._finish, asker, message, verdict))
+
+    def _finish(self, asker: Asker, message: Any, verdict: Verdict, answer: Any) -> Any:
+        changed = self._change(asker, message, answer)
+        return changed if verdict.finish is None else verdict.finish(changed)
+
+
+def with_group_operations(asker: Asker, message: Any, answer: Any) -> Any:
+    """Return the groups with what one may do to them, where that was asked."""
+    if not message.include_authorized_operations:
+        return answer
+    groups = tuple(
+        msgspec.structs.replace(each, authorized_operations=asker.operations(GROUP, each.group_id))
+        if each.error_code == ErrorCode.NONE
+        else each
+        for each in answer.groups
+    )
+    return msgspec.structs.replace(answer, groups=groups)
+
+
+def with_seen_members(asker: Asker, message: Any, answer: Any) -> Any:
+    """Return the groups; of one with a topic that may not be known of, that this is so."""
+    groups = tuple(each if _sees_group(asker, each) else _hidden(each) for each in answer.groups)
+    return with_group_operations(asker, message, msgspec.structs.replace(answer, groups=groups))
+
+
+def _sees_group(asker: Asker, group: Any) -> bool:
+    names = {
+        topic.topic_name
+        for member in group.members
+        for assignment in (member.assignment, getattr(member, "target_assignment", member.assignment))
+        for topic in assignment.topic_partitions
+    }
+    names.update(name for member in group.members for name in member.subscribed_topic_names)
+    return all(map(asker.sees, names))
+
+
+def _hidden(group: Any) -> Any:
+    return made(
+        type(group),
+        {
+            "error_code": DENIED,
+            "error_message": "A member has a topic that one may not describe",
+            "group_id": group.group_id,
+        },
+    )
+
+
+def with_seen_topics(asker: Asker, _message: Any, answer: Any) -> Any:
+    """Return the transactions, each with the topics that one may know of."""
+    states = tuple(
+        msgspec.structs.replace(each, topics=seen(asker, each.topics, "topic"))
+        for each in answer.transaction_states
+    )
+    return msgspec.structs.replace(answer, transaction_states=states)
+
+
+class Subscribed:
+    """A member of a consumer group may know of every topic that it names."""
+
+    needs = (Need((AclOperation.DESCRIBE,), TOPIC, "each that it subscribes to", DENIED.name),)
+
+    def judge(self, asker: Asker, message: Any) -> Verdict:
+        """Return the heartbeat, or its refusal."""
+        for name in message.subscribed_topic_names or ():
+            if not asker.may(AclOperation.DESCRIBE, TOPIC, name):
+                return Verdict(answer=refused(asker, message, DENIED))
+        return Verdict(message)

@@ -1,0 +1,159 @@
+"""Batches that wait for their transaction to have the partition: in order, however they are answered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from kohort.broker.handlers.data.transactional import Permissions
+from kohort.broker.handlers.transactions.family import Transactions
+from kohort.broker.partitions import Partition
+from kohort.broker.transport.request import Request
+from kohort.protocol.errors import ApiError, ErrorCode
+from kohort.protocol.records import BatchHeader
+from kohort.storage import StorageError
+
+PRODUCER = 7
+
+
+class _Partition:
+    """As much of a partition as is looked at."""
+
+    topic, index, error_code = "t", 0, None
+
+    def __init__(self, is_open: Callable[[int, int], bool]) -> None:
+        self.log = SimpleNamespace(producers=SimpleNamespace(is_open=is_open))
+
+
+class World:
+    """A partition, a coordinator on another broker, and what became of each batch."""
+
+    def __init__(self) -> None:
+        self.is_open = False
+        self.asked: list[Callable[[ErrorCode | None], None]] = []
+        self.ended: list[Callable[[], None]] = []
+        self.answers_at_once: ErrorCode | None = None
+        self.patience = 3
+        self.became: list[tuple[int, ErrorCode | None]] = []
+        self.trips: set[int] = set()
+        self.hung_up: list[int] = []
+        self.partition = cast("Partition", _Partition(lambda producer_id, epoch: self.is_open))
+        family = SimpleNamespace(coordinators=lambda: self)
+        self.permissions = Permissions(cast("Transactions", family))
+
+    def is_coordinated_here(self, transactional_id: str) -> bool:
+        return False
+
+    def now_ms(self) -> int:
+        return 0
+
+    def ask_coordinator(self, *_: object, verify_only: bool) -> None:
+        raise NotImplementedError
+
+    def when_ended(self, transactional_id: str, began_ms: int, action: Callable[[], None]) -> bool:
+        self.patience -= 1
+        if self.patience >= 0:
+            self.ended.append(action)
+        return self.patience >= 0
+
+    def write(self, number: int, version: int = 12) -> bool:
+        """Return whether the batch with this number may be appended at once."""
+
+        def resume(error: ApiError | None) -> None:
+            if number in self.trips:
+                raise StorageError("the disk has failed")
+            self.became.append((number, None if error is None else error.code))
+
+        return self.permissions.may_append(
+            self.partition,
+            cast("BatchHeader", SimpleNamespace(producer_id=PRODUCER, producer_epoch=0)),
+            cast("Request", SimpleNamespace(version=version, hang_up=lambda: self.hung_up.append(number))),
+            "id",
+            resume,
+        )
+
+
+@pytest.fixture
+def world() -> World:
+    made = World()
+
+    def ask(*arguments: Any, verify_only: bool) -> None:
+        answered = arguments[4]
+        if made.answers_at_once is None:
+            made.asked.append(answered)
+        else:
+            answered(made.answers_at_once)
+
+    made.ask_coordinator = ask  # type: ignore[method-assign]
+    return made
+
+
+def test_what_follows_waits_and_need_not_ask_once_the_transaction_is_open(world: World) -> None:
+    assert not any(world.write(number) for number in range(3))
+    (answered,) = world.asked
+    world.is_open = True  # As the first batch makes it.
+    answered(None)
+    assert world.became == [(0, None), (1, None), (2, None)]
+    assert world.write(3)  # Nobody waits any more.
+
+
+def test_who_comes_while_the_last_transaction_ends_overtakes_nobody(world: World) -> None:
+    world.write(0)
+    world.asked.pop()(ErrorCode.CONCURRENT_TRANSACTIONS)
+    world.write(1)  # It is not asked for: it would be let through before the first.
+    assert not world.asked
+    world.ended.pop()()
+    answered = world.asked.pop()
+    world.is_open = True
+    answered(None)
+    assert world.became == [(0, None), (1, None)]
+
+
+def test_the_producer_is_told_in_the_end(world: World) -> None:
+    world.patience = 1
+    world.write(0)
+    world.asked.pop()(ErrorCode.CONCURRENT_TRANSACTIONS)
+    world.ended.pop()()
+    world.asked.pop()(ErrorCode.CONCURRENT_TRANSACTIONS)
+    assert world.became == [(0, ErrorCode.CONCURRENT_TRANSACTIONS)]
+
+
+@pytest.mark.parametrize("version", [11, 12])
+def test_each_asks_for_itself_where_the_first_was_refused(world: World, version: int) -> None:
+    world.write(0, version)
+    world.write(1, version)
+    world.asked.pop()(ErrorCode.PRODUCER_FENCED)
+    assert world.became == [(0, ErrorCode.INVALID_PRODUCER_EPOCH)]
+    world.asked.pop()(ErrorCode.NOT_COORDINATOR)
+    assert world.became[1] == (1, ErrorCode.NOT_ENOUGH_REPLICAS)
+
+
+def test_any_number_may_wait_for_an_answer_that_comes_at_once(world: World) -> None:
+    for number in range(5_000):
+        world.write(number)
+    world.answers_at_once = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    world.asked.pop()(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    assert world.became == [(number, ErrorCode.NOT_ENOUGH_REPLICAS) for number in range(5_000)]
+
+
+def test_a_batch_that_trips_costs_its_connection_and_nobody_waits_behind_it(world: World) -> None:
+    world.answers_at_once = ErrorCode.NOT_COORDINATOR
+    world.trips = {0}
+    world.write(0)
+    world.write(1)
+    assert (world.hung_up, world.became) == ([0], [(1, ErrorCode.NOT_ENOUGH_REPLICAS)])
+
+
+@pytest.mark.parametrize("trips", [{0}, {1}, {0, 1}])
+def test_who_waits_goes_on_behind_batches_that_trip(world: World, trips: set[int]) -> None:
+    for number in range(3):
+        world.write(number)
+    world.trips = trips
+    world.answers_at_once = ErrorCode.NOT_COORDINATOR
+    world.asked.pop()(ErrorCode.NOT_COORDINATOR)
+    world.write(3)
+    assert world.hung_up == sorted(trips)
+    assert [number for number, _ in world.became] == sorted({0, 1, 2, 3} - trips)

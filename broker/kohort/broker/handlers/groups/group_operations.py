@@ -1,0 +1,24 @@
+"""What may be done to a group, as bits in its description: everything, where there is no authorizer."""
+
+from typing import TypeVar
+
+import msgspec
+
+from kohort.broker.handlers.administration.authorized_operations import GROUP_OPERATIONS
+from kohort.protocol.errors import ErrorCode
+from kohort.protocol.messages import ConsumerGroupDescribeDescribedGroup
+from kohort.protocol.messages.describe_groups import DescribedGroup
+
+Described = TypeVar("Described", DescribedGroup, ConsumerGroupDescribeDescribedGroup)
+
+
+def with_operations(groups: tuple[Described, ...], *, asked: bool) -> tuple[Described, ...]:
+    """Return the groups with what may be done to them, if that was asked; an authorizer's guard says less."""
+    if not asked:
+        return groups
+    return tuple(
+        msgspec.structs.replace(each, authorized_operations=GROUP_OPERATIONS)  # type: ignore[type-var]
+        if each.error_code == ErrorCode.NONE
+        else each
+        for each in groups
+    )

@@ -1,0 +1,235 @@
+"""A `Dispatch` that measures what clients ask, tells them how long to wait, and makes them.
+
+A produce is measured when it comes, a fetch before it is answered, the time that the loop is busy always;
+brokers that copy from each other are not. A produce that is too much is done, and waited for; a fetch that is
+has no records, and a session is told nothing that was not sent.
+Source: Kafka's KafkaApis, ClientQuotaManager and KIP-219.
+"""
+
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from kohort.broker.config.current import CurrentConfig
+from kohort.broker.handlers.prepared import Prepared
+from kohort.broker.handlers.quotas.mutations import STRICT_FROM, Mutations
+from kohort.broker.handlers.quotas.muting import Muting
+from kohort.broker.metadata import MetadataStore
+from kohort.broker.metadata.quotas import follow_quotas
+from kohort.broker.quotas.book import MUTATION, REQUEST, Book
+from kohort.broker.quotas.meter import Meter, Use, Windows
+from kohort.broker.runtime.clock import Clock
+from kohort.broker.runtime.timers import Timers
+from kohort.broker.runtime.workers import Workers
+from kohort.broker.transport.dispatch import Dispatch, Handle
+from kohort.broker.transport.request import Request
+from kohort.protocol.schema import Message
+
+PRODUCES, FETCHES, SHARE_FETCHES = 0, 1, 78
+FREE = frozenset((17, 18, 24, 27, 36))
+"""Never measured: who somebody is, what there is, and what brokers ask each other."""
+THROTTLE = "throttle_time_ms"
+
+
+class Measured(Request):
+    """A request whose answer is measured, and says for how long to wait."""
+
+    __slots__ = ("_metering", "_original", "client", "throttle_ms", "user")
+
+    def __init__(self, metering: "Metering", request: Request) -> None:
+        super().__init__(
+            request.connection, request.api, request.version, request.correlation_id, request.client_id
+        )
+        self._metering = metering
+        self._original = request
+        self.user = request.principal.partition(":")[2]
+        self.client = request.client_id or ""
+        self.throttle_ms = 0
+
+    @property
+    def may_describe(self) -> Callable[[str], bool] | None:
+        """Which topics whoever asks may know of."""
+        return self._original.may_describe
+
+    def may_have(self, size_bytes: int) -> bool:
+        """Return whether a reader may be answered so many bytes of records now; else it waits."""
+        return self._metering.may_have(self, size_bytes)
+
+    def respond(self, message: Message) -> None:
+        """Answer the request."""
+        self._original.respond(self._metering.answered(self, message))
+
+    def abandon(self) -> None:
+        """Never answer."""
+        self._original.abandon()
+
+
+class Metering:
+    """Hands on what clients ask when they may. The loop's thread only."""
+
+    def __init__(
+        self,
+        inner: Dispatch,
+        metadata: MetadataStore,
+        current: CurrentConfig,
+        *,
+        timers: Timers,
+        clock: Clock,
+        workers: Workers,
+        busy_s: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        """Measure by the quotas in the metadata; `busy_s` is a clock for how long the loop was busy."""
+        self._inner = inner
+        self._metadata = metadata
+        self._current = current
+        self._clock = clock
+        self._busy_s = busy_s
+        self._bound: dict[int, Handle] = {}
+        self.book = Book()
+        self.muting = Muting(timers, clock, workers)
+        config = current.config
+        self.meter = Meter(
+            self.book,
+            Windows(config.quota_window_num, config.quota_window_size_seconds),
+            Windows(config.controller_quota_window_num, config.controller_quota_window_size_seconds),
+        )
+        follow_quotas(metadata, self.book)
+
+    def handler_of(self, api_key: int) -> Handle:
+        """Return the function that answers the API, and is measured."""
+        handle = self._bound.get(api_key)
+        if handle is None:
+            handle = self._inner.handler_of(api_key)
+            if api_key not in FREE:
+                handle = self._measured(handle)
+            self._bound[api_key] = handle
+        return handle
+
+    def connection_wait_ms(self, address: str) -> int:
+        """Note a new connection; return for how long it is to wait, and be closed then."""
+        return self.meter.connect(address, self._clock.now_ms()) if self.book.has_addresses else 0
+
+    def uses(self, most: int) -> Iterator[Use]:
+        """Yield how much is used of quotas, of those that were used last."""
+        return self.meter.uses(most, self._clock.now_ms())
+
+    def _measured(self, handle: Handle) -> Handle:
+        ask = partial(self._ask, handle)
+
+        def unless_muted(message: Any, request: Request) -> Any:
+            if self.muting.holds(ask, message, request):
+                return None
+            return ask(message, request)
+
+        return unless_muted
+
+    def _ask(self, handle: Handle, message: Any, request: Request) -> Any:
+        if not self.book.has_clients or _is_followers(message, request):
+            return handle(message, request)
+        api_key = request.api.api_key
+        measured = Measured(self, request)
+        if api_key in STRICT_FROM and self.book.limit(MUTATION, measured.user, measured.client) is not None:
+            return self._mutate(handle, message, measured)
+        if api_key == PRODUCES:
+            self._note_produced(measured, message)
+        elif api_key == FETCHES:
+            message = self._within_quota(measured, message)
+        return self._timed(handle, message, measured)
+
+    def _timed(self, handle: Handle, message: Any, measured: Measured) -> Any:
+        began_s = self._busy_s()
+        answer = handle(message, measured)
+        if self.book.limit(REQUEST, measured.user, measured.client) is not None:
+            now_ms = self._clock.now_ms()
+            busy_s = self._busy_s() - began_s
+            self._throttle(measured, self.meter.record_time(measured.user, measured.client, busy_s, now_ms))
+        if answer is None:
+            return None
+        if isinstance(answer, Awaitable):
+            return self._later(measured, answer)
+        return self.answered(measured, answer)
+
+    async def _later(self, measured: Measured, answer: Awaitable[Any]) -> Any:
+        found = await answer
+        return None if found is None else self.answered(measured, found)
+
+    def answered(self, measured: Measured, answer: Any) -> Any:
+        """Return the answer, which says for how long its client has to wait, if it has to."""
+        if measured.api.api_key == SHARE_FETCHES:  # What it holds is the member's by now.
+            count = _record_bytes(answer)
+            now_ms = self._clock.now_ms()
+            self._throttle(measured, self.meter.hand_out(measured.user, measured.client, count, now_ms))
+        if not measured.throttle_ms:
+            return answer
+        found = answer.message if isinstance(answer, Prepared) else answer
+        if not hasattr(found, THROTTLE):
+            return answer
+        told_ms = max(measured.throttle_ms, found.throttle_time_ms)
+        return msgspec.structs.replace(found, throttle_time_ms=told_ms)
+
+    def _throttle(self, measured: Measured, throttle_ms: int) -> None:
+        if throttle_ms > measured.throttle_ms:
+            measured.throttle_ms = throttle_ms
+            self.muting.mute(measured.connection, throttle_ms)
+
+    # -- single APIs --------------------------------------------------------------------------------------
+
+    def _note_produced(self, measured: Measured, message: Any) -> None:
+        count = sum(len(each.records or b"") for topic in message.topic_data for each in topic.partition_data)
+        now_ms = self._clock.now_ms()
+        self._throttle(measured, self.meter.produce(measured.user, measured.client, count, now_ms))
+
+    def may_have(self, measured: Measured, size_bytes: int) -> bool:
+        """Note what a reader is about to get; where that is too much, it gets nothing, and asks again."""
+        now_ms = self._clock.now_ms()
+        is_taken, throttle_ms = self.meter.fetch(measured.user, measured.client, size_bytes, now_ms)
+        self._throttle(measured, throttle_ms)
+        return is_taken
+
+    def _within_quota(self, measured: Measured, message: Any) -> Any:
+        """Return the fetch with no more bytes than its client may have in all windows."""
+        bytes_max = self.meter.fetched_at_once_max(measured.user, measured.client)
+        if bytes_max is None or message.max_bytes <= bytes_max:
+            return message
+        return msgspec.structs.replace(message, max_bytes=bytes_max)
+
+    def _mutate(self, handle: Handle, message: Any, measured: Measured) -> Any:
+        strictly = measured.version >= STRICT_FROM[measured.api.api_key]
+        throttle_ms = 0
+
+        def take(count: int) -> bool:
+            nonlocal throttle_ms
+            taken, throttle_ms = self.meter.mutate(
+                measured.user, measured.client, count, self._clock.now_ms(), strictly=strictly
+            )
+            return taken
+
+        mutations = Mutations(self._metadata.snapshot(), self._current.config.num_partitions, take)
+        verdict = mutations.judge(measured, message)
+        self._throttle(measured, throttle_ms)
+        if verdict.answer is not None:
+            return self.answered(measured, verdict.answer)
+        finish = verdict.finish
+        if finish is None:
+            return self._timed(handle, verdict.message, measured)
+
+        async def finished() -> Any:
+            answer = self._timed(handle, verdict.message, measured)
+            assert answer is not None, "who makes and deletes topics answers by itself"
+            return finish(await answer if isinstance(answer, Awaitable) else answer)
+
+        return finished()
+
+
+def _record_bytes(answer: Any) -> int:
+    return sum(len(each.records or b"") for topic in answer.responses for each in topic.partitions)
+
+
+def _is_followers(message: Any, request: Request) -> bool:
+    """Return whether another broker asks, for its replicas."""
+    if request.api.api_key != FETCHES:
+        return False
+    return bool(message.replica_id >= 0 or message.replica_state.replica_id >= 0)

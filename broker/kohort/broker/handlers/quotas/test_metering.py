@@ -1,0 +1,303 @@
+"""Quotas between the transport and those who answer: what is said, who waits, and who does not."""
+
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+import trio
+
+from kohort.broker.config import BrokerConfig
+from kohort.broker.config.current import CurrentConfig
+from kohort.broker.handlers.quota_switch import QuotaSwitch
+from kohort.broker.handlers.quotas.metering import Metering
+from kohort.broker.metadata import EmbeddedMetadataStore, update
+from kohort.broker.metadata.quotas import alteration, quotas
+from kohort.broker.runtime.timers import Timers
+from kohort.broker.runtime.workers import TrioWorkers
+from kohort.broker.transport.dispatch import Handle
+from kohort.broker.transport.request import Origin, Request
+from kohort.protocol.errors import ErrorCode
+from kohort.protocol.messages import (
+    CreatableTopic,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    HeartbeatRequest,
+    HeartbeatResponse,
+    PartitionData,
+    PartitionProduceData,
+    ProduceRequest,
+    ProduceResponse,
+    ShareFetchRequest,
+    ShareFetchResponse,
+    TopicProduceData,
+)
+from kohort.protocol.messages.share_fetch import ShareFetchPartitionResponse, ShareFetchTopicResponse
+from kohort.protocol.registry import BY_NAME
+from kohort.protocol.schema import Message
+from kohort.storage import OsFileSystem
+from tests.messages import message_of
+
+BEGAN_MS = 1_700_000_000_000
+
+
+class Connection:
+    """Who asks."""
+
+    def __init__(self, user: str) -> None:
+        self.principal = f"User:{user}"
+        self.client_host = "/10.0.0.1"
+        self.listener = 0
+        self.on_close: list[Callable[[], None]] = []
+        self.answers: list[Any] = []
+        self.is_muted = False
+
+    def complete(self, request: Request, message: Message) -> None:
+        self.answers.append(message)
+
+    def abandon(self, request: Request) -> None:
+        self.answers.append(None)
+
+    def mute(self) -> None:
+        assert not self.is_muted
+        self.is_muted = True
+
+    def unmute(self) -> None:
+        assert self.is_muted
+        self.is_muted = False
+
+    def close(self) -> None:
+        for action in tuple(self.on_close):
+            action()
+
+
+class World:
+    """Handlers that answer at once, a clock that stands, and quotas."""
+
+    def __init__(self, folder: Path) -> None:
+        self.now_ms = BEGAN_MS
+        self.busy_s = 0.0
+        self.asked: list[Any] = []
+        self.fetched = b""
+        self.timers = Timers()
+        self.store = EmbeddedMetadataStore.open(OsFileSystem(), folder, cluster_id="c", node_id=1)
+        self.rebound = 0
+        self.switch = QuotaSwitch(cast(Any, self), self.store, self._metered)
+        self.switch.begin(self._rebind)
+
+    def _rebind(self) -> None:
+        self.rebound += 1
+
+    def _metered(self, inner: Any) -> Metering:
+        self.metering = Metering(
+            inner,
+            self.store,
+            CurrentConfig(BrokerConfig()),
+            timers=self.timers,
+            clock=cast(Any, SimpleNamespace(now_ms=lambda: self.now_ms)),
+            workers=TrioWorkers(cast(trio.Nursery, None)),
+            busy_s=lambda: self.busy_s,
+        )
+        return self.metering
+
+    def handler_of(self, api_key: int) -> Handle:
+        answers: dict[int, Message] = {
+            0: message_of(ProduceResponse),
+            12: message_of(HeartbeatResponse),
+            19: message_of(CreateTopicsResponse),
+        }
+
+        def handle(message: Any, request: Request) -> Message:
+            self.asked.append(message)
+            self.busy_s += 2.0
+            if api_key == 78:
+                return shared(self.fetched)
+            if api_key in answers:
+                return answers[api_key]
+            return fetched(self.fetched if request.may_have(len(self.fetched)) else b"")
+
+        return handle
+
+    async def allow(self, entity: dict[str, str | None], **values: float | None) -> None:
+        await update(self.store, lambda now: alteration(now, entity, values))
+
+    def ask(self, connection: Connection, message: Message, version: int | None = None) -> Any:
+        """Return the answer, None where it has to wait."""
+        api = BY_NAME[type(message).__name__.removesuffix("Request")]
+        version = api.versions.highest if version is None else version
+        request = Request(cast(Origin, connection), api, version, 1, "app")
+        return self.switch.handler_of(api.api_key)(message, request)
+
+    def go_on(self, until_ms: int) -> None:
+        """Let time pass until `until_ms` after the beginning."""
+        while (due_ms := self.timers.next_deadline_ms()) is not None and due_ms <= BEGAN_MS + until_ms:
+            self.now_ms = due_ms
+            self.timers.run_due(due_ms)
+        self.now_ms = BEGAN_MS + until_ms
+
+
+def produced(count: int, acks: int = 1) -> ProduceRequest:
+    data = PartitionProduceData(index=0, records=b"x" * count)
+    topic = message_of(TopicProduceData, name="t", partition_data=(data,))
+    return message_of(ProduceRequest, acks=acks, topic_data=(topic,))
+
+
+def records_of(answer: FetchResponse) -> Any:
+    return answer.responses[0].partitions[0].records
+
+
+def fetched(records: bytes) -> FetchResponse:
+    data = message_of(PartitionData, records=records)
+    topic = message_of(FetchableTopicResponse, topic="t", partitions=(data,))
+    return message_of(FetchResponse, responses=(topic,))
+
+
+def shared(records: bytes) -> ShareFetchResponse:
+    data = message_of(ShareFetchPartitionResponse, records=records)
+    topic = message_of(ShareFetchTopicResponse, partitions=(data,))
+    return message_of(ShareFetchResponse, responses=(topic,))
+
+
+HEARTBEAT = message_of(HeartbeatRequest)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+async def test_without_quotas_nothing_stands_between(world: World) -> None:
+    assert world.rebound == 0
+    assert world.switch.handler_of(0).__qualname__ == world.handler_of(0).__qualname__
+    await world.allow({"user": "alice"}, producer_byte_rate=1_000)
+    assert world.rebound == 1
+    await world.allow({"user": "bob"}, producer_byte_rate=1_000)
+    assert world.rebound == 1
+
+
+async def test_a_producer_that_is_too_quick_is_told_and_its_next_request_waits(world: World) -> None:
+    await world.allow({"user": "alice"}, producer_byte_rate=1_000)
+    alice, bob = Connection("alice"), Connection("bob")
+    assert world.ask(alice, produced(10_000)).throttle_time_ms == 0
+    assert world.ask(alice, produced(5_000)).throttle_time_ms == 5_000
+    assert world.ask(alice, HEARTBEAT) is None
+    assert world.ask(alice, produced(1)) is None
+    assert world.ask(bob, produced(10**6)).throttle_time_ms == 0
+    world.go_on(4_999)
+    assert alice.answers == []
+    world.go_on(5_000)
+    assert [type(each) for each in alice.answers] == [HeartbeatResponse, ProduceResponse]
+    assert world.ask(Connection("alice"), HEARTBEAT) is not None
+
+
+async def test_what_was_held_back_may_have_to_wait_again(world: World) -> None:
+    await world.allow({"user": "alice"}, producer_byte_rate=1_000)
+    alice = Connection("alice")
+    world.ask(alice, produced(20_000))
+    for _ in range(3):
+        assert world.ask(alice, produced(10_000)) is None
+    world.go_on(10_000)
+    assert len(alice.answers) == 1
+    assert alice.answers[0].throttle_time_ms > 0
+    world.go_on(200_000)
+    assert len(alice.answers) == 3
+    assert not world.metering.muting or alice.answers[-1].throttle_time_ms
+
+
+async def test_without_an_answer_a_producer_waits_all_the_same(world: World) -> None:
+    await world.allow({"client-id": "app"}, producer_byte_rate=1_000)
+    alice = Connection("alice")
+    world.ask(alice, produced(20_000, acks=0))
+    assert world.ask(alice, HEARTBEAT) is None
+
+
+async def test_a_reader_gets_no_more_at_once_than_its_quota_has_in_all(world: World) -> None:
+    await world.allow({"user": None}, consumer_byte_rate=1_000)
+    alice, fetch = Connection("alice"), message_of(FetchRequest, max_bytes=10**6)
+    world.fetched = b"x" * 8_000
+    first, second = world.ask(alice, fetch), world.ask(alice, fetch)
+    assert world.asked[-1].max_bytes == 10_000
+    assert (first.throttle_time_ms, records_of(first)) == (0, world.fetched)
+    assert (second.throttle_time_ms, records_of(second)) == (6_000, b"")
+    assert alice.is_muted
+    assert world.ask(alice, HEARTBEAT) is None
+    assert world.ask(Connection("bob"), HEARTBEAT) is not None
+    world.go_on(11_000)
+    assert not alice.is_muted
+    assert records_of(world.ask(alice, fetch)) == world.fetched
+
+
+async def test_what_a_member_of_a_share_group_got_is_waited_for(world: World) -> None:
+    await world.allow({"user": None}, consumer_byte_rate=1_000)
+    alice = Connection("alice")
+    world.fetched = b"x" * 15_000
+    assert world.ask(alice, message_of(ShareFetchRequest)).throttle_time_ms == 5_000
+    assert alice.is_muted
+
+
+async def test_brokers_that_copy_are_not_measured(world: World) -> None:
+    await world.allow({"user": None}, consumer_byte_rate=1)
+    world.fetched = b"x" * 15_000
+    follower = message_of(FetchRequest, max_bytes=10**6, replica_id=2)
+    assert world.ask(Connection("ANONYMOUS"), follower, 12).throttle_time_ms == 0
+    assert world.asked[-1].max_bytes == 10**6
+
+
+async def test_the_time_of_the_loop_is_measured(world: World) -> None:
+    await world.allow({"user": "alice"}, request_percentage=10)
+    alice = Connection("alice")
+    assert world.ask(alice, HEARTBEAT).throttle_time_ms == 1_000
+    assert world.ask(alice, HEARTBEAT) is None
+    assert world.ask(Connection("bob"), HEARTBEAT).throttle_time_ms == 0
+
+
+async def test_topics_beyond_the_quota_are_refused_or_waited_for(world: World) -> None:
+    await world.allow({"user": "alice"}, controller_mutation_rate=1)
+    alice = Connection("alice")
+    topics = tuple(message_of(CreatableTopic, name=name, num_partitions=10) for name in "abc")
+    request = message_of(CreateTopicsRequest, topics=topics)
+    answer = await world.ask(alice, request)
+    assert [each.name for each in world.asked[-1].topics] == ["a", "b"]
+    assert [(each.name, each.error_code) for each in answer.topics] == [
+        ("c", ErrorCode.THROTTLING_QUOTA_EXCEEDED)
+    ]
+    assert answer.throttle_time_ms == 9_000
+    other = Connection("alice")
+    assert world.ask(other, request, 5).throttle_time_ms == 39_000
+    assert [each.name for each in world.asked[-1].topics] == ["a", "b", "c"]
+
+
+async def test_a_connection_that_closes_is_forgotten(world: World) -> None:
+    await world.allow({"user": "alice"}, producer_byte_rate=1_000)
+    alice = Connection("alice")
+    world.ask(alice, produced(100_000))
+    world.ask(alice, HEARTBEAT)
+    alice.close()
+    assert len(world.metering.muting) == 0
+    assert world.timers.next_deadline_ms() is None
+
+
+async def test_who_has_waited_leaves_nothing_behind(world: World) -> None:
+    await world.allow({"user": "alice"}, producer_byte_rate=1_000)
+    alice = Connection("alice")
+    for _ in range(5):
+        world.ask(alice, produced(30_000))
+        world.go_on(world.now_ms - BEGAN_MS + 600_000)
+    assert alice.on_close == []
+    assert len(world.metering.muting) == 0
+
+
+async def test_a_quota_that_goes_counts_no_more_and_one_that_is_kept_does_after_a_restart(
+    world: World, tmp_path: Path
+) -> None:
+    await world.allow({"user": "alice", "client-id": None}, producer_byte_rate=1_000, consumer_byte_rate=5)
+    again = EmbeddedMetadataStore.open(OsFileSystem(), tmp_path, cluster_id="c", node_id=1)
+    kept = {"producer_byte_rate": 1_000.0, "consumer_byte_rate": 5.0}
+    assert list(quotas(again.snapshot())) == [({"client-id": None, "user": "alice"}, kept)]
+    await world.allow({"user": "alice", "client-id": None}, producer_byte_rate=None, consumer_byte_rate=None)
+    assert list(quotas(world.store.snapshot())) == []
+    assert world.ask(Connection("alice"), produced(10**6)).throttle_time_ms == 0

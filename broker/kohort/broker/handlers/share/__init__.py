@@ -1,0 +1,1 @@
+"""What is asked about share groups, and by their members (KIP-932)."""

@@ -1,0 +1,144 @@
+"""AlterShareGroupOffsets: where an empty share group goes on in partitions, whatever it has read."""
+
+from collections import defaultdict
+from collections.abc import Callable
+from uuid import UUID
+
+from kohort.broker.coordination.coordinators import GroupShard
+from kohort.broker.group.share.commands import StartShareState
+from kohort.broker.group.share.group import ShareGroup
+from kohort.broker.handlers.gather import Gather
+from kohort.broker.handlers.share.family import Sharing
+from kohort.broker.share_state.commands import InitializeState
+from kohort.broker.share_state.state import ShareKey
+from kohort.broker.transport.request import Request
+from kohort.protocol.errors import ApiError, ErrorCode
+from kohort.protocol.messages import (
+    AlterShareGroupOffsetsRequest,
+    AlterShareGroupOffsetsResponse,
+    AlterShareGroupOffsetsResponsePartition,
+    AlterShareGroupOffsetsResponseTopic,
+    DeleteShareGroupOffsetsResponse,
+    InitializeShareGroupStatePartitionResult,
+)
+from kohort.protocol.schema import ZERO_UUID, Message
+
+Codes = dict[ShareKey, ErrorCode]
+
+
+def handle(
+    sharing: Sharing, message: AlterShareGroupOffsetsRequest, request: Request
+) -> AlterShareGroupOffsetsResponse | None:
+    """Begin the partitions' states anew; answered when they and the group are durable."""
+    if not sharing.is_enabled:
+        return _refused(ErrorCode.UNSUPPORTED_VERSION)
+    if not message.group_id:
+        return _refused(ErrorCode.INVALID_GROUP_ID)
+    try:
+        shard = sharing.groups.coordinators.shard_of(message.group_id)
+    except ApiError as error:
+        return _refused(error.code)
+    group = shard.core.groups.get(message.group_id)
+    if not isinstance(group, ShareGroup):
+        words = "not found" if group is None else "is not a share group"
+        return _refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {message.group_id} {words}.")
+    if not group.is_empty:
+        return _refused(ErrorCode.NON_EMPTY_GROUP, f"Group {message.group_id} is not empty.")
+    _Altering(sharing, shard, group, message, request).begin()
+    return None
+
+
+class _Altering:
+    """One request on its way."""
+
+    def __init__(
+        self,
+        sharing: Sharing,
+        shard: GroupShard,
+        group: ShareGroup,
+        message: AlterShareGroupOffsetsRequest,
+        request: Request,
+    ) -> None:
+        self._sharing = sharing
+        self._shard = shard
+        self._group = group
+        self._message = message
+        self._request = request
+        self._snapshot = sharing.groups.metadata.snapshot()
+        self._starts: dict[ShareKey, int] = {}
+        for topic in message.topics:
+            state = self._snapshot.topics.get(topic.topic_name)
+            for each in topic.partitions:
+                if state is not None and 0 <= each.partition_index < len(state.partitions):
+                    key = ShareKey(group.group_id, state.topic_id, each.partition_index)
+                    self._starts[key] = each.start_offset
+        self._codes: Codes = {}
+
+    def begin(self) -> None:
+        """Have all states begun anew that can be."""
+        if not self._starts:
+            self._answer()
+            return
+        shares = self._sharing.shares()
+        shares.partitions.end(self._starts)
+        gather = Gather(len(self._starts), self._begun)
+        for position, (key, start_offset) in enumerate(self._starts.items()):
+            shares.states.ask(key, self._command(key, start_offset), gather.place(position))
+
+    def _command(self, key: ShareKey, start_offset: int) -> Callable[[int], InitializeState]:
+        epoch = self._group.epoch
+        return lambda request_id: InitializeState(request_id, key, epoch, start_offset)
+
+    def _begun(self, answers: tuple[Message, ...]) -> None:
+        begun: dict[UUID, set[int]] = defaultdict(set)
+        for key, answer in zip(self._starts, answers, strict=True):
+            assert isinstance(answer, InitializeShareGroupStatePartitionResult)
+            self._codes[key] = ErrorCode(answer.error_code)
+            if answer.error_code == ErrorCode.NONE:
+                begun[key.topic_id].add(key.partition)
+        if not begun:
+            self._answer()
+            return
+        partitions = {topic_id: frozenset(each) for topic_id, each in begun.items()}
+        request_id = self._shard.ask(self._request, self._noted)
+        self._shard.submit(StartShareState(request_id, self._group.group_id, partitions, self._snapshot))
+
+    def _noted(self, answer: Message) -> None:
+        assert isinstance(answer, DeleteShareGroupOffsetsResponse)
+        if answer.error_code:
+            self._request.respond(_refused(ErrorCode(answer.error_code), answer.error_message))
+        else:
+            self._answer()
+
+    def _answer(self) -> None:
+        responses = []
+        for topic in self._message.topics:
+            state = self._snapshot.topics.get(topic.topic_name)
+            topic_id = ZERO_UUID if state is None else state.topic_id
+            partitions = []
+            for each in topic.partitions:
+                key = ShareKey(self._group.group_id, topic_id, each.partition_index)
+                code = self._codes.get(key, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                partitions.append(
+                    AlterShareGroupOffsetsResponsePartition(
+                        partition_index=each.partition_index,
+                        error_code=code,
+                        error_message=None if code is ErrorCode.NONE else code.name,
+                    )
+                )
+            responses.append(
+                AlterShareGroupOffsetsResponseTopic(
+                    topic_name=topic.topic_name, topic_id=topic_id, partitions=tuple(partitions)
+                )
+            )
+        self._request.respond(
+            AlterShareGroupOffsetsResponse(
+                throttle_time_ms=0, error_code=ErrorCode.NONE, responses=tuple(responses)
+            )
+        )
+
+
+def _refused(code: ErrorCode, message: str | None = None) -> AlterShareGroupOffsetsResponse:
+    return AlterShareGroupOffsetsResponse(
+        throttle_time_ms=0, error_code=code, error_message=message, responses=()
+    )

@@ -1,0 +1,49 @@
+"""ShareFetch: records handed to a member, who says in the same request what became of earlier ones.
+
+Source: KafkaApis.handleShareFetchRequest, SharePartitionManager, DelayedShareFetch. What the member says of
+records is put down first, so that what it gives back is there for the fetch; both are answered together.
+"""
+
+from collections.abc import Sequence
+
+from kohort.broker.coordination.share_partitions import FINAL_EPOCH, INITIAL_EPOCH, Place, ShareSession
+from kohort.broker.coordination.shares import Shares
+from kohort.broker.handlers.share.family import Sharing
+from kohort.broker.handlers.share.share_fetch_wait import ShareFetching, failed
+from kohort.broker.transport.request import Request
+from kohort.protocol.errors import ApiError, ErrorCode
+from kohort.protocol.messages import ShareFetchRequest, ShareFetchResponse
+
+
+def handle(sharing: Sharing, message: ShareFetchRequest, request: Request) -> ShareFetchResponse | None:
+    """Return why the request fails as a whole; else it is answered once there is something."""
+    if not sharing.is_enabled:
+        return failed(ErrorCode.UNSUPPORTED_VERSION)
+    try:
+        shares = sharing.shares()
+        session = _session(shares, message, request)
+    except ApiError as error:
+        return failed(error.code)
+    ShareFetching(sharing, shares, message, request, session).begin()
+    return None
+
+
+def _session(shares: Shares, message: ShareFetchRequest, request: Request) -> ShareSession:
+    """Return the member's session, brought up to what the request names. Raises: ApiError."""
+    group_id, member_id, epoch = message.group_id, message.member_id, message.share_session_epoch
+    if not group_id or not member_id or epoch < FINAL_EPOCH:
+        raise ApiError(ErrorCode.INVALID_REQUEST)
+    named = [(topic.topic_id, each.partition_index) for topic in message.topics for each in topic.partitions]
+    if epoch == INITIAL_EPOCH:
+        if any(each.acknowledgement_batches for topic in message.topics for each in topic.partitions):
+            raise ApiError(ErrorCode.INVALID_REQUEST)
+        return shares.partitions.open_session(group_id, member_id, named, request.connection.on_close)
+    session = shares.partitions.session(group_id, member_id, epoch)
+    if epoch != FINAL_EPOCH:
+        session.places.update(dict.fromkeys(named))
+        shares.partitions.forget_places(session, _forgotten(message))
+    return session
+
+
+def _forgotten(message: ShareFetchRequest) -> Sequence[Place]:
+    return [(topic.topic_id, index) for topic in message.forgotten_topics_data for index in topic.partitions]

@@ -1,0 +1,124 @@
+"""Records read for a member of a share group: whole batches from the first that is available, and acquired.
+
+A member gets at least one batch where there is one. With `share.acquire.mode` record_limit (KIP-1206) it has
+no more records than it asked for; else the batch with the last of these is its own as a whole.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from kohort.broker.coordination.led_share_partition import LedSharePartition
+from kohort.broker.group.share.record import Batch
+from kohort.protocol.records import BatchHeader, read_header
+
+READ_BYTES_MAX = 1024 * 1024
+"""So much is read of a partition at once, but for a batch that is larger."""
+HEADER_BYTES = 61
+STRICT = 1
+
+
+class Taken(NamedTuple):
+    """What a member has got of one share partition."""
+
+    records: bytes
+    acquired: Sequence[Batch]
+    record_count: int
+
+
+def available_bytes(led: LedSharePartition) -> int:
+    """Return about how many bytes there are to acquire, 0 for none. Raises: StorageError, OSError."""
+    core, log = led.core, led.partition.log
+    if core is None:
+        return 0
+    if core.start_offset < log.log_start_offset:
+        core.log_starts_at(log.log_start_offset)
+    offset = core.next_fetch_offset()
+    if offset >= led.end_offset or (offset >= core.end_offset and not core.has_room):
+        return 0
+    return log.read(offset, READ_BYTES_MAX, led.end_offset, at_least_one_batch=True).size_bytes
+
+
+def take(
+    led: LedSharePartition, member_id: str, *, max_bytes: int, max_records: int, mode: int
+) -> Taken | None:
+    """Return what the member has acquired, None where that is nothing. Raises: StorageError, OSError."""
+    core, log = led.core, led.partition.log
+    assert core is not None
+    offset = core.next_fetch_offset()
+    limit_bytes = min(max(max_bytes, 0), READ_BYTES_MAX)
+    data = log.read(offset, limit_bytes, led.end_offset, at_least_one_batch=True).read()
+    batches = _whole_batches(data)
+    acquired: list[Batch] = []
+    count = 0
+    for _, _, header in batches:
+        if count >= max_records or header.base_offset >= led.end_offset:
+            break
+        limit = max_records - count if mode == STRICT else header.last_offset_delta + 1
+        got = led.acquire(member_id, max(header.base_offset, offset), header.last_offset, limit)
+        count += sum(each.last_offset + 1 - each.first_offset for each in got)
+        acquired += got
+    if led.wants_committed and acquired:
+        acquired = _without_aborted(led, acquired, [header for _, _, header in batches])
+    if not acquired:
+        return None
+    return Taken(_cut(data, batches, acquired), acquired, count)
+
+
+def _whole_batches(data: bytes) -> list[tuple[int, int, BatchHeader]]:
+    """Return where each batch begins and ends, and its header; one that is cut is left out."""
+    found = []
+    position = 0
+    while position + HEADER_BYTES <= len(data):
+        header = read_header(data, position)
+        end = position + header.size_bytes
+        if end > len(data):
+            break
+        found.append((position, end, header))
+        position = end
+    return found
+
+
+def _cut(data: bytes, batches: Sequence[tuple[int, int, BatchHeader]], acquired: Sequence[Batch]) -> bytes:
+    """Return the batches from the first to the last of which something was acquired."""
+    first, last = acquired[0].first_offset, acquired[-1].last_offset
+    of_these = [
+        (begin, end) for begin, end, each in batches if each.last_offset >= first and each.base_offset <= last
+    ]
+    begin, end = of_these[0][0], of_these[-1][1]
+    return data if (begin, end) == (0, len(data)) else data[begin:end]
+
+
+def _without_aborted(
+    led: LedSharePartition, acquired: Sequence[Batch], headers: Sequence[BatchHeader]
+) -> list[Batch]:
+    """Return what is left without what was aborted, which nobody is to see. Raises: StorageError."""
+    log = led.partition.log
+    if not log.aborted_transactions:
+        return list(acquired)
+    gone: list[tuple[int, int]] = []
+    for aborted in log.aborted_from(acquired[0].first_offset):
+        gone += [
+            (each.base_offset, each.last_offset)
+            for each in headers
+            if each.producer_id == aborted.producer_id
+            and each.is_transactional
+            and not each.is_control
+            and aborted.first_offset <= each.base_offset <= aborted.last_offset
+        ]
+    left = list(acquired)
+    for first, last in sorted(gone):
+        led.archive(first, last)
+        left = [part for batch in left for part in _minus(batch, first, last)]
+    return left
+
+
+def _minus(batch: Batch, first: int, last: int) -> list[Batch]:
+    """Return what of the batch lies before and behind these offsets."""
+    if batch.last_offset < first or batch.first_offset > last:
+        return [batch]
+    parts = []
+    if batch.first_offset < first:
+        parts.append(Batch(batch.first_offset, first - 1, batch.state, batch.delivery_count))
+    if batch.last_offset > last:
+        parts.append(Batch(last + 1, batch.last_offset, batch.state, batch.delivery_count))
+    return parts

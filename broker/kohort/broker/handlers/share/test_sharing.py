@@ -1,0 +1,566 @@
+"""Share groups on the wire: what members acquire, say of it, and get back; whole brokers with real files."""
+
+from functools import partial
+from pathlib import Path
+
+import msgspec
+import pytest
+import trio
+
+from kohort.broker.broker import Broker
+from kohort.broker.coordination.share_partitions import SharePartitions
+from kohort.broker.coordination.test_shard import Client
+from kohort.broker.group.decision import Decision
+from kohort.broker.handlers.share.test_support import (
+    ACCEPT,
+    GROUP,
+    REJECT,
+    RELEASE,
+    RENEW,
+    TOPIC,
+    Member,
+    Record,
+    configure,
+    configure_topic,
+    prepared,
+    produce,
+    records_of,
+    running,
+)
+from kohort.broker.metadata import SHARE_STATE_TOPIC
+from kohort.broker.share_state.commands import InitializeState, WriteState
+from kohort.broker.share_state.coordinator import ShareStateCoordinator
+from kohort.broker.share_state.state import ShareKey
+from kohort.protocol.errors import ErrorCode
+from kohort.protocol.messages import (
+    AlterShareGroupOffsetsRequest,
+    AlterShareGroupOffsetsResponse,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+    DeleteShareGroupOffsetsRequest,
+    DeleteShareGroupOffsetsResponse,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DescribeShareGroupOffsetsGroup,
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsResponse,
+    ReadShareGroupStatePartition,
+    ReadShareGroupStateRequest,
+    ReadShareGroupStateResponse,
+    ReadShareGroupStateTopic,
+    ShareFetchResponse,
+    ShareGroupDescribeRequest,
+    ShareGroupDescribeResponse,
+)
+from kohort.protocol.messages.alter_share_group_offsets import (
+    AlterShareGroupOffsetsPartition,
+    AlterShareGroupOffsetsTopic,
+)
+from kohort.protocol.messages.delete_share_group_offsets import DeleteShareGroupOffsetsTopic
+from kohort.protocol.messages.delete_topics import DeleteTopicState
+from kohort.protocol.records import ControlType, build_batch, build_transaction_marker
+
+
+def led(broker: Broker) -> SharePartitions:
+    return broker.shares().partitions
+
+
+async def described(client: Client) -> tuple[int, int]:
+    """Return the start and the lag of partition 0."""
+    request = DescribeShareGroupOffsetsRequest(
+        groups=(DescribeShareGroupOffsetsGroup(group_id=GROUP, topics=None),)
+    )
+    (group,) = (await client.ask(request, DescribeShareGroupOffsetsResponse)).groups
+    assert group.error_code == 0, group
+    (partition,) = group.topics[0].partitions
+    return partition.start_offset, partition.lag
+
+
+@pytest.mark.requirement("R32")
+async def test_what_is_acknowledged_is_never_handed_out_again_not_even_after_a_restart(
+    tmp_path: Path,
+) -> None:
+    async with running(tmp_path) as broker:
+        client = await prepared(broker)
+        await produce(client, "a", "b", "c", "d")
+        member = await Member.join(broker, "one")
+        assert await member.fetch() == [Record(index, "abcd"[index], 1) for index in range(4)]
+        assert await member.acknowledge((0, 0, [ACCEPT]), (2, 3, [REJECT, RELEASE])) is ErrorCode.NONE
+    async with running(tmp_path) as broker:
+        client = await Client.to(broker)
+        member = await Member.join(broker, "two")
+        assert [each.offset for each in await member.fetch()] == [1, 3]
+        assert await described(client) == (0, 2)
+
+
+@pytest.mark.requirement("R32")
+async def test_a_released_record_comes_back_with_its_count_to_who_waits(tmp_path: Path) -> None:
+    async with running(tmp_path) as broker:
+        client = await prepared(broker)
+        await produce(client, "a")
+        one, two = await Member.join(broker, "one"), await Member.join(broker, "two")
+        await one.fetch()
+        got: list[Record] = []
+
+        async def wait() -> None:
+            got.extend(await two.fetch())
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(wait)
+            await trio.sleep(0.1)
+            assert not got
+            assert await one.acknowledge((0, 0, [RELEASE])) is ErrorCode.NONE
+        assert got == [Record(0, "a", 2)]
+
+
+async def test_a_fetch_waits_for_the_next_record_or_its_time(tmp_path: Path) -> None:
+    async with running(tmp_path) as broker:
+        client = await prepared(broker)
+        member = await Member.join(broker, "one")
+        assert await member.fetch(max_wait_ms=50) == []
+        async with trio.open_nursery() as nursery:
+
+            @nursery.start_soon
+            async def later() -> None:
+                await trio.sleep(0.05)
+                await produce(client, "a")
+
+            assert await member.fetch() == [Record(0, "a", 1)]
+
+
+async def test_words_come_with_a_fetch_and_are_answered_with_it(tmp_path: Path) -> None:
+    async with running(tmp_path) as broker:
+        client = await prepared(broker)
+        await produce(client, "a", "b")
+        member = await Member.join(broker, "one")
+        assert len(await member.fetch(max_records=1, share_acquire_mode=1)) == 1
+        assert await member.fetch((0, 0, [RELEASE])) == [Record(0, "a", 2), Record(1, "b", 1)]
+        answer = await member.ask((0, 0, [ACCEPT]), max_wait_ms=0)
+        assert [each.acknowledge_error_code for each in answer.responses[0].partitions] == [0]
+        answer = await member.ask((0, 0, [ACCEPT]), max_wait_ms=0)
+        (partition,) = answer.responses[0].partitions
+        assert (partition.error_code, partition.acknowledge_error_code) == (0, ErrorCode.INVALID_RECORD_STATE)
+        assert answer.acquisition_lock_timeout_ms == 30_000
+
+
+async def test_nobody_says_anything_of_what_another_has(tmp_path: Path) -> None:
+    async with running(tmp_path) as broker:
+        client = await prepared(broker)
+        await produce(client, "a")
+        one, two = await Member.join(broker, "one"), await Member.join(broker, "two")
+        await one.fetch()
+        await two.fetch(max_wait_ms=0)
+        assert await two.acknowledge((0, 0, [ACCEPT])) is ErrorCode.INVALID_RECORD_STATE
+        assert await one.acknowledge((0, 0, [ACCEPT])) is ErrorCode.NONE
+
+
+@pytest.mark.parametrize("told", [(1, 0, [ACCEPT]), (0, 1, [ACCEPT] * 3), (0, 0, [7]), (0, 0, [])])
+async def test_words_that_cannot_be_meant_change_nothing(
+    tmp_path: Path, told: tuple[int, int, list[int]]
+) -> None:
+    async with running(tmp_path) as broker:
+        client = await prepared(broker)
+        await produce(client, "a", "b")
+        member = await Member.join(broker, "one")
+        await member.fetch()
+        assert await member.acknowledge(told) is ErrorCode.INVALID_REQUEST
+        assert await member.acknowledge((0, 2**40, [ACCEPT])) is ErrorCode.INVALID_RECORD_STATE
+        assert await member.acknowledge((0, 1, [ACCEPT])) is ErrorCode.NONE
+
+
+@pytest.mark.requirement("R32")
+async def test_a_lock_that_runs_out_gives_the_record_to_the_next_unless_it_is_renewed(tmp_path: Path) -> None:
+    async with running(tmp_path) as broker:
+        client = await prepared(broker, share_record_lock_duration_ms="1000")
+        await produce(client, "a", "b")
+        one, two = await Member.join(broker, "one"), await Member.join(broker, "two")
+        await one.fetch()
+        await trio.sleep(0.6)
+        assert await one.acknowledge((1, 1, [RENEW])) is ErrorCode.NONE
+        assert await two.fetch() == [Record(0, "a", 2)]
+        assert await one.acknowledge((0, 0, [ACCEPT])) is ErrorCode.INVALID_RECORD_STATE
+        assert await one.acknowledge((1, 1, [ACCEPT])) is ErrorCode.NONE
+
+
+async def test_a_connection_that_closes_gives_back_what_its_member_had(tmp_path: Path) -> None:
+    async with running(tmp_path) as broker:
+        client = await prepared(broker)
+        await produce(client, "a")
+        one, two = await Member.join(broker, "one"), await Member.join(broker, "two")
+        await one.fetch()
+        assert led(broker).session_count == 1
+        await one.client._stream.aclose()
+        assert await two.fetch() == [Record(0, "a", 1)], "what never was dealt with does not count"
+        assert led(broker).session_count == 1
+
+
+async def test_sessions_number_their_requests(tmp_path: Path) -> None:
+    async with running(tmp_path) as broker:
+        client = await prepared(broker)
+        await produce(client, "a")
+        member = await Member.join(broker, "one")
+        assert (await member.ask(epoch=3)).error_code == ErrorCode.SHARE_SESSION_NOT_FOUND
+        assert await member.acknowledge(epoch=-1) is ErrorCode.SHARE_SESSION_NOT_FOUND
+        assert await member.acknowledge(epoch=0) is ErrorCode.INVALID_SHARE_SESSION_EPOCH
+        assert (await member.ask((0, 0, [ACCEPT]))).error_code == ErrorCode.INVALID_REQUEST
+        await member.fetch()
+        assert (await member.ask(epoch=7)).error_code == ErrorCode.INVALID_SHARE_SESSION_EPOCH
+        assert await member.acknowledge((0, 0, [ACCEPT]), epoch=-1) is ErrorCode.NONE
+        assert led(broker).session_count == 0
+        assert await described(client) == (0, 0)
+
+
+async def test_no_more_sessions_than_allowed(tmp_path: Path) -> None:
+    async with running(tmp_path, ("group.share.max.share.sessions", "1")) as broker:
+        await prepared(broker)
+        one, two = await Member.join(broker, "one"), await Member.join(broker, "two")
+        await one.fetch(max_wait_ms=0)
+        assert (await two.ask(max_wait_ms=0)).error_code == ErrorCode.SHARE_SESSION_LIMIT_REACHED
+        assert await one.acknowledge(epoch=-1) is ErrorCode.NONE
+        assert await two.fetch(max_wait_ms=0) == []
+
+
+@pytest.mark.requirement("R32")
+async def test_no_more_is_in_flight_than_the_group_may_have(tmp_path: Path) -> None:
+    async with running(tmp_path) as broker:
+        client = await prepared(broker, share_partition_max_record_locks="100")
+        for _ in range(3):
+            await produce(client, *map(str, range(60)))
+        member = await Member.join(broker, "one")
+        assert len(await member.fetch()) == 100
+        assert await member.fetch(max_wait_ms=0) == []
+        assert len(await member.fetch((0, 49, [ACCEPT]))) == 50
+
+
+async def test_unknown_topics_are_said_to_be(tmp_path: Path) -> None:
+    async with running(tmp_path) as broker:
+        await prepared(broker)
+        member = await Member.join(broker, "one")
+        (topic,) = (await member.ask(index=5)).responses
+        assert topic.partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        member.topic_id = type(member.topic_id)(int=99)
+        codes = {each.error_code for topic in (await member.ask()).responses for each in topic.partitions}
+        assert ErrorCode.UNKNOWN_TOPIC_ID in codes
+
+
+async def test_a_partition_that_nobody_made_ready_is_not_handed_out(tmp_path: Path) -> None:
+    async with running(tmp_path) as broker:
+        client = await prepared(broker)
+        await produce(client, "a")
+        await Member.join(broker, "one")
+        stranger = Member(client, "two", broker.metadata.snapshot().topics[TOPIC].topic_id)
+        request = msgspec.structs.replace(stranger.fetching(), group_id="h")  # type: ignore[type-var]  # A struct.
+        answer = await client.ask(request, ShareFetchResponse)
+        assert [each.error_code for each in answer.responses[0].partitions] == [
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        ]
+
+
+async def test_latest_stays_where_it_was_chosen(tmp_path: Path) -> None:
+    async with running(tmp_path) as broker:
+        client = await prepared(broker, share_auto_offset_reset="latest")
+        await produce(client, "before")
+        member = await Member.join(broker, "one")
+        assert await member.fetch(max_wait_ms=200) == []
+    async with running(tmp_path) as broker:
+        client = await Client.to(broker)
+        await produce(client, "after")
+        member = await Member.join(broker, "two")
+        assert await member.fetch() == [Record(1, "after", 1)]
+
+
+async def test_a_group_begins_as_far_back_as_it_is_told(tmp_path: Path) -> None:
+    async with running(tmp_path) as broker:
+        client = await prepared(broker, share_auto_offset_reset="by_duration:PT1H")
+        await produce(client, "of long ago")
+        now_ms = broker.clock.wall_ms()
+        await produce(client, batch=build_batch([(now_ms, None, b"of now", ())]))
+        member = await Member.join(broker, "one")
+        assert await member.fetch() == [Record(1, "of now", 1)]
+
+
+def of_producer(value: bytes, sequence: int) -> bytes:
+    return build_batch(
+        [(1, None, value, ())], producer_id=9, producer_epoch=0, base_sequence=sequence, is_transactional=True
+    )
+
+
+async def test_readers_of_committed_records_are_handed_neither_open_nor_aborted_ones(tmp_path: Path) -> None:
+    async with running(tmp_path) as broker:
+        client = await prepared(broker, share_isolation_level="read_committed")
+        await produce(client, "a")
+        partition = broker.partitions.get(TOPIC, 0)
+        assert partition is not None
+
+        def append(batch: bytes) -> None:
+            partition.append_own(batch)
+            broker.flusher.request(partition, lambda error: None)
+
+        append(of_producer(b"aborted", 0))
+        await produce(client, "b")
+        member = await Member.join(broker, "one")
+        assert await member.fetch() == [Record(0, "a", 1)]
+        marker = build_transaction_marker(
+            ControlType.ABORT, timestamp_ms=1, producer_id=9, producer_epoch=0, coordinator_epoch=0
+        )
+        append(marker)
+        assert [each.value for each in await member.fetch() if each.offset != 3] == ["b"]
+        assert await member.acknowledge((0, 0, [ACCEPT]), (2, 3, [ACCEPT, 0])) is ErrorCode.NONE
+        assert await described(client) == (0, 0)
+
+
+async def test_offsets_of_an_empty_group_are_altered_and_deleted(tmp_path: Path) -> None:
+    async with running(tmp_path) as broker:
+        client = await prepared(broker)
+        await produce(client, "a", "b", "c")
+        member = await Member.join(broker, "one")
+        await member.fetch()
+        await member.acknowledge((0, 2, [ACCEPT]))
+        start = AlterShareGroupOffsetsPartition(partition_index=0, start_offset=1)
+        unknown = AlterShareGroupOffsetsPartition(partition_index=7, start_offset=1)
+        topic = AlterShareGroupOffsetsTopic(topic_name=TOPIC, partitions=(start, unknown))
+        alter = AlterShareGroupOffsetsRequest(group_id=GROUP, topics=(topic,))
+        delete = DeleteShareGroupOffsetsRequest(
+            group_id=GROUP,
+            topics=(
+                DeleteShareGroupOffsetsTopic(topic_name=TOPIC),
+                DeleteShareGroupOffsetsTopic(topic_name="x"),
+            ),
+        )
+        assert (
+            await client.ask(alter, AlterShareGroupOffsetsResponse)
+        ).error_code == ErrorCode.NON_EMPTY_GROUP
+        assert (
+            await client.ask(delete, DeleteShareGroupOffsetsResponse)
+        ).error_code == ErrorCode.NON_EMPTY_GROUP
+        await member.leave()
+        altered = await client.ask(alter, AlterShareGroupOffsetsResponse)
+        assert [each.error_code for each in altered.responses[0].partitions] == [
+            ErrorCode.NONE,
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ]
+        assert await described(client) == (1, 2)
+        member = await Member.join(broker, "two")
+        assert [each.value for each in await member.fetch()] == ["b", "c"]
+        await member.acknowledge(epoch=-1)
+        await member.leave()
+        deleted = await client.ask(delete, DeleteShareGroupOffsetsResponse)
+        assert [each.error_code for each in deleted.responses] == [
+            ErrorCode.NONE,
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ]
+        member = await Member.join(broker, "three")
+        assert [each.value for each in await member.fetch()] == ["a", "b", "c"]
+
+
+async def test_a_deleted_group_leaves_nothing(tmp_path: Path) -> None:
+    async with running(tmp_path) as broker:
+        client = await prepared(broker)
+        await produce(client, "a")
+        member = await Member.join(broker, "one")
+        await member.fetch()
+        delete = DeleteGroupsRequest(groups_names=(GROUP,))
+        (refused,) = (await client.ask(delete, DeleteGroupsResponse)).results
+        assert refused.error_code == ErrorCode.NON_EMPTY_GROUP
+        await member.leave()
+        (result,) = (await client.ask(delete, DeleteGroupsResponse)).results
+        assert result.error_code == ErrorCode.NONE
+        assert not states(broker)
+        member = await Member.join(broker, "one")
+        assert await member.fetch() == [Record(0, "a", 1)]
+
+
+async def test_state_that_a_deleted_group_has_left_does_not_stand_in_the_way(tmp_path: Path) -> None:
+    async with running(tmp_path) as broker:
+        client = await prepared(broker)
+        await produce(client, "a")
+        topic_id = broker.metadata.snapshot().topics[TOPIC].topic_id
+        key = ShareKey(GROUP, topic_id, 0)
+        left: list[object] = []
+        await broker.shares().states.ensure_topic()
+        await broker.shares().states.ready([key])
+        broker.shares().states.ask(key, lambda number: InitializeState(number, key, 99, 1), left.append)
+        while not left:
+            await trio.sleep(0.01)
+        member = await Member.join(broker, "one")
+        assert await member.fetch() == [Record(0, "a", 1)]
+
+
+def states(broker: Broker) -> list[object]:
+    return [key for shard in broker.shares().states._shards.values() for key in shard.core.states]
+
+
+async def test_what_is_kept_of_a_topic_goes_with_it(tmp_path: Path) -> None:
+    async with running(tmp_path) as broker:
+        client = await prepared(broker)
+        member = await Member.join(broker, "one")
+        await member.fetch(max_wait_ms=0)
+        assert states(broker)
+        topic = DeleteTopicState(name=TOPIC)
+        await client.ask(DeleteTopicsRequest(topics=(topic,), timeout_ms=1000), DeleteTopicsResponse)
+        with trio.fail_after(5):
+            while states(broker):
+                await trio.sleep(0.01)
+        await produce_anew(client)
+        member = await Member.join(broker, "one")
+        assert await member.fetch() == [Record(0, "new", 1)]
+
+
+async def produce_anew(client: Client) -> None:
+    from kohort.protocol.messages import CreateTopicsRequest, CreateTopicsResponse
+    from kohort.protocol.messages.create_topics import CreatableTopic
+
+    topic = CreatableTopic(name=TOPIC, num_partitions=1, replication_factor=1, assignments=(), configs=())
+    await client.ask(CreateTopicsRequest(topics=(topic,)), CreateTopicsResponse)
+    await produce(client, "new")
+
+
+async def test_a_log_of_share_state_is_pruned_and_still_says_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kohort.broker.coordination.share_states.PRUNED_BYTES_MIN", 1)
+    async with running(tmp_path, ("share.coordinator.state.topic.prune.interval.ms", "50")) as broker:
+        client = await prepared(broker)
+        await produce(client, *"abcdefgh")
+        member = await Member.join(broker, "one")
+        await member.fetch()
+        for offset in range(1, 8, 2):
+            assert await member.acknowledge((offset, offset, [ACCEPT])) is ErrorCode.NONE
+        with trio.fail_after(5):
+            while not any(
+                each.log.log_start_offset
+                for each in broker.partitions.of_topic(SHARE_STATE_TOPIC)
+                if each.opened
+            ):
+                await trio.sleep(0.02)
+    async with running(tmp_path) as broker:
+        member = await Member.join(broker, "two")
+        assert [each.value for each in await member.fetch()] == ["a", "c", "e", "g"]
+
+
+async def test_a_state_topic_whose_disk_fails_keeps_nobody_from_acknowledging_later(tmp_path: Path) -> None:
+    async with running(tmp_path) as broker:
+        client = await prepared(broker)
+        await produce(client, "a", "b")
+        member = await Member.join(broker, "one")
+        await member.fetch()
+        for shard in broker.shares().states._shards.values():
+            if shard.core.states:
+                shard._fail()  # As after a flush that failed: it is loaded again from its log.
+        assert await member.acknowledge((0, 0, [ACCEPT])) is ErrorCode.NONE
+        assert await described(client) == (0, 1)
+
+
+async def test_a_bug_in_the_coordinators_core_costs_a_reload_and_no_acknowledgement(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running(tmp_path) as broker:
+        client = await prepared(broker)
+        await produce(client, "a", "b")
+        member = await Member.join(broker, "one")
+        await member.fetch()
+        written: list[WriteState] = []
+        write = ShareStateCoordinator._write
+
+        def failing(core: ShareStateCoordinator, command: WriteState, now_ms: int) -> Decision:
+            written.append(command)
+            assert len(written) > 1, "a bug"
+            return write(core, command, now_ms)
+
+        monkeypatch.setattr(ShareStateCoordinator, "_write", failing)  # Of the cores that come.
+        for shard in broker.shares().states._shards.values():
+            shard.core._handlers[WriteState] = partial(failing, shard.core)
+        assert await member.acknowledge((0, 0, [ACCEPT])) is ErrorCode.NONE
+        assert len(written) == 2
+        assert await described(client) == (0, 1)
+
+
+async def test_state_that_another_broker_leads_meanwhile_is_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A leadership that goes and comes back leaves nothing in memory: another broker has written since."""
+    async with running(tmp_path) as broker:
+        client = await prepared(broker)
+        await produce(client, "a", "b")
+        member = await Member.join(broker, "one")
+        await member.fetch()
+        assert states(broker)
+        kept = broker.shares().states
+        monkeypatch.setattr(kept, "_peers", object())  # As in a cluster.
+        monkeypatch.setattr(broker.partitions, "leads", lambda topic, index: False)
+        await configure_topic(client, SHARE_STATE_TOPIC)
+        assert not states(broker)
+        monkeypatch.undo()
+        assert await member.acknowledge((0, 0, [ACCEPT])) is ErrorCode.NONE
+        assert await described(client) == (0, 1)
+
+
+async def test_nothing_is_kept_in_memory_of_members_that_have_gone(tmp_path: Path) -> None:
+    async with running(tmp_path) as broker:
+        client = await prepared(broker)
+        await produce(client, "a")
+        member = await Member.join(broker, "one")
+        await member.fetch()
+        assert len(led(broker)._led) == 1
+        await member.client._stream.aclose()
+        with trio.fail_after(5):
+            while led(broker)._led:
+                await trio.sleep(0.01)
+        assert led(broker).session_count == 0
+
+
+async def test_where_share_groups_are_switched_off_everything_is_answered_so(tmp_path: Path) -> None:
+    async with running(tmp_path, ("kohort.share.version", "0")) as broker:
+        client = await prepared(broker)
+        told = await client.ask(
+            ApiVersionsRequest(client_software_name="a", client_software_version="1"), ApiVersionsResponse
+        )
+        assert {each.name for each in told.finalized_features} == {"group.version", "transaction.version"}
+        member = Member(client, "one", broker.metadata.snapshot().topics[TOPIC].topic_id)
+        assert (await member.ask()).error_code == ErrorCode.UNSUPPORTED_VERSION
+        assert await member.acknowledge() is ErrorCode.UNSUPPORTED_VERSION
+        (group,) = (
+            await client.ask(
+                ShareGroupDescribeRequest(group_ids=(GROUP,), include_authorized_operations=False),
+                ShareGroupDescribeResponse,
+            )
+        ).groups
+        assert group.error_code == ErrorCode.UNSUPPORTED_VERSION
+        assert broker._shares is None
+        assert SHARE_STATE_TOPIC not in broker.metadata.snapshot().topics
+
+
+async def test_records_that_come_back_are_not_lost_to_a_connection_that_has_gone(tmp_path: Path) -> None:
+    """Its session ends first, which wakes whoever waits: not the member that is going."""
+    async with running(tmp_path) as broker:
+        client = await prepared(broker)
+        await produce(client, "a")
+        one, two = await Member.join(broker, "one"), await Member.join(broker, "two")
+        await one.fetch()
+        frame, _, _ = one.client.frame(one.fetching())
+        await one.client.send(frame)  # It waits for more, and goes.
+        await trio.sleep(0.05)
+        await one.client._stream.aclose()
+        assert await two.fetch() == [Record(0, "a", 1)]
+        await configure(client, share_delivery_count_limit="2")
+        assert records_of(await two.ask((0, 0, [RELEASE]))) == [Record(0, "a", 2)]
+        assert await two.fetch((0, 0, [RELEASE]), max_wait_ms=0) == []
+        assert await described(client) == (0, 0)
+
+
+async def test_other_brokers_may_ask_for_state(tmp_path: Path) -> None:
+    async with running(tmp_path) as broker, trio.open_nursery():
+        client = await prepared(broker)
+        await Member.join(broker, "m")
+        topic_id = broker.metadata.snapshot().topics[TOPIC].topic_id
+        partition = ReadShareGroupStatePartition(partition=0, leader_epoch=-1)
+        topic = ReadShareGroupStateTopic(topic_id=topic_id, partitions=(partition,))
+        request = ReadShareGroupStateRequest(group_id=GROUP, topics=(topic,))
+        (result,) = (await client.ask(request, ReadShareGroupStateResponse)).results
+        assert [(each.partition, each.error_code, each.state_epoch) for each in result.partitions] == [
+            (0, 0, 1)
+        ]
+        nothing = ReadShareGroupStateRequest(group_id=GROUP, topics=())
+        assert (await client.ask(nothing, ReadShareGroupStateResponse)).results == ()

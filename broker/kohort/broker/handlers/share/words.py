@@ -1,0 +1,107 @@
+"""What a member says of records it has: read from a request, checked, and put to whoever leads them."""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from kohort.broker.coordination.led_share_partition import Words
+from kohort.broker.coordination.share_partitions import Place
+from kohort.broker.coordination.shares import Shares
+from kohort.broker.group.share.record import Acknowledgement
+from kohort.broker.handlers.share.family import Sharing
+from kohort.broker.share_state.state import ShareKey
+from kohort.protocol.errors import ApiError, ErrorCode
+
+RECORDS_MAX = 100_000
+"""More offsets than these no member has; an array of one type may stand for as many as it likes."""
+
+
+class AcknowledgementBatch(Protocol):
+    """Offsets beside each other, with one type for all or one for each."""
+
+    @property
+    def first_offset(self) -> int:
+        """The first of them."""
+        ...
+
+    @property
+    def last_offset(self) -> int:
+        """The last of them."""
+        ...
+
+    @property
+    def acknowledge_types(self) -> tuple[int, ...]:
+        """What the member says of them."""
+        ...
+
+
+def read_words(batches: Sequence[AcknowledgementBatch], *, may_renew: bool) -> Words:
+    """Return what the batches say. Raises: ApiError INVALID_REQUEST, INVALID_RECORD_STATE."""
+    words = []
+    end = -1
+    for batch in batches:
+        count = batch.last_offset - batch.first_offset + 1
+        types = batch.acknowledge_types
+        if batch.first_offset <= end or count < 1 or len(types) not in (1, count):
+            raise ApiError(ErrorCode.INVALID_REQUEST)
+        if any(
+            not 0 <= each <= (Acknowledgement.RENEW if may_renew else Acknowledgement.REJECT)
+            for each in types
+        ):
+            raise ApiError(ErrorCode.INVALID_REQUEST)
+        if count > RECORDS_MAX:
+            raise ApiError(ErrorCode.INVALID_RECORD_STATE)
+        end = batch.last_offset
+        kinds = [Acknowledgement(each) for each in types]
+        words.append((batch.first_offset, kinds * count if len(kinds) < count else kinds))
+    return words
+
+
+class Told:
+    """The acknowledgements of one request; `finish` is called once all are kept, or are known not to be."""
+
+    def __init__(self, finish: Callable[[], None]) -> None:
+        self.codes: dict[Place, ErrorCode] = {}
+        self._missing = 1  # Until all have been asked for.
+        self._finish = finish
+
+    def tell(
+        self,
+        sharing: Sharing,
+        shares: Shares,
+        group_id: str,
+        member_id: str,
+        told: Sequence[tuple[Place, Sequence[AcknowledgementBatch]]],
+        *,
+        may_renew: bool,
+    ) -> None:
+        """Put all to those who lead the partitions."""
+        for place, batches in told:
+            self._missing += 1
+            try:
+                words = read_words(batches, may_renew=may_renew)
+                self._put(sharing, shares, ShareKey(group_id, *place), member_id, words)
+            except ApiError as error:
+                self._answered(place, error.code)
+        self._one_less()
+
+    def _put(self, sharing: Sharing, shares: Shares, key: ShareKey, member_id: str, words: Words) -> None:
+        place = key.topic_id, key.partition
+        table = sharing.data.partitions
+        partition = table.get_by_id(*place)
+        if partition is None:
+            raise ApiError(table.why_missing(*place))
+        if partition.error_code is not None:
+            raise ApiError(partition.error_code)
+        led = shares.partitions.peek(key)
+        if led is None:
+            raise ApiError(ErrorCode.INVALID_RECORD_STATE)
+        led.acknowledge(member_id, words, lambda code: self._answered(place, code))
+
+    def _answered(self, place: Place, code: ErrorCode) -> None:
+        self.codes[place] = code
+        self._one_less()
+
+    def _one_less(self) -> None:
+        self._missing -= 1
+        if not self._missing:
+            self._finish()

@@ -1,0 +1,70 @@
+"""Patterns of transactional ids: what matches, what is refused, and that none holds anybody up."""
+
+import time
+from collections.abc import Iterable
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from kohort.broker.handlers.transactions import list_transactions
+from kohort.broker.transactions.transaction import TransactionState
+from kohort.broker.transport.request import Request
+from kohort.protocol.errors import ErrorCode
+from kohort.protocol.messages import ListTransactionsRequest, ListTransactionsResponse
+from tests.messages import message_of
+
+IDS = ("orders-1", "orders-2", "bills", "a" * 5_000, "ab" * 2_000)
+
+
+def listed(pattern: str | None, ids: Iterable[str] = IDS, **filters: object) -> ListTransactionsResponse:
+    found = {
+        each: SimpleNamespace(transactional_id=each, producer_id=1, state=TransactionState.EMPTY, start_ms=0)
+        for each in ids
+    }
+    core = SimpleNamespace(transactions=found)
+    coordinators = SimpleNamespace(now_ms=lambda: 0, shards=lambda: [SimpleNamespace(core=core)])
+    family = SimpleNamespace(coordinators=lambda: coordinators)
+    given = {"duration_filter": -1, "transactional_id_pattern": pattern, **filters}
+    asked = message_of(ListTransactionsRequest, **given)
+    return list_transactions.handle(cast(Any, family), asked, cast(Request, None))
+
+
+def ids(pattern: str | None) -> list[str]:
+    return [each.transactional_id for each in listed(pattern).transaction_states]
+
+
+def test_a_pattern_matches_whole_ids() -> None:
+    assert ids(None) == ids("") == list(IDS)
+    assert ids("orders-.*") == ["orders-1", "orders-2"]
+    assert ids("orders") == []
+    assert ids("(bills|orders-[2-9])") == ["orders-2", "bills"]
+
+
+@pytest.mark.parametrize("pattern", ["(", "*", r"(a)\1", "(?=a)a", "a" * 5_000])
+def test_what_is_no_pattern_is_refused(pattern: str) -> None:
+    assert listed(pattern).error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
+
+
+@pytest.mark.parametrize(
+    "pattern", ["(a|a)*c", "(a|aa)*c", "a*a*a*a*a*a*a*a*a*a*c", "(a+)+c", "(.?){4000}c", ".*a.{1000}"]
+)
+def test_no_pattern_holds_everybody_up(pattern: str) -> None:
+    began_s = time.process_time()
+    assert ids(pattern) == []
+    assert time.process_time() - began_s < 1.0
+
+
+def test_many_filters_of_many_transactions_hold_nobody_up() -> None:
+    began_s = time.process_time()
+    ids, producers = (f"id-{number}" for number in range(10_000)), tuple(range(10, 20_010))
+    states = tuple(f"State{number}" for number in range(20_000))
+    assert not listed(None, ids, producer_id_filters=producers, state_filters=states).transaction_states
+    assert time.process_time() - began_s < 1.0
+
+
+def test_filters_are_of_states_and_producers() -> None:
+    assert len(listed(None, state_filters=("Empty",), producer_id_filters=(1, 2)).transaction_states) == 5
+    assert not listed(None, state_filters=("Ongoing",)).transaction_states
+    assert not listed(None, producer_id_filters=(2,)).transaction_states
+    assert not listed(None, duration_filter=1).transaction_states

@@ -1,0 +1,157 @@
+"""The users of SCRAM: what is kept of their passwords, among the configurations.
+
+Each is a resource of a type of its own, with a value by mechanism in the form that Kafka's ZooKeeper had:
+`salt=...,stored_key=...,server_key=...,iterations=4096`.
+Source: Kafka's ScramControlManager, ScramCredentialUtils.
+"""
+
+from base64 import b64decode, b64encode
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from kohort.broker.metadata.snapshot import ConfigResource, Mutation, ResourceType, Snapshot
+from kohort.broker.metadata.store import MetadataStore, storage_error, update
+from kohort.protocol.errors import ApiError, ErrorCode
+from kohort.protocol.scram import (
+    BY_NUMBER,
+    MAX_ITERATIONS,
+    MIN_ITERATIONS,
+    ScramCredential,
+    ScramMechanism,
+    credential_of,
+)
+from kohort.storage import StorageError
+
+USER_NAME_BYTES_MAX = 1_024
+
+
+class Deletion(NamedTuple):
+    """A password that is to go."""
+
+    user: str
+    mechanism: int
+
+
+class Upsertion(NamedTuple):
+    """A password that is to be there, whether there is one or not."""
+
+    user: str
+    mechanism: int
+    iterations: int
+    salt: bytes
+    salted_password: bytes
+
+
+def credential(snapshot: Snapshot, user: str, mechanism: str) -> ScramCredential | None:
+    """Return what is kept of a user's password, None where there is none."""
+    text = snapshot.configs.get(_resource(user), {}).get(mechanism)
+    return None if text is None else _parsed(text)
+
+
+def users(snapshot: Snapshot) -> Mapping[str, Mapping[str, ScramCredential]]:
+    """Return of each user, by mechanism, what is kept."""
+    return {
+        resource.name: {mechanism: _parsed(text) for mechanism, text in values.items()}
+        for resource, values in snapshot.configs.items()
+        if resource.type is ResourceType.SCRAM_USER
+    }
+
+
+async def alter(
+    store: MetadataStore, deletions: Sequence[Deletion], upsertions: Sequence[Upsertion]
+) -> Mapping[str, ApiError | None]:
+    """Return what became of each user. What can be done is done together, whatever becomes of the others."""
+    outcome: dict[str, ApiError | None] = {}
+
+    def decide(snapshot: Snapshot) -> Mutation:
+        outcome.clear()
+        return _planned(snapshot, deletions, upsertions, outcome)
+
+    try:
+        await update(store, decide)
+    except StorageError as error:
+        failed = storage_error(error)
+        return {user: found or failed for user, found in outcome.items()}
+    return outcome
+
+
+def _planned(
+    snapshot: Snapshot,
+    deletions: Sequence[Deletion],
+    upsertions: Sequence[Upsertion],
+    outcome: dict[str, ApiError | None],
+) -> Mutation:
+    by_user: dict[str, list[Deletion | Upsertion]] = {}
+    asked: list[Deletion | Upsertion] = [*deletions, *upsertions]
+    for change in asked:
+        by_user.setdefault(change.user, []).append(change)
+    configs: dict[ConfigResource, Mapping[str, str]] = {}
+    for user, changes in by_user.items():
+        resource = _resource(user)
+        try:
+            configs[resource] = _all_changed(snapshot.configs.get(resource, {}), changes)
+            outcome[user] = None
+        except ApiError as error:
+            outcome[user] = error
+    return Mutation(configs=configs)
+
+
+def _all_changed(before: Mapping[str, str], changes: Sequence[Deletion | Upsertion]) -> Mapping[str, str]:
+    """Return what the user has then. Raises: ApiError."""
+    after = before
+    for change in changes:
+        after = _changed(after, change)
+    if len({change.mechanism for change in changes}) < len(changes):
+        raise ApiError(
+            ErrorCode.DUPLICATE_RESOURCE, "A user credential cannot be altered twice in the same request"
+        )
+    return after
+
+
+def _changed(before: Mapping[str, str], change: Deletion | Upsertion) -> Mapping[str, str]:
+    """Return what the user has then. Raises: ApiError."""
+    mechanism = _mechanism(change)
+    if isinstance(change, Deletion):
+        if mechanism.name not in before:
+            raise ApiError(
+                ErrorCode.RESOURCE_NOT_FOUND, "Attempt to delete a user credential that does not exist"
+            )
+        return {name: text for name, text in before.items() if name != mechanism.name}
+    if change.iterations < MIN_ITERATIONS:
+        raise ApiError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too few iterations")
+    if change.iterations > MAX_ITERATIONS:
+        raise ApiError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too many iterations")
+    if not change.salt or len(change.salted_password) != mechanism.size:
+        raise ApiError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Salt or salted password of an impossible length")
+    kept = credential_of(mechanism, change.salted_password, change.salt, change.iterations)
+    return {**before, mechanism.name: _rendered(kept)}
+
+
+def _mechanism(change: Deletion | Upsertion) -> ScramMechanism:
+    if not change.user:
+        raise ApiError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be empty")
+    if len(change.user.encode()) > USER_NAME_BYTES_MAX:
+        raise ApiError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username is too long")
+    mechanism = BY_NUMBER.get(change.mechanism)
+    if mechanism is None:
+        raise ApiError(ErrorCode.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism")
+    return mechanism
+
+
+def _resource(user: str) -> ConfigResource:
+    return ConfigResource(ResourceType.SCRAM_USER, user)
+
+
+def _rendered(kept: ScramCredential) -> str:
+    salt, stored_key, server_key = (b64encode(each).decode() for each in kept[:3])
+    return f"salt={salt},stored_key={stored_key},server_key={server_key},iterations={kept.iterations}"
+
+
+def _parsed(text: str) -> ScramCredential:
+    found = dict(each.split("=", 1) for each in text.split(","))
+    return ScramCredential(
+        b64decode(found["salt"]),
+        b64decode(found["stored_key"]),
+        b64decode(found["server_key"]),
+        int(found["iterations"]),
+    )

@@ -1,0 +1,1 @@
+"""How much clients may do: rates, and whose they are. Without any I/O; time is passed in."""

@@ -1,0 +1,40 @@
+"""What tasks need of a loop that waits by itself: its rounds end where a task could go on.
+
+A round waits a moment for the next, and trio runs no task meanwhile. That is right as long as whatever
+arrives, arrives by the loop's own poller. A task that reads another socket would get its bytes up to a
+millisecond late, or, under load, only after the rounds of a whole turn.
+"""
+
+from typing import Protocol
+
+
+class Turns(Protocol):
+    """A loop that shares its thread with tasks. The loop's thread only."""
+
+    def let_tasks_run(self) -> None:
+        """End the rounds: a task has been woken."""
+        ...
+
+    def heed(self, descriptor: int) -> None:
+        """End the rounds as well where this descriptor is readable: a task waits for that."""
+        ...
+
+    def unheed(self, descriptor: int) -> None:
+        """Take `heed` back: nobody reads just now, so that bytes there are no reason to end anything."""
+        ...
+
+
+class NoTurns:
+    """For tasks that share their thread with no such loop."""
+
+    def let_tasks_run(self) -> None:
+        """Do nothing."""
+
+    def heed(self, descriptor: int) -> None:
+        """Do nothing."""
+
+    def unheed(self, descriptor: int) -> None:
+        """Do nothing."""
+
+
+NO_TURNS = NoTurns()

@@ -1,0 +1,230 @@
+"""The share coordinator: commands in, records and effects out, and nothing besides.
+
+Source: Kafka's ShareCoordinatorShard. A leader that was told the state under a newer epoch shuts out those
+before it, and a state that begins anew shuts out whoever knows the old one.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from kohort.broker.group.decision import NOTHING, Decision, Note, Record, Reply
+from kohort.broker.share_state.commands import (
+    DeleteState,
+    ForgetTopics,
+    InitializeState,
+    ReadState,
+    ReadSummary,
+    SnapshotAll,
+    Snapshotted,
+    WriteState,
+)
+from kohort.broker.share_state.state import UNKNOWN_OFFSET, ShareKey, ShareState
+from kohort.protocol.errors import ErrorCode
+from kohort.protocol.messages import (
+    DeleteShareGroupStatePartitionResult,
+    InitializeShareGroupStatePartitionResult,
+    ReadShareGroupStateBatch,
+    ReadShareGroupStatePartitionResult,
+    ReadShareGroupStateSummaryPartitionResult,
+    WriteShareGroupStatePartitionResult,
+)
+from kohort.protocol.schema import Message
+from kohort.protocol.share_state_log import (
+    ShareSnapshotKey,
+    ShareSnapshotValue,
+    ShareUpdateKey,
+    ShareUpdateValue,
+)
+
+NO_EPOCH = -1
+NONE = ErrorCode.NONE
+
+
+class ShareStateConfig(msgspec.Struct, frozen=True):
+    """The settings of the share coordinator."""
+
+    updates_per_snapshot: int = 500
+    write_timeout_ms: int = 5_000
+
+
+class ShareStateCoordinator:
+    """The share partitions of one partition of `__share_group_state`, as a state machine."""
+
+    def __init__(self, config: ShareStateConfig) -> None:
+        self.config = config
+        self.states: dict[ShareKey, ShareState] = {}
+        self._handlers: dict[type, Callable[[Any, int], Decision]] = {
+            InitializeState: self._initialize,
+            ReadState: self._read,
+            WriteState: self._write,
+            ReadSummary: self._read_summary,
+            DeleteState: self._delete,
+            ForgetTopics: self._forget_topics,
+            SnapshotAll: self._snapshot_all,
+        }
+
+    def handle(self, command: Any, now_ms: int) -> Decision:
+        """Return what follows from the command at that time."""
+        return self._handlers[type(command)](command, now_ms)
+
+    def replay(self, record: Record) -> None:
+        """Take over a record that was just decided, or one read from the log."""
+        key, value = record.key, record.value
+        assert isinstance(key, ShareSnapshotKey | ShareUpdateKey), key
+        share_key = ShareKey(key.group_id, key.topic_id, key.partition)
+        if value is None:
+            self.states.pop(share_key, None)
+        elif isinstance(value, ShareSnapshotValue):
+            self.states[share_key] = ShareState(value)
+        else:
+            assert isinstance(value, ShareUpdateValue), value
+            state = self.states.get(share_key)
+            if state is not None:  # Else its snapshot was lost, or it has been deleted.
+                state.update(value)
+
+    def loaded(self, now_ms: int) -> Decision:
+        """Return nothing: no time runs for what is kept."""
+        return NOTHING
+
+    def give_up(self, code: ErrorCode) -> Decision:
+        """Return nothing: nobody's request is parked."""
+        return NOTHING
+
+    def _initialize(self, command: InitializeState, now_ms: int) -> Decision:
+        state = self.states.get(command.key)
+        if state is not None and state.state_epoch > command.state_epoch:
+            return _reply(command, command.refused(ErrorCode.FENCED_STATE_EPOCH, _FENCED_STATE))
+        if command.start_offset < UNKNOWN_OFFSET or command.state_epoch < 0:
+            return _reply(
+                command, command.refused(ErrorCode.INVALID_REQUEST, "That is no offset or no epoch.")
+            )
+        value = ShareSnapshotValue(
+            snapshot_epoch=0 if state is None else state.snapshot_epoch + 1,
+            state_epoch=command.state_epoch,
+            leader_epoch=0 if state is None else state.leader_epoch,
+            start_offset=command.start_offset,
+            delivery_complete_count=0,
+            create_timestamp=now_ms,
+            write_timestamp=now_ms,
+            state_batches=(),
+        )
+        answer = InitializeShareGroupStatePartitionResult(partition=command.key.partition, error_code=NONE)
+        return _reply(command, answer, _snapshot_record(command.key, value))
+
+    def _read(self, command: ReadState, now_ms: int) -> Decision:
+        state = self.states.get(command.key)
+        if state is None:
+            answer = ReadShareGroupStatePartitionResult(
+                partition=command.key.partition,
+                error_code=NONE,
+                state_epoch=0,
+                start_offset=UNKNOWN_OFFSET,
+                state_batches=(),
+            )
+            return _reply(command, answer)
+        if command.leader_epoch != NO_EPOCH and command.leader_epoch < state.leader_epoch:
+            return _reply(command, command.refused(ErrorCode.FENCED_LEADER_EPOCH, _FENCED_LEADER))
+        answer = ReadShareGroupStatePartitionResult(
+            partition=command.key.partition,
+            error_code=NONE,
+            state_epoch=state.state_epoch,
+            start_offset=state.start_offset,
+            state_batches=tuple(
+                ReadShareGroupStateBatch(
+                    first_offset=each.first_offset,
+                    last_offset=each.last_offset,
+                    delivery_state=each.delivery_state,
+                    delivery_count=each.delivery_count,
+                )
+                for each in state.batches
+            ),
+        )
+        if command.leader_epoch <= state.leader_epoch:
+            return _reply(command, answer)
+        value = ShareUpdateValue(
+            snapshot_epoch=state.snapshot_epoch,
+            leader_epoch=command.leader_epoch,
+            start_offset=state.start_offset,
+            delivery_complete_count=state.delivery_complete_count,
+            state_batches=(),
+        )
+        return _reply(command, answer, self._update_record(command.key, state, value, now_ms))
+
+    def _write(self, command: WriteState, now_ms: int) -> Decision:
+        state = self.states.get(command.key)
+        if state is None:
+            words = "The share partition was not initialized."
+            return _reply(command, command.refused(ErrorCode.INVALID_REQUEST, words))
+        if command.leader_epoch != NO_EPOCH and command.leader_epoch < state.leader_epoch:
+            return _reply(command, command.refused(ErrorCode.FENCED_LEADER_EPOCH, _FENCED_LEADER))
+        if command.state_epoch != NO_EPOCH and command.state_epoch < state.state_epoch:
+            return _reply(command, command.refused(ErrorCode.FENCED_STATE_EPOCH, _FENCED_STATE))
+        if any(not 0 <= each.first_offset <= each.last_offset for each in command.batches):
+            return _reply(command, command.refused(ErrorCode.INVALID_REQUEST, "A batch is no range."))
+        value = ShareUpdateValue(
+            snapshot_epoch=state.snapshot_epoch,
+            leader_epoch=max(command.leader_epoch, state.leader_epoch),
+            start_offset=command.start_offset,
+            delivery_complete_count=command.delivery_complete_count,
+            state_batches=tuple(command.batches),
+        )
+        answer = WriteShareGroupStatePartitionResult(partition=command.key.partition, error_code=NONE)
+        return _reply(command, answer, self._update_record(command.key, state, value, now_ms))
+
+    def _update_record(
+        self, key: ShareKey, state: ShareState, value: ShareUpdateValue, now_ms: int
+    ) -> Record:
+        """Return the record of what is new; of all, where many updates lie behind the last snapshot."""
+        if state.updates < self.config.updates_per_snapshot:
+            return Record(
+                ShareUpdateKey(group_id=key.group_id, topic_id=key.topic_id, partition=key.partition), value
+            )
+        epoch = state.snapshot_epoch + 1
+        after = ShareState(state.snapshot(now_ms, epoch))
+        after.update(value)
+        return _snapshot_record(key, after.snapshot(now_ms, epoch))
+
+    def _read_summary(self, command: ReadSummary, now_ms: int) -> Decision:
+        state = self.states.get(command.key)
+        answer = ReadShareGroupStateSummaryPartitionResult(
+            partition=command.key.partition,
+            error_code=NONE,
+            state_epoch=0 if state is None else state.state_epoch,
+            leader_epoch=0 if state is None else state.leader_epoch,
+            start_offset=UNKNOWN_OFFSET if state is None else state.start_offset,
+            delivery_complete_count=-1 if state is None else state.delivery_complete_count,
+        )
+        return _reply(command, answer)
+
+    def _delete(self, command: DeleteState, now_ms: int) -> Decision:
+        answer = DeleteShareGroupStatePartitionResult(partition=command.key.partition, error_code=NONE)
+        if command.key not in self.states:
+            return _reply(command, answer)
+        return _reply(command, answer, _snapshot_record(command.key, None))
+
+    def _forget_topics(self, command: ForgetTopics, now_ms: int) -> Decision:
+        gone = [key for key in self.states if key.topic_id in command.topic_ids]
+        return Decision(tuple(_snapshot_record(key, None) for key in gone)) if gone else NOTHING
+
+    def _snapshot_all(self, command: SnapshotAll, now_ms: int) -> Decision:
+        records = tuple(
+            _snapshot_record(key, each.snapshot(now_ms, each.snapshot_epoch + 1))
+            for key, each in self.states.items()
+        )
+        return Decision(records, (Note(Snapshotted(command.end_offset)),))  # type: ignore[arg-type]
+
+
+_FENCED_STATE = "The share partition has begun anew since."
+_FENCED_LEADER = "The partition has a newer leader."
+
+
+def _snapshot_record(key: ShareKey, value: ShareSnapshotValue | None) -> Record:
+    return Record(
+        ShareSnapshotKey(group_id=key.group_id, topic_id=key.topic_id, partition=key.partition), value
+    )
+
+
+def _reply(command: Any, answer: Message, *records: Record) -> Decision:
+    return Decision(records, (Reply(command.request_id, answer),))

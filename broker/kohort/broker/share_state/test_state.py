@@ -1,0 +1,62 @@
+"""Batches of states laid over each other: single cases, and a plain list of offsets beside them."""
+
+from itertools import pairwise
+from uuid import UUID
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kohort.broker.share_state.state import ShareKey, drop_before, overlay
+from kohort.protocol.share_state_log import ShareStateBatch
+
+
+def batch(first: int, last: int, state: int = 2, count: int = 1) -> ShareStateBatch:
+    return ShareStateBatch(first_offset=first, last_offset=last, delivery_state=state, delivery_count=count)
+
+
+def test_what_touches_and_is_alike_is_one() -> None:
+    batches: list[ShareStateBatch] = []
+    for first, last in ((5, 6), (9, 9), (7, 8), (3, 4)):
+        overlay(batches, batch(first, last))
+    assert batches == [batch(3, 9)]
+
+
+def test_what_is_said_last_counts_and_cuts_what_was_said_before() -> None:
+    batches = [batch(0, 9)]
+    overlay(batches, batch(3, 5, 0, 2))
+    assert batches == [batch(0, 2), batch(3, 5, 0, 2), batch(6, 9)]
+    drop_before(batches, 4)
+    assert batches == [batch(4, 5, 0, 2), batch(6, 9)]
+    drop_before(batches, 10)
+    assert batches == []
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 30), st.integers(0, 8), st.sampled_from((0, 2, 4)), st.integers(1, 2))),
+    st.integers(0, 40),
+)
+def test_any_batches_say_of_each_offset_what_was_said_last(
+    said: list[tuple[int, int, int, int]], start: int
+) -> None:
+    batches: list[ShareStateBatch] = []
+    offsets: dict[int, tuple[int, int]] = {}
+    for first, more, state, count in said:
+        overlay(batches, batch(first, first + more, state, count))
+        offsets.update(dict.fromkeys(range(first, first + more + 1), (state, count)))
+    drop_before(batches, start)
+    found = {
+        offset: (each.delivery_state, each.delivery_count)
+        for each in batches
+        for offset in range(each.first_offset, each.last_offset + 1)
+    }
+    assert found == {offset: each for offset, each in offsets.items() if offset >= start}
+    for one, next_one in pairwise(batches):
+        assert one.last_offset < next_one.first_offset
+        assert one.last_offset + 1 < next_one.first_offset or (one.delivery_state, one.delivery_count) != (
+            next_one.delivery_state,
+            next_one.delivery_count,
+        )
+
+
+def test_a_share_partition_is_named_as_kafka_names_it() -> None:
+    assert ShareKey("g", UUID(int=0), 3).text == "g:AAAAAAAAAAAAAAAAAAAAAA:3"

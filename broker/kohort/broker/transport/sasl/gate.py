@@ -1,0 +1,349 @@
+"""Who stands at a listener that wants to know who comes: strangers answer for themselves, then all is theirs.
+
+A stranger is answered ApiVersions, SaslHandshake and SaslAuthenticate; whatever else it asks ends its
+connection. It has so many requests and so many seconds, and there are so many of them: each further one costs
+the oldest its place, which by then has had its time, unless it did not want it. Once it is known, those who
+answer it are the broker's own: nothing of this is in the way of what it asks then.
+
+Source: Kafka's SaslServerAuthenticator; KIP-43, KIP-152, KIP-368.
+"""
+
+import socket
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING
+
+import structlog
+
+from kohort.broker.config.current import CurrentConfig
+from kohort.broker.runtime.clock import Clock
+from kohort.broker.runtime.throttled_log import ThrottledLog
+from kohort.broker.runtime.timers import Timers
+from kohort.broker.transport.connection import Connection, Driver
+from kohort.broker.transport.counters import TransportCounters
+from kohort.broker.transport.dispatch import Handle
+from kohort.broker.transport.request import Request
+from kohort.broker.transport.sasl.conversation import Conversation, Mechanism, Refused, Step
+from kohort.broker.transport.sasl.peer import SaslPeer
+from kohort.protocol.errors import ErrorCode
+from kohort.protocol.messages import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+    SaslHandshakeRequest,
+    SaslHandshakeResponse,
+)
+from kohort.protocol.schema import Message
+
+if TYPE_CHECKING:
+    from kohort.broker.transport.reactor import Open
+
+STRANGERS_MAX = 256
+AUTHENTICATION_MS_MAX = 10_000
+REQUESTS_MAX = 16  # Versions, handshake and a few tokens.
+HANDSHAKE, AUTHENTICATE, API_VERSIONS = 17, 36, 18
+
+log = structlog.get_logger("kohort.sasl")
+
+
+class Session:
+    """What is known of one connection."""
+
+    __slots__ = ("connection", "conversation", "is_expired", "is_known", "mechanism", "peer", "requests")
+
+    def __init__(self, connection: Connection, peer: SaslPeer) -> None:
+        self.connection = connection
+        self.peer = peer
+        self.conversation: Conversation | None = None
+        """What it is in the middle of."""
+        self.mechanism = ""
+        self.requests = 0
+        """How many it has made as a stranger."""
+        self.is_known = False
+        self.is_expired = False
+
+
+class Strangers:
+    """Those of all listeners who have not said who they are. The loop's thread only."""
+
+    def __init__(self, timers: Timers, clock: Clock, log: ThrottledLog) -> None:
+        self._timers = timers
+        self._clock = clock
+        self._log = log
+        self._since: dict[Connection, int] = {}  # The oldest first.
+
+    def __len__(self) -> int:
+        return len(self._since)
+
+    def make_room(self) -> None:
+        """Let the oldest go where there are too many."""
+        if len(self._since) >= STRANGERS_MAX:
+            self._give_up(next(iter(self._since)), "too many others have not said who they are")
+
+    def came(self, connection: Connection) -> None:
+        """Give one its time."""
+        self._since[connection] = self._clock.now_ms()
+        if len(self._since) == 1:
+            self._look_later()
+
+    def left(self, connection: Connection) -> None:
+        """Forget one, which has closed or is known now."""
+        self._since.pop(connection, None)
+
+    def _look_later(self) -> None:
+        due_ms = next(iter(self._since.values())) + AUTHENTICATION_MS_MAX
+        self._timers.set("sasl strangers", due_ms, self._look)
+
+    def _look(self) -> None:
+        now_ms = self._clock.now_ms()
+        for connection, since_ms in tuple(self._since.items()):
+            if now_ms - since_ms < AUTHENTICATION_MS_MAX:
+                break
+            self._give_up(connection, "it has not said in time who it is")
+        if self._since:
+            self._look_later()
+
+    def _give_up(self, connection: Connection, reason: str) -> None:
+        self._log.warning("a connection is given up", peer=connection.name, reason=reason)
+        connection.close()
+
+
+class Gate:
+    """One listener's. The loop's thread only."""
+
+    def __init__(
+        self,
+        opens: "Open",
+        mechanisms: Mapping[str, Mechanism],
+        strangers: Strangers,
+        current: CurrentConfig,
+        *,
+        timers: Timers,
+        clock: Clock,
+        counters: TransportCounters,
+        log: ThrottledLog,
+    ) -> None:
+        """Stand before connections that `opens` makes; these `mechanisms` are taken."""
+        self._opens = opens
+        self._mechanisms = mechanisms
+        self._strangers = strangers
+        self._current = current
+        self._timers = timers
+        self._clock = clock
+        self._counters = counters
+        self._log = log
+        self._sessions: dict[Connection, Session] = {}
+        self._for_strangers = _Answers(
+            {API_VERSIONS: self._versions, HANDSHAKE: self._handshake, AUTHENTICATE: self._authenticate},
+            lambda _: self._not_yet,
+        )
+        self._for_expired = _Answers(
+            {HANDSHAKE: self._handshake, AUTHENTICATE: self._authenticate}, lambda _: self._expired
+        )
+        self._for_known: dict[int, Handle] = {}
+        self._for_all: dict[int, Handle] = {}
+
+    def open(  # As a connection is made.
+        self,
+        driver: Driver,
+        sock: socket.socket,
+        address: tuple[str, int],
+        frame_bytes_max: int,
+        listener: int,
+    ) -> Connection:
+        """Return a new connection, which has to say who it is. Raises: OSError where its client has gone."""
+        self._strangers.make_room()
+        limit = min(frame_bytes_max, self._current.config.sasl_server_max_receive_size)
+        connection = self._opens(driver, sock, address, limit, listener)
+        if not self._for_known:
+            self._for_all = driver.handlers
+            again: dict[int, Handle] = {HANDSHAKE: self._handshake, AUTHENTICATE: self._authenticate}
+            self._for_known = known = _Answers(again, driver.handlers.__getitem__)
+            driver.handlers.copies.append(known.forget)
+        peer = SaslPeer(connection, driver.in_flight.allowance, frame_bytes_max=limit, now_ms=driver.now_ms)
+        connection.peer = peer
+        connection.handlers = self._for_strangers
+        connection.on_close.append(partial(self._left, connection))
+        self._sessions[connection] = Session(connection, peer)
+        self._strangers.came(connection)
+        return connection
+
+    def _left(self, connection: Connection) -> None:
+        session = self._sessions.pop(connection)
+        self._strangers.left(connection)
+        self._timers.cancel(session)
+
+    # -- what is asked ------------------------------------------------------------------------------------
+
+    def _session(self, request: Request) -> Session | None:
+        """Return the session of one that may go on to ask; else its connection is closed."""
+        connection = request.connection
+        assert isinstance(connection, Connection)
+        session = self._sessions[connection]
+        session.requests += not session.is_known
+        if session.requests > REQUESTS_MAX:
+            self._hang_up(request, "it has asked too often without saying who it is")
+            return None
+        return session
+
+    def _hang_up(self, request: Request, reason: str) -> None:
+        self._counters.failed_authentications += 1
+        self._log.warning("authentication failed", peer=_name(request), reason=reason)
+        request.hang_up()
+
+    def _not_yet(self, _message: Message, request: Request) -> None:
+        self._hang_up(request, f"{request.api.name} was asked by one who has not said who it is")
+
+    def _expired(self, _message: Message, request: Request) -> None:
+        self._counters.expired_connections += 1
+        log.info("a client did not say in time again who it is", peer=_name(request))
+        request.hang_up()
+
+    def _versions(self, message: Message, request: Request) -> "Message | Awaitable[Message | None] | None":
+        session = self._session(request)
+        if session is None:
+            return None
+        if session.conversation is not None:
+            self._hang_up(request, "ApiVersions in the middle of authentication")
+            return None
+        return self._for_all[API_VERSIONS](message, request)
+
+    def _handshake(self, message: SaslHandshakeRequest, request: Request) -> SaslHandshakeResponse | None:
+        session = self._session(request)
+        if session is None:
+            return None
+        if session.conversation is not None:
+            self._hang_up(request, "a handshake in the middle of authentication")
+            return None
+        begin = self._mechanisms.get(message.mechanism)
+        if session.is_known and message.mechanism != session.mechanism:
+            begin = None
+        names = tuple(self._mechanisms)
+        if begin is None:
+            refusal = SaslHandshakeResponse(error_code=ErrorCode.UNSUPPORTED_SASL_MECHANISM, mechanisms=names)
+            self._refuse(session, request, Refused("it wants another mechanism"), refusal)
+            return None
+        session.mechanism = message.mechanism
+        session.conversation = begin()
+        session.peer.is_bare = request.version == 0
+        return SaslHandshakeResponse(error_code=ErrorCode.NONE, mechanisms=names)
+
+    def _authenticate(
+        self, message: SaslAuthenticateRequest, request: Request
+    ) -> SaslAuthenticateResponse | None:
+        session = self._session(request)
+        if session is None:
+            return None
+        if session.conversation is None:
+            if not session.is_known:
+                self._hang_up(request, "a token without a handshake")
+                return None
+            return SaslAuthenticateResponse(
+                error_code=ErrorCode.ILLEGAL_SASL_STATE,
+                error_message="SaslAuthenticate request received after successful authentication",
+                auth_bytes=b"",
+            )
+        try:
+            step = session.conversation.take(bytes(message.auth_bytes))
+            lifetime_ms = self._entered(session, step) if step.user else 0
+        except Refused as refused:
+            answer = SaslAuthenticateResponse(
+                error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=refused.told, auth_bytes=b""
+            )
+            self._refuse(session, request, refused, answer)
+            return None
+        return SaslAuthenticateResponse(
+            error_code=ErrorCode.NONE,
+            error_message=None,
+            auth_bytes=step.answer,
+            session_lifetime_ms=lifetime_ms,
+        )
+
+    # -- how it ends --------------------------------------------------------------------------------------
+
+    def _entered(self, session: Session, step: Step) -> int:
+        """Take a client for who it has shown that it is; return for how long, 0 for ever. Raises: Refused."""
+        connection, principal = session.connection, f"User:{step.user}"
+        if session.is_known and connection.principal != principal:
+            raise Refused("it is another than before", "Cannot change principals during re-authentication")
+        lifetime_ms = self._lifetime_ms(step)
+        session.conversation = None
+        session.peer.is_bare = False
+        session.peer.allow(self._current.config.socket_request_max_bytes)
+        session.is_known = True
+        connection.principal = principal
+        connection.handlers = self._for_known
+        self._strangers.left(connection)
+        self._counters.authentications += 1
+        log.debug("authenticated", peer=connection.name, principal=principal, mechanism=session.mechanism)
+        self._timers.cancel(session)
+        if lifetime_ms:
+            self._timers.set(session, self._clock.now_ms() + lifetime_ms, partial(self._expire, session))
+        return lifetime_ms
+
+    def _lifetime_ms(self, step: Step) -> int:
+        """Return for how long, 0 for ever. Raises: Refused where that is over."""
+        most_ms = max(self._current.config.connections_max_reauth_ms, 0)
+        if step.expires_ms is None:
+            return most_ms
+        left_ms = step.expires_ms - self._clock.wall_ms()
+        if left_ms <= 0:
+            raise Refused("what it shows has expired")
+        return min(left_ms, most_ms) if most_ms else left_ms
+
+    def _expire(self, session: Session) -> None:
+        """Let a client say again who it is, and nothing else."""
+        session.connection.handlers = self._for_expired
+
+    def _refuse(self, session: Session, request: Request, refused: Refused, answer: Message) -> None:
+        """Say so in a while, and close: whoever guesses has to wait for each answer."""
+        self._counters.failed_authentications += 1
+        self._log.warning(
+            "authentication failed",
+            peer=session.connection.name,
+            mechanism=session.mechanism,
+            reason=str(refused),
+        )
+        session.connection.handlers = _NOBODY
+        session.peer.is_bare = False
+        wait_ms = self._current.config.connection_failed_authentication_delay_ms
+        self._timers.set(session, self._clock.now_ms() + wait_ms, partial(_tell_and_close, request, answer))
+
+
+class _Answers(dict[int, Handle]):
+    """Some who answer, by API key, and who does in their place."""
+
+    def __init__(self, answers: Mapping[int, Handle], otherwise: Callable[[int], Handle]) -> None:
+        super().__init__(answers)
+        self._own = answers
+        self._otherwise = otherwise
+
+    def forget(self) -> None:
+        """Forget who does in their place: it may be another now."""
+        self.clear()
+        self.update(self._own)
+
+    def __missing__(self, api_key: int) -> Handle:
+        handle = self[api_key] = self._otherwise(api_key)
+        return handle
+
+
+def _name(request: Request) -> str:
+    assert isinstance(request.connection, Connection)
+    return request.connection.name
+
+
+def _tell_and_close(request: Request, answer: Message) -> None:
+    connection = request.connection
+    assert isinstance(connection, Connection)
+    if request.version >= 0:  # A token without a header has no answer that could say so.
+        connection.complete(request, answer)
+        connection.send_answers()
+    connection.close()
+
+
+def _ended(_message: Message, request: Request) -> None:
+    """Close the connection of one that goes on though it has failed."""
+    request.hang_up()
+
+
+_NOBODY = _Answers({}, lambda _: _ended)

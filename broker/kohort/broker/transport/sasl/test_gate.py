@@ -1,0 +1,313 @@
+"""Strangers at a listener that wants to know who comes, through real sockets."""
+
+import struct
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import TypeVar
+
+import pytest
+import trio
+
+from kohort.broker.transport import test_support
+from kohort.broker.transport.reactor import open_plain
+from kohort.broker.transport.sasl.gate import (
+    AUTHENTICATION_MS_MAX,
+    REQUESTS_MAX,
+    STRANGERS_MAX,
+    Gate,
+    Strangers,
+)
+from kohort.broker.transport.sasl.plain import Plain
+from kohort.broker.transport.test_support import API_VERSIONS, World, frame
+from kohort.protocol.errors import ErrorCode
+from kohort.protocol.messages import (
+    ApiVersionsResponse,
+    HeartbeatResponse,
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+    SaslHandshakeRequest,
+    SaslHandshakeResponse,
+)
+from kohort.protocol.schema import Message
+
+HANDSHAKE, AUTHENTICATE = 17, 36
+RIGHT = b"\0alice\0secret"
+WRONG = b"\0alice\0guess"
+DELAY_MS = 100
+
+Answer = TypeVar("Answer", bound=Message)
+
+
+class Guarded:
+    """A world whose one listener wants to know who comes."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.strangers = Strangers(world.timers, world.clock, world.reactor.log)
+        users = {"alice": "secret", "bob": "other"}
+        self.gate = Gate(
+            open_plain,
+            {"PLAIN": partial(Plain, users)},
+            self.strangers,
+            world.current,
+            timers=world.timers,
+            clock=world.clock,
+            counters=world.counters,
+            log=world.reactor.log,
+        )
+        world.reactor._opens[0] = self.gate.open
+        world.handlers[API_VERSIONS] = lambda message, request: ApiVersionsResponse(error_code=0, api_keys=())
+
+    async def connect(self) -> "Client":
+        return Client(self, await self.world.connect())
+
+
+class Client:
+    """Asks one thing after the other."""
+
+    def __init__(self, here: Guarded, stream: trio.SocketStream) -> None:
+        self.here = here
+        self.stream = stream
+        self.asked = 0
+
+    async def send(self, api_key: int, version: int, body: bytes) -> None:
+        self.asked += 1
+        data = frame(self.asked, api_key=api_key, version=version, body=body)
+        if (api_key, version) != (AUTHENTICATE, 2):  # Its header has no tagged fields.
+            data = data[:18] + data[19:]
+            data = struct.pack(">i", len(data) - 4) + data[4:]
+        await self.stream.send_all(data)
+
+    async def handshake(self, mechanism: str = "PLAIN", version: int = 1) -> SaslHandshakeResponse:
+        await self.send(HANDSHAKE, version, SaslHandshakeRequest(mechanism=mechanism).encode(version))
+        [(_, answer)] = await test_support.receive(self.stream)
+        return SaslHandshakeResponse.decode(answer, version)
+
+    async def show(self, token: bytes, version: int = 2, *, waits: bool = False) -> SaslAuthenticateResponse:
+        before = self.here.world.counters.failed_authentications
+        await self.send(AUTHENTICATE, version, SaslAuthenticateRequest(auth_bytes=token).encode(version))
+        if waits:
+            await self.here.world.until(lambda: self.here.world.counters.failed_authentications > before)
+            self.here.world.advance(DELAY_MS)
+        [(_, answer)] = await test_support.receive(self.stream)
+        return SaslAuthenticateResponse.decode(answer[1:] if version == 2 else answer, version)
+
+    async def enter(self, token: bytes = RIGHT) -> SaslAuthenticateResponse:
+        await self.handshake()
+        return await self.show(token)
+
+    async def beat(self) -> str:
+        """Ask what only those who are known may; return as whom."""
+        asked = self.here.world.asked
+        await self.stream.send_all(frame(1))
+        await self.here.world.until(lambda: bool(asked))
+        _, request = asked.pop()
+        request.respond(HeartbeatResponse(error_code=0))
+        await test_support.receive(self.stream)
+        return request.principal
+
+    async def is_closed(self) -> bool:
+        with trio.fail_after(5):
+            try:
+                return await self.stream.receive_some() == b""
+            except trio.BrokenResourceError:
+                return True
+
+
+@asynccontextmanager
+async def guarded(*settings: tuple[str, str], poller: str = "epoll") -> AsyncIterator[Guarded]:
+    async with test_support.world(*settings, poller=poller) as world:
+        yield Guarded(world)
+
+
+@pytest.mark.parametrize("poller", ["epoll", "kqueue", "poll"])
+@pytest.mark.parametrize("version", [0, 1, 2])
+async def test_who_says_who_it_is_asks_as_itself(poller: str, version: int) -> None:
+    async with guarded(poller=poller) as here:
+        client = await here.connect()
+        await client.send(API_VERSIONS, 0, b"")
+        await test_support.receive(client.stream)
+        assert await client.handshake() == SaslHandshakeResponse(error_code=0, mechanisms=("PLAIN",))
+        assert len(here.strangers) == 1
+        assert (await client.show(RIGHT, version)).error_code == ErrorCode.NONE
+        assert await client.beat() == "User:alice"
+        assert len(here.strangers) == 0
+        assert here.world.counters.authentications == 1
+
+
+async def test_tokens_may_come_without_headers() -> None:
+    async with guarded() as here:
+        client = await here.connect()
+        await client.handshake(version=0)
+        await client.stream.send_all(struct.pack(">i", len(RIGHT)) + RIGHT)
+        assert await client.stream.receive_some(4) == b"\0\0\0\0"
+        assert await client.beat() == "User:alice"
+
+
+async def test_a_wrong_token_without_a_header_ends_the_connection() -> None:
+    async with guarded() as here:
+        client = await here.connect()
+        await client.handshake(version=0)
+        await client.stream.send_all(struct.pack(">i", len(WRONG)) + WRONG)
+        await here.world.until(lambda: here.world.counters.failed_authentications == 1)
+        here.world.advance(DELAY_MS)
+        assert await client.is_closed()
+
+
+@pytest.mark.parametrize(
+    "token",
+    [WRONG, b"\0eve\0secret", b"", b"\0\0", b"\0alice\0", b"alice", b"bob\0alice\0secret", b"\xff\0a\0b"],
+)
+async def test_who_shows_something_else_waits_and_is_told(token: bytes) -> None:
+    async with guarded() as here:
+        client = await here.connect()
+        await client.handshake()
+        await client.send(AUTHENTICATE, 1, SaslAuthenticateRequest(auth_bytes=token).encode(1))
+        await here.world.until(lambda: here.world.counters.failed_authentications == 1)
+        here.world.advance(DELAY_MS - 1)
+        with trio.move_on_after(0.05):
+            pytest.fail(repr(await client.stream.receive_some()))
+        here.world.advance(1)
+        [(_, answer)] = await test_support.receive(client.stream)
+        told = SaslAuthenticateResponse.decode(answer, 1)
+        assert told.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+        assert told.error_message is not None
+        assert told.error_message.startswith("Authentication failed")
+        assert await client.is_closed()
+        assert here.world.asked == []
+        assert len(here.strangers) == 0
+
+
+async def test_a_user_that_there_is_not_is_told_the_same_as_a_wrong_password() -> None:
+    async with guarded() as here:
+        told = []
+        for token in (WRONG, b"\0eve\0guess"):
+            client = await here.connect()
+            await client.handshake()
+            told.append(await client.show(token, waits=True))
+        assert told[0] == told[1]
+
+
+async def test_another_mechanism_is_told_which_there_are() -> None:
+    async with guarded(("connection.failed.authentication.delay.ms", "0")) as here:
+        client = await here.connect()
+        answer = await client.handshake("GSSAPI")
+        assert (answer.error_code, answer.mechanisms) == (ErrorCode.UNSUPPORTED_SASL_MECHANISM, ("PLAIN",))
+        assert await client.is_closed()
+
+
+async def test_a_stranger_that_asks_for_anything_else_is_gone() -> None:
+    async with guarded() as here:
+        for before in (False, True):
+            client = await here.connect()
+            if before:
+                await client.handshake()
+            await client.stream.send_all(frame(1))
+            assert await client.is_closed()
+        again = await here.connect()
+        await again.handshake()
+        await again.send(HANDSHAKE, 1, SaslHandshakeRequest(mechanism="PLAIN").encode(1))
+        assert await again.is_closed()
+        early = await here.connect()
+        await early.send(AUTHENTICATE, 1, SaslAuthenticateRequest(auth_bytes=RIGHT).encode(1))
+        assert await early.is_closed()
+        assert here.world.asked == []
+
+
+async def test_a_stranger_asks_seldom() -> None:
+    async with guarded() as here:
+        client = await here.connect()
+        for _ in range(REQUESTS_MAX):
+            await client.send(API_VERSIONS, 0, b"")
+            await test_support.receive(client.stream)
+        await client.send(API_VERSIONS, 0, b"")
+        assert await client.is_closed()
+
+
+async def test_a_strangers_frames_are_small_and_a_friends_are_not() -> None:
+    async with guarded(("sasl.server.max.receive.size", "1024")) as here:
+        stranger = await here.connect()
+        await stranger.stream.send_all(struct.pack(">i", 1025))
+        assert await stranger.is_closed()
+        friend = await here.connect()
+        await friend.enter()
+        await friend.stream.send_all(frame(1, body=frame(1)[4 + 15 :] + b"\0" * 100_000))
+        await here.world.until(lambda: len(here.world.asked) == 1)
+
+
+async def test_strangers_have_a_deadline_and_friends_have_none() -> None:
+    async with guarded() as here:
+        silent, halfway, friend = [await here.connect() for _ in range(3)]
+        await halfway.handshake()
+        await friend.enter()
+        here.world.advance(AUTHENTICATION_MS_MAX - 1)
+        late = await here.connect()
+        await late.handshake()
+        here.world.advance(1)
+        assert await silent.is_closed()
+        assert await halfway.is_closed()
+        assert (await late.show(RIGHT)).error_code == 0
+        assert await friend.beat() == "User:alice"
+
+
+async def test_the_oldest_stranger_makes_way() -> None:
+    async with guarded() as here:
+        silent = [await here.connect() for _ in range(STRANGERS_MAX)]
+        await here.world.until(lambda: len(here.strangers) == STRANGERS_MAX)
+        friend = await here.connect()
+        await friend.enter()
+        assert await silent[0].is_closed()
+        assert await friend.beat() == "User:alice"
+        assert here.world.reactor.connections == STRANGERS_MAX
+        for each in silent:
+            await each.stream.aclose()
+
+
+async def test_who_is_to_say_it_again_may_and_others_are_gone() -> None:
+    async with guarded(("connections.max.reauth.ms", "5000")) as here:
+        first, second = await here.connect(), await here.connect()
+        assert (await first.enter()).session_lifetime_ms == 5_000
+        await second.enter()
+        here.world.advance(4_000)
+        assert (await first.enter()).session_lifetime_ms == 5_000
+        here.world.advance(4_000)
+        assert await first.beat() == "User:alice"
+        await second.stream.send_all(frame(1))
+        assert await second.is_closed()
+        assert here.world.counters.expired_connections == 1
+        here.world.advance(2_000)
+        assert (await first.enter()).session_lifetime_ms == 5_000, "late, but nothing was asked meanwhile"
+        assert await first.beat() == "User:alice"
+
+
+async def test_who_has_been_one_cannot_become_another() -> None:
+    async with guarded() as here:
+        client = await here.connect()
+        await client.enter()
+        await client.handshake()
+        answer = await client.show(b"\0bob\0other", waits=True)
+        assert answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+        assert await client.is_closed()
+
+
+async def test_a_token_out_of_place_is_told_so() -> None:
+    async with guarded() as here:
+        client = await here.connect()
+        await client.enter()
+        assert (await client.show(RIGHT)).error_code == ErrorCode.ILLEGAL_SASL_STATE
+        assert await client.beat() == "User:alice"
+
+
+async def test_nothing_stays_of_those_who_have_left() -> None:
+    async with guarded() as here:
+        for number in range(6):
+            client = await here.connect()
+            if number % 2:
+                await client.handshake()
+            if number % 3:
+                await client.stream.send_all(b"\0\0")
+            await client.stream.aclose()
+        await here.world.until(lambda: here.world.counters.connections_closed == 6)
+        assert len(here.strangers) == 0
+        assert here.gate._sessions == {}

@@ -1,0 +1,103 @@
+"""SCRAM at the broker: who is taken, and what those hear who are not."""
+
+import pytest
+
+from kohort.broker.config import BrokerConfig
+from kohort.broker.transport.sasl.conversation import Mechanism, Refused
+from kohort.broker.transport.sasl.mechanisms import mechanisms_of
+from kohort.broker.transport.sasl.scram import Scram
+from kohort.broker.transport.secure_listeners import SASL_PLAINTEXT
+from kohort.protocol.scram import (
+    MECHANISMS,
+    ScramClient,
+    ScramCredential,
+    ScramError,
+    credential_of,
+    salted_password,
+)
+
+SHA_512 = MECHANISMS["SCRAM-SHA-512"]
+SECRET = b"the broker's own"
+KEPT = credential_of(SHA_512, salted_password(SHA_512, "secret", b"salt", 4096), b"salt", 4096)
+
+
+def lookup(user: str) -> ScramCredential | None:
+    return KEPT if user == "alice" else None
+
+
+def conversation() -> Scram:
+    return Scram(SHA_512, lookup, "broker", SECRET)
+
+
+def test_who_knows_the_password_is_who_it_says() -> None:
+    client, broker = ScramClient(SHA_512, "alice", "secret", "client"), conversation()
+    first = broker.take(client.first)
+    assert first.user == ""
+    last = broker.take(client.final(first.answer))
+    assert last.user == "alice"
+    client.check(last.answer)
+
+
+@pytest.mark.parametrize("user, reason", [("alice", "a wrong proof of alice"), ("eve", "a wrong proof")])
+def test_who_does_not_hears_the_same_whether_there_is_such_a_user_or_not(user: str, reason: str) -> None:
+    client, broker = ScramClient(SHA_512, user, "guess", "client"), conversation()
+    with pytest.raises(Refused) as refused:
+        broker.take(client.final(broker.take(client.first).answer))
+    assert str(refused.value) == reason
+    assert refused.value.told.endswith("invalid credentials with SASL mechanism SCRAM-SHA-512")
+
+
+def test_a_user_that_there_is_not_has_the_same_salt_each_time() -> None:
+    client = ScramClient(SHA_512, "eve", "guess", "client")
+    assert conversation().take(client.first) == conversation().take(client.first)
+    other = ScramClient(SHA_512, "mallory", "guess", "client")
+    assert conversation().take(client.first).answer != conversation().take(other.first).answer
+
+
+@pytest.mark.parametrize(
+    "token, reason",
+    [
+        (b"", "a first message"),
+        (b"\xff", "no text"),
+        (b"n,,n=alice,r=x,tokenauth=true", "delegation token"),
+        (b"n,a=bob,n=alice,r=x", "act for another"),
+    ],
+)
+def test_what_is_no_beginning_is_refused(token: bytes, reason: str) -> None:
+    with pytest.raises(Refused, match=reason):
+        conversation().take(token)
+
+
+def no_tokens() -> Mechanism:
+    raise AssertionError
+
+
+class Place:
+    protocol = SASL_PLAINTEXT
+    name = ""
+
+
+def test_users_in_the_settings_come_behind_those_in_the_metadata() -> None:
+    config = BrokerConfig.parsed(
+        {
+            "sasl.enabled.mechanisms": "SCRAM-SHA-512",
+            "kohort.listener.settings": "listener.name.sasl_plaintext.scram-sha-512.sasl.jaas.config="
+            'ScramLoginModule required user_alice="of the settings" user_root="first";',
+        }
+    )
+    begin = mechanisms_of(Place(), config, lambda user, _: lookup(user), no_tokens)["SCRAM-SHA-512"]
+    for user, password, right in (
+        ("alice", "secret", True),
+        ("alice", "of the settings", False),
+        ("root", "first", True),
+    ):
+        client, broker = ScramClient(SHA_512, user, password, "client"), begin()
+        final = client.final(broker.take(client.first).answer)
+        if right:
+            assert broker.take(final).user == user
+        else:
+            with pytest.raises(Refused):
+                broker.take(final)
+    assert begin().take(client.first).answer != begin().take(client.first).answer, "nonces are new"
+    with pytest.raises(ScramError):
+        client.check(b"v=")

@@ -1,0 +1,110 @@
+"""What makes the connections of listeners that speak TLS or want to know who comes."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from kohort.broker.config.broker_config import BrokerConfig
+from kohort.broker.config.current import CurrentConfig
+from kohort.broker.runtime.clock import Clock
+from kohort.broker.runtime.supervisor import Part
+from kohort.broker.runtime.throttled_log import ThrottledLog
+from kohort.broker.runtime.timers import Timers
+from kohort.broker.runtime.workers import Workers
+from kohort.broker.transport.counters import TransportCounters
+from kohort.broker.transport.reactor import Open, open_plain
+from kohort.broker.transport.sasl import mechanisms
+from kohort.broker.transport.sasl.conversation import Mechanism
+from kohort.broker.transport.sasl.gate import Gate, Strangers
+from kohort.broker.transport.sasl.mechanisms import SASL, ListenAddress, Users
+
+if TYPE_CHECKING:
+    from kohort.broker.transport.sasl.keys import KeySource
+    from kohort.broker.transport.tls.doorman import Doorman
+
+Run = Callable[[Part], Awaitable[object]]
+SSL, SASL_SSL, SASL_PLAINTEXT = "SSL", "SASL_SSL", "SASL_PLAINTEXT"
+
+
+class SecureListeners:
+    """Who stands at them. The loop's thread only."""
+
+    def __init__(
+        self,
+        current: CurrentConfig,
+        users: Users,
+        *,
+        counters: TransportCounters,
+        workers: Workers,
+        timers: Timers,
+        clock: Clock,
+        log: ThrottledLog,
+    ) -> None:
+        """Take these users of SCRAM, besides those that settings name."""
+        self._current = current
+        self._users = users
+        self._counters = counters
+        self._workers = workers
+        self._timers = timers
+        self._clock = clock
+        self._log = log
+        self._strangers = Strangers(timers, clock, log)
+        self._doormen: dict[str, Doorman] = {}
+        self._bearer: Mechanism | None = None
+        self.tasks: dict[str, Run] = {}
+        """What is to run as long as there are the listeners, by name."""
+
+    def opens(self, listeners: Sequence[ListenAddress]) -> Mapping[int, Open]:
+        """Return what makes the connections of each, by number; PLAINTEXT has none. Raises: ConfigError."""
+        mechanisms.check_names(listeners, self._current.config)
+        found = {}
+        for number, each in enumerate(listeners):
+            opens = self._encrypted(each.protocol) if each.protocol in (SSL, SASL_SSL) else open_plain
+            if each.protocol.startswith(SASL):
+                opens = self._gate(opens, each).open
+            if opens is not open_plain:
+                found[number] = opens
+        return found
+
+    def _encrypted(self, protocol: str) -> Open:
+        from kohort.broker.transport.tls.doorman import Doorman  # noqa: PLC0415  # SASL_PLAINTEXT has none.
+
+        doorman = self._doormen.get(protocol)
+        if doorman is None:
+            doorman = self._doormen[protocol] = Doorman(
+                self._current, self._counters, self._workers, self._log, asks_clients=protocol == SSL
+            )
+            self.tasks[f"certificates of {protocol}"] = doorman.reload_regularly
+        return doorman.open
+
+    def _gate(self, opens: Open, listener: ListenAddress) -> Gate:
+        return Gate(
+            opens,
+            mechanisms.mechanisms_of(listener, self._current.config, self._users, self._tokens),
+            self._strangers,
+            self._current,
+            timers=self._timers,
+            clock=self._clock,
+            counters=self._counters,
+            log=self._log,
+        )
+
+    def _tokens(self) -> Mechanism:
+        """Return the mechanism that takes tokens, one for all listeners. Raises: ConfigError."""
+        if self._bearer is None:
+            keys = mechanisms.keys_module()
+            from kohort.broker.transport.sasl.bearer import Bearer, rules_of  # noqa: PLC0415  # As above.
+
+            source: KeySource = keys.KeySource(self._current.config, self._workers)
+            self.tasks["keys of tokens"] = source.reload_regularly
+            rules = rules_of(self._current.config)
+            self._bearer = lambda: Bearer(source.keys, rules, self._clock.wall_ms)
+        return self._bearer
+
+
+def check(listeners: Sequence[ListenAddress], config: BrokerConfig) -> None:
+    """Return if all that they need is as it must be. Reads files. Raises: ConfigError."""
+    mechanisms.check(listeners, config)
+    if any(each.protocol in (SSL, SASL_SSL) for each in listeners):
+        from kohort.broker.transport.tls import contexts  # noqa: PLC0415  # SASL_PLAINTEXT has none.
+
+        contexts.check(config)

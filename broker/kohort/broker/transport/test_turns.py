@@ -1,0 +1,80 @@
+"""Tasks beside the loop: its rounds end where one of them can go on, and wait for the next where none can."""
+
+import socket
+import time
+from collections.abc import Callable
+
+import pytest
+import trio
+
+from kohort.broker.transport import reactor
+from kohort.broker.transport.request import Request
+from kohort.broker.transport.test_support import World, frame, world
+from kohort.protocol.messages import HeartbeatRequest, HeartbeatResponse
+
+LINGER_SECONDS = 1.0
+POLLERS = ["epoll", "kqueue", "poll"]
+
+
+@pytest.fixture(autouse=True)
+def lingering(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have a round wait so long for the next that nobody overlooks it."""
+    monkeypatch.setattr(reactor, "LINGER_SECONDS", LINGER_SECONDS)
+
+
+async def seconds_until_it_goes_on(here: World, wake: Callable[[trio.Event], None]) -> float:
+    """Return how long a task waits that `wake` lets go on in the middle of a round."""
+    event, began = trio.Event(), float("nan")
+
+    def handle(message: HeartbeatRequest, request: Request) -> HeartbeatResponse:
+        nonlocal began
+        began = time.monotonic()
+        wake(event)
+        return HeartbeatResponse(error_code=0)
+
+    here.handlers[12] = handle
+    with socket.create_connection(("127.0.0.1", here.port)) as client:
+        client.sendall(frame(1))
+        with trio.fail_after(20):
+            await event.wait()
+    return time.monotonic() - began
+
+
+async def receive_into(event: trio.Event, sock: socket.socket) -> None:
+    await trio.lowlevel.wait_readable(sock)
+    event.set()
+
+
+@pytest.mark.parametrize("poller", POLLERS)
+async def test_bytes_that_a_task_waits_for_end_the_rounds(poller: str) -> None:
+    sender, receiver = socket.socketpair()
+    with sender, receiver:
+        async with world(poller=poller) as here, trio.open_nursery() as nursery:
+            here.reactor.heed(receiver.fileno())
+
+            def wake(event: trio.Event) -> None:
+                nursery.start_soon(receive_into, event, receiver)
+                sender.send(b"x")
+
+            assert await seconds_until_it_goes_on(here, wake) < LINGER_SECONDS / 2
+            here.reactor.unheed(receiver.fileno())
+
+
+async def test_a_task_that_was_woken_ends_the_rounds() -> None:
+    async with world() as here:
+
+        def wake(event: trio.Event) -> None:
+            event.set()
+            here.reactor.let_tasks_run()
+
+        assert await seconds_until_it_goes_on(here, wake) < LINGER_SECONDS / 2
+
+
+async def test_without_a_reason_a_round_waits_for_the_next() -> None:
+    sender, receiver = socket.socketpair()
+    with sender, receiver:
+        async with world() as here:
+            here.reactor.heed(receiver.fileno())
+            here.reactor.unheed(receiver.fileno())
+            sender.send(b"x")
+            assert await seconds_until_it_goes_on(here, trio.Event.set) > LINGER_SECONDS / 2

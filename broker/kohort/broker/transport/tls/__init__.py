@@ -1,0 +1,1 @@
+"""TLS under a connection; imported only where a listener speaks it."""

@@ -1,0 +1,164 @@
+"""A connection that shakes hands before it asks anything, and whose transport holds what no poller sees."""
+
+import socket
+import ssl
+from typing import Protocol
+
+from kohort.broker.transport.connection import Connection, Driver
+from kohort.broker.transport.tls.stream import TlsTransport
+
+HANDSHAKE_MS_MAX = 10_000
+NO_TLS = "it does not speak TLS"
+
+
+class Doorman(Protocol):
+    """Who lets connections in by TLS."""
+
+    @property
+    def context(self) -> ssl.SSLContext:
+        """With the newest certificates."""
+        ...
+
+    def entered(self, connection: "TlsConnection", certificate: bytes | None, /) -> str:
+        """Return the principal of one that has shaken hands. Raises: ValueError where it has no name."""
+        ...
+
+    def failed(self, connection: "TlsConnection", reason: str, /) -> None:
+        """Note one that did not come in."""
+        ...
+
+    def left(self, connection: "TlsConnection", /) -> None:
+        """Note that one has closed."""
+        ...
+
+
+class TlsConnection(Connection):
+    """A connection over TLS."""
+
+    __slots__ = ("_doorman", "_established", "_opened_ms", "_tls")
+
+    def __init__(  # noqa: PLR0917  # As its base.
+        self,
+        driver: Driver,
+        sock: socket.socket,
+        address: tuple[str, int],
+        frame_bytes_max: int,
+        listener: int,
+        doorman: Doorman,
+    ) -> None:
+        """Raises: OSError where the client has gone."""
+        self._tls = TlsTransport(sock, doorman.context)
+        super().__init__(driver, self._tls, address, frame_bytes_max, listener)
+        self._doorman = doorman
+        self._established = False
+        self._opened_ms = driver.now_ms
+
+    def on_readable(self) -> None:
+        """Shake hands; then take what has arrived, and see to it that nothing decrypted is left behind."""
+        if not self._established and not self._shake_hands():
+            return
+        super().on_readable()
+        if self.closed:
+            return
+        self._go_on_with_leftovers()
+        if self._tls.wants_write and not self.wants_write:
+            self._driver.watch(self)
+
+    def _shake_hands(self) -> bool:
+        """Return whether both sides have."""
+        if self._driver.is_round_long():  # A handshake takes a millisecond: many wait for each other.
+            self._driver.go_on_later(self)
+            return False
+        try:
+            self._tls.shake_hands()
+        except BlockingIOError:
+            if self._tls.wants_write != self.wants_write:
+                self._driver.watch(self)
+            return False
+        except OSError as error:
+            reason = handshake_failure(error)
+            self._tls.refuse(speaks_tls=reason != NO_TLS)
+            self._refuse(reason)
+            return False
+        try:
+            self.principal = self._doorman.entered(self, self._tls.certificate())
+        except ValueError as error:
+            self._refuse(str(error))
+            return False
+        self._established = True
+        self.peer.resumed(self._driver.now_ms)
+        if self.wants_write:
+            self._driver.watch(self)
+        return True
+
+    def _refuse(self, reason: str) -> None:
+        self._doorman.failed(self, reason)
+        self.close()
+
+    def _go_on_with_leftovers(self) -> None:
+        if not self.paused and self._tls.has_leftovers:
+            self._driver.go_on_later(self)
+
+    def go_on(self) -> None:
+        """Hand over what arrived in an earlier turn; take what was decrypted in one."""
+        if self._established:
+            super().go_on()
+        if not self.closed and not self.paused and (not self._established or self._tls.has_leftovers):
+            self.on_readable()
+
+    def resume_if_possible(self) -> None:
+        """Go on, and read again, when there is room."""
+        was_paused = self.paused
+        super().resume_if_possible()
+        if was_paused and not self.closed:
+            self._go_on_with_leftovers()
+
+    def on_writable(self) -> None:
+        """Let TLS go on with what it wanted to send, then send what waits."""
+        if self._tls.wants_write:
+            self._tls.wants_write = False
+            if not self._established or not self.paused:
+                self.on_readable()
+            if self.closed:
+                return
+        super().on_writable()
+
+    @property
+    def unsent(self) -> bool:
+        """Whether something waits for the socket to take it."""
+        return super().unsent or self._tls.wants_write
+
+    def look(self, now_ms: int) -> str | None:
+        """Return why this client is to be given up, or None while it behaves."""
+        if not self._established and now_ms - self._opened_ms >= HANDSHAKE_MS_MAX:
+            return "no TLS handshake in time"
+        return super().look(now_ms)
+
+    def close(self) -> None:
+        """Close at once; answers that are still owed are dropped."""
+        if not self.closed:
+            self._doorman.left(self)
+        super().close()
+
+
+def handshake_failure(error: OSError) -> str:
+    """Return in words what OpenSSL says of a handshake that failed."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is refused: {error.verify_message}"
+    reason = (error.reason or "") if isinstance(error, ssl.SSLError) else ""
+    if reason in ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG"):
+        return NO_TLS
+    if isinstance(error, ssl.SSLEOFError) or not isinstance(error, ssl.SSLError):
+        return "it went away in the middle"
+    return _WORDS.get(reason) or reason.replace("_", " ").lower() or str(error)
+
+
+_WORDS = {
+    "PEER_DID_NOT_RETURN_A_CERTIFICATE": "it has shown no certificate (ssl.client.auth=required)",
+    "TLSV1_ALERT_UNKNOWN_CA": "it does not trust this broker's certificate",
+    "SSLV3_ALERT_CERTIFICATE_EXPIRED": "it takes this broker's certificate for expired",
+    "SSLV3_ALERT_CERTIFICATE_UNKNOWN": "it does not trust this broker's certificate",
+    "SSLV3_ALERT_BAD_CERTIFICATE": "it does not trust this broker's certificate",
+    "UNSUPPORTED_PROTOCOL": "it speaks an older TLS than ssl.enabled.protocols has",
+    "TLSV1_ALERT_PROTOCOL_VERSION": "it speaks another TLS than ssl.enabled.protocols has",
+}

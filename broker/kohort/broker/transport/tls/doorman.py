@@ -1,0 +1,118 @@
+"""Who lets connections in by TLS: the certificates of now, who is in the middle of a handshake, who comes in.
+
+Strangers may open connections and stay silent. No more than `HALF_OPEN_MAX` do: each further one costs the
+oldest of them its place, which by then has had time for a handshake, unless it did not want one.
+"""
+
+import socket
+import ssl
+from functools import partial
+
+import structlog
+
+from kohort.broker.config.current import CurrentConfig
+from kohort.broker.config.values import ConfigError
+from kohort.broker.runtime.supervisor import UNWATCHED, Watched
+from kohort.broker.runtime.throttled_log import ThrottledLog
+from kohort.broker.runtime.workers import Workers
+from kohort.broker.transport.connection import Driver
+from kohort.broker.transport.counters import TransportCounters
+from kohort.broker.transport.tls.connection import TlsConnection
+from kohort.broker.transport.tls.contexts import make_context, make_mapper, sources
+from kohort.broker.transport.tls.names import ANONYMOUS, subject_of
+
+HALF_OPEN_MAX = 256
+RELOAD_MS_MAX = 30_000
+
+log = structlog.get_logger("kohort.tls")
+
+
+class Doorman:
+    """For all listeners that speak SSL, or for all that speak SASL_SSL. The loop's thread only."""
+
+    def __init__(
+        self,
+        current: CurrentConfig,
+        counters: TransportCounters,
+        workers: Workers,
+        throttled: ThrottledLog,
+        *,
+        asks_clients: bool = True,
+    ) -> None:
+        """Read the certificates; clients may be asked for theirs, as settings say. Raises: ConfigError."""
+        self._asks_clients = asks_clients
+        self._current = current
+        self._counters = counters
+        self._workers = workers
+        self._log = throttled
+        self._half_open: dict[TlsConnection, None] = {}  # The oldest first.
+        self._name_of = make_mapper(current.config)
+        self._sources = sources(current.config)
+        self._context = make_context(current.config, asks_clients=asks_clients)
+
+    @property
+    def context(self) -> ssl.SSLContext:
+        """With the newest certificates."""
+        return self._context
+
+    @property
+    def half_open(self) -> int:
+        """How many are in the middle of a handshake."""
+        return len(self._half_open)
+
+    def open(  # As a connection is made.
+        self,
+        driver: Driver,
+        sock: socket.socket,
+        address: tuple[str, int],
+        frame_bytes_max: int,
+        listener: int,
+    ) -> TlsConnection:
+        """Return a new connection, which has to shake hands. Raises: OSError where its client has gone."""
+        if len(self._half_open) >= HALF_OPEN_MAX:
+            oldest = next(iter(self._half_open))
+            self.failed(oldest, "too many others are in the middle of a handshake")
+            oldest.close()
+        connection = TlsConnection(driver, sock, address, frame_bytes_max, listener, self)
+        self._half_open[connection] = None
+        return connection
+
+    def entered(self, connection: TlsConnection, certificate: bytes | None, /) -> str:
+        """Return the principal of one that has shaken hands. Raises: ValueError where it has no name."""
+        is_asked = self._asks_clients and self._current.config.ssl_client_auth != "none"
+        name = self._name_of(subject_of(certificate)) if is_asked and certificate is not None else ANONYMOUS
+        del self._half_open[connection]
+        log.debug("shook hands", peer=connection.name, principal=f"User:{name}")
+        return f"User:{name}"
+
+    def failed(self, connection: TlsConnection, reason: str, /) -> None:
+        """Note one that did not come in."""
+        self._counters.failed_handshakes += 1
+        self._log.warning("a TLS handshake failed", peer=connection.name, reason=reason)
+
+    def left(self, connection: TlsConnection, /) -> None:
+        """Note that one has closed."""
+        self._half_open.pop(connection, None)
+
+    async def reload_regularly(self, part: Watched = UNWATCHED) -> None:
+        """Take certificates anew whenever their files are others. Whoever is connected stays so."""
+        while True:
+            await self._workers.sleep(self._current.config.kohort_ssl_reload_interval_ms / 1000)
+            with part.working(RELOAD_MS_MAX):
+                await self.reload()
+
+    async def reload(self) -> None:
+        """Take the certificates anew if their files are others; wrong ones change nothing but a log line."""
+        config = self._current.config
+        found = await self._workers.in_thread(sources, config)
+        if found == self._sources:
+            return
+        self._sources = found  # Told once: wrong files are looked at again when they change.
+        try:
+            self._context = await self._workers.in_thread(
+                partial(make_context, config, asks_clients=self._asks_clients)
+            )
+        except ConfigError as error:
+            log.error("the new certificates cannot be used, the old ones stay", error=str(error))
+        else:
+            log.info("certificates were reloaded")
