@@ -9,6 +9,14 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from kohort.client.acls import (
+        Acl,
+        AclFilter,
+        AclOperation,
+        AclPatternType,
+        AclPermission,
+        AclResourceType,
+    )
     from kohort.client.admin_values import (
         ClusterDescription,
         ConfigEntry,
@@ -26,6 +34,7 @@ if TYPE_CHECKING:
         PartitionReassignment,
         ReplicaSize,
         ResourceType,
+        ShareGroupOffset,
         TopicDetails,
     )
     from kohort.client.assignors import Assignor, Subscription
@@ -33,8 +42,10 @@ if TYPE_CHECKING:
     from kohort.client.blocking.cluster_connection import ClusterConnection
     from kohort.client.blocking.consumer import Consumer
     from kohort.client.blocking.producer import Delivery, Producer
+    from kohort.client.blocking.share_consumer import ShareConsumer
     from kohort.client.consumer_records import ConsumerRecords
     from kohort.client.errors import (
+        AuthenticationError,
         BrokerError,
         BufferFullError,
         ClosedError,
@@ -49,10 +60,14 @@ if TYPE_CHECKING:
         MissingExtraError,
         NetworkError,
         NoOffsetError,
+        NotAcquiredError,
         PartitionerError,
+        ProducerFencedError,
         RebalanceInProgressError,
         RequestTimeoutError,
         SerializationError,
+        TransactionFailedError,
+        TransactionStateError,
         UnsupportedVersionError,
         WakeupError,
         WouldBlockError,
@@ -60,6 +75,8 @@ if TYPE_CHECKING:
     from kohort.client.listener import RebalanceListener
     from kohort.client.metrics import MetricName
     from kohort.client.offsets import EARLIEST, LATEST, MAX_TIMESTAMP
+    from kohort.client.quotas import QUOTA_DEFAULT, QuotaEntity
+    from kohort.client.share.values import AcknowledgeType, ShareRecord
     from kohort.client.values import (
         ConsumerRecord,
         GroupMetadata,
@@ -74,27 +91,33 @@ if TYPE_CHECKING:
     )
 
 _HOME = {
+    "acls": "Acl AclFilter AclOperation AclPatternType AclPermission AclResourceType",
     "admin_values": (
         "ClusterDescription ConfigEntry ConfigSource ElectionType FeatureRange FeatureUpgrade Features"
         " GroupDescription GroupListing LogDirectory MemberDescription NewTopic PartitionDetails"
-        " PartitionReassignment ReplicaSize ResourceType TopicDetails"
+        " PartitionReassignment ReplicaSize ResourceType ShareGroupOffset TopicDetails"
     ),
     "assignors": "Assignor Subscription",
     "blocking.admin": "Admin",
     "blocking.cluster_connection": "ClusterConnection",
     "blocking.consumer": "Consumer",
     "blocking.producer": "Delivery Producer",
+    "blocking.share_consumer": "ShareConsumer",
     "consumer_records": "ConsumerRecords",
     "errors": (
-        "BrokerError BufferFullError ClosedError CommitFailedError ConcurrentAccessError ConfigurationError"
+        "AuthenticationError BrokerError BufferFullError ClosedError CommitFailedError"
+        " ConcurrentAccessError ConfigurationError"
         " DeliveryTimeoutError DeserializationError ItemsError KohortError LogTruncationError"
-        " MissingExtraError NetworkError NoOffsetError PartitionerError"
-        " RebalanceInProgressError RequestTimeoutError SerializationError UnsupportedVersionError"
+        " MissingExtraError NetworkError NoOffsetError NotAcquiredError PartitionerError"
+        " ProducerFencedError RebalanceInProgressError RequestTimeoutError SerializationError"
+        " TransactionFailedError TransactionStateError UnsupportedVersionError"
         " WakeupError WouldBlockError"
     ),
     "listener": "RebalanceListener",
     "metrics": "MetricName",
     "offsets": "EARLIEST LATEST MAX_TIMESTAMP",
+    "quotas": "QUOTA_DEFAULT QuotaEntity",
+    "share.values": "AcknowledgeType ShareRecord",
     "values": (
         "ConsumerRecord GroupMetadata Node OffsetAndMetadata OffsetAndTimestamp PartitionInfo"
         " RecordMetadata TimestampType TopicDescription TopicPartition"
@@ -106,8 +129,17 @@ __all__ = [
     "EARLIEST",
     "LATEST",
     "MAX_TIMESTAMP",
+    "QUOTA_DEFAULT",
+    "AcknowledgeType",
+    "Acl",
+    "AclFilter",
+    "AclOperation",
+    "AclPatternType",
+    "AclPermission",
+    "AclResourceType",
     "Admin",
     "Assignor",
+    "AuthenticationError",
     "BrokerError",
     "BufferFullError",
     "ClosedError",
@@ -142,6 +174,7 @@ __all__ = [
     "NewTopic",
     "NoOffsetError",
     "Node",
+    "NotAcquiredError",
     "OffsetAndMetadata",
     "OffsetAndTimestamp",
     "PartitionDetails",
@@ -149,6 +182,8 @@ __all__ = [
     "PartitionReassignment",
     "PartitionerError",
     "Producer",
+    "ProducerFencedError",
+    "QuotaEntity",
     "RebalanceInProgressError",
     "RebalanceListener",
     "RecordMetadata",
@@ -156,11 +191,16 @@ __all__ = [
     "RequestTimeoutError",
     "ResourceType",
     "SerializationError",
+    "ShareConsumer",
+    "ShareGroupOffset",
+    "ShareRecord",
     "Subscription",
     "TimestampType",
     "TopicDescription",
     "TopicDetails",
     "TopicPartition",
+    "TransactionFailedError",
+    "TransactionStateError",
     "UnsupportedVersionError",
     "WakeupError",
     "WouldBlockError",

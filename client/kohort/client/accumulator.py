@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from types import FrameType
 
-from kohort.client.batch import Appended, Batch, Headers
+from kohort.client.batch import Appended, Batch, Headers, ProducerIdentity
 from kohort.client.config import ProducerConfig
 from kohort.client.errors import BrokerError, KohortError
 from kohort.client.partitioner import choose_by_queue, partition_for_key
@@ -277,6 +277,13 @@ class Accumulator:
         """Free a batch's memory: its fate is known."""
         with self._lock:
             self._reserved_bytes -= batch.reserved_bytes
+
+    def restart_sequences(self, identity: ProducerIdentity) -> None:
+        """Let every partition begin at 0 with a new identity; nothing is in flight."""
+        with self._lock:
+            for topic in self._topics.values():
+                for queue in topic.partitions:
+                    queue.sequences.restart(identity)
 
     def has_room(self) -> bool:
         """Whether so much memory is free that whoever waits for it gets on for a while."""

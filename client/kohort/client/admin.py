@@ -4,10 +4,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Never, Self, Unpack
 
+from kohort.client.acls import EVERY_ACL, Acl, AclFilter
+from kohort.client.admin_acls import AclAdmin
 from kohort.client.admin_cluster import ClusterAdmin
 from kohort.client.admin_configs import ConfigAdmin, changes_of
 from kohort.client.admin_groups import REMOVED, GroupAdmin
+from kohort.client.admin_quotas import QuotaAdmin
 from kohort.client.admin_topics import TopicAdmin
+from kohort.client.admin_users import UserAdmin
 from kohort.client.admin_values import (
     ClusterDescription,
     ConfigEntry,
@@ -20,15 +24,17 @@ from kohort.client.admin_values import (
     NewTopic,
     PartitionReassignment,
     ResourceType,
+    ShareGroupOffset,
     TopicDetails,
 )
-from kohort.client.arguments import by_name_alone
+from kohort.client.arguments import by_name_alone, one_by_one
 from kohort.client.client_metrics import RequestMetrics
 from kohort.client.cluster import Cluster
 from kohort.client.cluster_connection import ClusterConnection, options_with
 from kohort.client.config import AdminOptions, admin_config, describe_servers
 from kohort.client.metrics import MetricName, Metrics
 from kohort.client.offsets import list_offsets
+from kohort.client.quotas import EVERY_QUOTA, QuotaEntity
 from kohort.client.values import OffsetAndMetadata, OffsetAndTimestamp, TopicDescription, TopicPartition
 
 
@@ -53,6 +59,9 @@ class Admin:
         RequestMetrics(self._metrics, "admin-client-metrics", self._cluster)
         self._topics = TopicAdmin(self._cluster)
         self._configs = ConfigAdmin(self._cluster)
+        self._acls = AclAdmin(self._cluster)
+        self._users = UserAdmin(self._cluster)
+        self._quotas = QuotaAdmin(self._cluster)
         self._groups = GroupAdmin(self._cluster)
         self._cluster_admin = ClusterAdmin(self._cluster)
 
@@ -122,6 +131,45 @@ class Admin:
         changes = changes_of(values, tuple(delete), append, subtract)
         await self._configs.alter(resource, name, changes, validate_only=validate_only)
 
+    async def list_acls(self, wanted: AclFilter = EVERY_ACL) -> tuple[Acl, ...]:
+        """Return the access control entries that a filter takes."""
+        return await self._acls.listed(wanted)
+
+    async def create_acls(self, *acls: Acl) -> None:
+        """Have these access control entries count; those that are there stay."""
+        await self._acls.create(acls)
+
+    async def delete_acls(self, *filters: AclFilter) -> tuple[Acl, ...]:
+        """Remove the access control entries that these filters take, and return them."""
+        return await self._acls.delete(filters)
+
+    async def describe_quotas(self, wanted: QuotaEntity = EVERY_QUOTA) -> dict[QuotaEntity, dict[str, float]]:
+        """Return the quotas of every entity that has what `wanted` names, by their keys."""
+        return await self._quotas.described(wanted)
+
+    async def alter_quotas(self, entity: QuotaEntity, changes: Mapping[str, float | None]) -> None:
+        """Set quotas of an entity, such as `producer_byte_rate`; None removes one, and the rest stay."""
+        await self._quotas.alter(entity, changes)
+
+    async def describe_users(self, *names: str) -> dict[str, dict[str, int]]:
+        """Return of these users of SCRAM, or of all, each mechanism with its iterations."""
+        return await self._users.describe(names)
+
+    async def set_user_password(
+        self,
+        name: str,
+        password: str,
+        *,
+        mechanisms: Iterable[str] = ("SCRAM-SHA-256", "SCRAM-SHA-512"),
+        iterations: int = 4_096,
+    ) -> None:
+        """Let a user of SCRAM have this password, and no other; the broker does not learn it."""
+        await self._users.set_password(name, password, tuple(mechanisms), iterations)
+
+    async def delete_user(self, name: str, *mechanisms: str) -> None:
+        """Take a user's passwords away, by these mechanisms or by all."""
+        await self._users.delete(name, mechanisms)
+
     async def list_groups(
         self, *, states: Iterable[str] = (), types: Iterable[str] = ()
     ) -> tuple[GroupListing, ...]:
@@ -164,6 +212,28 @@ class Admin:
     ) -> None:
         """Commit in the name of a group that has no members."""
         await self._groups.alter_offsets(group_id, offsets)
+
+    async def list_share_group_offsets(
+        self, group_id: str, partitions: Iterable[TopicPartition] | None = None
+    ) -> dict[TopicPartition, ShareGroupOffset]:
+        """Return where a share group begins, of all partitions or of these. Raises: ItemsError."""
+        from kohort.client.admin_share_groups import share_offsets  # noqa: PLC0415  # Few ask.
+
+        return await share_offsets(self._cluster, group_id, partitions)
+
+    async def alter_share_group_offsets(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """Let a share group that has no members begin at these offsets. Raises: ItemsError."""
+        from kohort.client.admin_share_groups import alter_share_offsets  # noqa: PLC0415
+
+        await alter_share_offsets(self._cluster, group_id, offsets)
+
+    async def delete_share_group_offsets(self, group_id: str, *topics: str) -> None:
+        """Let a share group that has no members forget what it has done of topics. Raises: ItemsError."""
+        from kohort.client.admin_share_groups import delete_share_offsets  # noqa: PLC0415
+
+        await delete_share_offsets(
+            self._cluster, group_id, one_by_one(topics, str, "delete_share_group_offsets")
+        )
 
     async def delete_group_offsets(self, group_id: str, *partitions: TopicPartition) -> None:
         """Let a group forget its offsets of partitions to which it does not subscribe."""

@@ -121,6 +121,17 @@ class GroupDescription(msgspec.Struct, frozen=True):
     assignment_epoch: int | None = None
 
 
+class ShareGroupOffset(msgspec.Struct, frozen=True):
+    """Where a share group begins in a partition: what lies before is done with. None where it is not known.
+
+    `lag` is how many records behind it are not done with (KIP-1226).
+    """
+
+    start_offset: int | None
+    leader_epoch: int | None = None
+    lag: int | None = None
+
+
 class ElectionType(IntEnum):
     """Who may be elected. Source: ElectionType."""
 

@@ -41,6 +41,7 @@ class ProducerIdentity(msgspec.Struct, frozen=True):
 
     producer_id: int = NO_PRODUCER_ID
     epoch: int = NO_PRODUCER_EPOCH
+    is_transactional: bool = False
 
 
 NOBODY = ProducerIdentity()
@@ -125,6 +126,7 @@ class Batch:
             producer_id=self.identity.producer_id,
             producer_epoch=self.identity.epoch,
             base_sequence=self.base_sequence,
+            is_transactional=self.identity.is_transactional,
         )
         self.sent_bytes = len(sealed)
         return sealed

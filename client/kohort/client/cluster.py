@@ -5,7 +5,8 @@ import random
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
+from uuid import UUID
 
 import anyio
 from anyio.abc import TaskGroup
@@ -15,6 +16,7 @@ from kohort.client.connection import Connection, Observer
 from kohort.client.errors import (
     BrokerError,
     ClosedError,
+    ConfigurationError,
     KohortError,
     NetworkError,
     RequestTimeoutError,
@@ -34,6 +36,11 @@ from kohort.protocol.messages import (
 )
 from kohort.protocol.schema import ZERO_UUID, Message
 
+if TYPE_CHECKING:
+    import ssl
+
+    from kohort.client.sasl import Authenticator
+
 logger = logging.getLogger(__name__)
 
 Answer = TypeVar("Answer", bound=Message)
@@ -43,6 +50,7 @@ MAIN, FETCH, GROUP = "main", "fetch", "group"
 """Channels: a broker answers one connection's requests in order, so that what waits there long (a
 fetch, a join) has a connection of its own and delays nothing else."""
 
+GROUPS, TRANSACTIONS = 0, 1  # What a coordinator is found for.
 PATIENCE_MS = 500  # What takes longer than a new topic or a new leader does is worth a warning.
 IDLE_CHECK_MS = 5_000
 REBOOTSTRAP = "rebootstrap"
@@ -52,9 +60,9 @@ NEVER_MS = -(1 << 62)
 class Cluster:
     """Connections, metadata and coordinators of one cluster; an async context manager.
 
-    Its connections live in a task group of its own and end with it. With a `hub`, another cluster that is
-    open for longer, it has that one's metadata, coordinators and main connections, and of its own only those
-    of other channels.
+    Its connections live in a task group of its own and end with it, and not before: who is cancelled can
+    still say good-bye. With a `hub`, another cluster that is open for longer, it has that one's metadata,
+    coordinators and main connections, and of its own only those of other channels.
     """
 
     def __init__(self, config: ClientConfig, hub: "Cluster | None" = None) -> None:
@@ -63,9 +71,13 @@ class Cluster:
         self.metadata: Metadata = Metadata() if hub is None else hub.metadata
         self.warnings: Warnings = Warnings() if hub is None else hub.warnings
         self._connections: dict[tuple[str, int, str], Connection] = {}
+        self._served: set[Connection] = set()
         self._locks: dict[tuple[str, int, str], anyio.Lock] = {}
         self._backoffs: dict[tuple[str, int], tuple[Backoff, float]] = {}
+        self._tls = _tls_context(config)
+        self._sasl = _authenticator(config)
         self._coordinators: dict[str, Node] = {} if hub is None else hub._coordinators
+        self._transaction_coordinators: dict[str, Node] = {}
         self._refreshing = anyio.Lock()
         self._renewed_ms = monotonic_ms()  # When the metadata was answered last.
         self._told_by = ""  # The broker that answered it.
@@ -84,6 +96,8 @@ class Cluster:
     ) -> None:
         if self._tasks is not None:
             self._tasks.cancel_scope.cancel()
+        for each in tuple(self._served):
+            each.close()
         await self._stack.aclose()
         self._tasks = None
 
@@ -141,6 +155,23 @@ class Cluster:
             )
         except (NetworkError, RequestTimeoutError):
             self.forget_coordinator(group_id)
+            raise
+
+    async def request_transaction_coordinator(
+        self, transactional_id: str, request: Message, answer: type[Answer], *, highest: int | None = None
+    ) -> Answer:
+        """Return the answer of a transactional id's coordinator, which is looked up if it is not known.
+
+        Raises: KohortError. A broken connection makes the coordinator be looked up again.
+        """
+        node = await self.transaction_coordinator(transactional_id)
+        try:
+            connection = await self.connection_to(node)
+            return await connection.request(
+                request, answer, timeout_ms=self.config.request_timeout_ms, highest=highest
+            )
+        except (NetworkError, RequestTimeoutError):
+            self.forget_transaction_coordinator(transactional_id)
             raise
 
     async def retrying(
@@ -209,8 +240,7 @@ class Cluster:
             logger.debug("beginning again at bootstrap_servers: %s", error)
             self._renewed_ms = monotonic_ms()
             self.metadata.nodes = {}
-            for each in self._connections.values():
-                each.close(NetworkError("the client begins again at bootstrap_servers"))
+            self.disconnect(NetworkError("the client begins again at bootstrap_servers"))
 
     async def topic(
         self, name: str, *, create: bool = False, deadline: Deadline | None = None
@@ -231,6 +261,25 @@ class Cluster:
             return found
 
         return await self.retrying(attempt, deadline=deadline)
+
+    async def refresh_metadata_by_id(self, topic_ids: Iterable[UUID]) -> None:
+        """Ask a broker about the topics with these ids. Raises: KohortError."""
+        if self._hub is not None:
+            await self._hub.refresh_metadata_by_id(topic_ids)
+            return
+        async with self._refreshing:
+            asked_ms = monotonic_ms()
+            connection = await self.any_connection()
+            request = MetadataRequest(
+                topics=tuple(MetadataRequestTopic(topic_id=each, name=None) for each in sorted(topic_ids)),
+                allow_auto_topic_creation=False,
+                include_cluster_authorized_operations=False,
+                include_topic_authorized_operations=False,
+            )
+            response = await connection.request(request, MetadataResponse, timeout_ms=self._timeout_ms(None))
+            check(response.error_code)
+            names = tuple(each.name for each in response.topics if each.name)
+            self.metadata.update(response, names, asked_ms)
 
     def topic_error(self, name: str) -> BrokerError | None:
         """Return why a topic can't be used, as far as is known."""
@@ -255,21 +304,35 @@ class Cluster:
         """Return the broker that coordinates a group. Raises: BrokerError."""
         found = self._coordinators.get(group_id)
         if found is None:
-            connection = await self.any_connection()
-            several = connection.version_of(FindCoordinatorRequest) >= 4
-            request = FindCoordinatorRequest(
-                key="" if several else group_id, coordinator_keys=(group_id,) if several else ()
-            )
-            answer = await connection.request(
-                request, FindCoordinatorResponse, timeout_ms=self.config.request_timeout_ms
-            )
-            found = _coordinator_node(answer)
-            self._coordinators[group_id] = found
+            found = self._coordinators[group_id] = await self._find_coordinator(group_id, GROUPS)
         return found
+
+    async def transaction_coordinator(self, transactional_id: str) -> Node:
+        """Return the broker that coordinates a transactional id. Raises: BrokerError."""
+        found = self._transaction_coordinators.get(transactional_id)
+        if found is None:
+            found = await self._find_coordinator(transactional_id, TRANSACTIONS)
+            self._transaction_coordinators[transactional_id] = found
+        return found
+
+    async def _find_coordinator(self, key: str, key_type: int) -> Node:
+        connection = await self.any_connection()
+        several = connection.version_of(FindCoordinatorRequest) >= 4
+        request = FindCoordinatorRequest(
+            key="" if several else key, key_type=key_type, coordinator_keys=(key,) if several else ()
+        )
+        answer = await connection.request(
+            request, FindCoordinatorResponse, timeout_ms=self.config.request_timeout_ms
+        )
+        return _coordinator_node(answer)
 
     def forget_coordinator(self, group_id: str) -> None:
         """Look the coordinator up again before the next request to it."""
         self._coordinators.pop(group_id, None)
+
+    def forget_transaction_coordinator(self, transactional_id: str) -> None:
+        """Look the coordinator up again before the next request to it."""
+        self._transaction_coordinators.pop(transactional_id, None)
 
     # Connections
 
@@ -341,6 +404,17 @@ class Cluster:
             self._connections[key] = await self._open(host, port)
             return self._connections[key]
 
+    async def _serve(self, connection: Connection) -> None:
+        """Serve until the connection is closed, also where everything around the cluster was cancelled."""
+        if self.tasks.cancel_scope.cancel_called:
+            connection.close()
+        self._served.add(connection)
+        try:
+            with anyio.CancelScope(shield=True):
+                await connection.serve()
+        finally:
+            self._served.discard(connection)
+
     async def _open(self, host: str, port: int) -> Connection:
         backoff, _ = self._backoffs.setdefault(
             (host, port), (Backoff(self.config.reconnect_backoff_ms, self.config.reconnect_backoff_max_ms), 0)
@@ -354,10 +428,13 @@ class Cluster:
                 receive_buffer_bytes=self.config.receive_buffer_bytes,
                 send_buffer_bytes=self.config.send_buffer_bytes,
                 observer=self._observe,
+                tls=self._tls,
             )
-            self.tasks.start_soon(connection.serve)
+            self.tasks.start_soon(self._serve, connection)
             try:
                 await connection.negotiate(self.config.request_timeout_ms)
+                if self._sasl is not None:
+                    await connection.authenticate(self._sasl, self.config.request_timeout_ms)
             except BaseException:
                 connection.close()
                 raise
@@ -376,6 +453,11 @@ class Cluster:
         """How many connections are open, not counting the hub's."""
         return sum(each.is_open for each in self._connections.values())
 
+    def disconnect(self, error: KohortError) -> None:
+        """Close the connections, not the hub's; whoever waits gets `error`. Later requests open others."""
+        for each in self._connections.values():
+            each.close(error)
+
     async def _wait_for_reconnect(self, host: str, port: int) -> None:
         _, not_before_ms = self._backoffs.get((host, port), (None, 0))
         await anyio.sleep(max(0.0, not_before_ms - monotonic_ms()) / 1000)
@@ -393,6 +475,29 @@ class Cluster:
 
     def _timeout_ms(self, timeout_ms: float | None) -> float:
         return self.config.request_timeout_ms if timeout_ms is None else timeout_ms
+
+
+def _tls_context(config: ClientConfig) -> "ssl.SSLContext | None":
+    """Return what connections shake hands by, None without TLS. Raises: ConfigurationError."""
+    if not config.security_protocol.endswith("SSL"):
+        return None
+    from kohort.client.security import make_context  # noqa: PLC0415  # In the clear nobody pays for it.
+
+    return make_context(config)
+
+
+def _authenticator(config: ClientConfig) -> "Authenticator | None":
+    """Return what says to brokers who this client is, None where nobody asks. Raises: ConfigurationError."""
+    if not config.security_protocol.startswith("SASL_"):
+        if config.sasl_mechanism is not None:
+            raise ConfigurationError(
+                f"sasl_mechanism is {config.sasl_mechanism!r}: then security_protocol has to be 'SASL_SSL',"
+                " or 'SASL_PLAINTEXT' where nobody reads the network"
+            )
+        return None
+    from kohort.client.sasl import Authenticator  # noqa: PLC0415  # Elsewhere nobody pays for it.
+
+    return Authenticator(config)
 
 
 def _metadata_request(topics: tuple[str, ...] | None, create: bool) -> MetadataRequest:

@@ -39,6 +39,22 @@ class ClientOptions(TypedDict, total=False):
     socket_connection_setup_timeout_ms: int
     receive_buffer_bytes: int
     send_buffer_bytes: int
+    security_protocol: str
+    ssl_truststore_type: str
+    ssl_truststore_location: str | None
+    ssl_truststore_certificates: str | None
+    ssl_keystore_type: str
+    ssl_keystore_location: str | None
+    ssl_keystore_certificate_chain: str | None
+    ssl_keystore_key: str | None
+    ssl_key_password: str | None
+    ssl_endpoint_identification_algorithm: str
+    ssl_enabled_protocols: str | list[str]
+    sasl_mechanism: str | None
+    sasl_plain_username: str | None
+    sasl_plain_password: str | None
+    sasl_jaas_config: str | None
+    sasl_oauth_token_provider: object
 
 
 class AdminOptions(ClientOptions, total=False):
@@ -51,6 +67,7 @@ class ConsumerOptions(ClientOptions, total=False):
     group_id: str | None
     group_instance_id: str | None
     group_protocol: str
+    group_remote_assignor: str | None
     client_rack: str | None
     session_timeout_ms: int
     heartbeat_interval_ms: int
@@ -86,6 +103,8 @@ class ProducerOptions(ClientOptions, total=False):
     max_block_ms: int
     delivery_timeout_ms: int
     max_request_size: int
+    transactional_id: str | None
+    transaction_timeout_ms: int
     partitioner: Partitioner | None
     key_serializer: Serializer | None
     value_serializer: Serializer | None
@@ -109,6 +128,22 @@ class ClientConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     socket_connection_setup_timeout_ms: Positive = 10_000
     receive_buffer_bytes: BufferBytes = -1  # The system grows it; the 65,536 of Java halve what comes in.
     send_buffer_bytes: BufferBytes = 131_072
+    security_protocol: str = "PLAINTEXT"
+    ssl_truststore_type: str = "PEM"
+    ssl_truststore_location: str | None = None
+    ssl_truststore_certificates: str | None = None
+    ssl_keystore_type: str = "PEM"
+    ssl_keystore_location: str | None = None
+    ssl_keystore_certificate_chain: str | None = None
+    ssl_keystore_key: str | None = None
+    ssl_key_password: str | None = None
+    ssl_endpoint_identification_algorithm: str = "https"
+    ssl_enabled_protocols: str | list[str] = "TLSv1.2,TLSv1.3"
+    sasl_mechanism: str | None = None
+    sasl_plain_username: str | None = None
+    sasl_plain_password: str | None = None
+    sasl_jaas_config: str | None = None
+    sasl_oauth_token_provider: object = None  # A function: msgspec can't check it, `sasl` does.
 
     @property
     def bootstrap_addresses(self) -> tuple[tuple[str, int], ...]:
@@ -135,6 +170,7 @@ class ConsumerConfig(ClientConfig, frozen=True, kw_only=True, forbid_unknown_fie
     max_poll_interval_ms: Positive = 300_000
     max_poll_records: Positive = 500
     group_protocol: str = "classic"
+    group_remote_assignor: str | None = None
     client_rack: str | None = None
     # Kafka's defaults, and the one that every other client has. msgspec can't check it: `assignors` does.
     partition_assignment_strategy: object = "range,cooperative-sticky,roundrobin"
@@ -190,6 +226,8 @@ class ProducerConfig(ClientConfig, frozen=True, kw_only=True, forbid_unknown_fie
     max_block_ms: Milliseconds = 60_000
     delivery_timeout_ms: Positive = 120_000
     max_request_size: Positive = 1_048_576
+    transactional_id: str | None = None
+    transaction_timeout_ms: Positive = 60_000
     partitioner: object = None  # A Partitioner, and Serializers: msgspec can't check functions.
     key_serializer: object = None
     value_serializer: object = None
@@ -209,69 +247,98 @@ COMPRESSION_LEVELS = {"gzip": range(1, 10), "lz4": range(1, 18), "zstd": range(-
 """As Kafka has them. Source: CompressionType."""
 
 
+def parse_setting(name: str, text: str) -> str | int:
+    """Return the value of a setting that every client has, of text as files and Spark's options have it.
+
+    Raises: ConfigurationError for a name that is none, or whose value is no text.
+    """
+    if name not in ClientConfig.__struct_fields__ or name in _NO_TEXT:
+        raise ConfigurationError(f"unknown setting {name!r}")
+    return int(text) if name.endswith(("_ms", "_bytes")) and text.lstrip("-").isdecimal() else text
+
+
+_NO_TEXT = ("sasl_oauth_token_provider",)
+
+
 def admin_config(options: Mapping[str, object]) -> AdminConfig:
     """Return an Admin's settings. Raises: ConfigurationError."""
-    return _convert(options, AdminConfig)
+    return converted(options, AdminConfig)
 
 
 def connection_config(options: Mapping[str, object]) -> ClientConfig:
     """Return the settings of a connection that several clients share. Raises: ConfigurationError."""
-    return _convert(options, ClientConfig)
+    return converted(options, ClientConfig)
 
 
 def consumer_config(options: Mapping[str, object]) -> ConsumerConfig:
     """Return a Consumer's settings. Raises: ConfigurationError."""
-    config = _convert(options, ConsumerConfig)
-    _require(
+    config = converted(options, ConsumerConfig)
+    require(
         config.isolation_level in {"read_uncommitted", "read_committed"},
         f"isolation_level is {config.isolation_level!r}: give 'read_uncommitted' or 'read_committed'",
     )
-    _require(
-        config.group_protocol == "classic",
-        f"group_protocol is {config.group_protocol!r}: "
-        + (
-            "the protocol of KIP-848 is not supported yet, give 'classic'"
-            if config.group_protocol == "consumer"
-            else "give 'classic'"
-        ),
-    )
-    _require(
+    _require_protocol(config, options)
+    require(
         config.auto_offset_reset in {"earliest", "latest", "none"} or _is_duration(config.auto_offset_reset),
         f"auto_offset_reset is {config.auto_offset_reset!r}: give 'earliest', 'latest', 'none' or"
         " 'by_duration:' with an ISO 8601 duration such as PT1H",
     )
-    _require(
+    require(
         config.heartbeat_interval_ms < config.session_timeout_ms,
         f"heartbeat_interval_ms ({config.heartbeat_interval_ms}) has to be below"
         f" session_timeout_ms ({config.session_timeout_ms}), better a third of it",
     )
-    _require(config.group_id != "", "group_id is empty: give a name, or leave it out to read without a group")
-    _require(
+    require(config.group_id != "", "group_id is empty: give a name, or leave it out to read without a group")
+    require(
         config.group_instance_id is None or config.group_id is not None,
         "group_instance_id needs a group_id",
     )
-    _require_callables(config, "key_deserializer", "value_deserializer")
+    require_callables(config, "key_deserializer", "value_deserializer")
     assert config.assignors  # Looked up now, so that a wrong name is an error at once.
     return config
 
 
+def _require_protocol(config: ConsumerConfig, options: Mapping[str, object]) -> None:
+    """Let nobody believe in settings that the group's protocol has no use for, as Kafka's consumer does."""
+    protocol = config.group_protocol
+    require(
+        protocol in {"classic", "consumer"}, f"group_protocol is {protocol!r}: give 'classic' or 'consumer'"
+    )
+    if protocol == "consumer":
+        given = [each for each in _OF_CLASSIC_GROUPS if each in options]
+        require(
+            not given,
+            f"{', '.join(given)}: with group_protocol='consumer' the broker decides, by its"
+            " group.consumer.* settings or those of the group",
+        )
+    require(
+        config.group_remote_assignor is None or protocol == "consumer",
+        "group_remote_assignor needs group_protocol='consumer'; partition_assignment_strategy is for others",
+    )
+
+
 def producer_config(options: Mapping[str, object]) -> ProducerConfig:
     """Return a Producer's settings. Raises: ConfigurationError."""
-    config = _convert(options, ProducerConfig)
+    config = converted(options, ProducerConfig)
     if "enable_idempotence" not in options and not _may_be_idempotent(config):
         config = msgspec.structs.replace(config, enable_idempotence=False)  # As Kafka's producer does.
-    _require(
+    require(
         not config.enable_idempotence or _may_be_idempotent(config),
         "enable_idempotence=True needs acks='all', retries above 0 and max_in_flight of 5 at most; they are"
         f" {config.acks!r}, {config.retries} and {config.max_in_flight}",
     )
+    require(
+        config.transactional_id is None or (bool(config.transactional_id) and config.enable_idempotence),
+        f"transactional_id is {config.transactional_id!r}: give one that is not empty, and leave"
+        " enable_idempotence as it is",
+    )
     _require_compression(config)
-    _require(
+    require(
         config.delivery_timeout_ms >= config.linger_ms + config.request_timeout_ms,
         f"delivery_timeout_ms ({config.delivery_timeout_ms}) has to be at least"
         f" linger_ms + request_timeout_ms ({config.linger_ms + config.request_timeout_ms})",
     )
-    _require_callables(config, "partitioner", "key_serializer", "value_serializer")
+    require_callables(config, "partitioner", "key_serializer", "value_serializer")
     return config
 
 
@@ -281,7 +348,7 @@ def _may_be_idempotent(config: ProducerConfig) -> bool:
 
 def _require_compression(config: ProducerConfig) -> None:
     name, level = config.compression_type or "none", config.compression_level
-    _require(
+    require(
         name in COMPRESSION_TYPES,
         f"compression_type is {config.compression_type!r}: give one of {', '.join(COMPRESSION_TYPES)}",
     )
@@ -294,10 +361,11 @@ def _require_compression(config: ProducerConfig) -> None:
         )
 
 
-def _require_callables(config: ClientConfig, *names: str) -> None:
+def require_callables(config: ClientConfig, *names: str) -> None:
+    """Return if these settings are functions, or not given. Raises: ConfigurationError."""
     for name in names:
         given: object = getattr(config, name)
-        _require(given is None or callable(given), f"{name} is {given!r}: give a function")
+        require(given is None or callable(given), f"{name} is {given!r}: give a function")
 
 
 def describe_servers(config: ClientConfig) -> str:
@@ -341,7 +409,8 @@ def _assignor(given: object) -> Assignor:
     )
 
 
-def _convert(options: Mapping[str, object], kind: type[Config]) -> Config:
+def converted(options: Mapping[str, object], kind: type[Config]) -> Config:
+    """Return the settings of a client of this kind. Raises: ConfigurationError."""
     known = kind.__struct_fields__
     for name in options:
         if name not in known:
@@ -351,14 +420,20 @@ def _convert(options: Mapping[str, object], kind: type[Config]) -> Config:
     except msgspec.ValidationError as error:
         raise ConfigurationError(_explain(str(error), options)) from None
     assert config.bootstrap_addresses
-    _require(
+    require(
         config.metadata_recovery_strategy in RECOVERY_STRATEGIES,
         f"metadata_recovery_strategy is {config.metadata_recovery_strategy!r}:"
         f" give {' or '.join(map(repr, RECOVERY_STRATEGIES))}",
     )
+    require(
+        config.security_protocol in PROTOCOLS,
+        f"security_protocol is {config.security_protocol!r}: give {' or '.join(map(repr, PROTOCOLS))}",
+    )
     return config
 
 
+_OF_CLASSIC_GROUPS = ("session_timeout_ms", "heartbeat_interval_ms", "partition_assignment_strategy")
+PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 RECOVERY_STRATEGIES = ("rebootstrap", "none")
 _OTHER_NAMES = {
     "max_in_flight_requests_per_connection": "max_in_flight",
@@ -367,8 +442,17 @@ _OTHER_NAMES = {
     "compression_zstd_level": "compression_level",
     "partitioner_class": "partitioner",
     "bootstrap_server": "bootstrap_servers",
+    "ssl_cafile": "ssl_truststore_location",
+    "ssl_ca_location": "ssl_truststore_location",
+    "ssl_certfile": "ssl_keystore_location",
+    "ssl_certificate_location": "ssl_keystore_location",
+    "ssl_keyfile": "ssl_keystore_location",
+    "ssl_check_hostname": "ssl_endpoint_identification_algorithm",
+    "sasl_username": "sasl_plain_username",
+    "sasl_password": "sasl_plain_password",
+    "sasl_mechanisms": "sasl_mechanism",
 }
-_SECURITY = ("security_", "sasl_", "ssl_")
+_SECURITY = ("sasl_", "ssl_")
 _NOT_HERE = {
     "transactional_id": "this client has no transactions",
     "transaction_timeout_ms": "this client has no transactions",
@@ -382,12 +466,17 @@ _NOT_HERE = {
 def _unknown(name: str, kind: type[ClientConfig]) -> str:
     """Return what to say of a setting that this client does not have."""
     plain = name.replace(".", "_").lower()
+    known = kind.__struct_fields__
     client = kind.__name__.removesuffix("Config")
-    if plain.startswith(_SECURITY):
-        return f"{name!r}: this client speaks PLAINTEXT alone; TLS and SASL are not supported"
+    if plain.startswith(_SECURITY) and plain not in known and plain not in _OTHER_NAMES:
+        kind_of = (
+            "this client's SASL has no such setting"
+            if plain.startswith("sasl_")
+            else "this client's TLS has no such setting"
+        )
+        return f"unknown setting {name!r}: {kind_of}"
     if plain in _NOT_HERE:
         return f"unknown setting {name!r}: {_NOT_HERE[plain]}"
-    known = kind.__struct_fields__
     if plain not in known:
         for other in (ConsumerConfig, ProducerConfig):
             if plain in other.__struct_fields__:
@@ -409,6 +498,7 @@ def _explain(text: str, options: Mapping[str, object]) -> str:
     return f"{name} is {options[name]!r}: {problem[0].lower()}{problem[1:]}" if name in options else text
 
 
-def _require(holds: bool, message: str) -> None:
+def require(holds: bool, message: str) -> None:
+    """Return if it holds. Raises: ConfigurationError with the message."""
     if not holds:
         raise ConfigurationError(message)

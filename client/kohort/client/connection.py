@@ -5,13 +5,16 @@ a frame on the wire: its answer is thrown away when it comes.
 """
 
 import os
+import random
+import re
 import socket
+import sys
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 
 import anyio
-from anyio.abc import SocketAttribute, SocketStream
+from anyio.abc import ByteStream, SocketAttribute, TaskGroup
 
 from kohort.client.errors import KohortError, NetworkError, RequestTimeoutError, UnsupportedVersionError
 from kohort.client.retry import monotonic_ms
@@ -29,12 +32,23 @@ from kohort.protocol.headers import (
 from kohort.protocol.messages import ApiVersionsRequest, ApiVersionsResponse
 from kohort.protocol.schema import Message
 
+if TYPE_CHECKING:
+    import ssl
+    from asyncio.trsock import TransportSocket
+
+    from kohort.client.direct_stream import DirectStream
+    from kohort.client.sasl import Authenticator
+
 SOFTWARE_NAME = "kohort"
 RECEIVE_BYTES = 256 << 10
 _TLS_ALERT = b"\x15\x03"  # The first bytes of what a TLS server says to who begins without a handshake.
 _HTTP_ANSWER = b"HTTP/"
+_ABOUT_WHO = (17, 36)  # SaslHandshake and SaslAuthenticate.
+_NUMBER = re.compile(r"\[Errno (\d+)\]")
+_SAID_AGAIN_AFTER = 0.85, 0.95  # Of the time that a broker gives, as Kafka's clients.
 
 Answer = TypeVar("Answer", bound=Message)
+RawSocket: TypeAlias = "socket.socket | TransportSocket"
 
 
 Outcome = Frame | KohortError
@@ -78,6 +92,16 @@ class _Due(NamedTuple):
     timeout_ms: float
 
 
+class _Held:
+    """Requests that wait, and those who want to know when they have gone."""
+
+    __slots__ = ("requests", "unsent")
+
+    def __init__(self) -> None:
+        self.requests: list[bytes] = []
+        self.unsent: list[OnSent] = []
+
+
 class Connection:
     """A connection that has agreed on versions with its broker, once `open` has returned it.
 
@@ -85,11 +109,21 @@ class Connection:
     """
 
     def __init__(
-        self, stream: SocketStream, address: str, client_id: str, observer: Observer | None = None
+        self,
+        stream: "ByteStream | DirectStream",
+        address: str,
+        client_id: str,
+        observer: Observer | None = None,
+        *,
+        is_secure: bool = False,
     ) -> None:
         self.address = address
         self.last_used_ms = monotonic_ms()
         self._stream = stream
+        self.is_secure = is_secure
+        self._is_authenticated = False
+        self._tasks: TaskGroup | None = None
+        self._held: _Held | None = None  # What waits until the broker knows anew who this is.
         self._client_id = client_id
         self._observer = observer
         self._correlation_id = 0
@@ -130,6 +164,7 @@ class Connection:
         receive_buffer_bytes: int = -1,
         send_buffer_bytes: int = -1,
         observer: Observer | None = None,
+        tls: "ssl.SSLContext | None" = None,
     ) -> "Connection":
         """Return a connection to `host:port`, before the two sides have agreed on versions.
 
@@ -138,34 +173,47 @@ class Connection:
         address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         try:
             with anyio.fail_after(timeout_ms / 1000):
-                stream = await anyio.connect_tcp(host, port)
+                direct = await _connect_directly(host, port) if tls is None else None
+                stream = await anyio.connect_tcp(host, port) if direct is None else None
         except TimeoutError:
             raise RequestTimeoutError(f"no connection to {address} in {timeout_ms:.0f} ms") from None
         except OSError as error:
             raise NetworkError(f"no connection to {address}: {_reason(error)}") from error
-        raw = stream.extra(SocketAttribute.raw_socket)
+        raw = _socket_of(direct, stream)
         for option, size in ((socket.SO_RCVBUF, receive_buffer_bytes), (socket.SO_SNDBUF, send_buffer_bytes)):
             if size > 0:
                 raw.setsockopt(socket.SOL_SOCKET, option, size)
-        return cls(stream, address, client_id, observer)
+        if tls is None:
+            plain = direct or stream
+            assert plain is not None
+            return cls(plain, address, client_id, observer)
+        assert stream is not None
+        from kohort.client.tls import shake_hands  # noqa: PLC0415  # In the clear nobody pays for it.
+
+        secure = await shake_hands(stream, tls, host, address, timeout_ms)
+        return cls(secure, address, client_id, observer, is_secure=True)
 
     async def serve(self) -> None:
         """Send and receive until the connection breaks or is closed; then fail whoever still waits."""
-        with self._scope:
-            try:
-                async with anyio.create_task_group() as tasks:
-                    tasks.start_soon(self._write)
-                    tasks.start_soon(self._read)
-                    tasks.start_soon(self._watch)
-            except* (OSError, anyio.ClosedResourceError, anyio.BrokenResourceError, anyio.EndOfStream):
-                self._fail(NetworkError(f"{self.address} closed the connection{self._hint()}"))
-            except* WireError as group:
-                self._fail(
-                    NetworkError(f"{self.address} does not speak Kafka's protocol: {group.exceptions[0]}")
-                )
-        self._fail(NetworkError(f"the connection to {self.address} was closed"))
-        with anyio.CancelScope(shield=True):
-            await anyio.aclose_forcefully(self._stream)
+        try:
+            with self._scope:
+                await self._serve()
+        finally:  # Also where its owner ends, and takes this task along.
+            self._fail(NetworkError(f"the connection to {self.address} was closed"))
+            with anyio.CancelScope(shield=True):
+                await anyio.aclose_forcefully(self._stream)
+
+    async def _serve(self) -> None:
+        try:
+            async with anyio.create_task_group() as tasks:
+                self._tasks = tasks
+                tasks.start_soon(self._write)
+                tasks.start_soon(self._read)
+                tasks.start_soon(self._watch)
+        except* (OSError, anyio.ClosedResourceError, anyio.BrokenResourceError, anyio.EndOfStream):
+            self._fail(NetworkError(f"{self.address} closed the connection{self._hint()}"))
+        except* WireError as group:
+            self._fail(NetworkError(f"{self.address} does not speak Kafka's protocol: {group.exceptions[0]}"))
 
     def close(self, error: KohortError | None = None) -> None:
         """End the connection at once; whoever waits gets `error`."""
@@ -190,6 +238,36 @@ class Connection:
         if answer.error_code:
             raise NetworkError(f"{self.address} refused to tell its versions: error {answer.error_code}")
         self._versions = {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}
+        self._levels = {each.name: each.max_version_level for each in answer.finalized_features}
+
+    async def authenticate(self, who: "Authenticator", timeout_ms: float) -> None:
+        """Say who this client is, and say it again as often as the broker wants (KIP-368).
+
+        Raises: AuthenticationError, NetworkError, RequestTimeoutError.
+        """
+        lifetime_ms = await who.authenticate(self, timeout_ms)
+        self._is_authenticated = True
+        if lifetime_ms > 0 and self._tasks is not None:
+            self._tasks.start_soon(self._say_again, who, lifetime_ms, timeout_ms)
+
+    async def _say_again(self, who: "Authenticator", lifetime_ms: int, timeout_ms: float) -> None:
+        while lifetime_ms > 0:
+            await anyio.sleep(lifetime_ms * random.uniform(*_SAID_AGAIN_AFTER) / 1000)
+            self._held = held = _Held()  # A broker takes nothing else in between.
+            try:
+                lifetime_ms = await who.authenticate(self, timeout_ms)
+            except KohortError as error:
+                self.close(error)
+                return
+            finally:
+                self._held = None
+            self._outgoing += held.requests
+            self._unsent += held.unsent
+            self._writable.set()
+
+    def finalized_level(self, feature: str) -> int:
+        """Return the level at which the cluster has a feature of Kafka's, 0 where it has it not."""
+        return self._levels.get(feature, 0)
 
     def version_of(self, request: type[Message], highest: int | None = None) -> int:
         """Return the newest version of an API that both sides speak, up to `highest`.
@@ -256,7 +334,7 @@ class Connection:
         `on_sent` is called when the system has taken it, or with why it will not. Raises: NetworkError.
         """
         self._put(request, self.version_of(type(request), highest), None)
-        self._unsent.append(on_sent)
+        (self._unsent if self._held is None else self._held.unsent).append(on_sent)
 
     async def _exchange(self, request: Message, version: int, timeout_ms: float) -> Frame:
         waiter = _Waiter()
@@ -284,7 +362,10 @@ class Connection:
             self._pending[self._correlation_id] = _Pending(
                 finish, header_version, declared.api_key, monotonic_ms()
             )
-        self._outgoing += framed
+        if self._held is not None and declared.api_key not in _ABOUT_WHO:
+            self._held.requests += framed
+        else:
+            self._outgoing += framed
         self.last_used_ms = monotonic_ms()
         self._writable.set()
 
@@ -315,19 +396,26 @@ class Connection:
 
     def _hint(self) -> str:
         """Return what a broker may want that hangs up before it has answered anything of substance."""
+        if self._answers == 0 and self.is_secure:
+            return "; it may want a certificate: ssl_keystore_location"
         if self._answers == 0:
-            return "; if its listener expects TLS: this client speaks PLAINTEXT alone"
-        if self._answers == 1 and self._pending:  # It told its versions, and then heard a request.
-            return "; if its listener expects SASL: this client cannot authenticate"
+            return "; if its listener expects TLS: security_protocol='SSL'"
+        if self._answers == 1 and self._pending and not self._is_authenticated:
+            # It told its versions, and then heard a request.
+            return f"; if its listener asks who this is: security_protocol='{self._with_sasl}'"
         return ""
 
+    @property
+    def _with_sasl(self) -> str:
+        return "SASL_SSL" if self.is_secure else "SASL_PLAINTEXT"
+
     async def _read(self) -> None:
+        if not isinstance(self._stream, ByteStream):
+            await self._stream.receive_frames(_check_speaks_kafka, self._receive)
+            return
         reader = FrameReader(MAX_ANSWER_BYTES)
         data = await self._stream.receive(RECEIVE_BYTES)
-        if data[:2] == _TLS_ALERT:
-            raise WireError("it speaks TLS, and this client PLAINTEXT alone")
-        if data[:5] == _HTTP_ANSWER:
-            raise WireError("it speaks HTTP")
+        _check_speaks_kafka(data)
         while True:
             for frame in reader.receive(data):
                 self._receive(frame)
@@ -350,11 +438,42 @@ class Connection:
         if self._failure is None:
             self._failure = error
         unsent, self._unsent = self._unsent, deque()
+        if self._held is not None:
+            unsent += self._held.unsent
         for each in unsent:
             each(self._failure)
         waiting, self._pending = self._pending, {}
         for pending in waiting.values():
             pending.finish(self._failure)
+
+
+def _check_speaks_kafka(first: bytes) -> None:
+    """Return unless the first bytes show what else is spoken there. Raises: WireError."""
+    if first[:2] == _TLS_ALERT:
+        raise WireError("it speaks TLS: security_protocol='SSL', or 'SASL_SSL' with a mechanism")
+    if first[:5] == _HTTP_ANSWER:
+        raise WireError("it speaks HTTP")
+
+
+async def _connect_directly(host: str, port: int) -> "DirectStream | None":
+    """Return a stream of asyncio's, None where another loop runs. Raises: OSError."""
+    asyncio = sys.modules.get("asyncio")
+    try:
+        if asyncio is None or asyncio.current_task() is None:
+            return None
+    except RuntimeError:
+        return None
+    from kohort.client.direct_stream import connect  # noqa: PLC0415  # Trio users need none of it.
+
+    return await connect(host, port, MAX_ANSWER_BYTES)
+
+
+def _socket_of(direct: "DirectStream | None", stream: ByteStream | None) -> "RawSocket":
+    if direct is not None:
+        found: RawSocket = direct.transport.get_extra_info("socket")
+        return found
+    assert stream is not None
+    return stream.extra(SocketAttribute.raw_socket)
 
 
 def _decode(body: Frame, answer: type[Answer], version: int) -> Answer:
@@ -371,4 +490,5 @@ def _reason(error: OSError) -> str:
         if isinstance(inner, OSError) and inner.errno:
             return inner.strerror or str(inner) if inner.errno < 0 else os.strerror(inner.errno)
         inner = inner.exceptions[0] if isinstance(inner, BaseExceptionGroup) else inner.__cause__
-    return str(error)
+    among = _NUMBER.search(str(error))  # asyncio tells of several addresses in one text.
+    return str(error) if among is None else os.strerror(int(among[1]))

@@ -17,7 +17,7 @@ CONSUMER = "consumer-metrics"
 COORDINATOR = "consumer-coordinator-metrics"
 FETCH = "consumer-fetch-manager-metrics"
 
-_FETCH, _COMMIT, _JOIN, _HEARTBEAT, _SYNC = 1, 8, 11, 12, 14
+_FETCH, _COMMIT, _JOIN, _HEARTBEAT, _SYNC, _CONSUMER_HEARTBEAT = 1, 8, 11, 12, 14, 68
 
 
 class ConsumerMetrics(RequestMetrics):
@@ -48,6 +48,7 @@ class ConsumerMetrics(RequestMetrics):
                 registry.gauge(COORDINATOR, "heartbeat-response-time"),
             ),
         }
+        self._timed[_CONSUMER_HEARTBEAT] = self._timed[_HEARTBEAT]
         self._rebalance = registry.meter(COORDINATOR, "rebalance")
         self._failed_rebalance = registry.meter(COORDINATOR, "failed-rebalance")
         self._rebalance_latency = registry.gauge(COORDINATOR, "rebalance-latency")
@@ -74,7 +75,7 @@ class ConsumerMetrics(RequestMetrics):
         if sized is not None:
             sized[0].record(size_bytes)
             sized[1].record(size_bytes)
-        if api_key == _HEARTBEAT:
+        if api_key in (_HEARTBEAT, _CONSUMER_HEARTBEAT):
             self._heartbeat_ms = monotonic_ms()
 
     def polled(self, now_ms: int) -> None:

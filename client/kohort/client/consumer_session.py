@@ -25,9 +25,18 @@ from kohort.client.errors import (
 )
 from kohort.client.fetcher import Fetcher
 from kohort.client.group import GroupTask
-from kohort.client.membership import Assign, Departure, Handover, Lose, MemberSettings, Membership, Revoke
+from kohort.client.membership import (
+    Assign,
+    ClassicMembership,
+    Departure,
+    Handover,
+    Lose,
+    MemberSettings,
+    Membership,
+    Revoke,
+)
 from kohort.client.metrics import Metrics
-from kohort.client.offsets import fetch_committed
+from kohort.client.offsets import EpochMember, fetch_committed
 from kohort.client.poll_diary import PollDiary
 from kohort.client.positions import Positions
 from kohort.client.retry import Deadline, monotonic_ms
@@ -64,7 +73,7 @@ class ConsumerSession:
         self.positions = Positions()
         self._cluster = Cluster(config, hub)
         self._news = Signal()
-        self.fetcher = Fetcher(self._cluster, config, self.positions, self._news.set)
+        self.fetcher = Fetcher(self._cluster, config, self.positions, self._news.set, self._reader)
         self._buffer = self.fetcher.buffer
         self.membership: Membership | None = None
         self._group: GroupTask | None = None
@@ -131,7 +140,9 @@ class ConsumerSession:
 
     @property
     def topics(self) -> tuple[str, ...]:
-        """The topics that are subscribed to."""
+        """The topics that are subscribed to; of a pattern that the broker resolves, those that came of it."""
+        if self._watch.is_resolved_there and self.membership is not None:
+            return tuple(sorted(self.membership.owned))
         return self._watch.topics
 
     def subscribe(self, topics: Iterable[str], pattern: re.Pattern[str] | None) -> None:
@@ -159,7 +170,8 @@ class ConsumerSession:
         if self.is_subscribed and self._group is not None and self.config.group_id is not None:
             await self.commits.auto_now(Deadline(self._timeout_ms))
             await self._group.leave(UNSUBSCRIBE_REASON, self.config.request_timeout_ms)
-            self.membership = new_membership(self.config, self.config.group_id)
+            member_id = "" if self.membership is None else self.membership.member_id
+            self.membership = new_membership(self.config, self.config.group_id, member_id)
             self._group.serve(self.membership)
         self._watch.subscribe((), None)
         self._begun = None
@@ -178,6 +190,11 @@ class ConsumerSession:
         """Let the group rebalance. Raises: ConfigurationError without a subscription."""
         if self.membership is None or not self.is_subscribed:
             raise ConfigurationError("there is nothing to rebalance without a subscription")
+        if self.config.group_protocol != "classic":
+            logger.warning(
+                "enforce_rebalance does nothing: with group_protocol='consumer' the broker decides"
+            )
+            return
         self.membership.rejoin(reason or ENFORCED)
         self._changed()
 
@@ -409,7 +426,11 @@ class ConsumerSession:
         group_id = self._require_group("committed")
         found = await self._cluster.retrying(
             lambda: fetch_committed(
-                self._cluster, group_id, wanted, require_stable=self.config.reads_committed
+                self._cluster,
+                group_id,
+                wanted,
+                require_stable=self.config.reads_committed,
+                member=self._reader(),
             )
         )
         return {each: found.get(each) for each in wanted}
@@ -426,6 +447,13 @@ class ConsumerSession:
 
     def _bound_to(self) -> Membership | None:
         return self.membership if self.is_subscribed else None
+
+    def _reader(self) -> EpochMember | None:
+        """Return as whom it asks for offsets: a member of a classic group does that as anybody."""
+        membership = self._bound_to()
+        if self.config.group_protocol == "classic" or membership is None or membership.generation_id < 0:
+            return None
+        return EpochMember(membership.member_id, membership.generation_id)
 
     def _owned(self) -> dict[str, tuple[int, ...]]:
         owned: dict[str, tuple[int, ...]] = {}
@@ -461,9 +489,8 @@ class ConsumerSession:
         return self.config.group_id
 
 
-def new_membership(config: ConsumerConfig, group_id: str) -> Membership:
-    """Return a membership in the group protocol that is set: the classic one is all there is."""
-    assert config.group_protocol == "classic"
+def new_membership(config: ConsumerConfig, group_id: str, member_id: str = "") -> Membership:
+    """Return a membership in the group protocol that is set; `member_id` is that of the one before it."""
     settings = MemberSettings(
         group_id=group_id,
         session_timeout_ms=config.session_timeout_ms,
@@ -475,7 +502,13 @@ def new_membership(config: ConsumerConfig, group_id: str) -> Membership:
         group_instance_id=config.group_instance_id,
         rack_id=config.client_rack,
     )
-    return Membership(settings, config.assignors)
+    if config.group_protocol == "classic":
+        return ClassicMembership(settings, config.assignors)
+    from uuid import uuid4  # noqa: PLC0415  # Members of classic groups don't pay for it.
+
+    from kohort.client.membership.consumer import ConsumerMembership  # noqa: PLC0415
+
+    return ConsumerMembership(settings, member_id or str(uuid4()), config.group_remote_assignor)
 
 
 def _flat(handover: Handover) -> tuple[TopicPartition, ...]:

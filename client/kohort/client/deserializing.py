@@ -1,11 +1,15 @@
 """Keys and values as the user's deserializers make them, in the thread that reads."""
 
 from collections.abc import Sequence
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
-from kohort.client.config import ConsumerConfig, Deserializer
+from kohort.client.config import Deserializer
 from kohort.client.errors import DeserializationError
 from kohort.client.values import AnyRecord, ConsumerRecord
+
+if TYPE_CHECKING:
+    from kohort.client.config import ConsumerConfig
+    from kohort.client.share.config import ShareConsumerConfig
 
 
 class Deserializing:
@@ -16,7 +20,7 @@ class Deserializing:
         self._value = value
 
     @classmethod
-    def of(cls, config: ConsumerConfig) -> "Deserializing | None":
+    def of(cls, config: "ConsumerConfig | ShareConsumerConfig") -> "Deserializing | None":
         """Return those that are set, None without any."""
         key = cast("Deserializer | None", config.key_deserializer)  # The settings were checked.
         value = cast("Deserializer | None", config.value_deserializer)

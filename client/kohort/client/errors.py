@@ -51,6 +51,10 @@ class ItemsError(BrokerError):
         return all(each.retriable for each in self.errors.values())
 
 
+class AuthenticationError(BrokerError):
+    """A broker does not take this client for who it says it is, or wants no word of it: that is final."""
+
+
 class NetworkError(KohortError):
     """No connection could be made, or one broke while an answer was awaited."""
 
@@ -145,6 +149,28 @@ class CommitFailedError(KohortError):
     def retriable(self) -> bool:
         """Never: the member has to join again first."""
         return False
+
+
+class NotAcquiredError(KohortError):
+    """A share consumer was to acknowledge a record that is not its own, or is so no more."""
+
+    code = ErrorCode.INVALID_RECORD_STATE
+
+
+class TransactionStateError(KohortError):
+    """A call that does not fit where the producer's transaction stands, such as a send outside of one."""
+
+    code = ErrorCode.INVALID_TXN_STATE
+
+
+class TransactionFailedError(KohortError):
+    """Something of the transaction failed, see `__cause__`: it can only be aborted. The next may succeed."""
+
+    code = ErrorCode.TRANSACTION_ABORTABLE
+
+
+class ProducerFencedError(BrokerError):
+    """Another producer has this one's transactional id by now: this one will never write again."""
 
 
 class RebalanceInProgressError(KohortError):

@@ -20,6 +20,7 @@ from kohort.client.fetch_buffer import FetchBuffer
 from kohort.client.fetch_plan import plan_fetches
 from kohort.client.fetch_session import Asked, FetchSession
 from kohort.client.lookups import Lookups
+from kohort.client.offsets import EpochMember
 from kohort.client.positions import PartitionState, Positions
 from kohort.client.retry import Backoff, monotonic_ms
 from kohort.client.signal import Signal
@@ -46,7 +47,12 @@ class Fetcher:
     """Looks positions up and keeps records ready. `news` is called when there is something for a poll."""
 
     def __init__(
-        self, cluster: Cluster, config: ConsumerConfig, positions: Positions, news: Callable[[], None]
+        self,
+        cluster: Cluster,
+        config: ConsumerConfig,
+        positions: Positions,
+        news: Callable[[], None],
+        reader: Callable[[], EpochMember | None] = lambda: None,
     ) -> None:
         self.error: KohortError | None = None
         self._cluster = cluster
@@ -55,7 +61,7 @@ class Fetcher:
         self._news = news
         self._wake = Signal()
         self.buffer = FetchBuffer(can_reset=config.can_reset, deserializing=Deserializing.of(config))
-        self._lookups = Lookups(cluster, config, self.buffer, self._need_metadata)
+        self._lookups = Lookups(cluster, config, self.buffer, self._need_metadata, reader)
         self._answers = FetchAnswers(cluster, config, self.buffer)
         self._sessions: dict[int, FetchSession] = {}
         self._at_work: set[Job] = set()

@@ -2,13 +2,26 @@
 
 import logging
 from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
 
 from kohort.client.cluster import GROUP, PATIENCE_MS, Cluster
-from kohort.client.consumer_metrics import ConsumerMetrics
 from kohort.client.errors import BrokerError, KohortError, NetworkError
-from kohort.client.membership import Departure, FindCoordinator, HandOut, Membership, Send, State, Wait
+from kohort.client.membership import (
+    ClassicMembership,
+    Departure,
+    FindCoordinator,
+    HandOut,
+    Membership,
+    NameTopics,
+    Send,
+    State,
+    Tell,
+    Wait,
+)
 from kohort.client.retry import Deadline, monotonic_ms
 from kohort.client.signal import Signal
+from kohort.client.topic_names import topic_names
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages import (
     HeartbeatRequest,
@@ -19,6 +32,10 @@ from kohort.protocol.messages import (
     LeaveGroupResponse,
     SyncGroupResponse,
 )
+
+if TYPE_CHECKING:
+    from kohort.client.consumer_metrics import ConsumerMetrics
+    from kohort.client.share.metrics import ShareMetrics
 
 MEMBER_ID_PATIENCE_MS = 1_000  # Brokers before JoinGroup version 4 give ids when the group has formed.
 
@@ -44,7 +61,7 @@ class GroupTask:
         cluster: Cluster,
         membership: Membership,
         news: Callable[[], None],
-        metrics: ConsumerMetrics,
+        metrics: "ConsumerMetrics | ShareMetrics",
         departed: Callable[[], None],
     ) -> None:
         self._departed = departed
@@ -108,17 +125,25 @@ class GroupTask:
         timeout_ms = None if wait.until_ms is None else max(0, wait.until_ms - monotonic_ms())
         await self._changed.wait(timeout_ms)
 
-    async def _perform(self, membership: Membership, request: FindCoordinator | Send | HandOut) -> None:
+    async def _perform(
+        self, membership: Membership, request: FindCoordinator | Send | Tell | HandOut | NameTopics
+    ) -> None:
         if isinstance(request, FindCoordinator):
             self._cluster.forget_coordinator(self._group_id)
             await self._cluster.coordinator(self._group_id)
             membership.coordinator_found()
         elif isinstance(request, HandOut):
+            assert isinstance(membership, ClassicMembership)
             await self._hand_out(membership, request)
+        elif isinstance(request, NameTopics):
+            names = await topic_names(self._cluster, request.topic_ids)
+            membership.topics_named(names, monotonic_ms())
+        elif isinstance(request, Tell):
+            await self._tell(membership, request)
         else:
             await self._send(membership, request)
 
-    async def _hand_out(self, membership: Membership, request: HandOut) -> None:
+    async def _hand_out(self, membership: ClassicMembership, request: HandOut) -> None:
         await self._cluster.refresh_metadata(request.topics)
         if membership.state is not State.ASSIGNING:
             return
@@ -143,18 +168,37 @@ class GroupTask:
         )
         if isinstance(answer, SyncGroupResponse):
             self._metrics.synced(answer.error_code)
-        if answer.error_code in _AWAY:
-            self._warn(BrokerError(answer.error_code))
+        self._warn_if_away(answer.error_code)
         membership.answered(answer, monotonic_ms())
+
+    async def _tell(self, membership: Membership, tell: Tell) -> None:
+        if tell.leaves:
+            await self._send_leave(tell, tell.timeout_ms)
+            return
+        if tell.joins:
+            self._metrics.joining()
+        answer = await self._cluster.request_coordinator(
+            self._group_id, tell.request, tell.answer, channel=GROUP, timeout_ms=tell.timeout_ms
+        )
+        if answer.assignment is not None or answer.error_code:
+            self._metrics.synced(answer.error_code)
+        self._warn_if_away(answer.error_code)
+        membership.answered(answer, monotonic_ms())
+
+    def _warn_if_away(self, code: int) -> None:
+        if code in _AWAY:
+            self._warn(BrokerError(code))
 
     def _warn(self, error: KohortError) -> None:
         what = f"the coordinator of group {self._group_id!r} can't serve it: {error}"
         self._cluster.warnings.say(("group", self._group_id), what, after_ms=PATIENCE_MS)
 
-    async def _send_leave(self, request: LeaveGroupRequest, timeout_ms: float) -> None:
+    async def _send_leave(self, farewell: LeaveGroupRequest | Tell, timeout_ms: float) -> None:
+        ask = partial(self._cluster.request_coordinator, self._group_id, timeout_ms=timeout_ms)
         try:
-            await self._cluster.request_coordinator(
-                self._group_id, request, LeaveGroupResponse, timeout_ms=timeout_ms
-            )
+            if isinstance(farewell, Tell):
+                await ask(farewell.request, farewell.answer)
+            else:
+                await ask(farewell, LeaveGroupResponse)
         except KohortError as error:
             logger.debug("group %s: could not say good-bye: %s", self._group_id, error)

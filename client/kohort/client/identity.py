@@ -37,6 +37,11 @@ class Identifier:
             self._cluster.tasks.start_soon(self._ask)
         return False
 
+    @property
+    def is_transactional(self) -> bool:
+        """Whether the coordinator alone says which epoch comes next."""
+        return False
+
     def raise_epoch(self) -> ProducerIdentity:
         """Return the identity with its next epoch; NOBODY if a new id has to be asked for (KIP-360)."""
         if self.identity == NOBODY or self.identity.epoch >= EPOCH_MAX:
@@ -67,3 +72,23 @@ class Identifier:
                 self.identity = ProducerIdentity(answer.producer_id, answer.producer_epoch)
         self._is_asking = False
         self._on_change()
+
+
+class TransactionalIdentifier(Identifier):
+    """Is told by the transactions who the producer is."""
+
+    def __init__(self, cluster: Cluster, *, on_change: Callable[[], None]) -> None:
+        super().__init__(cluster, is_idempotent=True, on_change=on_change)
+
+    @property
+    def is_transactional(self) -> bool:
+        """Whether the coordinator alone says which epoch comes next."""
+        return True
+
+    def is_known(self) -> bool:
+        """Whether there was a first transaction."""
+        return self.identity != NOBODY
+
+    def raise_epoch(self) -> ProducerIdentity:
+        """Return NOBODY: what broke the order has failed the transaction, whose end gives the next epoch."""
+        return NOBODY

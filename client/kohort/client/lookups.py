@@ -9,7 +9,15 @@ from kohort.client.cluster import PATIENCE_MS, Cluster
 from kohort.client.config import ConsumerConfig, duration_ms
 from kohort.client.errors import BrokerError, KohortError, LogTruncationError, NetworkError, NoOffsetError
 from kohort.client.fetch_buffer import Chunk, FetchBuffer
-from kohort.client.offsets import EARLIEST, LATEST, Answers, ask_committed, ask_offsets, by_topic
+from kohort.client.offsets import (
+    EARLIEST,
+    LATEST,
+    Answers,
+    EpochMember,
+    ask_committed,
+    ask_offsets,
+    by_topic,
+)
 from kohort.client.positions import NOT_COMMITTED, RESET, PartitionState, Stand
 from kohort.client.retry import monotonic_ms
 from kohort.client.values import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
@@ -32,6 +40,8 @@ _ASK_AGAIN = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.OFFSET_N
 class Lookups:
     """Finds and checks positions; what a seek has overtaken meanwhile is left alone.
 
+    So is what a seek has overtaken between the plan and the task that does it: each looks first who is left.
+
     A partition without a position is nobody's else. What moves a position that there is goes into the buffer,
     as what was fetched does: who reads is the one who moves it. A partition that can't be answered for is
     asked about again later, or its error goes into the buffer; the others go on.
@@ -43,25 +53,30 @@ class Lookups:
         config: ConsumerConfig,
         buffer: FetchBuffer,
         need_metadata: Callable[[], None] = lambda: None,
+        reader: Callable[[], EpochMember | None] = lambda: None,
     ) -> None:
         self._cluster = cluster
         self._config = config
         self._buffer = buffer
         self._need_metadata = need_metadata
+        self._reader = reader
 
     async def find_committed(self, states: Sequence[PartitionState]) -> None:
         """Let these be read where their group has left off, or else by auto_offset_reset.
 
         Raises: KohortError about the group.
         """
-        stands = {each: each.stand for each in states}
+        stands = {each: each.stand for each in states if each.needs_commit}
+        if not stands:
+            return
         answers = Answers[OffsetAndMetadata]({}, {})
         if self._config.group_id is not None:
             answers = await ask_committed(
                 self._cluster,
                 self._config.group_id,
-                [each.partition for each in states],
+                [each.partition for each in stands],
                 require_stable=self._config.reads_committed,
+                member=self._reader(),
             )
         for state, stand in stands.items():
             found, error = answers.found.get(state.partition), answers.errors.get(state.partition)
@@ -82,6 +97,8 @@ class Lookups:
         stands: dict[TopicPartition, tuple[PartitionState, Stand]] = {}
         wanted: dict[TopicPartition, int] = {}
         for state in states:
+            if not state.needs_offset:
+                continue
             try:
                 wanted[state.partition] = self._timestamp(state)
                 stands[state.partition] = state, state.stand
@@ -142,10 +159,13 @@ class Lookups:
         asked: dict[TopicPartition, _Question] = {}
         for state in states:
             leader = self._cluster.leader(state.partition)
-            if leader.leader == node_id:
+            is_unsure = state.position is not None and state.needs_validation(leader.leader_epoch)
+            if is_unsure and leader.leader == node_id:
                 state.void()
                 question = _Question(state, state.stand, leader.leader_epoch, _reached(state.stand))
                 asked[state.partition] = question
+        if not asked:
+            return
         response = await self._cluster.request(node_id, _epochs_request(asked), OffsetForLeaderEpochResponse)
         for topic in response.topics:
             for answer in topic.partitions:

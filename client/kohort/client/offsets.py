@@ -4,7 +4,14 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Generic, NamedTuple, TypeVar
 
 from kohort.client.cluster import Cluster
-from kohort.client.errors import BrokerError, CommitFailedError, KohortError, NetworkError, check
+from kohort.client.errors import (
+    BrokerError,
+    CommitFailedError,
+    KohortError,
+    NetworkError,
+    RebalanceInProgressError,
+    check,
+)
 from kohort.client.values import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages import (
@@ -39,7 +46,12 @@ _MOVED_ON = frozenset(
         ErrorCode.ILLEGAL_GENERATION,
         ErrorCode.UNKNOWN_MEMBER_ID,
         ErrorCode.FENCED_INSTANCE_ID,
+        ErrorCode.FENCED_MEMBER_EPOCH,
+        ErrorCode.STALE_MEMBER_EPOCH,
     }
+)
+_OTHER_EPOCH = frozenset(
+    {ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID}
 )
 _LOOK_AGAIN = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
 
@@ -58,6 +70,13 @@ class Answers(NamedTuple, Generic[Value]):
         for error in self.errors.values():
             raise error
         return self.found
+
+
+class EpochMember(NamedTuple):
+    """Who asks for offsets as a member of a consumer group: such an answer is of its own epoch, or none."""
+
+    member_id: str
+    epoch: int
 
 
 def by_topic(
@@ -147,12 +166,14 @@ async def fetch_committed(
     partitions: Iterable[TopicPartition] | None,
     *,
     require_stable: bool = False,
+    member: EpochMember | None = None,
 ) -> dict[TopicPartition, OffsetAndMetadata]:
     """Return the committed offsets of these partitions, or with None of all; absent where there is none.
 
-    Raises: BrokerError, which may be retriable.
+    Raises: BrokerError, RebalanceInProgressError, which may be retriable.
     """
-    return (await ask_committed(cluster, group_id, partitions, require_stable=require_stable)).complete()
+    answers = await ask_committed(cluster, group_id, partitions, require_stable=require_stable, member=member)
+    return answers.complete()
 
 
 async def ask_committed(
@@ -161,23 +182,29 @@ async def ask_committed(
     partitions: Iterable[TopicPartition] | None,
     *,
     require_stable: bool = False,
+    member: EpochMember | None = None,
 ) -> Answers[OffsetAndMetadata]:
     """Return the same with the errors of single partitions.
 
     With `require_stable`, offsets that a transaction is still to settle are a retriable error (KIP-447).
-    Raises: BrokerError about the group, which may be retriable.
+    Raises: BrokerError about the group, which may be retriable; RebalanceInProgressError where the `member`
+    is in another epoch by now, or none any more.
     """
     node = await cluster.coordinator(group_id)
     connection = await cluster.connection_to(node)
     version = connection.version_of(OffsetFetchRequest, NAMES_IN_OFFSET_FETCH)
     wanted = None if partitions is None else by_topic(partitions, lambda each: each.partition)
-    build = _offset_fetch if version >= 8 else _old_offset_fetch
-    request = build(group_id, wanted, require_stable and version >= 7)
+    if version >= 8:
+        request = _offset_fetch(group_id, wanted, require_stable, member)
+    else:
+        request = _old_offset_fetch(group_id, wanted, require_stable and version >= 7)
     response = await cluster.request_coordinator(
         group_id, request, OffsetFetchResponse, highest=NAMES_IN_OFFSET_FETCH
     )
     answers = Answers[OffsetAndMetadata]({}, {})
     for group in response.groups:
+        if member is not None and group.error_code in _OTHER_EPOCH:
+            raise RebalanceInProgressError(f"group {group_id!r}: {ErrorCode(group.error_code).name}")
         _check_group(cluster, group_id, group.error_code)
         for topics in group.topics:
             _read_committed(topics.name, topics.partitions, answers)
@@ -188,7 +215,10 @@ async def ask_committed(
 
 
 def _offset_fetch(
-    group_id: str, wanted: Mapping[str, tuple[int, ...]] | None, require_stable: bool
+    group_id: str,
+    wanted: Mapping[str, tuple[int, ...]] | None,
+    require_stable: bool,
+    member: EpochMember | None,
 ) -> OffsetFetchRequest:
     topics = None
     if wanted is not None:
@@ -199,7 +229,14 @@ def _offset_fetch(
     return OffsetFetchRequest(
         group_id="",
         topics=(),
-        groups=(OffsetFetchRequestGroup(group_id=group_id, topics=topics),),
+        groups=(
+            OffsetFetchRequestGroup(
+                group_id=group_id,
+                topics=topics,
+                member_id=None if member is None else member.member_id,
+                member_epoch=-1 if member is None else member.epoch,
+            ),
+        ),
         require_stable=require_stable,
     )
 

@@ -20,6 +20,7 @@ from kohort.protocol.messages import PartitionProduceResponse
 
 logger = logging.getLogger(__name__)
 
+ENDING_BACKOFF_MS = 2  # The markers of a transaction take about so long.
 LASTING_MS = 2_000  # A new leader is found sooner.
 _SEQUENCE_ERRORS = frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID})
 _METADATA_ERRORS = frozenset(
@@ -58,6 +59,8 @@ class Outcomes:
         self._identifier = identifier
         self._metrics = metrics
         self._need_metadata = need_metadata
+        self.on_failed: Callable[[KohortError], None] = lambda error: None
+        """Hears of each batch that was not written."""
 
     def written(self, parcel: Parcel, base_offset: int, log_append_ms: int) -> None:
         """The broker has the batch; without an offset it had it before, and forgot where."""
@@ -100,14 +103,28 @@ class Outcomes:
         if not (error.retriable or sequence_broken) or batch.attempts > self._config.retries:
             self._give_up(parcel, error)
             return
+        if error.code is ErrorCode.CONCURRENT_TRANSACTIONS:  # The one before is being ended: no trouble.
+            self._send_again_soon(parcel)
+            return
         if not isinstance(error, NetworkError):  # Of which there is a word already.
             what = f"writing to {queue.partition} is tried again: {error}"
             self._warnings.say(queue.partition, what, after_ms=LASTING_MS)
         if sequence_broken and queue.sequences.is_broken_by(batch, error.code, log_start_offset):
+            if self._identifier.is_transactional:
+                self._give_up(parcel, error)
+                return
             self._restart(parcel)
         queue.not_before_ms = monotonic_ms() + int(
             backoff_ms(queue.failures, self._config.retry_backoff_ms, self._config.retry_backoff_max_ms)
         )
+        queue.failures += 1
+        self._metrics.retried(batch)
+        self._accumulator.put_back(queue, batch)
+
+    def _send_again_soon(self, parcel: Parcel) -> None:
+        queue, batch = parcel
+        wait_ms = backoff_ms(queue.failures, ENDING_BACKOFF_MS, self._config.retry_backoff_ms)
+        queue.not_before_ms = monotonic_ms() + int(wait_ms)
         queue.failures += 1
         self._metrics.retried(batch)
         self._accumulator.put_back(queue, batch)
@@ -190,6 +207,8 @@ class Outcomes:
 
     def _finish(self, batch: Batch, error: KohortError | None) -> None:
         self._accumulator.release(batch)
+        if error is not None:
+            self.on_failed(error)
         batch.finish(error)
 
 

@@ -122,6 +122,11 @@ class PartitionState:
         """Whether the reading begins where the group has left off, if it was there."""
         return self.stand.position is None and self.reset_to is None
 
+    @property
+    def needs_offset(self) -> bool:
+        """Whether the reading begins where a lookup leads to."""
+        return self.stand.position is None and self.reset_to is not None
+
     def retry_later(self, now_ms: float, first_ms: int, most_ms: int) -> None:
         """Look this partition up again after a wait that doubles."""
         self.retry_at_ms = now_ms + backoff_ms(self.failures, first_ms, most_ms)

@@ -40,6 +40,7 @@ def produce_request(
         data = PartitionProduceData(index=queue.partition.partition, records=batch.to_bytes(codec))
         topics.setdefault(queue.partition.topic, []).append(data)
     return ProduceRequest(
+        transactional_id=config.transactional_id,
         acks=config.required_acks,
         timeout_ms=config.request_timeout_ms,
         topic_data=tuple(

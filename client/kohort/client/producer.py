@@ -1,7 +1,8 @@
 """The asynchronous producer, under trio and asyncio."""
 
 import time
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import AsyncIterator, Callable, Generator, Mapping
+from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Never, Self, Unpack
 
@@ -21,7 +22,7 @@ from kohort.client.record_input import (
     checked_headers,
     checked_timestamp,
 )
-from kohort.client.values import RecordMetadata
+from kohort.client.values import GroupMetadata, OffsetAndMetadata, RecordMetadata, TopicPartition
 
 _now_ns = time.time_ns
 
@@ -62,7 +63,7 @@ class Producer:
         by_name_alone(unnamed, "Producer(bootstrap_servers=...)")
         config = producer_config(options_with(cluster, options))
         self._input = RecordInput(config)
-        self._is_plain = self._input.is_plain
+        self._is_plain = self._input.is_plain and config.transactional_id is None
         hub = None if cluster is None else cluster.shared
         self._session = ProducerSession(config, self._input, Delivery, hub=hub)
 
@@ -121,6 +122,50 @@ class Producer:
         if on_delivery is not None:
             appended.add_done_callback(on_delivery)
         return appended
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[None]:
+        """Make one transaction of what is sent in the block: committed at its end, aborted by an exception.
+
+        Raises: TransactionFailedError where something could not be written (all of it is aborted then);
+        ProducerFencedError where another producer has the transactional id by now.
+        """
+        await self._session.begin_transaction()
+        try:
+            yield
+            await self._session.end_transaction(is_commit=True)
+        except BaseException:
+            with anyio.CancelScope(shield=True):
+                await self._session.abort_after_failure()
+            raise
+
+    async def init_transactions(self) -> None:
+        """Fence every other producer of this transactional id, and end what it has left.
+
+        The first `begin_transaction` does it, too.
+        """
+        await self._session.init_transactions()
+
+    async def begin_transaction(self) -> None:
+        """Begin a transaction; `transaction()` does it in a block."""
+        await self._session.begin_transaction()
+
+    async def send_offsets(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int], group: GroupMetadata | str
+    ) -> None:
+        """Commit a group's offsets with the transaction: the next ones to read, as a consumer commits them.
+
+        `group` is the consumer's `group_metadata()`: a member that was thrown out commits nothing any more.
+        """
+        await self._session.send_offsets(offsets, group)
+
+    async def commit_transaction(self) -> None:
+        """Write everything, and commit. Raises: TransactionFailedError where it has to be aborted instead."""
+        await self._session.end_transaction(is_commit=True)
+
+    async def abort_transaction(self) -> None:
+        """Let nothing of the transaction count."""
+        await self._session.end_transaction(is_commit=False)
 
     async def flush(self) -> None:
         """Send everything now, and return when the fate of each record is known."""

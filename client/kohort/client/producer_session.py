@@ -1,10 +1,10 @@
 """What the two producers share: metadata, accumulator and sender, on one event loop."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import anyio
 
@@ -17,6 +17,7 @@ from kohort.client.errors import (
     BrokerError,
     BufferFullError,
     ClosedError,
+    ConfigurationError,
     KohortError,
     RequestTimeoutError,
 )
@@ -27,11 +28,16 @@ from kohort.client.record_input import Record, RecordInput
 from kohort.client.retry import Backoff, Deadline
 from kohort.client.sender import Sender
 from kohort.client.signal import Signal
+from kohort.client.values import GroupMetadata, OffsetAndMetadata, TopicPartition
 from kohort.protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from kohort.client.transactions import Transactions
 
 logger = logging.getLogger(__name__)
 
 ROOM_CHECK_MS = 50
+ABORT_SECONDS = 2.0
 LASTING_MS = 5_000  # Waiting for room for so long is worth a word.
 
 
@@ -60,6 +66,7 @@ class ProducerSession:
         sensors = ProducerMetrics(self.metrics, self.accumulator, config)
         self._sender = Sender(self._cluster, config, self.accumulator, sensors, self._need_metadata)
         self._warnings = self._cluster.warnings
+        self.transactions = self._sender.transactions
         self._stack = AsyncExitStack()
         self._is_open = False
 
@@ -73,6 +80,8 @@ class ProducerSession:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self.transactions is not None and self.transactions.is_open:
+            await self._abort_in_time()
         self._is_open = False
         self.accumulator.close()
         left = sum(each.batch.record_count for each in self._sender.unfinished())
@@ -80,6 +89,50 @@ class ProducerSession:
             self._warnings.say("closed", f"the producer is closed before {left} record(s) were written")
         self._sender.abandon(RequestTimeoutError("the producer was closed before the record was written"))
         await self._stack.aclose()
+
+    async def _abort_in_time(self) -> None:
+        """Abort what is open, or leave that to the coordinator, whose patience ends as well."""
+        with anyio.move_on_after(ABORT_SECONDS, shield=True):
+            try:
+                await self.end_transaction(is_commit=False)
+            except KohortError as error:
+                logger.debug("a transaction that was open at the end could not be aborted: %s", error)
+
+    async def begin_transaction(self) -> None:
+        """Begin a transaction. Raises: KohortError."""
+        await self._transactional().begin()
+
+    async def init_transactions(self) -> None:
+        """Fence every other producer of this transactional id. Raises: KohortError."""
+        await self._transactional().init()
+
+    async def end_transaction(self, *, is_commit: bool) -> None:
+        """Commit or abort. Raises: KohortError."""
+        await self._transactional().end(self.flush, is_commit=is_commit)
+
+    async def abort_after_failure(self) -> None:
+        """Abort what a block has left open. Where that fails the log says so: there is a failure already."""
+        if self.transactions is not None and self.transactions.is_open:
+            try:
+                await self.end_transaction(is_commit=False)
+            except KohortError as error:
+                logger.warning("a transaction could not be aborted, its time-out will: %s", error)
+
+    async def send_offsets(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int], group: GroupMetadata | str
+    ) -> None:
+        """Commit a group's offsets with the transaction. Raises: KohortError."""
+        whole = {
+            partition: OffsetAndMetadata(each) if isinstance(each, int) else each
+            for partition, each in offsets.items()
+        }
+        metadata = GroupMetadata(group) if isinstance(group, str) else group
+        await self._transactional().send_offsets(whole, metadata)
+
+    def _transactional(self) -> "Transactions":
+        if self.transactions is None:
+            raise ConfigurationError("a producer has transactions if it is given a transactional_id")
+        return self.transactions
 
     def describe(self) -> str:
         """Return where it writes, and how much waits."""
@@ -97,6 +150,8 @@ class ProducerSession:
 
     def try_append(self, record: Record) -> Appended | None:
         """Return the record's place, or None if that takes waiting. From any thread. Raises: KohortError."""
+        if self.transactions is not None:
+            self.transactions.check_may_send()
         if self._input.partitioner is not None:
             count = self.accumulator.partition_count(record.topic)
             if not count:

@@ -5,6 +5,7 @@ Source: org.apache.kafka.clients.producer.internals.Sender.
 
 import logging
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 import msgspec
@@ -15,7 +16,7 @@ from kohort.client.cluster import PATIENCE_MS, Cluster
 from kohort.client.config import ProducerConfig
 from kohort.client.connection import Connection
 from kohort.client.errors import BrokerError, KohortError, SerializationError
-from kohort.client.identity import Identifier
+from kohort.client.identity import Identifier, TransactionalIdentifier
 from kohort.client.outcomes import Outcomes
 from kohort.client.produce_messages import NAMES_IN_PRODUCE, Load, Parcel, produce_request, read_answers
 from kohort.client.producer_metrics import ProducerMetrics
@@ -25,6 +26,9 @@ from kohort.client.values import Node
 from kohort.protocol.messages import PartitionProduceResponse, ProduceRequest, ProduceResponse
 from kohort.protocol.records import Compression
 from kohort.protocol.schema import ZERO_UUID
+
+if TYPE_CHECKING:
+    from kohort.client.transactions import Transactions
 
 logger = logging.getLogger(__name__)
 
@@ -58,10 +62,22 @@ class Sender:
         self._accumulator = accumulator
         self._metrics = metrics
         self._need_metadata = need_metadata
-        self.identifier = Identifier(cluster, is_idempotent=config.enable_idempotence, on_change=self.wake)
+        self.transactions: Transactions | None = None
+        if config.transactional_id is None:
+            self.identifier = Identifier(
+                cluster, is_idempotent=config.enable_idempotence, on_change=self.wake
+            )
+        else:
+            from kohort.client import transactions  # noqa: PLC0415  # Few producers have any.
+
+            identifier = TransactionalIdentifier(cluster, on_change=self.wake)
+            self.identifier = identifier
+            self.transactions = transactions.Transactions(cluster, config, accumulator, identifier, self.wake)
         self._outcomes = Outcomes(
             config, accumulator, self.identifier, metrics, need_metadata, warnings=cluster.warnings
         )
+        if self.transactions is not None:
+            self._outcomes.on_failed = self.transactions.failed
         self._codec = Codec(
             Compression[(config.compression_type or "none").upper()], config.compression_level
         )
@@ -119,6 +135,8 @@ class Sender:
         self._expire(now_ms)
         if self.identifier.failure is not None:
             self._fail_all(self.identifier.failure)
+        if self.transactions is not None and (refusal := self.transactions.refusal) is not None:
+            self._fail_all(refusal)
         while True:
             due, wait_ms = self._accumulator.due(now_ms)
             if not due or not self.identifier.is_known() or not self._send_due(due, now_ms):
@@ -200,7 +218,9 @@ class Sender:
             return self._config.max_in_flight > 1 or not queue.in_flight
         batch = queue.batches[0]
         self._outcomes.resolve(Parcel(queue, batch))
-        return not queue.sequences.holds_back(batch, self.identifier.identity)
+        if queue.sequences.holds_back(batch, self.identifier.identity):
+            return False
+        return self.transactions is None or self.transactions.may_send(queue.partition)
 
     async def _connect(self, broker: _Broker, topic: str) -> None:
         try:
@@ -237,6 +257,8 @@ class Sender:
         }
         names_only = any(each.queue.partition.topic not in ids for each in load)
         highest = NAMES_IN_PRODUCE if names_only else None
+        if self.transactions is not None:
+            highest = self.transactions.produce_highest or highest
         request = produce_request(load, ids, self._codec, self._config)
         self._metrics.sent(load)
         if self._config.required_acks == 0:

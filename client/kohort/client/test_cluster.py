@@ -220,8 +220,32 @@ def test_a_listener_that_speaks_tls_is_told_apart() -> None:
             port = listener.extra(SocketAttribute.local_port)
             tasks.start_soon(listener.serve, alert)
             async with Cluster(admin_config({"bootstrap_servers": f"127.0.0.1:{port}"})) as cluster:
-                with pytest.raises(NetworkError, match="it speaks TLS, and this client PLAINTEXT alone"):
+                with pytest.raises(NetworkError, match="it speaks TLS: security_protocol='SSL'"):
                     await cluster.any_connection()
             tasks.cancel_scope.cancel()
 
     anyio.run(main)
+
+
+@pytest.mark.parametrize("loop", ["asyncio", "trio"])
+def test_connections_are_closed_with_the_cluster(loop: str) -> None:
+    async def main() -> None:
+        gone = anyio.Event()
+
+        async def serve(stream: SocketStream) -> None:
+            await broker.serve(stream)
+            gone.set()
+
+        broker = Broker()
+        listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
+        async with listener, anyio.create_task_group() as tasks:
+            tasks.start_soon(listener.serve, serve)
+            port = listener.extra(SocketAttribute.local_port)
+            async with Cluster(admin_config({"bootstrap_servers": f"127.0.0.1:{port}"})) as cluster:
+                connection = await cluster.any_connection()
+            with anyio.fail_after(5):
+                await gone.wait()
+            assert not connection.is_open, "whoever holds it still is told"
+            tasks.cancel_scope.cancel()
+
+    anyio.run(main, backend=loop)

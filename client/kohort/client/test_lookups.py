@@ -194,3 +194,25 @@ def test_records_that_an_old_leader_has_sent_are_checked_when_they_are_read() ->
     plan_fetches([state], lambda _: moved, [1], 0)
     state.stand.leader_epoch = 7
     assert plan_fetches([state], lambda _: moved, [1], 0).unsure == {1: [state]}
+
+
+def test_a_seek_between_the_plan_and_its_task_is_not_overtaken() -> None:
+    options = {"group_id": "g", "auto_offset_reset": "latest"}
+    cluster = OneAnswer(options, -1, -1, 0)
+    lookups = Lookups(cluster, consumer_config(options), FetchBuffer(can_reset=True))
+    for where in (None, RESET):
+        state = PartitionState(PARTITION)
+        state.reset_to = where
+        plan = plan_fetches([state], lambda _: LEADER, [1], 0)
+        state.seek(0)
+        anyio.run(lookups.find_committed, plan.uncommitted)
+        for node_id, states in plan.to_look_up.items():
+            anyio.run(lookups.look_up, node_id, states)
+        assert (plan.uncommitted or plan.to_look_up[1]) == [state]
+        assert state.position == 0
+    state = PartitionState(PARTITION)
+    state.seek(100, leader_epoch=5)
+    assert plan_fetches([state], lambda _: LEADER, [1], 0).unsure == {1: [state]}
+    state.seek(0)
+    anyio.run(lookups.validate, 1, [state])
+    assert (state.position, cluster.asked) == (0, [])

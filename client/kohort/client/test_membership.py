@@ -5,11 +5,11 @@ from kohort.client.errors import NetworkError
 from kohort.client.membership import (
     POLL_TIMEOUT_REASON,
     Assign,
+    ClassicMembership,
     FindCoordinator,
     HandOut,
     Lose,
     MemberSettings,
-    Membership,
     Request,
     Revoke,
     Send,
@@ -32,8 +32,8 @@ from kohort.protocol.messages import (
 SETTINGS = MemberSettings("g", max_poll_interval_ms=10_000, heartbeat_interval_ms=3_000)
 
 
-def new_member(settings: MemberSettings = SETTINGS) -> Membership:
-    member = Membership(settings, [RANGE])
+def new_member(settings: MemberSettings = SETTINGS) -> ClassicMembership:
+    member = ClassicMembership(settings, [RANGE])
     member.poll_begins()
     member.subscribe(["t"])
     return member
@@ -85,7 +85,7 @@ def sent(request: Request) -> JoinGroupRequest | SyncGroupRequest | HeartbeatReq
     return request.request
 
 
-def join(member: Membership, now_ms: int = 0, generation: int = 1, *partitions: int) -> None:
+def join(member: ClassicMembership, now_ms: int = 0, generation: int = 1, *partitions: int) -> None:
     """Lead the member, alone in its group, from outside to owning `partitions`."""
     if member.next_request(now_ms) == FindCoordinator():
         member.coordinator_found()
@@ -100,7 +100,7 @@ def join(member: Membership, now_ms: int = 0, generation: int = 1, *partitions: 
 
 
 def test_nothing_is_sent_without_a_subscription() -> None:
-    assert Membership(SETTINGS, [RANGE]).next_request(0) == Wait(None)
+    assert ClassicMembership(SETTINGS, [RANGE]).next_request(0) == Wait(None)
 
 
 @pytest.mark.requirement("R3")
@@ -338,7 +338,7 @@ def test_only_the_leader_rejoins_when_a_topic_gets_partitions() -> None:
 
 
 def test_a_sticky_member_tells_what_it_owned_before() -> None:
-    member = Membership(SETTINGS, [STICKY])
+    member = ClassicMembership(SETTINGS, [STICKY])
     member.poll_begins()
     member.subscribe(["t"])
     member.next_request(0)

@@ -8,10 +8,10 @@ from kohort.client.assignors import COOPERATIVE_STICKY, RANGE, TopicCounts
 from kohort.client.errors import NetworkError
 from kohort.client.membership import (
     Assign,
+    ClassicMembership,
     HandOut,
     Lose,
     MemberSettings,
-    Membership,
     Revoke,
     Send,
     State,
@@ -25,8 +25,8 @@ from kohort.protocol.messages import HeartbeatRequest, JoinGroupRequest, LeaveGr
 SETTINGS = MemberSettings("g", max_poll_interval_ms=10_000, heartbeat_interval_ms=3_000, rack_id="r1")
 
 
-def new_member(settings: MemberSettings = SETTINGS) -> Membership:
-    member = Membership(settings, [COOPERATIVE_STICKY])
+def new_member(settings: MemberSettings = SETTINGS) -> ClassicMembership:
+    member = ClassicMembership(settings, [COOPERATIVE_STICKY])
     member.poll_begins()
     member.subscribe(["t"])
     assert not isinstance(member.next_request(0), Wait)
@@ -34,7 +34,7 @@ def new_member(settings: MemberSettings = SETTINGS) -> Membership:
     return member
 
 
-def rejoined(member: Membership, generation: int, *partitions: int, now_ms: int = 0) -> None:
+def rejoined(member: ClassicMembership, generation: int, *partitions: int, now_ms: int = 0) -> None:
     """Let a follower join and sync; what its user has to do about it is left to be done."""
     assert isinstance(sent(member.next_request(now_ms)), JoinGroupRequest)
     member.answered(joined(leader="m2", generation=generation), now_ms)
@@ -42,7 +42,7 @@ def rejoined(member: Membership, generation: int, *partitions: int, now_ms: int 
     member.answered(synced(*partitions), now_ms)
 
 
-def owning(*partitions: int) -> Membership:
+def owning(*partitions: int) -> ClassicMembership:
     """Return a member that owns these partitions in generation 1."""
     member = new_member()
     rejoined(member, 1, *partitions)
@@ -51,12 +51,12 @@ def owning(*partitions: int) -> Membership:
     return member
 
 
-def told_to_rebalance(member: Membership, now_ms: int = 3_000) -> None:
+def told_to_rebalance(member: ClassicMembership, now_ms: int = 3_000) -> None:
     assert isinstance(sent(member.next_request(now_ms)), HeartbeatRequest)
     member.answered(heard(ErrorCode.REBALANCE_IN_PROGRESS), now_ms)
 
 
-def wishes(member: Membership, now_ms: int = 3_000) -> ConsumerProtocolSubscription:
+def wishes(member: ClassicMembership, now_ms: int = 3_000) -> ConsumerProtocolSubscription:
     request = sent(member.next_request(now_ms))
     assert isinstance(request, JoinGroupRequest)
     return ConsumerProtocolSubscription.decode_versioned(request.protocols[0].metadata)
@@ -160,7 +160,7 @@ def test_a_sync_that_meets_the_next_rebalance_keeps_what_is_owned() -> None:
 
 @pytest.mark.requirement("R5")
 def test_one_assignor_that_is_not_cooperative_makes_the_member_eager() -> None:
-    member = Membership(SETTINGS, [COOPERATIVE_STICKY, RANGE])
+    member = ClassicMembership(SETTINGS, [COOPERATIVE_STICKY, RANGE])
     assert not member.is_cooperative
     member.poll_begins()
     member.subscribe(["t"])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kohort.client.membership import FindCoordinator, Lose, Membership, Request, Send, State, Wait
+from kohort.client.membership import ClassicMembership, FindCoordinator, Lose, Request, Send, State, Wait
 from kohort.client.test_membership import heard, joined, refused_join, synced
 from kohort.client.test_membership_cooperative import new_member, owning
 from kohort.protocol.errors import ErrorCode
@@ -21,7 +21,7 @@ FOR_THE_USER = (
 )
 
 
-def refused(request: str, code: ErrorCode) -> Membership:
+def refused(request: str, code: ErrorCode) -> ClassicMembership:
     """Return a member whose request was answered with an error: a join, a sync or a heartbeat."""
     member = owning(0, 1) if request == "heartbeat" else new_member()
     if request == "heartbeat":
@@ -38,7 +38,7 @@ def refused(request: str, code: ErrorCode) -> Membership:
     return member
 
 
-def next_after_handovers(member: Membership) -> Request:
+def next_after_handovers(member: ClassicMembership) -> Request:
     """Return what is asked for once the user has done its part and the wait is over."""
     while member.begin_handover() is not None:
         member.end_handover()

@@ -3,13 +3,17 @@
 import logging
 import re
 from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from kohort.client.cluster import PATIENCE_MS, Cluster
-from kohort.client.config import ConsumerConfig
 from kohort.client.errors import KohortError
 from kohort.client.membership import Membership
 from kohort.client.retry import monotonic_ms
 from kohort.client.signal import Signal
+
+if TYPE_CHECKING:
+    from kohort.client.config import ConsumerConfig
+    from kohort.client.share.config import ShareConsumerConfig
 
 logger = logging.getLogger(__name__)
 
@@ -22,7 +26,7 @@ class TopicWatch:
     def __init__(
         self,
         cluster: Cluster,
-        config: ConsumerConfig,
+        config: "ConsumerConfig | ShareConsumerConfig",
         membership: Callable[[], Membership | None],
         changed: Callable[[], None],
     ) -> None:
@@ -40,6 +44,12 @@ class TopicWatch:
     def is_subscribed(self) -> bool:
         """Whether there is a subscription, even to topics that don't exist."""
         return bool(self.topics) or self.pattern is not None
+
+    @property
+    def is_resolved_there(self) -> bool:
+        """Whether the broker says which topics the pattern stands for."""
+        membership = self._membership()
+        return self.pattern is not None and membership is not None and membership.resolves_patterns
 
     def subscribe(self, topics: Iterable[str], pattern: re.Pattern[str] | None) -> None:
         """Watch these topics, or those whose whole name matches; nothing ends the subscription."""
@@ -75,14 +85,15 @@ class TopicWatch:
             missing = self._cluster.topic_error(each)
             if missing is not None:
                 self._cluster.warnings.say(("topic", each), missing, after_ms=PATIENCE_MS)
-        if any(each not in known for each in self.topics) or (self.pattern and not self.topics):
+        lacks_topics = self.pattern and not self.topics and not self.is_resolved_there
+        if lacks_topics or any(each not in known for each in self.topics):
             wait_ms = min(wait_ms, CHECK_MS)
         self._due_ms = monotonic_ms() + wait_ms
 
     async def _ask(self) -> None:
         membership = self._membership()
         pattern = self.pattern
-        if pattern is None:
+        if pattern is None or self.is_resolved_there:
             others = frozenset[str]() if membership is None else membership.watched_topics
             await self._cluster.refresh_metadata(
                 others.union(self.topics), create=self._config.allow_auto_create_topics
@@ -102,9 +113,15 @@ class TopicWatch:
 
     def _tell_topics(self) -> None:
         membership = self._membership()
-        if membership is not None and self.topics:
+        if membership is None:
+            return
+        if self.pattern is not None and membership.resolves_patterns:
+            membership.subscribe_pattern(self.pattern.pattern)
+        elif self.topics:
             membership.subscribe(self.topics)
-            self._changed()
+        else:
+            return
+        self._changed()
 
     def _tell_partitions(self) -> None:
         membership = self._membership()

@@ -5,6 +5,7 @@ from types import TracebackType
 from typing import Never, Self, Unpack
 
 from kohort.client import admin
+from kohort.client.acls import EVERY_ACL, Acl, AclFilter
 from kohort.client.admin_groups import REMOVED
 from kohort.client.admin_values import (
     ClusterDescription,
@@ -18,12 +19,14 @@ from kohort.client.admin_values import (
     NewTopic,
     PartitionReassignment,
     ResourceType,
+    ShareGroupOffset,
     TopicDetails,
 )
 from kohort.client.blocking.cluster_connection import ClusterConnection
 from kohort.client.config import AdminOptions
 from kohort.client.loop_thread import LoopThread, close_at_exit
 from kohort.client.metrics import MetricName
+from kohort.client.quotas import EVERY_QUOTA, QuotaEntity
 from kohort.client.values import OffsetAndMetadata, OffsetAndTimestamp, TopicDescription, TopicPartition
 
 
@@ -125,6 +128,47 @@ class Admin:
             validate_only=validate_only,
         )
 
+    def list_acls(self, wanted: AclFilter = EVERY_ACL) -> tuple[Acl, ...]:
+        """Return the access control entries that a filter takes."""
+        return self._loop.call(self._admin.list_acls, wanted)
+
+    def create_acls(self, *acls: Acl) -> None:
+        """Have these access control entries count; those that are there stay."""
+        self._loop.call(self._admin.create_acls, *acls)
+
+    def delete_acls(self, *filters: AclFilter) -> tuple[Acl, ...]:
+        """Remove the access control entries that these filters take, and return them."""
+        return self._loop.call(self._admin.delete_acls, *filters)
+
+    def describe_quotas(self, wanted: QuotaEntity = EVERY_QUOTA) -> dict[QuotaEntity, dict[str, float]]:
+        """Return the quotas of every entity that has what `wanted` names, by their keys."""
+        return self._loop.call(self._admin.describe_quotas, wanted)
+
+    def alter_quotas(self, entity: QuotaEntity, changes: Mapping[str, float | None]) -> None:
+        """Set quotas of an entity, such as `producer_byte_rate`; None removes one, and the rest stay."""
+        self._loop.call(self._admin.alter_quotas, entity, changes)
+
+    def describe_users(self, *names: str) -> dict[str, dict[str, int]]:
+        """Return of these users of SCRAM, or of all, each mechanism with its iterations."""
+        return self._loop.call(self._admin.describe_users, *names)
+
+    def set_user_password(
+        self,
+        name: str,
+        password: str,
+        *,
+        mechanisms: Iterable[str] = ("SCRAM-SHA-256", "SCRAM-SHA-512"),
+        iterations: int = 4_096,
+    ) -> None:
+        """Let a user of SCRAM have this password, and no other; the broker does not learn it."""
+        self._loop.call(
+            self._admin.set_user_password, name, password, mechanisms=mechanisms, iterations=iterations
+        )
+
+    def delete_user(self, name: str, *mechanisms: str) -> None:
+        """Take a user's passwords away, by these mechanisms or by all."""
+        self._loop.call(self._admin.delete_user, name, *mechanisms)
+
     def list_groups(
         self, *, states: Iterable[str] = (), types: Iterable[str] = ()
     ) -> tuple[GroupListing, ...]:
@@ -171,6 +215,20 @@ class Admin:
     def alter_group_offsets(self, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         """Commit in the name of a group that has no members."""
         self._loop.call(self._admin.alter_group_offsets, group_id, offsets)
+
+    def list_share_group_offsets(
+        self, group_id: str, partitions: Iterable[TopicPartition] | None = None
+    ) -> dict[TopicPartition, ShareGroupOffset]:
+        """Return where a share group begins, of all partitions or of these. Raises: ItemsError."""
+        return self._loop.call(self._admin.list_share_group_offsets, group_id, partitions)
+
+    def alter_share_group_offsets(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """Let a share group that has no members begin at these offsets. Raises: ItemsError."""
+        self._loop.call(self._admin.alter_share_group_offsets, group_id, offsets)
+
+    def delete_share_group_offsets(self, group_id: str, *topics: str) -> None:
+        """Let a share group that has no members forget what it has done of topics. Raises: ItemsError."""
+        self._loop.call(self._admin.delete_share_group_offsets, group_id, *topics)
 
     def delete_group_offsets(self, group_id: str, *partitions: TopicPartition) -> None:
         """Let a group forget its offsets of partitions to which it does not subscribe."""

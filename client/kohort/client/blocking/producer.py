@@ -1,7 +1,8 @@
 """The blocking producer."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Never, Self, Unpack
 
@@ -23,7 +24,7 @@ from kohort.client.record_input import (
     checked_headers,
     checked_timestamp,
 )
-from kohort.client.values import RecordMetadata
+from kohort.client.values import GroupMetadata, OffsetAndMetadata, RecordMetadata, TopicPartition
 
 _now_ns = time.time_ns
 
@@ -74,7 +75,7 @@ class Producer:
         hub = None if shared is None else shared.shared
         self._session = ProducerSession(config, self._input, Delivery, self._wake, hub)
         self._append = self._session.accumulator.append
-        self._is_plain = self._input.is_plain
+        self._is_plain = self._input.is_plain and config.transactional_id is None
         host = None if cluster is None else cluster.loop
         self._loop = LoopThread(self._session, "kohort-producer", self._session.after_fork, host)
         self._is_closing = False
@@ -125,6 +126,49 @@ class Producer:
         if on_delivery is not None:
             appended.add_done_callback(on_delivery)
         return appended
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Make one transaction of what is sent in the block: committed at its end, aborted by an exception.
+
+        Raises: TransactionFailedError where something could not be written (all of it is aborted then);
+        ProducerFencedError where another producer has the transactional id by now.
+        """
+        self._loop.call(self._session.begin_transaction)
+        try:
+            yield
+            self._loop.call(self._session.end_transaction, is_commit=True)
+        except BaseException:
+            self._loop.call(self._session.abort_after_failure)
+            raise
+
+    def init_transactions(self) -> None:
+        """Fence every other producer of this transactional id, and end what it has left.
+
+        The first `begin_transaction` does it, too.
+        """
+        self._loop.call(self._session.init_transactions)
+
+    def begin_transaction(self) -> None:
+        """Begin a transaction; `transaction()` does it in a block."""
+        self._loop.call(self._session.begin_transaction)
+
+    def send_offsets(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int], group: GroupMetadata | str
+    ) -> None:
+        """Commit a group's offsets with the transaction: the next ones to read, as a consumer commits them.
+
+        `group` is the consumer's `group_metadata()`: a member that was thrown out commits nothing any more.
+        """
+        self._loop.call(self._session.send_offsets, offsets, group)
+
+    def commit_transaction(self) -> None:
+        """Write everything, and commit. Raises: TransactionFailedError where it has to be aborted instead."""
+        self._loop.call(self._session.end_transaction, is_commit=True)
+
+    def abort_transaction(self) -> None:
+        """Let nothing of the transaction count."""
+        self._loop.call(self._session.end_transaction, is_commit=False)
 
     def flush(self, timeout_ms: float | None = None) -> None:
         """Send everything now, and return when the fate of each record is known.

@@ -10,13 +10,15 @@ AbstractCoordinator.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from kohort.client.assignors import Assignor, Owned, Subscription, only_topics
 from kohort.client.errors import BrokerError, ConfigurationError, KohortError
 from kohort.client.membership import wire
-from kohort.client.membership.ownership import Handover, Ownership, of_other_topics
+from kohort.client.membership.membership import CODES, OUT, POLL_TIMEOUT_REASON, Membership
+from kohort.client.membership.ownership import of_other_topics
 from kohort.client.membership.requests import (
+    ClassicAnswer,
     FindCoordinator,
     HandOut,
     MemberSettings,
@@ -28,7 +30,6 @@ from kohort.client.membership.requests import (
 from kohort.protocol.errors import ErrorCode, WireError
 from kohort.protocol.messages import (
     HeartbeatRequest,
-    HeartbeatResponse,
     JoinGroupRequest,
     JoinGroupRequestProtocol,
     JoinGroupResponse,
@@ -39,46 +40,26 @@ from kohort.protocol.messages import (
     SyncGroupResponse,
 )
 
+if TYPE_CHECKING:
+    from kohort.client.membership.requests import Answer
+
 PROTOCOL_TYPE = "consumer"
 JOIN_GRACE_MS = 5_000  # A join is answered when the rebalance timeout is over; Kafka waits this much longer.
-POLL_TIMEOUT_REASON = "consumer poll timeout has expired."
 REASON_LENGTH_MAX = 255  # What brokers take (KIP-800).
 
-_CODES = frozenset(ErrorCode)
 _THROWN_OUT = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION})
 _MISSED = frozenset({ErrorCode.ILLEGAL_GENERATION, ErrorCode.REBALANCE_IN_PROGRESS})
-_OUT = (State.IDLE, State.LEFT, State.FAILED)  # A tuple: whether one of three is meant needs no hash.
 _IN_REBALANCE = (State.JOINING, State.ASSIGNING, State.SYNCING)
-_FOR_GOOD = frozenset({ErrorCode.FENCED_INSTANCE_ID, ErrorCode.INVALID_CONFIG, ErrorCode.UNSUPPORTED_VERSION})
 
 
-@dataclass(frozen=True, slots=True)
-class Departure:
-    """That the member left without the user's will, or was thrown out, and when."""
-
-    reason: str
-    at_ms: int
-    silent_ms: int
-    """How long the coordinator had not been heard by then."""
-    by_poll_interval: bool = False
-    silently: bool = False
-    """Whether it told nobody: a static member only stops its heartbeats."""
-
-
-class Membership:
-    """One member of one group, from its first join to its leaving."""
+class ClassicMembership(Membership):
+    """One member of one classic group."""
 
     def __init__(self, settings: MemberSettings, assignors: Sequence[Assignor]) -> None:
-        self.settings = settings
-        self.state = State.OUTSIDE
-        self.member_id = ""
-        self.generation_id = -1
+        super().__init__(settings)
         self.protocol_name: str | None = None
         self.is_leader = False
         self.is_cooperative = all(each.cooperative for each in assignors)
-        self.error: KohortError | None = None
-        self.departure: Departure | None = None  # Until somebody has told the user, and says so with None.
-        self._ownership = Ownership()
         self._assignors = {each.name: each for each in assignors}
         self._topics: tuple[str, ...] = ()
         self._joined_topics: tuple[str, ...] = ()
@@ -91,12 +72,6 @@ class Membership:
         self._assignments: Mapping[str, bytes] = {}
         self._reason: str | None = None
         self._rejoin_afterwards: str | None = None
-        self._coordinator_known = False
-        self._not_before_ms = 0
-        self._failures = 0
-        self._heartbeat_due_ms = 0
-        self._heard_ms = 0
-        self._last_poll_ms: int | None = None  # None while the user is inside a poll.
 
     # What the user does
 
@@ -113,52 +88,6 @@ class Membership:
             self._prepare_join(reason)
         elif self.state in _IN_REBALANCE:
             self._rejoin_afterwards = reason
-
-    def poll_begins(self) -> bool:
-        """The user is back: return whether the member had left for want of polls, and joins again."""
-        self._last_poll_ms = None
-        if self.state is not State.IDLE:
-            return False
-        self.state = State.OUTSIDE
-        return True
-
-    def poll_ends(self, now_ms: int) -> None:
-        """The user has got records and works on them: the poll interval runs."""
-        self._last_poll_ms = now_ms
-
-    def take_error(self) -> KohortError | None:
-        """Return what the coordinator refused, once; a fenced member's error stays for good.
-
-        Whoever polls on after any other joins again.
-        """
-        error = self.error
-        if error is not None and error.code not in _FOR_GOOD:
-            self.error = None
-            self.state = State.OUTSIDE
-        return error
-
-    @property
-    def owned(self) -> Owned:
-        """What the user believes to own."""
-        return self._ownership.owned
-
-    @property
-    def has_handover(self) -> bool:
-        """Whether the user's side has something to do; cheap, and from any thread."""
-        return not self._ownership.is_settled
-
-    @property
-    def handover(self) -> Handover | None:
-        """What the user's side has to do next."""
-        return self._ownership.next
-
-    def begin_handover(self) -> Handover | None:
-        """Return what the user's side has to do now; the same again if it did not get to its end."""
-        return self._ownership.begin()
-
-    def end_handover(self) -> None:
-        """The user's side has done what `begin_handover` returned."""
-        self._ownership.end()
 
     @property
     def watched_topics(self) -> frozenset[str]:
@@ -185,7 +114,7 @@ class Membership:
 
         `leave_group` lets a static member leave, or another stay until its session ends (KIP-1092).
         """
-        is_member = self.member_id != "" and self.state not in _OUT
+        is_member = self.member_id != "" and self.state not in OUT
         self.state = State.LEFT
         leaves = self.settings.group_instance_id is None if leave_group is None else leave_group
         if not is_member or not leaves:
@@ -212,7 +141,7 @@ class Membership:
 
     def next_request(self, now_ms: int) -> Request:
         """Return what is to be sent, or how long there is nothing to do."""
-        if self.state in _OUT or not self._topics:
+        if self.state in OUT or not self._topics:
             return Wait(None)
         if now_ms < self._not_before_ms:
             return Wait(self._not_before_ms)
@@ -229,10 +158,6 @@ class Membership:
         if self.member_id == "" or self.generation_id < 0:
             return Wait(None)  # Not a member, and the user has partitions to give up first.
         return self._heartbeat(now_ms)
-
-    def coordinator_found(self) -> None:
-        """The coordinator is known and can be asked."""
-        self._coordinator_known = True
 
     def hand_out(self, partition_counts: Mapping[str, int]) -> None:
         """Let the group's assignor share out these topics; the SyncGroup follows.
@@ -256,14 +181,13 @@ class Membership:
 
     # What came of it
 
-    def answered(
-        self, response: JoinGroupResponse | SyncGroupResponse | HeartbeatResponse, now_ms: int
-    ) -> None:
+    def answered(self, response: "Answer", now_ms: int) -> None:
         """Take in the coordinator's answer to the last request."""
-        if self.state in _OUT:
+        assert isinstance(response, ClassicAnswer)
+        if self.state in OUT:
             return  # A commit's answer, or the user, was quicker.
         if response.error_code:
-            known = response.error_code in _CODES
+            known = response.error_code in CODES
             code = ErrorCode(response.error_code) if known else ErrorCode.UNKNOWN_SERVER_ERROR
             member_id = response.member_id if isinstance(response, JoinGroupResponse) else ""
             self._refused(code, member_id or "", now_ms)
@@ -277,7 +201,7 @@ class Membership:
 
     def failed(self, error: KohortError, now_ms: int) -> None:
         """The request could not be sent or got no answer: look for the coordinator, and try again."""
-        if self.state in _OUT:
+        if self.state in OUT:
             return
         if not error.retriable:
             self._fail(error)
@@ -306,11 +230,6 @@ class Membership:
         else:
             self.failed(BrokerError(code), now_ms)
 
-    def _depart(self, reason: str, now_ms: int, *, by_poll_interval: bool = False) -> None:
-        if self.generation_id >= 0:
-            silently = by_poll_interval and self.settings.group_instance_id is not None
-            self.departure = Departure(reason, now_ms, now_ms - self._heard_ms, by_poll_interval, silently)
-
     def _thrown_out(self, *, keep_member_id: bool) -> None:
         self.generation_id = -1
         if not keep_member_id:
@@ -318,12 +237,6 @@ class Membership:
         self.is_leader = False
         self._ownership.lose()
         self.state = State.OUTSIDE
-
-    def _fail(self, error: KohortError) -> None:
-        self.error = error
-        self.generation_id = -1
-        self._ownership.lose()
-        self.state = State.FAILED
 
     def _prepare_join(self, reason: str) -> None:
         """Rejoin, once the user has given up what it can't keep."""
@@ -455,22 +368,14 @@ class Membership:
         )
         return Send(request, min(self.settings.session_timeout_ms, self.settings.request_timeout_ms))
 
-    def _poll_due_ms(self) -> int:
-        began_ms = self._last_poll_ms
-        return self._heartbeat_due_ms if began_ms is None else began_ms + self.settings.max_poll_interval_ms
-
-    def _poll_interval_over(self, now_ms: int) -> bool:
-        return self._last_poll_ms is not None and now_ms >= self._poll_due_ms()
-
     def _go_idle(self, now_ms: int) -> Request:
         """Leave because the user does not poll; a static member just falls silent."""
         request = self._leave_request(POLL_TIMEOUT_REASON)
-        self._depart(POLL_TIMEOUT_REASON, now_ms, by_poll_interval=True)
+        is_static = self.settings.group_instance_id is not None
+        self._depart(POLL_TIMEOUT_REASON, now_ms, by_poll_interval=True, silently=is_static)
         self._thrown_out(keep_member_id=False)
         self.state = State.IDLE
-        if self.settings.group_instance_id is not None:
-            return Wait(None)
-        return Send(request, self.settings.request_timeout_ms)
+        return Wait(None) if is_static else Send(request, self.settings.request_timeout_ms)
 
     def _leave_request(self, reason: str) -> LeaveGroupRequest:
         member = MemberIdentity(
@@ -479,13 +384,6 @@ class Membership:
             reason=reason[:REASON_LENGTH_MAX],
         )
         return LeaveGroupRequest(group_id=self.settings.group_id, member_id="", members=(member,))
-
-    def _back_off(self, now_ms: int) -> None:
-        wait_ms = min(
-            self.settings.retry_backoff_max_ms, self.settings.retry_backoff_ms << min(self._failures, 20)
-        )
-        self._failures += 1
-        self._not_before_ms = now_ms + wait_ms
 
 
 def _names(owned: Owned) -> str:

@@ -2,8 +2,26 @@
 
 from dataclasses import dataclass
 from enum import Enum, auto
+from typing import TYPE_CHECKING
+from uuid import UUID
 
-from kohort.protocol.messages import HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
+from kohort.protocol.messages import (
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    LeaveGroupRequest,
+    SyncGroupRequest,
+    SyncGroupResponse,
+)
+
+if TYPE_CHECKING:  # Members of classic groups do without these.
+    from kohort.protocol.messages import (
+        ConsumerGroupHeartbeatRequest,
+        ConsumerGroupHeartbeatResponse,
+        ShareGroupHeartbeatRequest,
+        ShareGroupHeartbeatResponse,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +68,32 @@ class Send:
 
 
 @dataclass(frozen=True, slots=True)
+class Tell:
+    """Send a heartbeat of KIP-848 or KIP-932 and report what comes of it; of one that `leaves` nothing."""
+
+    request: "ConsumerGroupHeartbeatRequest | ShareGroupHeartbeatRequest"
+    answer: "type[ConsumerGroupHeartbeatResponse | ShareGroupHeartbeatResponse]"
+    timeout_ms: int
+
+    @property
+    def joins(self) -> bool:
+        """Whether it asks to be let in."""
+        return self.request.member_epoch == 0
+
+    @property
+    def leaves(self) -> bool:
+        """Whether it is a farewell."""
+        return self.request.member_epoch < 0
+
+
+@dataclass(frozen=True, slots=True)
+class NameTopics:
+    """Find the names of the topics with these ids, and call `topics_named` with those that there are."""
+
+    topic_ids: frozenset[UUID]
+
+
+@dataclass(frozen=True, slots=True)
 class HandOut:
     """This member leads: call `hand_out` with the number of partitions of these topics."""
 
@@ -64,3 +108,11 @@ class Wait:
 
 
 Request = FindCoordinator | Send | HandOut | Wait
+"""What the classic protocol asks for."""
+ConsumerRequest = FindCoordinator | Tell | NameTopics | Wait
+"""What the protocol of KIP-848 asks for."""
+AnyRequest = Request | ConsumerRequest
+ClassicAnswer = JoinGroupResponse | SyncGroupResponse | HeartbeatResponse
+if TYPE_CHECKING:
+    HeartbeatAnswer = ConsumerGroupHeartbeatResponse | ShareGroupHeartbeatResponse
+    Answer = ClassicAnswer | HeartbeatAnswer

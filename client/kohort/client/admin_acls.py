@@ -1,0 +1,126 @@
+"""The admin client's requests about access control entries."""
+
+from collections.abc import Mapping, Sequence
+
+from kohort.client.acls import Acl, AclFilter
+from kohort.client.admin_items import outcome, settle
+from kohort.client.cluster import Cluster
+from kohort.client.errors import KohortError, check
+from kohort.protocol.acls import AclOperation, AclPatternType, AclPermission, AclResourceType
+from kohort.protocol.messages import (
+    AclCreation,
+    CreateAclsRequest,
+    CreateAclsResponse,
+    DeleteAclsFilter,
+    DeleteAclsFilterResult,
+    DeleteAclsMatchingAcl,
+    DeleteAclsRequest,
+    DeleteAclsResponse,
+    DescribeAclsRequest,
+    DescribeAclsResponse,
+)
+
+
+class AclAdmin:
+    """Requests that any broker answers."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    async def listed(self, wanted: AclFilter) -> tuple[Acl, ...]:
+        """Return the entries that the filter takes. Raises: BrokerError."""
+        request = DescribeAclsRequest(
+            resource_type_filter=wanted.resource_type,
+            resource_name_filter=wanted.name,
+            pattern_type_filter=wanted.pattern,
+            principal_filter=wanted.principal,
+            host_filter=wanted.host,
+            operation=wanted.operation,
+            permission_type=wanted.permission,
+        )
+
+        async def attempt() -> DescribeAclsResponse:
+            return await self._cluster.request_any(request, DescribeAclsResponse)
+
+        answer = await self._cluster.retrying(attempt)
+        check(answer.error_code, answer.error_message)
+        return tuple(
+            Acl(
+                each.principal,
+                AclOperation(each.operation),
+                AclResourceType(resource.resource_type),
+                resource.resource_name,
+                pattern=AclPatternType(resource.pattern_type),
+                host=each.host,
+                permission=AclPermission(each.permission_type),
+            )
+            for resource in answer.resources
+            for each in resource.acls
+        )
+
+    async def create(self, acls: Sequence[Acl]) -> None:
+        """Have these entries count. Raises: ItemsError."""
+
+        async def ask(wanted: tuple[Acl, ...]) -> Mapping[Acl, KohortError | None]:
+            creations = tuple(
+                AclCreation(
+                    resource_type=each.resource_type,
+                    resource_name=each.name,
+                    resource_pattern_type=each.pattern,
+                    principal=each.principal,
+                    host=each.host,
+                    operation=each.operation,
+                    permission_type=each.permission,
+                )
+                for each in wanted
+            )
+            answer = await self._cluster.request_any(
+                CreateAclsRequest(creations=creations), CreateAclsResponse
+            )
+            return {
+                acl: outcome(each.error_code, each.error_message, None)
+                for acl, each in zip(wanted, answer.results, strict=False)
+            }
+
+        await settle(self._cluster, acls, ask)
+
+    async def delete(self, filters: Sequence[AclFilter]) -> tuple[Acl, ...]:
+        """Return the entries that these filters took, and that count no more. Raises: ItemsError."""
+
+        async def ask(wanted: tuple[AclFilter, ...]) -> Mapping[AclFilter, tuple[Acl, ...] | KohortError]:
+            asked = tuple(
+                DeleteAclsFilter(
+                    resource_type_filter=each.resource_type,
+                    resource_name_filter=each.name,
+                    pattern_type_filter=each.pattern,
+                    principal_filter=each.principal,
+                    host_filter=each.host,
+                    operation=each.operation,
+                    permission_type=each.permission,
+                )
+                for each in wanted
+            )
+            answer = await self._cluster.request_any(DeleteAclsRequest(filters=asked), DeleteAclsResponse)
+            return {one: _deleted(each) for one, each in zip(wanted, answer.filter_results, strict=False)}
+
+        found = await settle(self._cluster, filters, ask)
+        return tuple(dict.fromkeys(acl for some in found.values() for acl in some))
+
+
+def _deleted(result: DeleteAclsFilterResult) -> tuple[Acl, ...] | KohortError:
+    for each in result.matching_acls:
+        if each.error_code:
+            return outcome(each.error_code, each.error_message, ())
+    return outcome(result.error_code, result.error_message, tuple(map(_acl, result.matching_acls)))
+
+
+def _acl(told: DeleteAclsMatchingAcl) -> Acl:
+    return Acl(
+        told.principal,
+        AclOperation(told.operation),
+        AclResourceType(told.resource_type),
+        told.resource_name,
+        pattern=AclPatternType(told.pattern_type),
+        host=told.host,
+        permission=AclPermission(told.permission_type),
+    )

@@ -1,0 +1,198 @@
+"""What members of every group protocol have in common: what their user does, and how long that may take."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from kohort.client.assignors import Owned
+from kohort.client.errors import KohortError
+from kohort.client.membership.ownership import Handover, Ownership
+from kohort.client.membership.requests import AnyRequest, MemberSettings, State, Tell
+from kohort.protocol.errors import ErrorCode
+from kohort.protocol.messages import LeaveGroupRequest
+
+if TYPE_CHECKING:
+    from kohort.client.membership.requests import Answer
+
+POLL_TIMEOUT_REASON = "consumer poll timeout has expired."
+
+CODES = frozenset(ErrorCode)
+OUT = (State.IDLE, State.LEFT, State.FAILED)  # A tuple: whether one of three is meant needs no hash.
+_FOR_GOOD = frozenset({ErrorCode.FENCED_INSTANCE_ID, ErrorCode.INVALID_CONFIG, ErrorCode.UNSUPPORTED_VERSION})
+
+
+@dataclass(frozen=True, slots=True)
+class Departure:
+    """That the member left without the user's will, or was thrown out, and when."""
+
+    reason: str
+    at_ms: int
+    silent_ms: int
+    """How long the coordinator had not been heard by then."""
+    by_poll_interval: bool = False
+    silently: bool = False
+    """Whether it told nobody: a static member only stops its heartbeats."""
+
+
+class Membership(ABC):
+    """One member of one group, from its first join to its leaving."""
+
+    resolves_patterns = False
+    """Whether the broker says which topics a pattern stands for."""
+
+    def __init__(self, settings: MemberSettings, member_id: str = "") -> None:
+        self.settings = settings
+        self.state = State.OUTSIDE
+        self.member_id = member_id
+        self.generation_id = -1  # Or the member's epoch: what its commits are bound to. -1 outside.
+        self.error: KohortError | None = None
+        self.departure: Departure | None = None  # Until somebody has told the user, and says so with None.
+        self._ownership = Ownership()
+        self._coordinator_known = False
+        self._not_before_ms = 0
+        self._failures = 0
+        self._heartbeat_due_ms = 0
+        self._heard_ms = 0
+        self._last_poll_ms: int | None = None  # None while the user is inside a poll.
+
+    # What the user does
+
+    @abstractmethod
+    def subscribe(self, topics: Sequence[str]) -> None:
+        """Wish for these topics."""
+
+    def subscribe_pattern(self, regex: str) -> None:
+        """Wish for the topics that the broker finds for this expression, where it `resolves_patterns`."""
+        raise AssertionError(f"{regex}: this protocol knows topics by their names alone")
+
+    @abstractmethod
+    def rejoin(self, reason: str) -> None:
+        """Let the group rebalance, for a reason that the broker's operator will see."""
+
+    def poll_begins(self) -> bool:
+        """The user is back: return whether the member had left for want of polls, and joins again."""
+        self._last_poll_ms = None
+        if self.state is not State.IDLE:
+            return False
+        self.state = State.OUTSIDE
+        return True
+
+    def poll_ends(self, now_ms: int) -> None:
+        """The user has got records and works on them: the poll interval runs."""
+        self._last_poll_ms = now_ms
+
+    def take_error(self) -> KohortError | None:
+        """Return what the coordinator refused, once; a fenced member's error stays for good.
+
+        Whoever polls on after any other joins again.
+        """
+        error = self.error
+        if error is not None and error.code not in _FOR_GOOD:
+            self.error = None
+            self.state = State.OUTSIDE
+        return error
+
+    @property
+    def owned(self) -> Owned:
+        """What the user believes to own."""
+        return self._ownership.owned
+
+    @property
+    def has_handover(self) -> bool:
+        """Whether the user's side has something to do; cheap, and from any thread."""
+        return not self._ownership.is_settled
+
+    @property
+    def handover(self) -> Handover | None:
+        """What the user's side has to do next."""
+        return self._ownership.next
+
+    def begin_handover(self) -> Handover | None:
+        """Return what the user's side has to do now; the same again if it did not get to its end."""
+        return self._ownership.begin()
+
+    def end_handover(self) -> None:
+        """The user's side has done what `begin_handover` returned."""
+        self._ownership.end()
+
+    @property
+    @abstractmethod
+    def watched_topics(self) -> frozenset[str]:
+        """The topics whose partitions matter to this member."""
+
+    @abstractmethod
+    def partitions_changed(self, partition_counts: Mapping[str, int]) -> None:
+        """Take in how many partitions topics have."""
+
+    @property
+    @abstractmethod
+    def awaits_member_id(self) -> bool:
+        """Whether the coordinator is about to let it in, under an id that it then has to give back."""
+
+    @abstractmethod
+    def leave(self, reason: str, *, leave_group: bool | None = None) -> LeaveGroupRequest | Tell | None:
+        """Return what to send, None for who is no member, or is to be missed in vain.
+
+        `leave_group` lets a static member leave for good, or another stay until its session ends (KIP-1092).
+        """
+
+    @abstractmethod
+    def commit_refused(self, code: ErrorCode, generation_id: int, now_ms: int) -> bool:
+        """Take in why a commit was refused; return whether it may count later.
+
+        What was sent under a generation that has passed says nothing about this member.
+        """
+
+    # What the network's side asks
+
+    @abstractmethod
+    def next_request(self, now_ms: int) -> AnyRequest:
+        """Return what is to be sent, or how long there is nothing to do."""
+
+    def coordinator_found(self) -> None:
+        """The coordinator is known and can be asked."""
+        self._coordinator_known = True
+
+    def topics_named(self, names: Mapping[UUID, str], now_ms: int) -> None:
+        """Take in the names of topics, after `NameTopics`."""
+        raise AssertionError(f"{names}: this protocol names topics itself")
+
+    # What came of it
+
+    @abstractmethod
+    def answered(self, response: "Answer", now_ms: int) -> None:
+        """Take in the coordinator's answer to the last request."""
+
+    @abstractmethod
+    def failed(self, error: KohortError, now_ms: int) -> None:
+        """The request could not be sent or got no answer: look for the coordinator, and try again."""
+
+    # For those who implement a protocol
+
+    def _depart(
+        self, reason: str, now_ms: int, *, by_poll_interval: bool = False, silently: bool = False
+    ) -> None:
+        if self.generation_id >= 0:
+            self.departure = Departure(reason, now_ms, now_ms - self._heard_ms, by_poll_interval, silently)
+
+    def _fail(self, error: KohortError) -> None:
+        self.error = error
+        self.generation_id = -1
+        self._ownership.lose()
+        self.state = State.FAILED
+
+    def _poll_due_ms(self) -> int:
+        began_ms = self._last_poll_ms
+        return self._heartbeat_due_ms if began_ms is None else began_ms + self.settings.max_poll_interval_ms
+
+    def _poll_interval_over(self, now_ms: int) -> bool:
+        return self._last_poll_ms is not None and now_ms >= self._poll_due_ms()
+
+    def _back_off(self, now_ms: int) -> None:
+        wait_ms = min(
+            self.settings.retry_backoff_max_ms, self.settings.retry_backoff_ms << min(self._failures, 20)
+        )
+        self._failures += 1
+        self._not_before_ms = now_ms + wait_ms

@@ -1,0 +1,128 @@
+"""The records that the user has, and what was said of them: pure.
+
+The user's thread says what became of records while no call of its own is under way; the loop takes those
+words over within calls, while that thread waits. So neither needs a lock.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+from uuid import UUID
+
+from kohort.client.errors import NotAcquiredError
+from kohort.client.share.values import AcknowledgeType, AnyShareRecord
+from kohort.client.values import TopicPartition
+
+GAP = 0
+"""Says of an offset that there is no record there: the log was compacted, or it was a marker."""
+TYPES_MAX = 1_000
+"""So many offsets in a row are one batch of differing types: what a broker has to read at once."""
+
+LOOK_MS = 1_000
+
+
+class Held(NamedTuple):
+    """Where a record came from, and until when it is the user's."""
+
+    node_id: int
+    topic_id: UUID
+    until_ms: int
+
+
+class Word(NamedTuple):
+    """What is to be said of one record."""
+
+    partition: TopicPartition
+    offset: int
+    held: Held
+    type: int
+
+
+class Batch(NamedTuple):
+    """Offsets beside each other, with one type for all or one for each."""
+
+    first_offset: int
+    last_offset: int
+    types: tuple[int, ...]
+
+
+class Acknowledgements:
+    """What one consumer has in hand, and what it has said."""
+
+    def __init__(self) -> None:
+        self._in_hand: dict[tuple[str, int], dict[int, Held]] = {}
+        self._said: list[Word] = []
+        self._look_ms = 0
+
+    def __len__(self) -> int:
+        """How many records the user has and has said nothing of."""
+        return sum(map(len, self._in_hand.values()))
+
+    def hand_out(self, records: Iterable[tuple[AnyShareRecord, Held]], now_ms: int) -> None:
+        """The user gets these; now and then, forget those whose lock has run out."""
+        if now_ms >= self._look_ms:
+            self._look_ms = now_ms + LOOK_MS
+            self._forget_late(now_ms)
+        for record, held in records:
+            self._in_hand.setdefault((record.topic, record.partition), {})[record.offset] = held
+
+    def _forget_late(self, now_ms: int) -> None:
+        for where, holding in list(self._in_hand.items()):
+            late = [offset for offset, held in holding.items() if held.until_ms <= now_ms]
+            for offset in late:
+                del holding[offset]
+            if not holding:
+                del self._in_hand[where]
+
+    def acknowledge(self, record: AnyShareRecord, type_: AcknowledgeType) -> None:
+        """The user says what became of a record; one that is renewed it keeps. Raises: NotAcquiredError."""
+        holding = self._in_hand.get((record.topic, record.partition), {})
+        held = holding.get(record.offset)
+        if held is None:
+            raise NotAcquiredError(
+                f"the record at offset {record.offset} of {record.topic}-{record.partition} is not this"
+                " consumer's: it was acknowledged before, or its lock ran out"
+            )
+        if type_ is not AcknowledgeType.RENEW:
+            del holding[record.offset]
+        partition = TopicPartition(record.topic, record.partition)
+        self._said.append(Word(partition, record.offset, held, type_))
+
+    def acknowledge_all(self, type_: AcknowledgeType) -> None:
+        """Say the same of all that the user has."""
+        for (topic, index), holding in self._in_hand.items():
+            where = TopicPartition(topic, index)
+            self._said += [Word(where, offset, held, type_) for offset, held in holding.items()]
+        self._in_hand.clear()
+
+    def take_said(self) -> list[Word]:
+        """Return what was said since the last time."""
+        said, self._said = self._said, []
+        return said
+
+    def renewed(self, words: Iterable[Word], until_ms: int) -> None:
+        """The locks of these have begun anew."""
+        for each in words:
+            holding = self._in_hand.get(each.partition, {})
+            held = holding.get(each.offset)
+            if held is not None:
+                holding[each.offset] = held._replace(until_ms=until_ms)
+
+
+def batches(words: Iterable[Word]) -> tuple[Batch, ...]:
+    """Return what is said of one partition's records as a request has it; the last word on each counts."""
+    types = {each.offset: each.type for each in words}
+    found: list[Batch] = []
+    run: list[int] = []
+    for offset in sorted(types):
+        if run and (offset != run[-1] + 1 or len(run) >= TYPES_MAX):
+            found.append(_batch(run, types))
+            run = []
+        run.append(offset)
+    if run:
+        found.append(_batch(run, types))
+    return tuple(found)
+
+
+def _batch(run: Sequence[int], types: dict[int, int]) -> Batch:
+    each = tuple(types[offset] for offset in run)
+    return Batch(run[0], run[-1], each[:1] if len(set(each)) == 1 else each)

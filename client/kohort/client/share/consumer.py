@@ -1,0 +1,200 @@
+"""The asynchronous share consumer, under trio and asyncio."""
+
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import Generic, Never, Self, Unpack
+
+import anyio
+from anyio.lowlevel import checkpoint
+
+from kohort.client.any_thread import from_any_thread
+from kohort.client.arguments import by_name_alone, one_by_one
+from kohort.client.cluster_connection import ClusterConnection, options_with
+from kohort.client.consumer_session import CLOSE_TIMEOUT_MS
+from kohort.client.errors import ClosedError
+from kohort.client.metrics import MetricName
+from kohort.client.retry import Deadline
+from kohort.client.share.config import ShareConsumerOptions, share_consumer_config
+from kohort.client.share.session import ShareSession, log_failure
+from kohort.client.share.values import AcknowledgementCallback, AcknowledgeType, Outcome, ShareRecord
+from kohort.client.values import K_co, TopicPartition, V_co
+
+
+class ShareConsumer(Generic[K_co, V_co]):
+    """Takes part in the work of a share group (KIP-932): each record goes to one member, until it is done.
+
+    async with ShareConsumer("jobs", group_id="workers", bootstrap_servers="localhost:9092") as consumer:
+        async for record in consumer:
+            ...
+
+    Inside `async with` only, and by one task at a time. In implicit mode a record is accepted when the next
+    one is asked for, or the next poll begins; in explicit mode `acknowledge` says what became of each.
+    Leaving the block sends what was said, gives back the rest, and leaves the group.
+    """
+
+    def __init__(
+        self,
+        *topics: str,
+        on_acknowledged: AcknowledgementCallback | None = None,
+        key_deserializer: Callable[[bytes], K_co] | None = None,
+        value_deserializer: Callable[[bytes], V_co] | None = None,
+        cluster: ClusterConnection | None = None,
+        **options: Unpack[ShareConsumerOptions],
+    ) -> None:
+        one_by_one(topics, str, "ShareConsumer")
+        config = share_consumer_config(
+            {
+                **options_with(cluster, options),
+                "key_deserializer": key_deserializer,
+                "value_deserializer": value_deserializer,
+            }
+        )
+        self._session = ShareSession(config, None if cluster is None else cluster.shared)
+        self._on_acknowledged = on_acknowledged or log_failure
+        self._first_topics = topics
+        self._is_closed = False
+        self._from_any_thread: Callable[[Callable[[], None]], None] | None = None
+
+    async def __aenter__(self) -> Self:
+        await self._session.__aenter__()
+        self._from_any_thread = from_any_thread()
+        if self._first_topics:
+            self._session.subscribe(self._first_topics)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            await self._close(has_failed=kind is not None)
+        finally:
+            await self._session.__aexit__(kind, error, trace)
+
+    async def close(self, timeout_ms: float = CLOSE_TIMEOUT_MS) -> None:
+        """Send what was said, give back the rest and leave the group, within the time, even if cancelled.
+
+        In implicit mode what was handed out is accepted. The end of the `async with` block does the same;
+        where it raises, without what it had in hand. The callback hears of all that was said.
+        """
+        await self._close(timeout_ms)
+
+    async def _close(self, timeout_ms: float = CLOSE_TIMEOUT_MS, *, has_failed: bool = False) -> None:
+        if self._is_closed:
+            return
+        self._is_closed = True
+        with anyio.move_on_after(timeout_ms / 1000, shield=True):
+            await self._session.leave(timeout_ms, has_failed=has_failed)
+            await self._tell_all()
+
+    def __repr__(self) -> str:
+        state = "closed " if self._is_closed else ""
+        return f"<{state}aio.ShareConsumer {self._session.describe()}>"
+
+    def subscribe(self, *topics: str) -> None:
+        """Take part in the work of these topics. Raises: ConfigurationError without any."""
+        self._session.subscribe(topics)
+
+    async def unsubscribe(self) -> None:
+        """Send what was said, give back what is in hand, and leave the group."""
+        await self._session.unsubscribe()
+
+    def subscription(self) -> tuple[str, ...]:
+        """Return the topics that it subscribes to."""
+        return self._session.topics
+
+    def assignment(self) -> tuple[TopicPartition, ...]:
+        """Return the partitions that the group has it read at the moment, perhaps beside others."""
+        return self._session.assignment
+
+    def metrics(self) -> Mapping[MetricName, float]:
+        """Return what this consumer counts, under the names of Kafka's Java client."""
+        return self._session.metrics.read()
+
+    @property
+    def acquisition_lock_timeout_ms(self) -> int | None:
+        """How long a record is this consumer's without a word, None before the first answer."""
+        return self._session.fetcher.lock_timeout_ms
+
+    async def poll(
+        self, *unnamed: Never, timeout_ms: float | None = None, max_records: int | None = None
+    ) -> list[ShareRecord[K_co, V_co]]:
+        """Return records as soon as there are any; none when the time is over.
+
+        What was said before goes with it; in implicit mode all that was handed out is accepted by it.
+        Raises: KohortError; WakeupError after `wakeup`.
+        """
+        if unnamed:
+            by_name_alone(unnamed, "poll(timeout_ms=1_000)")
+        deadline = None if timeout_ms is None else Deadline(timeout_ms)
+        most = max_records or self._session.config.max_poll_records
+        self._check_open()
+        self._session.begin_poll()
+        await checkpoint()
+        while not (records := self._session.take_ready(most)):
+            outcome = await self._session.advance(deadline)
+            if outcome is not None:
+                await self._tell(outcome)
+            elif self._session.is_over(deadline):
+                break
+        return records
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> ShareRecord[K_co, V_co]:
+        self._session.go_on()
+        await checkpoint()
+        while (record := self._session.next_ready()) is None:
+            self._check_open()
+            self._session.begin_poll()
+            outcome = await self._session.advance(None)
+            if outcome is not None:
+                await self._tell(outcome)
+        return record
+
+    def wakeup(self) -> None:
+        """End the poll that another task is in, or its next one, with a WakeupError; from any thread."""
+        self._session.wakeup()
+        if self._from_any_thread is not None:
+            self._from_any_thread(self._session.notice)
+
+    def acknowledge(
+        self,
+        record: ShareRecord[K_co, V_co],
+        type: AcknowledgeType = AcknowledgeType.ACCEPT,
+    ) -> None:
+        """Say what became of a record, in explicit mode; the next poll or commit tells the broker.
+
+        One that is renewed stays with this consumer, to be acknowledged later.
+        Raises: NotAcquiredError if it is not this consumer's any more; ConfigurationError in implicit mode.
+        """
+        self._session.acknowledge(record, type)
+
+    async def commit(self) -> None:
+        """Send what was said, and return when it is kept; in implicit mode accept all that was handed out.
+
+        Raises: ItemsError with the error of each partition; those records come again.
+        """
+        self._check_open()
+        try:
+            await self._session.commit()
+        finally:
+            await self._tell_all()
+
+    def commit_async(self) -> None:
+        """Send what was said in the background; a later poll, commit or close calls `on_acknowledged`."""
+        self._check_open()
+        self._session.commit_soon()
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise ClosedError("this client is closed")
+
+    async def _tell_all(self) -> None:
+        for each in self._session.take_outcomes():
+            await self._tell(each)
+
+    async def _tell(self, outcome: Outcome) -> None:
+        called = self._on_acknowledged(outcome.offsets, outcome.error)
+        if called is not None:
+            await called

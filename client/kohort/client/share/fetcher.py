@@ -1,0 +1,404 @@
+"""Fetching and acknowledging, a broker at a time: one request of its session follows the other.
+
+Everything here runs on the event loop. A fetch goes out only while a poll waits: what is acquired ahead of
+its time is locked in vain. Acknowledgements go with the next fetch, or by themselves.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeVar
+
+import anyio
+
+from kohort.client.cluster import FETCH, Cluster
+from kohort.client.errors import (
+    BrokerError,
+    KohortError,
+    NetworkError,
+    RequestTimeoutError,
+    UnsupportedVersionError,
+    check,
+)
+from kohort.client.retry import backoff_ms, monotonic_ms
+from kohort.client.share.acknowledgements import GAP, Acknowledgements, Held, Word, batches
+from kohort.client.share.config import ShareConsumerConfig
+from kohort.client.share.fetched import read_acquired
+from kohort.client.share.membership import ShareMembership
+from kohort.client.share.node_session import CLOSING, NodeSession, Place, acknowledge_topics
+from kohort.client.share.values import AcknowledgeType, AnyShareRecord, Outcome
+from kohort.client.values import TopicPartition
+from kohort.protocol.errors import ErrorCode, WireError
+from kohort.protocol.messages import (
+    ShareAcknowledgeRequest,
+    ShareAcknowledgeResponse,
+    ShareFetchPartitionResponse,
+    ShareFetchRequest,
+    ShareFetchResponse,
+)
+
+logger = logging.getLogger(__name__)
+
+VERSION_OF_RENEWAL = 2
+_LOOK_AGAIN = frozenset(
+    {
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.INCONSISTENT_TOPIC_ID,
+    }
+)
+_SAY_AGAIN = frozenset(
+    {
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+    }
+)
+"""The records are still this consumer's; their state could not be written just now."""
+
+_SESSION_OVER = frozenset({ErrorCode.SHARE_SESSION_NOT_FOUND, ErrorCode.INVALID_SHARE_SESSION_EPOCH})
+
+Words = dict[Place, list[Word]]
+Answer = TypeVar("Answer", ShareFetchResponse, ShareAcknowledgeResponse)
+
+
+class _Node:
+    """One broker."""
+
+    def __init__(self) -> None:
+        self.session = NodeSession()
+        self.turn = anyio.Lock()
+        self.said: list[Word] = []
+        self.is_fetching = False
+        self.not_before_ms = 0
+        self.failures = 0
+
+
+class ShareFetcher:
+    """Keeps what was acquired until the user takes it, and brings to the brokers what the user says.
+
+    `news` is called when there is something for a poll.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        config: ShareConsumerConfig,
+        membership: Callable[[], ShareMembership],
+        acknowledgements: Acknowledgements,
+        news: Callable[[], None],
+    ) -> None:
+        self.error: KohortError | None = None
+        self.ready: deque[tuple[AnyShareRecord, Held]] = deque()
+        self.outcomes: deque[Outcome] = deque()
+        self.lock_timeout_ms: int | None = None
+        self._cluster = cluster
+        self._config = config
+        self._membership = membership
+        self._acknowledgements = acknowledgements
+        self._news = news
+        self._nodes: dict[int, _Node] = {}
+        self._is_refreshing = False
+
+    # For the session
+
+    def take_over(self, words: Iterable[Word]) -> None:
+        """Keep what the user said until it can be sent."""
+        for each in words:
+            self._node(each.held.node_id).said.append(each)
+
+    @property
+    def has_words(self) -> bool:
+        """Whether something is still to be sent."""
+        return any(node.said for node in self._nodes.values())
+
+    def fetch_soon(self) -> None:
+        """Ask every broker that leads something for records, unless it is being asked."""
+        wanted = self._wanted()
+        for node_id in wanted.keys() | {
+            each for each, node in self._nodes.items() if node.session.has_places
+        }:
+            node = self._node(node_id)
+            if not node.is_fetching and monotonic_ms() >= node.not_before_ms:
+                node.is_fetching = True
+                self._cluster.tasks.start_soon(self._fetch, node_id, node, wanted.get(node_id, {}))
+
+    def say_soon(self) -> None:
+        """Send what was said, in the background."""
+        for node_id, node in self._nodes.items():
+            if node.said:
+                self._cluster.tasks.start_soon(self._say_alone, node_id, node)
+
+    async def say(self) -> None:
+        """Send what was said, and return when all of it was answered; what came of it is in `outcomes`."""
+        async with anyio.create_task_group() as tasks:
+            for node_id, node in self._nodes.items():
+                if node.said:
+                    tasks.start_soon(self._say_alone, node_id, node)
+
+    async def close(self) -> None:
+        """Send what was said, and end the sessions: the brokers take back what is left."""
+        self.ready.clear()
+        async with anyio.create_task_group() as tasks:
+            for node_id, node in self._nodes.items():
+                if node.session.is_open or node.said:
+                    tasks.start_soon(self._end, node_id, node)
+
+    @property
+    def next_at_ms(self) -> int | None:
+        """When a broker may be asked again that is left alone for now."""
+        now_ms = monotonic_ms()
+        return min(
+            (node.not_before_ms for node in self._nodes.values() if node.not_before_ms > now_ms), default=None
+        )
+
+    # Fetching
+
+    def _node(self, node_id: int) -> _Node:
+        return self._nodes.setdefault(node_id, _Node())
+
+    def _wanted(self) -> dict[int, dict[Place, TopicPartition]]:
+        """Return the partitions that are assigned, by the broker that leads them."""
+        membership = self._membership()
+        ids, found = membership.topic_ids, dict[int, dict[Place, TopicPartition]]()
+        without_leader = False
+        for topic, partitions in membership.assignment.items():
+            for index in partitions:
+                partition = TopicPartition(topic, index)
+                try:
+                    leader = self._cluster.leader(partition).leader
+                except BrokerError:
+                    without_leader = True
+                    continue
+                found.setdefault(leader, {})[ids[topic], index] = partition
+        if without_leader:
+            self._look_again_soon()
+        return found
+
+    def _look_again_soon(self) -> None:
+        if not self._is_refreshing:
+            self._is_refreshing = True
+            self._cluster.tasks.start_soon(self._refresh)
+
+    async def _refresh(self) -> None:
+        await anyio.sleep(self._config.retry_backoff_ms / 1000)
+        self._is_refreshing = False
+        try:
+            await self._cluster.refresh_metadata(self._membership().watched_topics)
+        except KohortError as error:
+            logger.debug("metadata: %s", error)
+        self._news()
+
+    async def _fetch(self, node_id: int, node: _Node, wanted: Mapping[Place, TopicPartition]) -> None:
+        try:
+            async with node.turn:
+                await self._fetch_in_turn(node_id, node, wanted)
+        finally:
+            node.is_fetching = False
+            self._news()
+
+    async def _fetch_in_turn(self, node_id: int, node: _Node, wanted: Mapping[Place, TopicPartition]) -> None:
+        places = {(each.held.topic_id, each.partition.partition) for each in node.said}
+        renews = any(each.type == AcknowledgeType.RENEW for each in node.said)
+        if node.said and (renews or not node.session.is_open or not places <= wanted.keys()):
+            await self._say_in_turn(node_id, node)
+        words = _by_place(node.said)
+        node.said = []
+        topics, forgotten = node.session.fetch(
+            wanted, {place: batches(each) for place, each in words.items()}
+        )
+        config = self._config
+        request = ShareFetchRequest(
+            group_id=config.group_id,
+            member_id=self._membership().member_id,
+            share_session_epoch=node.session.epoch,
+            max_wait_ms=config.fetch_max_wait_ms if wanted else 0,
+            min_bytes=config.fetch_min_bytes,
+            max_bytes=config.fetch_max_bytes,
+            max_records=config.max_poll_records,
+            batch_size=config.max_poll_records,
+            share_acquire_mode=config.acquire_mode,
+            topics=topics,
+            forgotten_topics_data=forgotten,
+        )
+        answer = await self._ask(node_id, node, request, ShareFetchResponse, words)
+        if answer is None:
+            return
+        for topic in answer.responses:
+            for each in topic.partitions:
+                place = topic.topic_id, each.partition_index
+                self._said(
+                    node, words.pop(place, []), each.acknowledge_error_code, each.acknowledge_error_message
+                )
+                if place in wanted:
+                    self._fetched(node_id, node, place, wanted[place], each)
+        for left in words.values():  # Whatever the broker has not answered for was heard, or comes again.
+            self._said(node, left, ErrorCode.NONE, None)
+
+    async def _ask(
+        self,
+        node_id: int,
+        node: _Node,
+        request: ShareFetchRequest | ShareAcknowledgeRequest,
+        kind: type[Answer],
+        words: Words,
+    ) -> Answer | None:
+        """Return the answer to a request of the session, None where that failed as a whole."""
+        timeout_ms = self._config.request_timeout_ms + self._config.fetch_max_wait_ms
+        try:
+            answer = await self._cluster.request(node_id, request, kind, channel=FETCH, timeout_ms=timeout_ms)
+            check(answer.error_code, answer.error_message)
+        except KohortError as error:
+            self._failed(node, words, error)
+            return None
+        except BaseException:  # Cancelled: whether the broker has heard it nobody will know.
+            node.session.reset()
+            for each in words.values():
+                self._tell(each, RequestTimeoutError("the answer was not waited for"))
+            raise
+        self.lock_timeout_ms = answer.acquisition_lock_timeout_ms or self.lock_timeout_ms
+        node.failures = 0
+        node.session.advance()
+        return answer
+
+    def _failed(self, node: _Node, words: Words, error: KohortError) -> None:
+        """A request failed as a whole, and its session with it: what was handed out is given back."""
+        node.session.reset()
+        node.failures += 1
+        if error.code not in _SESSION_OVER or node.failures > 1:
+            wait_ms = backoff_ms(
+                node.failures, self._config.retry_backoff_ms, self._config.retry_backoff_max_ms
+            )
+            node.not_before_ms = monotonic_ms() + int(wait_ms)
+        for each in words.values():
+            self._tell(each, error)
+        if not error.retriable:
+            self.error = error
+        elif isinstance(error, NetworkError):
+            self._look_again_soon()
+        self._news()
+
+    def _fetched(
+        self,
+        node_id: int,
+        node: _Node,
+        place: Place,
+        partition: TopicPartition,
+        each: ShareFetchPartitionResponse,
+    ) -> None:
+        code = each.error_code
+        if code in _LOOK_AGAIN:
+            node.not_before_ms = monotonic_ms() + self._config.retry_backoff_ms
+            self._look_again_soon()
+        elif code and ErrorCode(code).retriable:
+            node.not_before_ms = monotonic_ms() + self._config.retry_backoff_ms
+        elif code:
+            self.error = BrokerError(code, each.error_message or f"partition {partition}")
+        if not each.acquired_records:
+            return
+        records = each.records or b""
+        assert isinstance(records, bytes | bytearray | memoryview)
+        held = Held(node_id, place[0], monotonic_ms() + (self.lock_timeout_ms or 0))
+        try:
+            found = read_acquired(
+                partition, records, each.acquired_records, check_crcs=self._config.check_crcs
+            )
+        except WireError as error:  # It comes again, perhaps to somebody who can read it.
+            self.error = BrokerError(ErrorCode.CORRUPT_MESSAGE, f"{partition}: {error}")
+            spans = each.acquired_records
+            offsets = [at for span in spans for at in range(span.first_offset, span.last_offset + 1)]
+            node.said += [Word(partition, at, held, AcknowledgeType.RELEASE) for at in offsets]
+            return
+        self.ready.extend((record, held) for record in found.records)
+        node.said += [Word(partition, offset, held, GAP) for offset in found.gaps]
+
+    # Acknowledging
+
+    async def _say_alone(self, node_id: int, node: _Node) -> None:
+        async with node.turn:
+            if node.said:
+                await self._say_in_turn(node_id, node)
+        self._news()
+
+    async def _end(self, node_id: int, node: _Node) -> None:
+        async with node.turn:
+            await self._say_in_turn(node_id, node, closes=True)
+
+    async def _say_in_turn(self, node_id: int, node: _Node, *, closes: bool = False) -> None:
+        said, node.said = node.said, []
+        words = _by_place(said)
+        if not node.session.is_open:  # What was handed out in another session is not the consumer's any more.
+            self._tell(said, BrokerError(ErrorCode.SHARE_SESSION_NOT_FOUND))
+            return
+        renews = any(each.type == AcknowledgeType.RENEW for each in said)
+        if renews and not await self._can_renew(node_id, node, said):
+            return
+        request = ShareAcknowledgeRequest(
+            group_id=self._config.group_id,
+            member_id=self._membership().member_id,
+            share_session_epoch=CLOSING if closes else node.session.epoch,
+            is_renew_ack=renews,
+            topics=acknowledge_topics({place: batches(each) for place, each in words.items()}),
+        )
+        answer = await self._ask(node_id, node, request, ShareAcknowledgeResponse, words)
+        if answer is None:
+            return
+        if closes:
+            node.session.reset()
+        for topic in answer.responses:
+            for each in topic.partitions:
+                place = topic.topic_id, each.partition_index
+                self._said(node, words.pop(place, []), each.error_code, each.error_message)
+        for left in words.values():
+            self._said(node, left, ErrorCode.NONE, None)
+
+    async def _can_renew(self, node_id: int, node: _Node, said: list[Word]) -> bool:
+        """Return whether the broker can; else the others are said later, and renewals have failed."""
+        try:
+            connection = await self._cluster.connection(node_id, FETCH)
+            if connection.version_of(ShareAcknowledgeRequest) >= VERSION_OF_RENEWAL:
+                return True
+            error: KohortError = UnsupportedVersionError("the broker knows no renewal (KIP-1222)")
+        except KohortError as failure:
+            error = failure
+        node.said += [each for each in said if each.type != AcknowledgeType.RENEW]
+        self._tell([each for each in said if each.type == AcknowledgeType.RENEW], error)
+        return False
+
+    def _said(self, node: _Node, words: list[Word], code: int, text: str | None) -> None:
+        """Take in what came of what was said of one partition's records."""
+        if not words:
+            return
+        now_ms = monotonic_ms()
+        if code in _SAY_AGAIN and min(each.held.until_ms for each in words) > now_ms:
+            node.said += words
+            node.not_before_ms = now_ms + self._config.retry_backoff_ms
+            return
+        if code:
+            self._tell(words, BrokerError(code, text))
+            if code in _LOOK_AGAIN:
+                self._look_again_soon()
+            return
+        renewed = [each for each in words if each.type == AcknowledgeType.RENEW]
+        self._acknowledgements.renewed(renewed, now_ms + (self.lock_timeout_ms or 0))
+        self._tell(words, None)
+
+    def _tell(self, words: list[Word], error: KohortError | None) -> None:
+        offsets: dict[TopicPartition, list[int]] = {}
+        for each in words:
+            if each.type != GAP:
+                offsets.setdefault(each.partition, []).append(each.offset)
+        if offsets:
+            self.outcomes.append(Outcome(offsets, error))
+            self._news()
+
+
+def _by_place(words: Iterable[Word]) -> dict[Place, list[Word]]:
+    found: dict[Place, list[Word]] = {}
+    for each in words:
+        found.setdefault((each.held.topic_id, each.partition.partition), []).append(each)
+    return found

@@ -1,0 +1,78 @@
+"""A member's side of a share group (KIP-932): as of a consumer group, but partitions are nobody's alone.
+
+What the coordinator assigns may be read at once, and nobody has to hear that it is given up: there are no
+handovers. Source: ShareMembershipManager, ShareHeartbeatRequestManager.
+"""
+
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from kohort.client.assignors import Owned
+from kohort.client.errors import UnsupportedVersionError
+from kohort.client.membership.consumer import LEAVING, ConsumerMembership, Told
+from kohort.client.membership.requests import Tell
+from kohort.protocol.messages import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
+
+if TYPE_CHECKING:
+    from kohort.client.membership.requests import Answer
+
+
+class ShareMembership(ConsumerMembership):
+    """One member of one share group; the caller makes `member_id`, for as long as its process lives."""
+
+    resolves_patterns = False
+
+    @property
+    def assignment(self) -> Owned:
+        """The partitions that it may read, by topic; none outside the group."""
+        return {self._names[topic_id]: each for topic_id, each in self._named()}
+
+    @property
+    def topic_ids(self) -> dict[str, UUID]:
+        """The ids of the topics that it may read."""
+        return {self._names[topic_id]: topic_id for topic_id, _ in self._named()}
+
+    def _named(self) -> list[tuple[UUID, tuple[int, ...]]]:
+        assigned = (self._assigned or {}).items()
+        return [(topic_id, each) for topic_id, each in assigned if topic_id in self._names]
+
+    @property
+    def watched_topics(self) -> frozenset[str]:
+        """The topics that it wishes for."""
+        return frozenset(self._topics)
+
+    def answered(self, response: "Answer", now_ms: int) -> None:
+        """Take in the coordinator's answer to the last heartbeat."""
+        assert isinstance(response, ShareGroupHeartbeatResponse)
+        self._heard(response, now_ms)
+
+    def _take(self) -> None:
+        self._is_taken = True
+
+    @property
+    def _has_news(self) -> bool:
+        return self._told is None or self._told.topics != self._topics
+
+    def _tell(self, epoch: int) -> Tell:
+        told = self._told
+        request = ShareGroupHeartbeatRequest(
+            group_id=self.settings.group_id,
+            member_id=self.member_id,
+            member_epoch=epoch,
+            rack_id=self.settings.rack_id if told is None else None,
+            subscribed_topic_names=self._topics if told is None or self._topics != told.topics else None,
+        )
+        self._told = Told(self._topics, "", {})
+        return Tell(request, ShareGroupHeartbeatResponse, self.settings.request_timeout_ms)
+
+    def _farewell(self, epoch: int) -> Tell:
+        request = ShareGroupHeartbeatRequest(
+            group_id=self.settings.group_id, member_id=self.member_id, member_epoch=LEAVING
+        )
+        return Tell(request, ShareGroupHeartbeatResponse, self.settings.request_timeout_ms)
+
+    def _not_spoken(self, why: str) -> UnsupportedVersionError:
+        return UnsupportedVersionError(
+            f"the coordinator of group {self.settings.group_id!r} has no share groups ({why}): they need"
+            " Kafka 4.2 or kohort, and the cluster's share.version raised to 1"
+        )

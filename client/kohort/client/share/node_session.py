@@ -1,0 +1,114 @@
+"""A share session: what one broker knows of this consumer, so that requests name changes alone. Pure.
+
+Requests of a session are numbered, and one follows the answer to the one before. Whatever goes wrong ends
+it: the broker takes back what the consumer had acquired there, and the next request opens another.
+Source: ShareSessionHandler.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from itertools import groupby
+from uuid import UUID
+
+from kohort.client.share.acknowledgements import Batch
+from kohort.protocol.messages import (
+    ShareAcknowledgeBatch,
+    ShareAcknowledgePartition,
+    ShareAcknowledgeTopic,
+    ShareFetchAcknowledgementBatch,
+    ShareFetchForgottenTopic,
+    ShareFetchPartition,
+    ShareFetchTopic,
+)
+
+OPENING, CLOSING = 0, -1
+EPOCH_MAX = 2**31 - 1
+
+Place = tuple[UUID, int]
+"""A partition by its topic's id."""
+Said = Mapping[Place, tuple[Batch, ...]]
+
+
+class NodeSession:
+    """The session with one broker."""
+
+    def __init__(self) -> None:
+        self.epoch = OPENING
+        self._places: frozenset[Place] = frozenset()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the broker knows of it."""
+        return self.epoch != OPENING
+
+    @property
+    def has_places(self) -> bool:
+        """Whether it fetches anything."""
+        return bool(self._places)
+
+    def fetch(
+        self, wanted: Collection[Place], said: Said
+    ) -> tuple[tuple[ShareFetchTopic, ...], tuple[ShareFetchForgottenTopic, ...]]:
+        """Return what a ShareFetch names: what is new or acknowledged, and what is wanted no more.
+
+        Whatever is acknowledged with it is wanted, too: naming a partition asks for its records.
+        """
+        named = sorted({*wanted} - self._places | said.keys())
+        gone = sorted(self._places - {*wanted})
+        self._places = frozenset(wanted)
+        topics = tuple(
+            ShareFetchTopic(
+                topic_id=topic_id,
+                partitions=tuple(
+                    ShareFetchPartition(
+                        partition_index=place[1],
+                        acknowledgement_batches=tuple(
+                            ShareFetchAcknowledgementBatch(
+                                first_offset=first, last_offset=last, acknowledge_types=types
+                            )
+                            for first, last, types in said.get(place, ())
+                        ),
+                    )
+                    for place in places
+                ),
+            )
+            for topic_id, places in _by_topic(named)
+        )
+        forgotten = tuple(
+            ShareFetchForgottenTopic(topic_id=topic_id, partitions=tuple(place[1] for place in places))
+            for topic_id, places in _by_topic(gone)
+        )
+        return topics, forgotten
+
+    def advance(self) -> None:
+        """The broker has answered: expect the next number."""
+        self.epoch = 1 if self.epoch == EPOCH_MAX else self.epoch + 1
+
+    def reset(self) -> None:
+        """The session has ended."""
+        self.epoch = OPENING
+        self._places = frozenset()
+
+
+def acknowledge_topics(said: Said) -> tuple[ShareAcknowledgeTopic, ...]:
+    """Return what a ShareAcknowledge names."""
+    return tuple(
+        ShareAcknowledgeTopic(
+            topic_id=topic_id,
+            partitions=tuple(
+                ShareAcknowledgePartition(
+                    partition_index=place[1],
+                    acknowledgement_batches=tuple(
+                        ShareAcknowledgeBatch(first_offset=first, last_offset=last, acknowledge_types=types)
+                        for first, last, types in said[place]
+                    ),
+                )
+                for place in places
+            ),
+        )
+        for topic_id, places in _by_topic(sorted(said))
+    )
+
+
+def _by_topic(places: Iterable[Place]) -> Iterable[tuple[UUID, list[Place]]]:
+    for topic_id, each in groupby(places, key=lambda place: place[0]):
+        yield topic_id, list(each)

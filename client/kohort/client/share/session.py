@@ -1,0 +1,316 @@
+"""What the two share consumers have in common: membership, fetching, and what was said, on one event loop.
+
+A poll is `begin_poll`, and then `advance` until `take_ready` has records or the time is over; between them
+outcomes of acknowledgements are told to the user's callback, where the user's code runs.
+"""
+
+import logging
+from collections.abc import Iterable
+from contextlib import AsyncExitStack
+from types import TracebackType
+from typing import Self
+from uuid import uuid4
+
+import anyio
+
+from kohort.client.arguments import one_by_one
+from kohort.client.cluster import Cluster
+from kohort.client.config import describe_servers
+from kohort.client.consumer_session import CLOSE_REASON, UNSUBSCRIBE_REASON
+from kohort.client.deserializing import Deserializing
+from kohort.client.errors import (
+    ConfigurationError,
+    DeserializationError,
+    ItemsError,
+    KohortError,
+    RequestTimeoutError,
+    WakeupError,
+)
+from kohort.client.group import GroupTask
+from kohort.client.membership import Departure, MemberSettings
+from kohort.client.metrics import Metrics
+from kohort.client.retry import Deadline, monotonic_ms
+from kohort.client.share.acknowledgements import Acknowledgements, Held
+from kohort.client.share.config import ShareConsumerConfig
+from kohort.client.share.fetcher import ShareFetcher
+from kohort.client.share.membership import ShareMembership
+from kohort.client.share.metrics import ShareMetrics
+from kohort.client.share.values import AcknowledgeType, AnyShareRecord, Offsets, Outcome, shared
+from kohort.client.signal import Signal
+from kohort.client.topic_watch import TopicWatch
+from kohort.client.values import TopicPartition
+
+logger = logging.getLogger(__name__)
+
+LOOK_MS = 100  # How long a poll waits before it looks whether a broker may be asked again.
+
+
+class ShareSession:
+    """One share consumer, open from `__aenter__` to `__aexit__`."""
+
+    def __init__(self, config: ShareConsumerConfig, hub: Cluster | None = None) -> None:
+        self.config = config
+        self._cluster = Cluster(config, hub)
+        self._news = Signal()
+        self._acknowledgements = Acknowledgements()
+        self._member_id = str(uuid4())
+        self.membership = self._new_membership()
+        self.fetcher = ShareFetcher(
+            self._cluster, config, lambda: self.membership, self._acknowledgements, self._news.set
+        )
+        self.metrics = Metrics(config.client_id)
+        self._sensors = ShareMetrics(self.metrics, self._cluster)
+        self._group = GroupTask(self._cluster, self.membership, self._news.set, self._sensors, self._departed)
+        self._watch = TopicWatch(self._cluster, config, lambda: self.membership, self._group.changed)
+        self._deserializing = Deserializing.of(config)
+        self._told_of: Departure | None = None
+        self._woken = False
+        self._stack = AsyncExitStack()
+
+    def _new_membership(self) -> ShareMembership:
+        config = self.config
+        settings = MemberSettings(
+            group_id=config.group_id,
+            max_poll_interval_ms=config.max_poll_interval_ms,
+            retry_backoff_ms=config.retry_backoff_ms,
+            retry_backoff_max_ms=config.retry_backoff_max_ms,
+            request_timeout_ms=config.request_timeout_ms,
+            rack_id=config.client_rack,
+        )
+        return ShareMembership(settings, self._member_id)
+
+    async def __aenter__(self) -> Self:
+        await self._stack.enter_async_context(self._cluster)
+        self._cluster.tasks.start_soon(self._watch.run)
+        self._cluster.tasks.start_soon(self._group.run)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._stack.aclose()
+
+    def describe(self) -> str:
+        """Return what it reads, in a few words."""
+        topics = ", ".join(self.topics) or "nothing"
+        return f"of {topics} in share group {self.config.group_id!r} at {describe_servers(self.config)}"
+
+    # Subscription
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """The topics that are subscribed to."""
+        return self._watch.topics
+
+    @property
+    def assignment(self) -> tuple[TopicPartition, ...]:
+        """The partitions that the group has it read at the moment; others may read them as well."""
+        assigned = self.membership.assignment.items()
+        return tuple(
+            TopicPartition(topic, each) for topic, partitions in sorted(assigned) for each in partitions
+        )
+
+    def subscribe(self, topics: Iterable[str]) -> None:
+        """Take part in the work of these topics. Raises: ConfigurationError without any."""
+        wanted = one_by_one(topics, str, "subscribe")
+        if not wanted:
+            raise ConfigurationError("subscribe takes topics; unsubscribe ends it")
+        self._watch.subscribe(wanted, None)
+
+    async def unsubscribe(self) -> None:
+        """Send what was said, give back what is in hand, and leave the group."""
+        await self._leave(UNSUBSCRIBE_REASON, Deadline(self.config.default_api_timeout_ms))
+        self.membership = self._new_membership()
+        self._group.serve(self.membership)
+        self._watch.subscribe((), None)
+
+    # Polling
+
+    def begin_poll(self) -> None:
+        """Take over what the user has said since the last poll; on the event loop.
+
+        In implicit mode it has accepted whatever it has in hand. Raises: KohortError.
+        """
+        if not self.topics:
+            raise ConfigurationError("nothing to read: subscribe to topics first")
+        now_ms = monotonic_ms()
+        self._sensors.polled(now_ms)
+        self.membership.departure = None
+        if self.membership.poll_begins():
+            self._group.changed()
+        self._take_over(accept=self.config.is_implicit)
+
+    def _take_over(self, *, accept: bool) -> None:
+        if accept:
+            self._acknowledgements.acknowledge_all(AcknowledgeType.ACCEPT)
+        words = self._acknowledgements.take_said()
+        self._sensors.said(len(words))
+        self.fetcher.take_over(words)
+
+    async def advance(self, deadline: Deadline | None) -> Outcome | None:
+        """Return an outcome to tell the user of; None when there may be records, or the time is over.
+
+        Raises: KohortError; WakeupError.
+        """
+        try:
+            while True:
+                self._raise_errors()
+                if self.fetcher.outcomes:
+                    return self._next_outcome()
+                if self.fetcher.ready:
+                    self.fetcher.say_soon()
+                    return None
+                self.fetcher.fetch_soon()  # Also for who has no time: the next poll has what comes.
+                if deadline is not None and deadline.passed:
+                    return None
+                await self._news.wait(self._wait_ms(deadline))
+        finally:
+            self.membership.poll_ends(monotonic_ms())
+
+    def is_over(self, deadline: Deadline | None) -> bool:
+        """Whether the time is over, and nothing was there when it was."""
+        return deadline is not None and deadline.passed and not self.fetcher.ready
+
+    def take_ready(self, most: int) -> list[AnyShareRecord]:
+        """Return up to `most` records that are there, in the thread that reads.
+
+        Raises: DeserializationError if the first can't be read: in implicit mode it is released.
+        """
+        ready, now_ms = self.fetcher.ready, monotonic_ms()
+        given: list[tuple[AnyShareRecord, Held]] = []
+        while ready and len(given) < most:
+            record, held = ready[0]
+            if held.until_ms > now_ms:
+                try:
+                    given.append((self._made(record), held))
+                except DeserializationError:
+                    if given:
+                        break
+                    ready.popleft()
+                    self._acknowledgements.hand_out([(record, held)], now_ms)
+                    if self.config.is_implicit:
+                        self._acknowledgements.acknowledge(record, AcknowledgeType.RELEASE)
+                    raise
+            ready.popleft()
+        if given:
+            self._acknowledgements.hand_out(given, now_ms)
+            self._sensors.consumed(len(given))
+        return [record for record, _ in given]
+
+    def go_on(self) -> None:
+        """The user's loop wants the next record: in implicit mode it has accepted the one before."""
+        if self.config.is_implicit:
+            self._acknowledgements.acknowledge_all(AcknowledgeType.ACCEPT)
+
+    def next_ready(self) -> AnyShareRecord | None:
+        """Return the next record that is there, in the same way."""
+        found = self.take_ready(1)
+        return found[0] if found else None
+
+    def _made(self, record: AnyShareRecord) -> AnyShareRecord:
+        if self._deserializing is None:
+            return record
+        (made,) = self._deserializing.apply([record])
+        return shared(made, record.delivery_count)
+
+    def wakeup(self) -> None:
+        """End the poll that goes on, or the next one, with a WakeupError; from any thread."""
+        self._woken = True
+
+    def notice(self) -> None:
+        """Let a poll that waits look around."""
+        self._news.set()
+
+    # Acknowledging
+
+    def acknowledge(self, record: AnyShareRecord, type_: AcknowledgeType) -> None:
+        """Note what became of a record, to be sent later. Raises: NotAcquiredError, ConfigurationError."""
+        if self.config.is_implicit:
+            raise ConfigurationError(
+                "polls accept what the ones before have handed out: for a word of your own on each record set"
+                " share_acknowledgement_mode='explicit'"
+            )
+        self._acknowledgements.acknowledge(record, type_)
+
+    async def commit(self) -> None:
+        """Send what was said, and return when all of it is kept; what came of it is still to be told.
+
+        Raises: ItemsError with the error of each partition; RequestTimeoutError.
+        """
+        deadline = Deadline(self.config.default_api_timeout_ms)
+        self._take_over(accept=self.config.is_implicit)
+        before = len(self.fetcher.outcomes)
+        while self.fetcher.has_words and not deadline.passed:
+            with anyio.move_on_after(deadline.remaining_ms / 1000):
+                await self.fetcher.say()
+            if self.fetcher.has_words:
+                await anyio.sleep(self.config.retry_backoff_ms / 1000)
+        fresh = list(self.fetcher.outcomes)[before:]
+        errors: dict[TopicPartition, KohortError] = {
+            where: each.error for each in fresh if each.error is not None for where in each.offsets
+        }
+        if self.fetcher.has_words:
+            raise RequestTimeoutError(f"not all is acknowledged within {deadline.timeout_ms:.0f} ms")
+        if errors:
+            raise ItemsError(errors, {})
+
+    def commit_soon(self) -> None:
+        """Send what was said in the background; a later poll, commit or close tells what came of it."""
+        self._take_over(accept=self.config.is_implicit)
+        self.fetcher.say_soon()
+
+    async def leave(self, timeout_ms: float, *, has_failed: bool) -> None:
+        """Send what was said, give back the rest, and leave the group, within the time.
+
+        In implicit mode what is in hand is accepted, unless the user's block has failed.
+        """
+        self._take_over(accept=self.config.is_implicit and not has_failed)
+        await self._leave(CLOSE_REASON, Deadline(timeout_ms))
+
+    async def _leave(self, reason: str, deadline: Deadline) -> None:
+        self._take_over(accept=False)
+        with anyio.move_on_after(deadline.remaining_ms / 1000):
+            await self.fetcher.close()
+        await self._group.leave(reason, max(1, deadline.remaining_ms))
+
+    def take_outcomes(self) -> list[Outcome]:
+        """Return what came of acknowledgements and was not told yet."""
+        found = list(self.fetcher.outcomes)
+        self.fetcher.outcomes.clear()
+        return found
+
+    # Inside
+
+    def _next_outcome(self) -> Outcome:
+        return self.fetcher.outcomes.popleft()
+
+    def _departed(self) -> None:
+        departure = self.membership.departure
+        if departure is not self._told_of and departure is not None:
+            self._told_of = departure
+            logger.warning(
+                "this consumer is out of share group %r: %s", self.config.group_id, departure.reason
+            )
+
+    def _raise_errors(self) -> None:
+        if self._woken:
+            self._woken = False
+            raise WakeupError("another thread has woken this consumer up")
+        error, self.fetcher.error = self.fetcher.error, None
+        error = error or self.membership.take_error()
+        if error is not None:
+            self._group.changed()
+            raise error
+
+    def _wait_ms(self, deadline: Deadline | None) -> float | None:
+        waits: list[float] = [] if deadline is None else [deadline.remaining_ms]
+        if self.fetcher.next_at_ms is not None or self.fetcher.has_words:
+            waits.append(LOOK_MS)
+        return min(waits, default=None)
+
+
+def log_failure(offsets: Offsets, error: KohortError | None) -> None:
+    """Log which records' acknowledgements were not kept: they come again."""
+    if error is not None:
+        names = ", ".join(f"{len(each)} record(s) of {where}" for where, each in offsets.items())
+        logger.warning("the acknowledgements of %s were not kept: %s", names, str(error))

@@ -1,0 +1,419 @@
+"""A producer's transactions: all that is sent in one counts, with the offsets that go with it, or nothing.
+
+Source: KIP-98, KIP-360, KIP-447, KIP-890; org.apache.kafka.clients.producer.internals.TransactionManager.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from enum import Enum
+from typing import TypeVar
+
+from kohort.client.accumulator import Accumulator
+from kohort.client.batch import ProducerIdentity
+from kohort.client.cluster import Cluster
+from kohort.client.config import ProducerConfig
+from kohort.client.errors import (
+    BrokerError,
+    KohortError,
+    ProducerFencedError,
+    TransactionFailedError,
+    TransactionStateError,
+    check,
+)
+from kohort.client.identity import TransactionalIdentifier
+from kohort.client.retry import Deadline
+from kohort.client.values import GroupMetadata, OffsetAndMetadata, TopicPartition
+from kohort.protocol.errors import ErrorCode
+from kohort.protocol.messages import (
+    AddOffsetsToTxnRequest,
+    AddOffsetsToTxnResponse,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopic,
+    EndTxnRequest,
+    EndTxnResponse,
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitResponse,
+)
+from kohort.protocol.schema import Message
+
+FEATURE = "transaction.version"
+SECOND_PROTOCOL = 2
+"""The level from which brokers add partitions themselves, and each end gives the producer its next epoch."""
+FIRST_PROTOCOL_HIGHEST = {
+    "Produce": 11,
+    "AddPartitionsToTxn": 3,
+    "TxnOffsetCommit": 4,
+    "EndTxn": 4,
+}
+"""The newest versions that belong to the first protocol."""
+NAMES_IN_TXN_OFFSET_COMMIT = 5  # Later ones have ids alone.
+FENCED = frozenset({ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH})
+FINAL = FENCED | {
+    ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+    ErrorCode.INVALID_TRANSACTION_TIMEOUT,
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+}
+"""What a coordinator answers when this producer will never write again."""
+MOVED = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
+
+logger = logging.getLogger(__name__)
+
+Answer = TypeVar("Answer", bound=Message)
+Result = TypeVar("Result")
+Offsets = Mapping[TopicPartition, OffsetAndMetadata]
+
+
+class State(Enum):
+    """Where a producer stands."""
+
+    NEW = "has not asked for its id, or does not know what became of its last transaction"
+    READY = "is in no transaction"
+    OPEN = "is in a transaction"
+    ENDING = "is ending a transaction"
+
+
+class Transactions:
+    """The transactions of one producer, one after the other. In the loop's thread."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        config: ProducerConfig,
+        accumulator: Accumulator,
+        identifier: TransactionalIdentifier,
+        wake: Callable[[], None],
+    ) -> None:
+        assert config.transactional_id
+        self._cluster = cluster
+        self._config = config
+        self._id = config.transactional_id
+        self._accumulator = accumulator
+        self._identifier = identifier
+        self._wake = wake
+        self._state = State.NEW
+        self._failure: KohortError | None = None  # Why this producer is of no use any more.
+        self.error: KohortError | None = None
+        """Why the transaction can only be aborted."""
+        self._is_flushing = False  # Whether an end was asked for, and what came before is being written.
+        self._is_second = False
+        self._has_begun = False  # Whether the coordinator knows of it, or may.
+        self._added: set[TopicPartition] = set()
+        self._to_add: set[TopicPartition] = set()
+        self._is_adding = False
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a transaction is under way."""
+        return self._state is State.OPEN
+
+    @property
+    def produce_highest(self) -> int | None:
+        """The newest version of Produce that belongs to the protocol of the cluster's transactions."""
+        return self._highest("Produce")
+
+    def _highest(self, api: str) -> int | None:
+        return None if self._is_second else FIRST_PROTOCOL_HIGHEST[api]
+
+    # What the sender asks
+
+    def check_may_send(self) -> None:
+        """Raise why a record can't be sent now. From any thread. Raises: KohortError."""
+        if self._failure is not None:
+            raise self._failure
+        if self._state is not State.OPEN or self._is_flushing:
+            raise self._out_of_turn()
+        if self.error is not None:
+            raise TransactionFailedError(f"the transaction has failed: {self.error}") from self.error
+
+    @property
+    def refusal(self) -> KohortError | None:
+        """Why nothing of what waits is sent any more; None where it is.
+
+        A thread that was let in before the end may add a record behind it: that one belongs to nothing, and
+        would come to count, or not, with the next transaction.
+        """
+        return self.error if self._state is State.OPEN else self._out_of_turn()
+
+    def _out_of_turn(self) -> TransactionStateError:
+        state = State.ENDING if self._is_flushing else self._state
+        return TransactionStateError(f"a record is sent, but the producer {state.value}")
+
+    def may_send(self, partition: TopicPartition) -> bool:
+        """Return whether batches of a partition may go out; if not, `wake` is called when they may."""
+        self._has_begun = True
+        if self._is_second or partition in self._added:
+            return True
+        self._to_add.add(partition)
+        if not self._is_adding:
+            self._is_adding = True
+            self._cluster.tasks.start_soon(self._add)
+        return False
+
+    def failed(self, error: KohortError) -> None:
+        """Take note of a batch that was not written, or of an offset that was not committed."""
+        if self._state in (State.OPEN, State.ENDING) and self.error is None:
+            self.error = error
+            self._wake()
+
+    async def _add(self) -> None:
+        """Tell the coordinator of partitions, until there are no more."""
+        try:
+            while self._to_add and self.error is None:
+                adding = set(self._to_add)
+                await self._ask_to_add(adding)
+                self._added |= adding
+                self._to_add -= adding
+        except KohortError as error:
+            self._to_add.clear()
+            self.failed(self._as_raised(error))
+        finally:
+            self._is_adding = False
+            self._wake()
+
+    async def _ask_to_add(self, partitions: set[TopicPartition]) -> None:
+        topics: dict[str, list[int]] = {}
+        for each in sorted(partitions):
+            topics.setdefault(each.topic, []).append(each.partition)
+        identity = self._identifier.identity
+        request = AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=self._id,
+            v3_and_below_producer_id=identity.producer_id,
+            v3_and_below_producer_epoch=identity.epoch,
+            v3_and_below_topics=tuple(
+                AddPartitionsToTxnTopic(name=topic, partitions=tuple(numbers))
+                for topic, numbers in topics.items()
+            ),
+        )
+
+        async def ask() -> None:
+            answer = await self._ask(request, AddPartitionsToTxnResponse, self._highest("AddPartitionsToTxn"))
+            for topic in answer.results_by_topic_v3_and_below:
+                for each in topic.results_by_partition:
+                    self._check(each.partition_error_code, f"partition {topic.name}-{each.partition_index}")
+
+        await self._retrying(ask)
+
+    # What the user asks
+
+    async def begin(self) -> None:
+        """Begin a transaction, as the only producer of this transactional id. Raises: KohortError."""
+        if self._state is State.NEW:
+            await self.init()
+        if self._failure is not None:
+            raise self._failure
+        if self._state is not State.READY:
+            raise TransactionStateError(f"a transaction is begun, but the producer {self._state.value}")
+        self.error = None
+        self._has_begun = False
+        self._added.clear()
+        self._to_add.clear()
+        self._state = State.OPEN
+
+    async def init(self) -> None:
+        """Get an epoch that fences every other producer of this transactional id.
+
+        What an earlier one has left open is aborted, what it was ending is ended first. Raises: KohortError.
+        """
+        if self._failure is not None:
+            raise self._failure
+        if self._state in (State.OPEN, State.ENDING):
+            raise TransactionStateError(f"the producer can't begin anew: it {self._state.value}")
+        await self._next_epoch(ProducerIdentity())
+        self._state = State.READY
+
+    async def _next_epoch(self, known: ProducerIdentity) -> None:
+        request = InitProducerIdRequest(
+            transactional_id=self._id,
+            transaction_timeout_ms=self._config.transaction_timeout_ms,
+            producer_id=known.producer_id,
+            producer_epoch=known.epoch,
+        )
+
+        async def ask() -> InitProducerIdResponse:
+            answer = await self._ask(request, InitProducerIdResponse, None)
+            self._check(answer.error_code)
+            return answer
+
+        answer = await self._retrying(ask)
+        self._is_second = await self._feature_level() >= SECOND_PROTOCOL
+        self._take(ProducerIdentity(answer.producer_id, answer.producer_epoch, is_transactional=True))
+
+    async def _feature_level(self) -> int:
+        node = await self._cluster.transaction_coordinator(self._id)
+        connection = await self._cluster.connection_to(node)
+        return connection.finalized_level(FEATURE)
+
+    def _take(self, identity: ProducerIdentity) -> None:
+        if identity != self._identifier.identity:
+            self._identifier.identity = identity
+            self._accumulator.restart_sequences(identity)
+
+    async def send_offsets(self, offsets: Offsets, group: GroupMetadata) -> None:
+        """Commit a group's offsets with the transaction. Raises: KohortError."""
+        self.check_may_send()
+        if not offsets:
+            return
+        self._has_begun = True
+        try:
+            if not self._is_second:
+                await self._add_offsets(group.group_id)
+            await self._commit_offsets(offsets, group)
+        except KohortError as error:
+            raised = self._as_raised(error)
+            self.failed(raised)
+            raise raised from error.__cause__
+
+    async def _add_offsets(self, group_id: str) -> None:
+        identity = self._identifier.identity
+        request = AddOffsetsToTxnRequest(
+            transactional_id=self._id,
+            producer_id=identity.producer_id,
+            producer_epoch=identity.epoch,
+            group_id=group_id,
+        )
+
+        async def ask() -> None:
+            answer = await self._ask(request, AddOffsetsToTxnResponse, None)
+            self._check(answer.error_code)
+
+        await self._retrying(ask)
+
+    async def _commit_offsets(self, offsets: Offsets, group: GroupMetadata) -> None:
+        topics: dict[str, list[TxnOffsetCommitRequestPartition]] = {}
+        for partition, each in offsets.items():
+            topics.setdefault(partition.topic, []).append(
+                TxnOffsetCommitRequestPartition(
+                    partition_index=partition.partition,
+                    committed_offset=each.offset,
+                    committed_leader_epoch=each.leader_epoch,
+                    committed_metadata=each.metadata,
+                )
+            )
+        identity = self._identifier.identity
+        request = TxnOffsetCommitRequest(
+            transactional_id=self._id,
+            group_id=group.group_id,
+            producer_id=identity.producer_id,
+            producer_epoch=identity.epoch,
+            generation_id_or_member_epoch=group.generation_id,
+            member_id=group.member_id,
+            group_instance_id=group.group_instance_id,
+            topics=tuple(
+                TxnOffsetCommitRequestTopic(name=topic, partitions=tuple(partitions))
+                for topic, partitions in topics.items()
+            ),
+        )
+        highest = NAMES_IN_TXN_OFFSET_COMMIT if self._is_second else self._highest("TxnOffsetCommit")
+
+        async def ask() -> None:
+            answer = await self._cluster.request_coordinator(
+                group.group_id, request, TxnOffsetCommitResponse, highest=highest
+            )
+            for topic in answer.topics:
+                for each in topic.partitions:
+                    if each.error_code in MOVED:
+                        self._cluster.forget_coordinator(group.group_id)
+                    self._check(each.error_code, f"offsets of {topic.name}-{each.partition_index}")
+
+        await self._retrying(ask)
+
+    async def end(self, flush: Callable[[], Awaitable[None]], *, is_commit: bool) -> None:
+        """Commit, once all was written, or abort. Raises: KohortError.
+
+        Of a transaction that has failed a commit is refused, and it stays open until it is aborted. Where the
+        end was asked for, and not heard of, it is not known whether it counts: the next one begins only when
+        that was decided.
+        """
+        if self._failure is not None:
+            raise self._failure
+        if self._state is not State.OPEN or self._is_flushing:
+            what = "committed" if is_commit else "aborted"
+            state = State.ENDING if self._is_flushing else self._state
+            raise TransactionStateError(f"a transaction is {what}, but the producer {state.value}")
+        if not is_commit:
+            self.failed(
+                TransactionFailedError("the transaction is aborted")
+            )  # What waits is not sent any more.
+        self._is_flushing = True
+        try:
+            await flush()
+            await flush()  # Of what a thread adds that was let in just before; nobody comes behind it.
+        finally:
+            self._is_flushing = False
+        if is_commit and self.error is not None:
+            raise TransactionFailedError(f"the transaction has failed: {self.error}") from self.error
+        self._state = State.ENDING
+        try:
+            await self._end(is_commit=is_commit)
+        except BaseException:
+            self._state = State.NEW
+            raise
+        self._state = State.READY
+        self.error = None
+
+    async def _end(self, *, is_commit: bool) -> None:
+        if not self._has_begun:
+            return
+        identity = self._identifier.identity
+        request = EndTxnRequest(
+            transactional_id=self._id,
+            producer_id=identity.producer_id,
+            producer_epoch=identity.epoch,
+            committed=is_commit,
+        )
+
+        async def ask() -> EndTxnResponse:
+            answer = await self._ask(request, EndTxnResponse, self._highest("EndTxn"))
+            if not is_commit and answer.error_code == ErrorCode.INVALID_TXN_STATE and not self._is_second:
+                return answer  # The coordinator has not heard of it: what was to be added never was.
+            self._check(answer.error_code)
+            return answer
+
+        try:
+            answer = await self._retrying(ask)
+        except KohortError as error:
+            raise self._as_raised(error) from error.__cause__
+        if self._is_second:
+            self._take(ProducerIdentity(answer.producer_id, answer.producer_epoch, is_transactional=True))
+        elif not is_commit:  # Some of its sequences may be missing in the partitions (KIP-360).
+            await self._next_epoch(identity)
+
+    # Asking
+
+    async def _ask(self, request: Message, answer: type[Answer], highest: int | None) -> Answer:
+        """Return the answer of the coordinator. Raises: KohortError."""
+        return await self._cluster.request_transaction_coordinator(self._id, request, answer, highest=highest)
+
+    def _check(self, code: int, what: str | None = None) -> None:
+        """Pass what was done. Raises: BrokerError."""
+        if code in MOVED:
+            self._cluster.forget_transaction_coordinator(self._id)
+        check(code, what)
+
+    async def _retrying(self, attempt: Callable[[], Awaitable[Result]]) -> Result:
+        try:
+            return await self._cluster.retrying(attempt, deadline=Deadline(self._config.max_block_ms))
+        except BrokerError as error:
+            raised = self._as_raised(error)
+            if raised is error:
+                raise
+            raise raised from error
+
+    def _as_raised(self, error: KohortError) -> KohortError:
+        """Return what the user is told; of what is final the producer takes note."""
+        if isinstance(error, ProducerFencedError) or error.code not in FINAL:
+            return error
+        if error.code in FENCED:
+            error = ProducerFencedError(
+                error.code,
+                f"another producer has the transactional id {self._id!r} by now, or a transaction was open"
+                f" for longer than transaction_timeout_ms ({self._config.transaction_timeout_ms})",
+            )
+        self._failure = error
+        return error
