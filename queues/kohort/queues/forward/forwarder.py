@@ -208,14 +208,14 @@ class Forwarder:
             if scope.cancelled_caught or verdict is None:
                 verdict = Verdict(Action.RETRY, None, "it held the others of its partition up")
             else:
-                self._learn(verdict, monotonic_ms() - began_ms)
+                self._learn(job, verdict, monotonic_ms() - began_ms)
             await self._settle(job, verdict)
         finally:
             self._scopes.pop(job, None)
             self._changed.set()
             self._settled.set()
 
-    def _learn(self, verdict: Verdict, latency_ms: float) -> None:
+    def _learn(self, job: Job, verdict: Verdict, latency_ms: float) -> None:
         now_ms = monotonic_ms()
         if not verdict.is_failure:
             self._concurrency.answered(latency_ms, len(self._scopes))
@@ -223,7 +223,10 @@ class Forwarder:
             return
         self._last_why = verdict.why
         self._concurrency.failed(now_ms)
-        self._breaker.failed(now_ms)
+        if job.attempt > 1 and verdict.is_answered:
+            self._breaker.doubted()
+        else:
+            self._breaker.failed(now_ms)
 
     async def _settle(self, job: Job, verdict: Verdict) -> None:
         """Do with the record what the service said; it is done only when that is kept."""

@@ -65,7 +65,7 @@ class HttpService:
                         break
                 return of_http(answer.status_code, answer.headers)
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-            return unreached(f"not reached: {error}")
+            return unreached(f"not reached: {_words(error)}")
         except httpx.TimeoutException:
             return timed_out(destination.timeout_ms)
         except httpx.HTTPError as error:  # Somebody was there, and may have it.
@@ -101,6 +101,14 @@ def authorization(destination: Destination) -> dict[str, str]:
     if not destination.token_file:
         return {}
     return {"authorization": f"Bearer {Path(destination.token_file).read_text(encoding='ascii').strip()}"}
+
+
+def _words(error: BaseException) -> str:
+    """Return the first words that there are: of some failures httpx has none, and what caused them has."""
+    found: BaseException | None = error
+    while found is not None and not str(found):
+        found = found.__cause__ or found.__context__
+    return str(found) if found is not None else type(error).__name__
 
 
 def _plain(value: bytes | None) -> str | None:

@@ -85,7 +85,10 @@ class Circuit(Enum):
 
 
 class Breaker:
-    """Opens after so many failures in a row, lets one push through after a while, closes with a success."""
+    """Opens after so many failures in a row, lets one push through after a while, closes with a success.
+
+    A record that fails once more may be what is wrong: what only such records say keeps no circuit open.
+    """
 
     def __init__(self, failures_max: int, first_ms: int, most_ms: int) -> None:
         self.state = Circuit.CLOSED
@@ -118,6 +121,15 @@ class Breaker:
             self._open(now_ms)
         elif self.state is Circuit.CLOSED and self._failures >= self._failures_max:
             self._open(now_ms)
+
+    def doubted(self) -> None:
+        """Take in that the service was there, and failed a record that had failed before.
+
+        An open circuit closes; the next failure of another record opens it again, for longer.
+        """
+        if self.state is Circuit.HALF_OPEN:
+            self._wait_ms = min(self._most_ms, self._wait_ms * 2)
+            self.state, self._failures = Circuit.CLOSED, self._failures_max - 1
 
     def _open(self, now_ms: float) -> None:
         self.state, self._opened_at_ms = Circuit.OPEN, now_ms

@@ -122,3 +122,21 @@ def test_a_service_that_has_become_slow_for_good_gets_more_again() -> None:
     for _ in range(2_000):
         limit.answered(100, running=limit.limit)
     assert limit.limit > 10
+
+
+def test_records_that_fail_again_keep_no_circuit_open() -> None:
+    breaker = Breaker(failures_max=3, first_ms=100, most_ms=300)
+    for _ in range(10):
+        breaker.doubted()
+    assert breaker.wait_ms(0, running=9) == 0
+    for _ in range(3):
+        breaker.failed(0)
+    breaker.doubted()
+    assert breaker.state is Circuit.OPEN, "the answer of a push from before says nothing"
+    assert breaker.wait_ms(100, running=0) == 0
+    breaker.doubted()
+    for _ in range(10):
+        breaker.doubted()
+        assert breaker.wait_ms(100, running=9) == 0
+    breaker.failed(100)
+    assert breaker.wait_ms(100, running=0) == 200, "one more failure of another record, and for longer"

@@ -40,6 +40,8 @@ class Verdict(NamedTuple):
     why: str = ""
     is_failure: bool = False
     """Whether the service is in trouble, and not the record: such answers open the circuit."""
+    is_answered: bool = False
+    """Whether that is what the service said itself."""
 
 
 DONE = Verdict(Action.DONE)
@@ -56,7 +58,7 @@ def of_http(status: int, headers: Mapping[str, str]) -> Verdict:
         delay_ms = _delay_ms(f"{seconds}000" if seconds.isdecimal() else None)
     is_retried = status in _RETRIED_STATUSES or status >= 500
     action = _named(headers.get(ACTION)) or (Action.RETRY if is_retried else Action.DEAD)
-    return Verdict(action, delay_ms, why, is_failure=status >= 500 or status == 429)
+    return Verdict(action, delay_ms, why, is_failure=status >= 500 or status == 429, is_answered=True)
 
 
 def of_grpc(code: str, metadata: Mapping[str, str], details: str = "") -> Verdict:
@@ -66,7 +68,8 @@ def of_grpc(code: str, metadata: Mapping[str, str], details: str = "") -> Verdic
     why = f"{code} {details}".rstrip()
     default = Action.RETRY if code in _RETRIED_CODES else Action.DEAD
     action = _named(metadata.get(ACTION)) or default
-    return Verdict(action, _delay_ms(metadata.get(RETRY_DELAY)), why, is_failure=code in _RETRIED_CODES)
+    delay_ms = _delay_ms(metadata.get(RETRY_DELAY))
+    return Verdict(action, delay_ms, why, is_failure=code in _RETRIED_CODES, is_answered=True)
 
 
 def timed_out(timeout_ms: int) -> Verdict:

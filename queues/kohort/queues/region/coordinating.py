@@ -1,0 +1,249 @@
+"""What the coordinator of a region decides: pure, from the region's log and the time.
+
+A region goes through these phases:
+
+    GATHERING      -> RESETTING      all members have registered
+    RESETTING      -> RUNNING        all of them say that they have reset to this attempt
+    RUNNING        -> CHECKPOINTING  the period is over, or an operator asks
+    CHECKPOINTING  -> RUNNING        N contributions of N different names have come, and are merged
+    any of the last three -> RESETTING  a member asks, or registers again; a drain takes too long;
+                                        an operator asks
+    any of them    -> FAILED         that was one failure in a row too many
+    FAILED         -> RESETTING      an operator asks
+
+A contribution counts for one attempt: what was drained before a reset is no part of anything after it. All
+contributions have to be of one generation of the consumer group, in which each partition has one owner.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from kohort.queues.region.entries import (
+    Asked,
+    Contribution,
+    Member,
+    Offsets,
+    Phase,
+    RegionState,
+    Report,
+    ResetRequest,
+)
+from kohort.queues.region.view import RegionView
+
+REFUSED_MAX = 20
+UNDER_WAY = (Phase.RESETTING, Phase.RUNNING, Phase.CHECKPOINTING)
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """A region's name, the consumer group that its members are, how many they are, and its times.
+
+    `period_ms` is 0 where only the operator asks for checkpoints. Members' states are kept in `states_topic`,
+    or with a `states_url` in files that fsspec writes there: all members have to say the same.
+    """
+
+    name: str
+    members: int
+    index: int = 0
+    period_ms: int = 10_000
+    drain_timeout_ms: int = 30_000
+    consecutive_resets_max: int = 5
+    states_url: str = ""
+
+    def __post_init__(self) -> None:
+        if self.members < 1 or self.period_ms < 0 or self.drain_timeout_ms < 1:
+            raise ValueError("a region has a member or more, and times that are not negative")
+
+    @property
+    def log_topic(self) -> str:
+        """Where members and coordinators tell each other everything."""
+        return f"{self.name}__region"
+
+    @property
+    def states_topic(self) -> str:
+        """Where members' states are kept, where there is no `states_url`."""
+        return f"{self.name}__states"
+
+    @property
+    def coordinators_group_id(self) -> str:
+        """The group whose only partition makes one of the coordinators the one that rules."""
+        return f"{self.name}-coordinators"
+
+
+class Coordinating:
+    """Decides for a region. It rules once its claim was read: `epoch` is the offset of that."""
+
+    def __init__(self, region: Region, epoch: int) -> None:
+        self.region = region
+        self.epoch = epoch
+        self._since_ms: int | None = None
+        self._known: tuple[Phase, int, int] | None = None
+
+    def decide(self, view: RegionView, now_ms: int) -> RegionState | None:
+        """Return the state to be written next, or None if there is nothing to be changed.
+
+        It is asked again once that state was read: nothing is decided on what is not in the log.
+        """
+        if view.epoch != self.epoch:
+            return None  # Not there yet, or no longer: somebody else rules.
+        before = view.state or RegionState(self.epoch)
+        self._keep_time(before, now_ms)
+        after = self._after(replace(before, epoch=self.epoch), view, now_ms)
+        return None if after == view.state else after
+
+    def _keep_time(self, state: RegionState, now_ms: int) -> None:
+        """Note when this phase began, as far as this coordinator has seen it."""
+        known = (state.phase, state.attempt, state.sequence_id)
+        if known != self._known:
+            self._known, self._since_ms = known, now_ms
+
+    def _after(self, state: RegionState, view: RegionView, now_ms: int) -> RegionState:
+        for report in view.reports.values():
+            state = self._let_in(state, report)
+        reports = members_reports(state, view.reports)
+        state = keep_initial(state, reports)
+        if view.command is not None and view.command.number > state.command:
+            state = self._obey(state, view.command.asked, view.command.number)
+        elif state.phase in UNDER_WAY and (wanted := reset_wanted(state, reports)):
+            state = self._reset(state, wanted.reason, forced=wanted.forced)
+        return self._go_on(state, reports, now_ms)
+
+    def _let_in(self, state: RegionState, report: Report) -> RegionState:
+        """Know a member's newest process, or say why it is none of ours."""
+        known = state.members.get(report.name)
+        if report.token in state.refused or (known is not None and known.token == report.token):
+            return state
+        if report.index != self.region.index:
+            return refuse(state, report, f"region index {report.index}, and not {self.region.index}")
+        if known is None and len(state.members) >= self.region.members:
+            return refuse(state, report, f"the region has its {self.region.members} members")
+        if known is not None and report.number <= known.number:
+            return refuse(state, report, f"there is another {report.name}")
+        members = {**state.members, report.name: Member(report.number, report.token)}
+        state = replace(state, members=members)
+        if state.phase in UNDER_WAY:
+            return self._reset(state, f"{report.name} registered again", forced=False)
+        return state
+
+    def _obey(self, state: RegionState, asked: Asked, number: int) -> RegionState:
+        if asked is Asked.RESET and state.phase is not Phase.GATHERING:
+            return self._reset(replace(state, command=number), "an operator asked", forced=True)
+        if asked is Asked.CHECKPOINT and state.phase is Phase.RUNNING:
+            return begin_checkpoint(replace(state, command=number))
+        if asked is Asked.CHECKPOINT and state.phase in UNDER_WAY:
+            return state  # Soon.
+        return replace(state, command=number)
+
+    def _reset(self, state: RegionState, reason: str, *, forced: bool) -> RegionState:
+        failures = 0 if forced else state.consecutive_resets + 1
+        failed = failures > self.region.consecutive_resets_max
+        return replace(
+            state,
+            phase=Phase.FAILED if failed else Phase.RESETTING,
+            attempt=state.attempt + 1,
+            consecutive_resets=failures,
+            reason=reason,
+        )
+
+    def _go_on(self, state: RegionState, reports: Sequence[Report], now_ms: int) -> RegionState:
+        assert self._since_ms is not None
+        waited_ms = now_ms - self._since_ms
+        is_same = (state.phase, state.attempt, state.sequence_id) == self._known
+        match state.phase:
+            case Phase.GATHERING if len(state.members) == self.region.members:
+                return replace(
+                    state, phase=Phase.RESETTING, attempt=state.attempt + 1, reason="all are there"
+                )
+            case Phase.RESETTING if self._all(reports) and all_have_reset(state, reports):
+                return replace(state, phase=Phase.RUNNING)
+            case Phase.RUNNING if is_same and self.region.period_ms and waited_ms >= self.region.period_ms:
+                return begin_checkpoint(state)
+            case Phase.CHECKPOINTING:
+                return self._collect(
+                    state, reports, is_late=is_same and waited_ms >= self.region.drain_timeout_ms
+                )
+        return state
+
+    def _collect(self, state: RegionState, reports: Sequence[Report], *, is_late: bool) -> RegionState:
+        parts = contributions(state, reports)
+        if len(parts) < self.region.members:
+            return self._reset(state, "a drain took too long", forced=False) if is_late else state
+        merged = merge(list(parts.values()))
+        if merged is None:
+            return self._reset(state, "partitions moved during a checkpoint", forced=True)
+        return replace(
+            state,
+            phase=Phase.RUNNING,
+            completed=state.sequence_id,
+            offsets={**state.offsets, **merged},
+            saved={name: part.saved for name, part in parts.items()},
+            consecutive_resets=0,
+        )
+
+    def _all(self, reports: Sequence[Report]) -> bool:
+        return len(reports) == self.region.members
+
+
+def members_reports(state: RegionState, reports: Mapping[str, Report]) -> list[Report]:
+    """Return the reports of those who are members, and not of processes that had their names before."""
+    return [
+        report
+        for name, report in sorted(reports.items())
+        if (member := state.members.get(name)) is not None and member.token == report.token
+    ]
+
+
+def reset_wanted(state: RegionState, reports: Sequence[Report]) -> ResetRequest | None:
+    """Return a member's wish for a reset of the attempt that is under way; a failure before a forced one."""
+    found = [each.wanted for each in reports if each.wanted and each.wanted.attempt == state.attempt]
+    return min(found, key=lambda each: each.forced, default=None)
+
+
+def keep_initial(state: RegionState, reports: Sequence[Report]) -> RegionState:
+    """Keep where a partition is read from first: what came first stays, so that each reset begins there."""
+    initial = dict(state.initial)
+    for report in reports:
+        for partition, offset in report.initial.items():
+            initial.setdefault(partition, offset)
+    return state if len(initial) == len(state.initial) else replace(state, initial=initial)
+
+
+def all_have_reset(state: RegionState, reports: Sequence[Report]) -> bool:
+    """Return whether each of them stands in the attempt that is under way."""
+    return all(each.attempt == state.attempt for each in reports)
+
+
+def contributions(state: RegionState, reports: Sequence[Report]) -> dict[str, Contribution]:
+    """Return what members have given to the checkpoint that is being collected, by their names."""
+    return {
+        each.name: each.contribution
+        for each in reports
+        if each.contribution is not None
+        and each.contribution.attempt == state.attempt
+        and each.contribution.sequence_id == state.sequence_id
+    }
+
+
+def merge(parts: Sequence[Contribution]) -> Offsets | None:
+    """Return the next offsets of all partitions; None if they were not drained in one generation."""
+    if len({each.generation_id for each in parts}) != 1:
+        return None
+    merged: Offsets = {}
+    for each in parts:
+        if merged.keys() & each.offsets.keys():
+            return None
+        merged.update(each.offsets)
+    return merged
+
+
+def begin_checkpoint(state: RegionState) -> RegionState:
+    """Ask for a checkpoint with a number that was never used."""
+    return replace(state, phase=Phase.CHECKPOINTING, sequence_id=state.sequence_id + 1)
+
+
+def refuse(state: RegionState, report: Report, reason: str) -> RegionState:
+    """Tell a process that it is no member."""
+    refused = dict(list(state.refused.items())[1 - REFUSED_MAX :])
+    return replace(state, refused={**refused, report.token: reason})

@@ -1,0 +1,155 @@
+"""What stands in a region's log: a compacted topic of one partition, written and read by all.
+
+A key's newest value says all there is to know, so that compaction loses nothing:
+
+    member/NAME/TOKEN  Report       how a process that has this name stands
+    operator           Command      what was asked for by hand
+    claim/TOKEN        Claim        a coordinator takes over; the offset of this entry is its epoch
+    state/EPOCH        RegionState  what the coordinator of that epoch decided
+
+Who was coordinator before may still write: its states have an older epoch, which nobody goes by.
+"""
+
+from enum import StrEnum
+
+import msgspec
+
+Offsets = dict[str, int]
+"""The next offset of each partition, which is named TOPIC-NUMBER."""
+
+
+class EntryError(ValueError):
+    """Something else than an entry stands in a region's log."""
+
+
+class Phase(StrEnum):
+    """What the members of a region have to do now."""
+
+    GATHERING = "gathering"  # Register: not all of them were there yet.
+    RESETTING = "resetting"  # Go back to the last checkpoint.
+    RUNNING = "running"  # Process.
+    CHECKPOINTING = "checkpointing"  # Drain, and contribute.
+    FAILED = "failed"  # Wait for a reset by hand.
+
+
+class Asked(StrEnum):
+    """What an operator may ask for."""
+
+    CHECKPOINT = "checkpoint"
+    RESET = "reset"
+
+
+class Contribution(msgspec.Struct, frozen=True):
+    """A member's part of a checkpoint: where it stands in its partitions, and where its state is kept."""
+
+    sequence_id: int
+    attempt: int
+    generation_id: int
+    offsets: Offsets
+    saved: str | None = None
+
+
+class ResetRequest(msgspec.Struct, frozen=True):
+    """A member cannot go on with an attempt. Forced: nothing has failed, partitions have moved."""
+
+    attempt: int
+    forced: bool
+    reason: str
+
+
+class Report(msgspec.Struct, frozen=True):
+    """All that a member says. `number` counts the processes that had its name; it has reset to `attempt`."""
+
+    name: str
+    index: int
+    number: int
+    token: str
+    attempt: int = 0
+    wanted: ResetRequest | None = None
+    contribution: Contribution | None = None
+    initial: Offsets = {}
+
+
+class Command(msgspec.Struct, frozen=True):
+    """What an operator asks for; a higher number is another wish."""
+
+    number: int
+    asked: Asked
+
+
+class Claim(msgspec.Struct, frozen=True):
+    """A coordinator takes over."""
+
+    token: str
+
+
+class Member(msgspec.Struct, frozen=True):
+    """Whose name it is."""
+
+    number: int
+    token: str
+
+
+class RegionState(msgspec.Struct, frozen=True):
+    """What the coordinator has decided: all that it needs to go on, and members to obey.
+
+    `offsets` and `saved` are of the checkpoint `completed` (0: none yet). `initial` is where partitions are
+    read from that no checkpoint knows. `refused` has the reason for each token that is not let in.
+    """
+
+    epoch: int
+    phase: Phase = Phase.GATHERING
+    attempt: int = 0
+    sequence_id: int = 0
+    completed: int = 0
+    members: dict[str, Member] = {}
+    offsets: Offsets = {}
+    saved: dict[str, str | None] = {}
+    initial: Offsets = {}
+    consecutive_resets: int = 0
+    reason: str = ""
+    command: int = 0
+    refused: dict[str, str] = {}
+
+    def start_of(self, partition: str) -> int | None:
+        """Return where a member that resets reads from; None as long as that is not decided."""
+        found = self.offsets.get(partition)
+        return self.initial.get(partition) if found is None else found
+
+
+Entry = Report | Command | Claim | RegionState
+_TYPES: dict[str, type[Report] | type[Command] | type[Claim] | type[RegionState]] = {
+    "member": Report,
+    "operator": Command,
+    "claim": Claim,
+    "state": RegionState,
+}
+
+
+def key_of(entry: Entry) -> bytes:
+    """Return the key that an entry is kept under."""
+    match entry:
+        case Report():
+            return f"member/{entry.name}/{entry.token}".encode()
+        case Command():
+            return b"operator"
+        case Claim():
+            return f"claim/{entry.token}".encode()
+        case RegionState():
+            return b"state/%d" % entry.epoch
+
+
+def encode(entry: Entry) -> bytes:
+    """Return an entry's value, JSON."""
+    return msgspec.json.encode(entry)
+
+
+def decode(key: bytes | None, value: bytes) -> Entry:
+    """Return the entry. Raises: EntryError."""
+    kind = (key or b"").partition(b"/")[0].decode(errors="replace")
+    if kind not in _TYPES:
+        raise EntryError(f"no entry of a region has the key {key!r}")
+    try:
+        return msgspec.json.decode(value, type=_TYPES[kind])
+    except msgspec.MsgspecError as error:
+        raise EntryError(f"{key!r}: {error}") from error

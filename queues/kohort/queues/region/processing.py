@@ -1,0 +1,105 @@
+"""The processing side of a member: records from a queue to the operator, under a permit."""
+
+from collections import deque
+from collections.abc import Iterable
+from typing import Protocol
+
+import anyio
+
+from kohort.client.values import ConsumerRecord
+from kohort.queues.region.entries import Offsets
+
+AT_ONCE = 100  # So many records are processed under one permit.
+
+
+class Operator(Protocol):
+    """What a member computes: its state is all that it knows of the records it was given."""
+
+    async def process(self, record: ConsumerRecord[bytes, bytes]) -> None:
+        """Take a record into the state."""
+
+    def save(self, sequence_id: int) -> bytes:
+        """Return the state."""
+        ...
+
+    def restore(self, state: bytes | None) -> None:
+        """Have this state, and no other; None for the one at the beginning."""
+
+
+class Processing:
+    """A queue and who works it off.
+
+    `noted` has the offset behind what was processed of each partition, `count` how much was, resets or not.
+    """
+
+    def __init__(self, operator: Operator) -> None:
+        self.noted: Offsets = {}
+        self.count = 0
+        self.failure: Exception | None = None
+        self._operator = operator
+        self._queue: deque[ConsumerRecord[bytes, bytes]] = deque()
+        self._permit = anyio.Lock()
+        self._filled = anyio.Event()
+        self._going = anyio.Event()
+        self._going.set()
+
+    def __len__(self) -> int:
+        return len(self._queue)
+
+    def put(self, records: Iterable[ConsumerRecord[bytes, bytes]]) -> None:
+        """Have these processed, in their order."""
+        self._queue.extend(records)
+        self._filled.set()
+
+    async def run(self) -> None:
+        """Process until cancelled. A failure is kept, and nothing processed until `restore`."""
+        while True:
+            await self._filled.wait()
+            await self._going.wait()
+            async with self._permit:
+                for _ in range(AT_ONCE):
+                    if not self._queue or not self._going.is_set():
+                        break
+                    await self._process(self._queue.popleft())
+                if not self._queue:
+                    self._filled = anyio.Event()
+            await anyio.sleep(0)
+
+    async def _process(self, record: ConsumerRecord[bytes, bytes]) -> None:
+        try:
+            await self._operator.process(record)
+        except Exception as error:  # noqa: BLE001 - the user's code; the region resets for it.
+            self.failure = error
+            self._queue.clear()
+        else:
+            self.noted[f"{record.topic}-{record.partition}"] = record.offset + 1
+            self.count += 1
+
+    async def hold(self) -> None:
+        """Finish the record that is under way, and process none until `go_on`: the queue stays as it is."""
+        if self._going.is_set():
+            self._going = anyio.Event()
+        async with self._permit:
+            pass
+
+    def go_on(self) -> None:
+        """Process again after `hold`."""
+        self._going.set()
+
+    def drop(self) -> None:
+        """Forget what was not begun."""
+        self._queue.clear()
+
+    def save(self, sequence_id: int) -> bytes:
+        """Return the operator's state after the records that are noted. Only on hold."""
+        return self._operator.save(sequence_id)
+
+    async def restore(self, state: bytes | None) -> None:
+        """Begin anew with this state."""
+        self._queue.clear()
+        async with self._permit:
+            self._queue.clear()
+            self._operator.restore(state)
+            self.noted = {}
+            self.failure = None
+        self.go_on()

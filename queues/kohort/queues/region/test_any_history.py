@@ -1,0 +1,321 @@
+"""Members die, hang and come back, partitions move, coordinators follow each other, messages are late.
+
+All from one seed. At every checkpoint of any history the members' states together are what each record
+before its offsets had once; and after the last fault the region gets through all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+
+import pytest
+
+from kohort.queues.region import membership
+from kohort.queues.region.coordinating import Coordinating, Region
+from kohort.queues.region.entries import (
+    Asked,
+    Claim,
+    Command,
+    Entry,
+    Offsets,
+    RegionState,
+    decode,
+    encode,
+    key_of,
+)
+from kohort.queues.region.membership import Drain, Membership, Place, Poll, Propose, Restore, Stop
+from kohort.queues.region.view import RegionView
+from tests.repetitions import repetitions
+
+REGION = Region("sums", members=3, period_ms=150, drain_timeout_ms=400, consecutive_resets_max=10_000)
+PARTITIONS = {f"flights-{number}": 40 for number in range(4)}
+STEPS = 1_500
+
+
+class Participant:
+    """Whoever reads the log and writes to it, both late."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.view = RegionView()
+        self.position = 0
+        self.outbox: list[Entry] = []
+
+    def exchange(self) -> None:
+        random, log = self.world.random, self.world.log
+        for _ in range(random.randint(0, len(self.outbox))):
+            self.world.write(self.outbox.pop(0))
+        until = random.randint(self.position, len(log)) if random.random() < 0.5 else len(log)
+        for offset in range(self.position, until):
+            self.view.take(offset, decode(*log[offset]))
+        self.position = until
+
+
+class Coordinator(Participant):
+    """Claims, and decides as soon as it has read that."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self.core = Coordinating(REGION, world.write(Claim(f"c{world.random.random()}")))
+        self.written = 0
+
+    def step(self) -> None:
+        self.exchange()
+        if self.outbox or self.position < self.written:
+            return  # What it decided last is not read yet.
+        if after := self.core.decide(self.view, self.world.now_ms):
+            self.outbox.append(after)
+            self.written = len(self.world.log) + 1
+
+
+class Process(Participant):
+    """A member: a consumer with its queue, and the sum of what it has processed."""
+
+    def __init__(self, world: World, name: str) -> None:
+        super().__init__(world)
+        self.name = name
+        for offset, entry in enumerate(world.log):
+            self.view.take(offset, decode(*entry))
+        self.position = len(world.log)
+        before = self.view.reports.get(name)
+        self.core = Membership(name, 0, before.number + 1 if before else 1, f"{name}-{world.random.random()}")
+        self.generation_id = -1
+        self.queue: list[tuple[str, int]] = []
+        self.positions: Offsets = {}
+        self.noted: Offsets = {}
+        self.sum = 0
+        self.is_held = False
+        self.is_stopped = False
+        self.told = self.core.report
+        self.outbox.append(self.told)
+
+    def step(self) -> None:
+        self.exchange()
+        self.rejoin()
+        if self.queue and not self.is_held and self.world.random.random() < 0.7:
+            self.process()
+        match self.core.next_action(self.view):
+            case Stop():
+                self.is_stopped = True
+                return
+            case Restore(attempt=attempt, sequence_id=sequence_id, saved=saved):
+                self.restore(attempt, sequence_id, saved)
+            case Place(offsets=offsets):
+                self.positions.update(offsets)
+                self.noted.update(offsets)
+                self.core.placed(offsets)
+            case Propose(partitions=partitions):
+                self.core.proposed(dict.fromkeys(partitions, self.world.random.randint(0, 1)))
+            case Poll():
+                self.poll()
+            case Drain(sequence_id=sequence_id):
+                self.drain(sequence_id)
+        if self.core.report != self.told:
+            self.told = self.core.report
+            self.outbox.append(self.told)
+
+    def rejoin(self) -> None:
+        """Hear of a rebalance, late, as one who owns nothing meanwhile."""
+        world = self.world
+        if self.generation_id != world.generation_id and world.random.random() < 0.4:
+            self.core.become_revoked(set(self.core.assigned))
+            self.positions, self.noted = {}, {}
+            if self.core.state is membership.MemberState.RESET_PENDING:
+                self.queue.clear()
+            self.generation_id = world.generation_id
+            owned = [each for each, owner in world.owners.items() if owner is self]
+            self.core.become_assigned(each for each in owned)
+
+    def restore(self, attempt: int, sequence_id: int, saved: str | None) -> None:
+        self.queue.clear()
+        self.is_held = False
+        self.noted = {}
+        self.sum = 0 if saved is None else self.world.saved[saved]
+        self.core.restored(attempt)
+
+    def poll(self) -> None:
+        self.is_held = False
+        for partition in sorted(self.positions.keys() & self.core.placed_partitions):
+            first = self.positions[partition]
+            last = min(self.world.ends[partition], first + self.world.random.randint(0, 3))
+            self.queue += [(partition, offset) for offset in range(first, last)]
+            self.positions[partition] = last
+            if last > first:
+                self.core.read()
+
+    def process(self) -> None:
+        partition, offset = self.queue.pop(0)
+        self.sum += value_of(partition, offset)
+        self.noted[partition] = offset + 1
+
+    def drain(self, sequence_id: int) -> None:
+        """Save what was processed; what is queued is processed when the region goes on."""
+        self.is_held = True
+        if self.generation_id != self.world.generation_id:
+            self.core.want_reset(forced=False, reason="a commit was refused")
+            return
+        saved = f"{sequence_id}/{self.core.token}/{len(self.world.saved)}"
+        self.world.saved[saved] = self.sum
+        self.core.drained(sequence_id, self.generation_id, dict(self.noted), saved)
+
+
+class World:
+    """A region, its log, and the consumer group behind it."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = Random(seed)
+        self.now_ms = 0
+        self.log: list[tuple[bytes, bytes]] = []
+        self.judge = RegionView()
+        self.checked: list[RegionState] = []
+        self.saved: dict[str, int] = {}
+        self.ends = dict.fromkeys(PARTITIONS, 0)
+        self.generation_id = 0
+        self.owners: dict[str, Process] = {}
+        self.members = [Process(self, name) for name in ("a", "b", "c")]
+        self.hanging: list[Participant] = []
+        self.coordinator = Coordinator(self)
+        self.rebalance()
+
+    def write(self, entry: Entry) -> int:
+        offset = len(self.log)
+        self.log.append((key_of(entry), encode(entry)))
+        before = self.judge.state
+        self.judge.take(offset, decode(*self.log[-1]))
+        after = self.judge.state
+        if before is not None and after is not None:
+            assert (after.attempt, after.completed) >= (before.attempt, before.completed), "it went back"
+        if after is not None and after.completed != (before.completed if before else 0):
+            self.check(after)
+        return offset
+
+    def check(self, state: RegionState) -> None:
+        """Each record between the first offsets and the checkpoint's was counted once."""
+        self.checked.append(state)
+        offsets = {**state.initial, **state.offsets}
+        wanted = sum(value_of(p, each) for p in offsets for each in range(state.initial[p], offsets[p]))
+        found = sum(self.saved[each] for each in state.saved.values() if each)
+        assert found == wanted, (state, found, wanted)
+
+    def rebalance(self) -> None:
+        self.generation_id += 1
+        everybody = self.members + [each for each in self.hanging if isinstance(each, Process)][-1:]
+        group = self.random.sample(everybody, self.random.randint(1, len(everybody)))
+        self.owners = {each: self.random.choice(group) for each in PARTITIONS}
+
+    def fault(self) -> None:
+        chance = self.random.random()
+        number = self.random.randrange(len(self.members))
+        if chance < 0.006:
+            if self.random.random() < 0.5:
+                self.hanging = [*self.hanging, self.members[number]][-2:]
+            self.members[number] = Process(self, self.members[number].name)
+        elif chance < 0.012:
+            if self.random.random() < 0.5:
+                self.hanging = [*self.hanging, self.coordinator][-2:]
+            self.coordinator = Coordinator(self)
+        elif chance < 0.024:
+            self.rebalance()
+        elif chance < 0.028:
+            asked = self.random.choice(list(Asked))
+            self.write(Command(self.judge.command.number + 1 if self.judge.command else 1, asked))
+
+    def run(self) -> None:
+        for step in range(STEPS):
+            self.now_ms += self.random.randint(0, 10)
+            self.fault()
+            for partition, most in PARTITIONS.items():
+                self.ends[partition] = max(self.ends[partition], min(most, step * most // STEPS + 1))
+            self.step([*self.members, *self.hanging, self.coordinator])
+        self.ends = dict(PARTITIONS)
+        self.hanging.clear()
+        self.members = [
+            Process(self, each.name) if isinstance(each, Process) and each.is_stopped else each
+            for each in self.members
+        ]
+        self.generation_id += 1
+        self.owners = {each: self.members[number % 3] for number, each in enumerate(PARTITIONS)}
+        for _ in range(20 * STEPS):
+            self.now_ms += 10
+            self.step([*self.members, self.coordinator])
+            if self.is_through():
+                return
+
+    def step(self, everybody: list[Participant]) -> None:
+        who = self.random.choice(everybody)
+        if who in self.hanging and self.random.random() < 0.8:
+            return
+        assert isinstance(who, Process | Coordinator)
+        if not (isinstance(who, Process) and who.is_stopped):
+            who.step()
+
+    def is_through(self) -> bool:
+        return self.judge.state is not None and self.judge.state.offsets == PARTITIONS
+
+
+def value_of(partition: str, offset: int) -> int:
+    """A value that tells records apart in a sum."""
+    return Random(f"{partition} {offset}").randint(1, 10**9)
+
+
+@pytest.mark.parametrize("seed", range(repetitions(40, by_night=3_000)))
+def test_each_checkpoint_has_each_record_once(seed: int) -> None:
+    world = World(seed)
+    world.run()
+    assert world.is_through(), world.judge.state
+
+
+def test_the_histories_have_everything_in_them() -> None:
+    worlds = [World(seed) for seed in range(10)]
+    for world in worlds:
+        world.run()
+    assert all(len(world.checked) > 2 for world in worlds)
+    assert any(world.judge.state and world.judge.state.attempt > 5 for world in worlds)
+    reasons = " ".join(decoded.reason for world in worlds for decoded in states(world))
+    for reason in ("registered again", "revoked", "refused", "operator", "too long"):
+        assert reason in reasons, reason
+
+
+def states(world: World) -> list[RegionState]:
+    decoded = [decode(*each) for each in world.log]
+    return [each for each in decoded if isinstance(each, RegionState)]
+
+
+def go_by_anybody(view: RegionView, state: RegionState) -> None:
+    view.state = state
+
+
+def restore_without_clearing(process: Process, attempt: int, sequence_id: int, saved: str | None) -> None:
+    process.sum = 0 if saved is None else process.world.saved[saved]
+    process.core.restored(attempt)
+
+
+def restore_nothing(process: Process, attempt: int, sequence_id: int, saved: str | None) -> None:
+    process.queue.clear()
+    process.core.restored(attempt)
+
+
+def ignore_revocation(core: Membership, partitions: set[str]) -> None:
+    core.assigned -= partitions
+    core._unplaced -= partitions
+
+
+MUTANTS: dict[str, tuple[object, str, Callable[..., object]]] = {
+    "a coordinator that was replaced": (RegionView, "_take_state", go_by_anybody),
+    "the queue is kept over a reset": (Process, "restore", restore_without_clearing),
+    "the state is kept over a reset": (Process, "restore", restore_nothing),
+    "a revocation is nothing": (Membership, "become_revoked", ignore_revocation),
+}
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_a_mistake_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(*MUTANTS[name])
+    for seed in range(60):
+        world = World(seed)
+        try:
+            world.run()
+        except (AssertionError, KeyError):
+            return
+    pytest.fail(f"{name}: 60 histories did not notice")

@@ -1,0 +1,147 @@
+"""A region's phases, one by one."""
+
+from kohort.queues.region.coordinating import Coordinating, Region, merge
+from kohort.queues.region.entries import (
+    Asked,
+    Claim,
+    Command,
+    Contribution,
+    Phase,
+    RegionState,
+    Report,
+    ResetRequest,
+)
+from kohort.queues.region.view import RegionView
+
+REGION = Region("sums", members=2, period_ms=1_000, drain_timeout_ms=5_000, consecutive_resets_max=2)
+
+
+class Scene:
+    """A region whose coordinator reads at once what it writes."""
+
+    def __init__(self) -> None:
+        self.view = RegionView()
+        self.view.take(7, Claim("c"))
+        self.core = Coordinating(REGION, 7)
+
+    def at(self, now_ms: int, *reports: Report) -> RegionState:
+        for report in reports:
+            self.view.take(0, report)
+        while (after := self.core.decide(self.view, now_ms)) is not None:
+            self.view.take(0, after)
+        assert self.view.state is not None
+        return self.view.state
+
+    def running(self) -> RegionState:
+        self.at(0, report("a"), report("b"))
+        return self.at(0, report("a", attempt=1), report("b", attempt=1))
+
+
+def report(name: str, index: int = 0, number: int = 1, **more: object) -> Report:
+    return Report(name, index, number, f"{name}{number}", **more)  # type: ignore[arg-type]
+
+
+def part(partition: str, sequence_id: int = 1, attempt: int = 1, generation_id: int = 5) -> Contribution:
+    return Contribution(sequence_id, attempt, generation_id, {partition: 3}, f"kept {partition}")
+
+
+def test_a_region_waits_for_all_of_its_members_and_for_each_to_reset() -> None:
+    scene = Scene()
+    assert scene.at(0, report("a")).phase is Phase.GATHERING
+    assert scene.at(0, report("b")).phase is Phase.RESETTING
+    assert scene.at(0, report("a", attempt=1)).phase is Phase.RESETTING
+    assert scene.at(0, report("b", attempt=1)).phase is Phase.RUNNING
+
+
+def test_another_index_is_refused() -> None:
+    assert Scene().at(0, report("a", index=3)).refused == {"a1": "region index 3, and not 0"}
+
+
+def test_one_member_too_many_is_refused() -> None:
+    scene = Scene()
+    scene.running()
+    assert scene.at(0, report("c")).refused == {"c1": "the region has its 2 members"}
+
+
+def test_contributions_of_all_names_make_a_checkpoint() -> None:
+    scene = Scene()
+    scene.running()
+    assert scene.at(999).phase is Phase.RUNNING
+    assert scene.at(1_000).phase is Phase.CHECKPOINTING
+    assert scene.at(1_000, report("a", attempt=1, contribution=part("x-0"))).completed == 0
+    done = scene.at(1_000, report("b", attempt=1, contribution=part("x-1")))
+    assert (done.phase, done.completed, done.offsets) == (Phase.RUNNING, 1, {"x-0": 3, "x-1": 3})
+    assert done.saved == {"a": "kept x-0", "b": "kept x-1"}
+
+
+def test_parts_of_two_generations_are_no_checkpoint() -> None:
+    scene = Scene()
+    scene.running()
+    scene.at(1_000)
+    first = report("a", attempt=1, contribution=part("x-0"))
+    after = scene.at(1_000, first, report("b", attempt=1, contribution=part("x-1", generation_id=6)))
+    assert (after.phase, after.completed, after.attempt) == (Phase.RESETTING, 0, 2)
+    assert merge([part("x-0"), part("x-0")]) is None
+
+
+def test_a_part_of_an_earlier_attempt_does_not_count() -> None:
+    scene = Scene()
+    scene.running()
+    scene.at(1_000)
+    old = part("x-0", attempt=0)
+    after = scene.at(
+        1_000, report("a", attempt=1, contribution=old), report("b", attempt=1, contribution=part("x-1"))
+    )
+    assert after.phase is Phase.CHECKPOINTING
+
+
+def test_a_drain_that_takes_too_long_is_a_failure() -> None:
+    scene = Scene()
+    scene.running()
+    scene.at(1_000)
+    assert scene.at(5_999).phase is Phase.CHECKPOINTING
+    after = scene.at(6_000)
+    assert (after.phase, after.consecutive_resets) == (Phase.RESETTING, 1)
+
+
+def test_too_many_failures_in_a_row_end_it_until_an_operator_asks() -> None:
+    scene = Scene()
+    scene.running()
+    for attempt in (1, 2, 3):
+        after = scene.at(0, report("a", attempt=attempt, wanted=ResetRequest(attempt, False, "broken")))
+    assert (after.phase, after.consecutive_resets) == (Phase.FAILED, 3)
+    scene.view.take(0, Command(1, Asked.RESET))
+    after = scene.at(0)
+    assert (after.phase, after.consecutive_resets) == (Phase.RESETTING, 0)
+
+
+def test_a_forced_reset_clears_the_failures() -> None:
+    scene = Scene()
+    scene.running()
+    scene.at(0, report("a", attempt=1, wanted=ResetRequest(1, False, "broken")))
+    after = scene.at(0, report("a", attempt=2, wanted=ResetRequest(2, True, "partitions moved")))
+    assert (after.attempt, after.consecutive_resets) == (3, 0)
+
+
+def test_a_process_that_comes_again_resets_the_region() -> None:
+    scene = Scene()
+    scene.running()
+    after = scene.at(0, report("a", number=2))
+    assert (after.phase, after.reason) == (Phase.RESETTING, "a registered again")
+    assert scene.at(0, report("a", number=1)).members["a"].number == 2
+
+
+def test_the_first_initial_offset_stays() -> None:
+    scene = Scene()
+    scene.running()
+    scene.at(0, report("a", attempt=1, initial={"x-0": 4}))
+    assert scene.at(0, report("b", attempt=1, initial={"x-0": 9, "x-1": 2})).initial == {"x-0": 4, "x-1": 2}
+
+
+def test_a_coordinator_that_was_replaced_decides_nothing() -> None:
+    scene = Scene()
+    before = scene.running()
+    scene.view.take(20, Claim("other"))
+    assert scene.core.decide(scene.view, 10_000) is None
+    scene.view.take(21, RegionState(7, Phase.FAILED))
+    assert scene.view.state == before
