@@ -28,7 +28,7 @@ class BatchReader(DataSourceReader):
         """Return the ranges. Raises: OptionError, DataLossError, KohortError."""
         options = self._options
         planned: list[InputPartition] = []
-        with Brokers(options.bootstrap, options.timeout_ms) as brokers:
+        with Brokers(options.servers, options.timeout_ms) as brokers:
             chosen = chosen_partitions(brokers, options.topics)
             ends = log_ends(brokers, chosen, read_committed=options.read_committed)
             starting = offsets_at(brokers, options, options.starting, ends)

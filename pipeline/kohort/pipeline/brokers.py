@@ -1,31 +1,29 @@
 """A cluster as a Spark driver or task asks it: who leads what, where logs begin and end; all blocking.
 
-What may pass (a broker that starts, a leader that moves) is tried again until `timeout_ms` is over.
+The client's own connections do the talking, in a thread of theirs, so that requests may be sent ahead. What
+may pass (a broker that starts, a leader that moves) is tried again until `timeout_ms` is over.
 """
 
 import time
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Generic, Self, TypeVar
+
+import anyio
 
 from kohort.client import TopicPartition
-from kohort.client.config import AdminConfig
-from kohort.client.errors import BrokerError, KohortError, check
-from kohort.client.offsets import list_offsets_request
+from kohort.client.cluster import Cluster
+from kohort.client.errors import KohortError, NetworkError
+from kohort.client.loop_thread import LoopThread
+from kohort.client.offsets import list_offsets
 from kohort.client.retry import Backoff, Deadline
-from kohort.pipeline.connection import BrokerConnection
 from kohort.pipeline.offsets import Offsets
-from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import (
-    ListOffsetsResponse,
-    MetadataRequest,
-    MetadataRequestTopic,
-    MetadataResponse,
-)
-from kohort.protocol.schema import ZERO_UUID, Message
+from kohort.pipeline.servers import CLIENT_ID, Servers
+from kohort.protocol.schema import Message
 
 FIRST_PAUSE_MS, LONGEST_PAUSE_MS = 50, 1000
-ANY_LEADER_EPOCH = -1
+SETUP_TIMEOUT_MS = 10_000
 
 Result = TypeVar("Result")
 Answer = TypeVar("Answer", bound=Message)
@@ -51,15 +49,41 @@ class Patience:
         time.sleep(pause_ms / 1000)
 
 
-class Brokers:
-    """Connections to a cluster's brokers, made when they are needed; a context manager."""
+class Sent(Generic[Answer]):
+    """A request that is under way; `Brokers.receive` returns its answer."""
 
-    def __init__(self, bootstrap: str, timeout_ms: int) -> None:
-        self._bootstrap = AdminConfig(bootstrap_servers=bootstrap).bootstrap_addresses
+    __slots__ = ("_is_answered", "_outcome")
+
+    def __init__(self) -> None:
+        self._is_answered = anyio.Event()
+        self._outcome: Answer | KohortError | None = None
+
+    def __call__(self, outcome: Answer | KohortError) -> None:
+        """Take the answer, or why there is none. In the loop's thread."""
+        self._outcome = outcome
+        self._is_answered.set()
+
+    async def answer(self) -> Answer:
+        """Return the answer when it is there. Raises: KohortError."""
+        await self._is_answered.wait()
+        assert self._outcome is not None
+        if isinstance(self._outcome, KohortError):
+            raise self._outcome
+        return self._outcome
+
+
+class Brokers:
+    """A cluster's brokers, connected to when they are needed; a context manager."""
+
+    def __init__(self, servers: Servers, timeout_ms: int) -> None:
         self._timeout_ms = timeout_ms
-        self._connections: dict[tuple[str, int], BrokerConnection] = {}
-        self._addresses: dict[int, tuple[str, int]] = {}
-        self._leaders: dict[TopicPartition, int] = {}
+        config = servers.config(
+            request_timeout_ms=timeout_ms,
+            socket_connection_setup_timeout_ms=min(timeout_ms, SETUP_TIMEOUT_MS),
+            reconnect_backoff_ms=0,  # Whoever tries again pauses already.
+        )
+        self._cluster = Cluster(config)
+        self._loop = LoopThread(self._cluster, CLIENT_ID)
 
     def __enter__(self) -> Self:
         return self
@@ -70,10 +94,8 @@ class Brokers:
         self.close()
 
     def close(self) -> None:
-        """Close the connections."""
-        for each in self._connections.values():
-            each.close()
-        self._connections.clear()
+        """Close the connections; answers that are awaited are lost."""
+        self._loop.stop()
 
     # What passes
 
@@ -92,45 +114,11 @@ class Brokers:
 
     def forget(self) -> None:
         """Close the connections and look leaders up again: something has gone wrong with one."""
-        self.close()
-        self._leaders.clear()
+        self._loop.call_sync(self._forget)
 
-    # Connections
-
-    def any_connection(self) -> BrokerConnection:
-        """Return a connection to a broker that can be reached. Raises: KohortError."""
-        for each in self._connections.values():
-            return each
-        failed: KohortError | None = None
-        for address in dict.fromkeys((*self._bootstrap, *self._addresses.values())):
-            try:
-                return self._connection(address)
-            except KohortError as error:
-                failed = error
-        assert failed is not None, "config gives one bootstrap address at least"
-        raise failed
-
-    def leader(self, partition: TopicPartition) -> BrokerConnection:
-        """Return a connection to a partition's leader. Raises: KohortError."""
-        node_id = self.leader_id(partition)  # This may learn the addresses.
-        return self._connection(self._addresses[node_id])
-
-    def leader_id(self, partition: TopicPartition) -> int:
-        """Return the id of a partition's leader. Raises: KohortError, retriable while there is none."""
-        if partition not in self._leaders:
-            self.partitions([partition.topic])
-        node_id = self._leaders.get(partition)
-        if node_id is None:
-            raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"partition {partition}")
-        if node_id not in self._addresses:
-            raise BrokerError(ErrorCode.LEADER_NOT_AVAILABLE, f"partition {partition}")
-        return node_id
-
-    def _connection(self, address: tuple[str, int]) -> BrokerConnection:
-        found = self._connections.get(address)
-        if found is None:
-            found = self._connections[address] = BrokerConnection(*address, self._timeout_ms)
-        return found
+    def _forget(self) -> None:
+        self._cluster.disconnect(NetworkError("another request has failed: this one is sent again"))
+        self._cluster.metadata.topics.clear()
 
     # Questions
 
@@ -139,52 +127,52 @@ class Brokers:
 
         Raises: KohortError.
         """
-        wanted = (
-            None
-            if topics is None
-            else tuple(MetadataRequestTopic(topic_id=ZERO_UUID, name=name) for name in topics)
-        )
-        answer = self.any_connection().request(
-            MetadataRequest(
-                topics=wanted,
-                allow_auto_topic_creation=False,
-                include_cluster_authorized_operations=False,
-                include_topic_authorized_operations=False,
-            ),
-            MetadataResponse,
-        )
-        self._addresses = {each.node_id: (each.host, each.port) for each in answer.brokers}
+        return self._loop.call(self._partitions, None if topics is None else set(topics))
+
+    async def _partitions(self, topics: set[str] | None) -> list[TopicPartition]:
+        await self._cluster.refresh_metadata(topics)
+        known = self._cluster.metadata.topics
         found: list[TopicPartition] = []
-        for topic in answer.topics:
-            if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                continue
-            check(topic.error_code, f"topic {topic.name!r}")
-            for each in topic.partitions:
-                partition = TopicPartition(topic.name or "", each.partition_index)
-                self._leaders[partition] = each.leader_id
-                found.append(partition)
-        return sorted(found)
+        for name in sorted(known if topics is None else known.keys() & topics):
+            error = self._cluster.topic_error(name)
+            if error is not None:
+                raise error
+            found += [TopicPartition(name, number) for number in sorted(known[name].partitions)]
+        return found
 
     def list_offsets(self, timestamps: Mapping[TopicPartition, int], *, read_committed: bool) -> Offsets:
         """Return the first offset at or after each timestamp, or for EARLIEST or LATEST; -1 for none.
 
         With `read_committed`, LATEST is the last stable offset. Raises: KohortError.
         """
-        nodes: dict[int, list[TopicPartition]] = {}
-        for each in timestamps:
-            nodes.setdefault(self.leader_id(each), []).append(each)
-        found: Offsets = {}
-        for node_id, partitions in nodes.items():
-            request = list_offsets_request(
-                {each: timestamps[each] for each in partitions},
-                lambda _: ANY_LEADER_EPOCH,
-                committed_only=read_committed,
-                timeout_ms=self._timeout_ms,
-            )
-            connection = self._connection(self._addresses[node_id])
-            for topic in connection.request(request, ListOffsetsResponse).topics:
-                for told in topic.partitions:
-                    partition = TopicPartition(topic.name, told.partition_index)
-                    check(told.error_code, f"partition {partition}")
-                    found[partition] = told.offset
-        return found
+        found = self._loop.call(list_offsets, self._cluster, timestamps, committed_only=read_committed)
+        return {partition: each.offset for partition, each in found.items()}
+
+    # Requests to leaders
+
+    def request(self, leader_of: TopicPartition, request: Message, answer: type[Answer]) -> Answer:
+        """Return what a partition's leader answers. Raises: KohortError, retriable while there is none."""
+        return self.receive(self.send(leader_of, request, answer))
+
+    def send(
+        self, leader_of: TopicPartition, request: Message, answer: type[Answer], *, highest: int | None = None
+    ) -> Sent[Answer]:
+        """Send a request to a partition's leader, in version `highest` at most; `receive` has the answer.
+
+        Requests to one broker are answered in their order. Raises: KohortError, retriable without a leader.
+        """
+        return self._loop.call(partial(self._send, leader_of, request, answer, highest))
+
+    async def _send(
+        self, leader_of: TopicPartition, request: Message, answer: type[Answer], highest: int | None
+    ) -> Sent[Answer]:
+        if leader_of.topic not in self._cluster.metadata.topics:
+            await self._cluster.refresh_metadata([leader_of.topic])
+        connection = await self._cluster.connection(self._cluster.leader(leader_of).leader)
+        sent = Sent[Answer]()
+        connection.start(request, answer, sent, timeout_ms=self._timeout_ms, highest=highest)
+        return sent
+
+    def receive(self, sent: Sent[Answer]) -> Answer:
+        """Return the answer to what was sent. Raises: KohortError."""
+        return self._loop.call(sent.answer)

@@ -10,8 +10,7 @@ from kohort.client import TopicPartition
 from kohort.client.batch_table import BatchTable, check_end, read_batches
 from kohort.client.errors import BrokerError, KohortError, RequestTimeoutError
 from kohort.client.retry import Deadline
-from kohort.pipeline.brokers import Brokers, new_pauses
-from kohort.pipeline.connection import BrokerConnection
+from kohort.pipeline.brokers import Brokers, Sent, new_pauses
 from kohort.pipeline.errors import DataLossError
 from kohort.pipeline.extents import Extent, extent
 from kohort.pipeline.options import ReadOptions
@@ -37,7 +36,7 @@ FIRST_ROW_BYTES = 4 << 10
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """Whole batches; their bytes are valid until the next ones are asked for."""
+    """Whole batches."""
 
     batches: BatchTable
     position: int
@@ -47,7 +46,7 @@ class Fetched:
 
 def fetch_range(options: ReadOptions, wanted: OffsetRange) -> Generator[Fetched]:
     """Yield what a range holds. Raises: DataLossError, KohortError."""
-    with Brokers(options.bootstrap, options.timeout_ms) as brokers:
+    with Brokers(options.servers, options.timeout_ms) as brokers:
         yield from _RangeFetch(brokers, options, wanted).run()
 
 
@@ -83,12 +82,11 @@ class _RangeFetch:
             time.sleep(pauses.next_ms() / 1000)
 
     def _fetch(self) -> Iterator[Fetched]:
-        """Yield from one connection, as long as it goes well. Raises: KohortError, DataLossError."""
-        connection = self._brokers.leader(self._partition)
-        self._ask(connection, self._position)
+        """Yield from one leader, as long as it goes well. Raises: KohortError, DataLossError."""
+        asked = self._ask(self._position)
         while True:
             position = self._position
-            data = _partition_data(connection.receive(FetchResponse))
+            data = _partition_data(self._brokers.receive(asked))
             assert isinstance(data.records, bytes | memoryview | None), "it was decoded from bytes"
             batches = read_batches(memoryview(data.records or b""))
             try:
@@ -100,7 +98,7 @@ class _RangeFetch:
             self._learn(found, position)
             is_last = found.next_offset >= self._end
             if not is_last:
-                self._ask(connection, found.next_offset)
+                asked = self._ask(found.next_offset)
             if len(found.batches):
                 yield Fetched(found.batches, position, data.aborted_transactions or ())
             self._position = found.next_offset  # Now it has been read: a repetition begins behind it.
@@ -117,7 +115,7 @@ class _RangeFetch:
                 f" for {self._options.timeout_ms} ms"
             )
 
-    def _ask(self, connection: BrokerConnection, position: int) -> None:
+    def _ask(self, position: int) -> Sent[FetchResponse]:
         likely = int((self._end - position) * self._row_bytes * 1.05) + LEAST_FETCH_BYTES
         most = min(self._options.fetch_bytes, likely)
         wanted = FetchPartition(
@@ -135,7 +133,7 @@ class _RangeFetch:
             topics=(FetchTopic(topic=self._partition.topic, topic_id=ZERO_UUID, partitions=(wanted,)),),
             forgotten_topics_data=(),
         )
-        connection.send(request, highest=NAMES_IN_FETCH)
+        return self._brokers.send(self._partition, request, FetchResponse, highest=NAMES_IN_FETCH)
 
     def _give_up_on(self, error: KohortError) -> None:
         """Raise `error` unless it may pass and there is time left."""

@@ -2,6 +2,7 @@
 
 Reading from a broker (`kohort`):
 - bootstrap: HOST:PORT, or several with commas between them;
+- security_protocol, ssl_..., sasl_... and whatever else each of kohort's clients takes, under the same names;
 - topics: names with commas between them; or pattern: a regular expression for whole names;
 - starting, ending: where to begin and to end. earliest, latest, group:NAME (what that group has committed,
   earliest where it has nothing), timestamp:MILLISECONDS or timestamp:2026-01-31T12:00:00Z (the first record
@@ -26,11 +27,13 @@ from datetime import UTC, datetime
 from kohort.client.errors import ConfigurationError
 from kohort.pipeline.errors import OptionError
 from kohort.pipeline.offsets import Offsets, decode_offsets
+from kohort.pipeline.servers import Servers
 
 EARLIEST, LATEST = -2, -1
 FETCH_BYTES = 8 << 20
 BATCH_BYTES = 512 << 10
 TIMEOUT_MS = 60_000
+_SAID_OTHERWISE = ("bootstrap_servers", "sasl_oauth_token_provider")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +65,7 @@ class TopicChoice:
 class ReadOptions:
     """What a reader of a broker was told."""
 
-    bootstrap: str
+    servers: Servers
     topics: TopicChoice
     starting: Place
     ending: Place
@@ -93,7 +96,7 @@ class SegmentOptions:
 class WriteOptions:
     """What a writer was told: a topic for all rows, or a column `topic` in each."""
 
-    bootstrap: str
+    servers: Servers
     topic: str | None = None
     compression: str = "none"
     batch_bytes: int = BATCH_BYTES
@@ -153,16 +156,24 @@ class _Reader:
             raise OptionError(f"pattern is {pattern!r}: {error}") from None
         return TopicChoice(pattern=pattern)
 
-    def bootstrap(self) -> str:
+    def servers(self) -> Servers:
         # Each query has processes of its own which import all this: those that read files need none of it.
-        from kohort.client.config import AdminConfig  # noqa: PLC0415
+        from kohort.client.config import ClientConfig, parse_address, parse_setting  # noqa: PLC0415
 
-        value = self.required("bootstrap", "HOST:PORT of a broker")
+        bootstrap = self.required("bootstrap", "HOST:PORT of a broker")
+        names = [each for each in ClientConfig.__struct_fields__ if each not in _SAID_OTHERWISE]
+        given = {name: value for name in names if (value := self.text(name)) is not None}
         try:
-            assert AdminConfig(bootstrap_servers=value).bootstrap_addresses
+            for each in filter(None, map(str.strip, bootstrap.split(","))):
+                parse_address(each)
         except ConfigurationError as error:
             raise OptionError(f"bootstrap: {error}") from None
-        return value
+        try:
+            found = Servers(bootstrap, {name: parse_setting(name, value) for name, value in given.items()})
+            found.config()
+        except ConfigurationError as error:
+            raise OptionError(str(error)) from None
+        return found
 
     def finish(self, ignored: tuple[str, ...] = ()) -> None:
         for name in self._given:
@@ -179,7 +190,7 @@ def read_options(given: Mapping[str, str], *, is_stream: bool = False) -> ReadOp
     """Return a reader's options. Raises: OptionError."""
     options = _Reader(given)
     found = ReadOptions(
-        bootstrap=options.bootstrap(),
+        servers=options.servers(),
         topics=options.topics(),
         starting=parse_place("starting", options.text("starting") or ("latest" if is_stream else "earliest")),
         ending=parse_place("ending", options.text("ending") or "latest"),
@@ -220,7 +231,7 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
     """Return a writer's options. Raises: OptionError."""
     options = _Reader(given)
     found = WriteOptions(
-        bootstrap=options.bootstrap(),
+        servers=options.servers(),
         topic=options.text("topic"),
         compression=options.choice("compression", ("none", "gzip", "snappy", "lz4", "zstd")),
         batch_bytes=options.number("batch_bytes") or BATCH_BYTES,
@@ -248,20 +259,25 @@ def parse_place(name: str, given: str) -> Place:
     if kind == "group" and rest:
         return Place(group=rest)
     if kind == "timestamp" and rest:
-        return Place(timestamp_ms=_timestamp_ms(name, rest))
+        return Place(timestamp_ms=parse_time_ms(name, rest))
     raise OptionError(
         f"{name} is {given!r}: give earliest, latest, group:NAME, timestamp:MILLISECONDS or an ISO 8601 time"
         ' behind timestamp:, or {"topic": {"0": 42}}'
     )
 
 
-def _timestamp_ms(name: str, text: str) -> int:
+def parse_time_ms(name: str, text: str) -> int:
+    """Return a time in ms since 1970, given as that or as ISO 8601, in UTC unless it says otherwise.
+
+    Raises: OptionError with the option's `name`.
+    """
     if text.isdecimal():
         return int(text)
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise OptionError(f"{name}: {text!r} is neither milliseconds nor an ISO 8601 time") from None
+        example = "2026-01-31T12:00:00Z, or milliseconds"
+        raise OptionError(f"{name}: {text!r} is no time: give {example}") from None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     return round(moment.timestamp() * 1000)

@@ -84,9 +84,7 @@ def offsets_at(
             each: ends[each].end if found[each] < 0 else min(found[each], ends[each].end) for each in ends
         }
     assert place.group is not None, "a place says one of four things"
-    from kohort.client import Admin  # noqa: PLC0415  It brings an event loop, which only groups need here.
-
-    with Admin(bootstrap_servers=options.bootstrap, default_api_timeout_ms=options.timeout_ms) as admin:
+    with options.servers.admin(default_api_timeout_ms=options.timeout_ms) as admin:
         committed = admin.list_group_offsets(place.group, list(ends))
     return {each: committed[each].offset if each in committed else ends[each].start for each in ends}
 

@@ -10,15 +10,16 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from kohort.client import Admin, TopicPartition
+from kohort.client import TopicPartition
 from kohort.pipeline.analytics.tables import CONSUMER_OFFSETS, commits, read_topic
 from kohort.pipeline.errors import OptionError
 from kohort.pipeline.offsets import encode_offsets
+from kohort.pipeline.options import parse_time_ms
+from kohort.pipeline.servers import Servers, as_servers
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -29,7 +30,7 @@ EARLIEST = -2
 
 def replay(
     spark: SparkSession,
-    bootstrap: str,
+    bootstrap: str | Servers,
     topics: Sequence[str],
     *,
     starting: str = "earliest",
@@ -40,27 +41,32 @@ def replay(
 
     Raises: OptionError for a place that is none, or a group that had committed nothing at that time.
     """
-    reader = spark.read.format("kohort").option("bootstrap", bootstrap).option("topics", ",".join(topics))
+    reader = spark.read.format("kohort").options(**as_servers(bootstrap).options())
+    reader = reader.option("topics", ",".join(topics))
     for name, place in (("starting", starting), ("ending", ending)):
         reader = reader.option(name, _resolved(spark, bootstrap, topics, place))
     return reader.option("include_headers", str(include_headers).lower()).load()
 
 
-def write_to_topic(frame: DataFrame, bootstrap: str, topic: str, *, name: str | None = None) -> None:
+def write_to_topic(
+    frame: DataFrame, bootstrap: str | Servers, topic: str, *, name: str | None = None
+) -> None:
     """Write a replayed range to a topic, partitions chosen by the keys.
 
     With a `name`, a repetition of the same range under it adds nothing to the topic.
     """
     columns = [each for each in ("key", "value", "headers") if each in frame.columns]
     writer = frame.select(*columns).write.format("kohort").mode("append")
-    writer = writer.option("bootstrap", bootstrap).option("topic", topic)
+    writer = writer.options(**as_servers(bootstrap).options()).option("topic", topic)
     if name is not None:
         digest = hashlib.sha256(name.encode()).hexdigest()[:16]
         writer = writer.option("writer", f"replay-{digest}").option("batch", "0")
     writer.save()
 
 
-def group_at(spark: SparkSession, bootstrap: str, group: str, at_ms: int) -> dict[TopicPartition, int]:
+def group_at(
+    spark: SparkSession, bootstrap: str | Servers, group: str, at_ms: int
+) -> dict[TopicPartition, int]:
     """Return what a group had committed at a time, of each partition that it had read by then."""
     of_group = commits(read_topic(spark, CONSUMER_OFFSETS, bootstrap=bootstrap)).where(
         (F.col("group_id") == group) & (F.col("committed_ms") <= at_ms)
@@ -70,36 +76,22 @@ def group_at(spark: SparkSession, bootstrap: str, group: str, at_ms: int) -> dic
     return {TopicPartition(row["topic"], row["partition"]): row["offset"] for row in rows}
 
 
-def parse_time_ms(text: str) -> int:
-    """Return a time in ms since 1970, given as that or as ISO 8601, in UTC unless it says otherwise.
-
-    Raises: OptionError.
-    """
-    if text.isdecimal():
-        return int(text)
-    try:
-        at = datetime.fromisoformat(text)
-    except ValueError:
-        raise OptionError(f"{text!r} is no time: give 2026-01-31T12:00:00Z, or milliseconds") from None
-    return int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
-
-
-def _resolved(spark: SparkSession, bootstrap: str, topics: Sequence[str], place: str) -> str:
+def _resolved(spark: SparkSession, bootstrap: str | Servers, topics: Sequence[str], place: str) -> str:
     """Return a place as the reader takes it."""
     if not place.startswith(GROUP) or AT not in place:
         return place
     group, _, at = place.removeprefix(GROUP).rpartition(AT)
-    found = group_at(spark, bootstrap, group, parse_time_ms(at))
+    found = group_at(spark, bootstrap, group, parse_time_ms("group", at))
     if not any(each.topic in topics for each in found):
         raise OptionError(f"group {group!r} had committed nothing of {', '.join(topics)} at {at}")
     return json.dumps(_complete(bootstrap, topics, found))
 
 
 def _complete(
-    bootstrap: str, topics: Sequence[str], found: Mapping[TopicPartition, int]
+    bootstrap: str | Servers, topics: Sequence[str], found: Mapping[TopicPartition, int]
 ) -> dict[str, dict[str, int]]:
     """Return an offset for every partition: the reader asks for all, and a group may not have read each."""
-    with Admin(bootstrap_servers=bootstrap, client_id="kohort-replay") as admin:
+    with as_servers(bootstrap).admin() as admin:
         described = admin.describe_topics(*topics)
     every = [
         TopicPartition(name, each.partition) for name, topic in described.items() for each in topic.partitions

@@ -113,7 +113,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _driver(self) -> Brokers:
         if self._brokers is None:
-            self._brokers = Brokers(self._options.bootstrap, self._options.timeout_ms)
+            self._brokers = Brokers(self._options.servers, self._options.timeout_ms)
         return self._brokers
 
     def _ends(self) -> dict[TopicPartition, LogEnds]:

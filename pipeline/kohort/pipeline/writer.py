@@ -105,7 +105,7 @@ def write_rows(
 ) -> TaskWritten:
     """Return when the rows are acknowledged. Raises: KohortError, StaleBatchError, OptionError."""
     task = _task().partitionId()
-    with Brokers(options.bootstrap, options.timeout_ms) as brokers:
+    with Brokers(options.servers, options.timeout_ms) as brokers:
         rows = RowWriter(options, brokers, identity(writer, batch, task), task)
         for each in batches:
             _write_batch(options, rows, each)

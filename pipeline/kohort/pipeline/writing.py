@@ -8,7 +8,7 @@ from functools import partial
 from kohort.client import TopicPartition
 from kohort.client.errors import BrokerError, KohortError, check
 from kohort.client.partitioner import partition_for_key
-from kohort.pipeline.brokers import Brokers, Patience
+from kohort.pipeline.brokers import Brokers, Patience, Sent
 from kohort.pipeline.errors import PipelineError
 from kohort.pipeline.identity import ProducerIdentity
 from kohort.pipeline.options import WriteOptions
@@ -49,12 +49,14 @@ class _Target:
     size_bytes: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Outgoing:
     """A batch that the broker has not acknowledged."""
 
     partition: TopicPartition
     data: bytes
+    sent: Sent[ProduceResponse] | None = None
+    """The newest request that carries it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +137,8 @@ class RowWriter:
         asked = DescribeProducersRequestTopicRequest(
             name=partition.topic, partition_indexes=(partition.partition,)
         )
-        answer = self._brokers.leader(partition).request(
-            DescribeProducersRequest(topics=(asked,)), DescribeProducersResponse
+        answer = self._brokers.request(
+            partition, DescribeProducersRequest(topics=(asked,)), DescribeProducersResponse
         )
         told = answer.topics[0].partitions[0]
         check(told.error_code, told.error_message)
@@ -177,7 +179,9 @@ class RowWriter:
                 TopicProduceData(name=outgoing.partition.topic, topic_id=ZERO_UUID, partition_data=(data,)),
             ),
         )
-        self._brokers.leader(outgoing.partition).send(request, highest=NAMES_IN_PRODUCE)
+        outgoing.sent = self._brokers.send(
+            outgoing.partition, request, ProduceResponse, highest=NAMES_IN_PRODUCE
+        )
 
     def _receive(self) -> None:
         """Wait for the oldest batch's acknowledgement. Raises: KohortError."""
@@ -188,8 +192,8 @@ class RowWriter:
 
     def _acknowledge(self) -> None:
         oldest = self._under_way[0]
-        answer = self._brokers.leader(oldest.partition).receive(ProduceResponse)
-        told = answer.responses[0].partition_responses[0]
+        assert oldest.sent is not None, "whoever puts it in the queue sends it, or sends all again"
+        told = self._brokers.receive(oldest.sent).responses[0].partition_responses[0]
         if told.error_code not in {ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER}:
             message = told.error_message or f"a batch for {oldest.partition} was not written"
             raise BrokerError(told.error_code, message)

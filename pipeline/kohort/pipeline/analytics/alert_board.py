@@ -5,27 +5,40 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import msgspec
 
 from kohort.client import TopicPartition
 from kohort.pipeline.analytics.storms import QUIET_MS, Rebalance, Storm, find_storms
-from kohort.protocol.verdict import COMMITS_KEPT, Commit, Verdict, judge
+from kohort.protocol.verdict import COMMITS_KEPT, Commit, Verdict, judge, worst
 
 REBALANCES_KEPT = 100
+PARTITIONS_TOLD = 10
 Key = tuple[str, TopicPartition]
 
 
-class VerdictAlert(msgspec.Struct, frozen=True, tag_field="alert", tag="verdict"):
-    """A group does worse, or better, in a partition than when it was told of last."""
+class BadPartition(msgspec.Struct, frozen=True):
+    """A partition in which a group does as badly as its verdict says."""
 
-    group_id: str
     topic: str
     partition: int
+    lag: int
+    committed_offset: int
+
+
+class VerdictAlert(msgspec.Struct, frozen=True, tag_field="alert", tag="verdict"):
+    """A group does worse, or better, than when it was told of last: the worst of its partitions counts."""
+
+    group_id: str
     verdict: str
     before: str
     lag: int
-    committed_offset: int
+    """Of all its partitions."""
+    partition_count: int
+    """How many of them do as badly as that: none where all is well."""
+    partitions: tuple[BadPartition, ...]
+    """Those of them that are furthest behind, PARTITIONS_TOLD at most."""
     at_ms: int
 
 
@@ -50,7 +63,13 @@ class _Window:
 
     caught_up_ms: int
     commits: deque[Commit] = field(default_factory=lambda: deque(maxlen=COMMITS_KEPT))
-    told: Verdict = Verdict.OK
+
+
+class _Judged(NamedTuple):
+    """What is found of a group in a partition."""
+
+    verdict: Verdict
+    place: BadPartition
 
 
 class AlertBoard:
@@ -60,6 +79,7 @@ class AlertBoard:
         self._interval_ms = interval_ms
         self._offsets: dict[Key, tuple[int, int]] = {}
         self._windows: dict[Key, _Window] = {}
+        self._told: dict[str, Verdict] = {}
         self._rebalances: dict[str, deque[Rebalance]] = defaultdict(lambda: deque(maxlen=REBALANCES_KEPT))
         self._storms_told: dict[str, int] = {}
 
@@ -82,6 +102,17 @@ class AlertBoard:
         else:
             self._offsets[key] = (offset, committed_ms)
 
+    @property
+    def patience_ms(self) -> int:
+        """How long a group of which little is known may be silent and behind before it counts as stopped."""
+        return COMMITS_KEPT * self._interval_ms
+
+    def was_behind(self, ends: Mapping[TopicPartition, int], at_ms: int) -> None:
+        """Take notice of where partitions ended at a time in the past: who lacks that was behind then."""
+        for key, (offset, _) in self._offsets.items():
+            if offset < ends.get(key[1], 0):
+                self._windows.setdefault(key, _Window(at_ms))
+
     def rebalance(self, group_id: str, rebalance: Rebalance) -> None:
         """Take over a rebalance that is over."""
         self._rebalances[group_id].append(rebalance)
@@ -91,6 +122,22 @@ class AlertBoard:
         return [*self._verdicts(ends, now_ms), *self._storms(now_ms)]
 
     def _verdicts(self, ends: Mapping[TopicPartition, int], now_ms: int) -> Iterator[Alert]:
+        for gone in self._told.keys() - self.groups:
+            del self._told[gone]
+        for group_id, found in self._judged(ends, now_ms).items():
+            verdict = worst(*(each.verdict for each in found))
+            before = self._told.get(group_id, Verdict.OK)
+            if verdict is before:
+                continue
+            self._told[group_id] = verdict
+            bad = [each.place for each in found if each.verdict is verdict is not Verdict.OK]
+            furthest = sorted(bad, key=lambda each: (-each.lag, each.topic, each.partition))[:PARTITIONS_TOLD]
+            lag = sum(each.place.lag for each in found)
+            yield VerdictAlert(group_id, verdict.value, before.value, lag, len(bad), tuple(furthest), now_ms)
+
+    def _judged(self, ends: Mapping[TopicPartition, int], now_ms: int) -> dict[str, list[_Judged]]:
+        """Return how each group does in the partitions whose ends are known."""
+        judged: dict[str, list[_Judged]] = defaultdict(list)
         for (group_id, partition), (offset, committed_ms) in self._offsets.items():
             if partition not in ends:
                 continue
@@ -100,17 +147,15 @@ class AlertBoard:
                 window.caught_up_ms = now_ms
             if not window.commits or window.commits[-1].timestamp_ms != committed_ms:
                 window.commits.append(Commit(committed_ms, offset, lag))
-            found = judge(
+            verdict = judge(
                 tuple(window.commits),
                 lag,
                 caught_up_ms=window.caught_up_ms,
                 now_ms=now_ms,
                 interval_ms=self._interval_ms,
             )
-            if found is not window.told:
-                before, window.told = window.told, found
-                place = (partition.topic, partition.partition)
-                yield VerdictAlert(group_id, *place, found.value, before.value, lag, offset, now_ms)
+            judged[group_id].append(_Judged(verdict, BadPartition(*partition, lag, offset)))
+        return judged
 
     def _storms(self, now_ms: int) -> Iterator[Alert]:
         for group_id, rebalances in self._rebalances.items():

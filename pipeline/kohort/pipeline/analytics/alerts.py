@@ -25,6 +25,7 @@ from kohort.pipeline.analytics.tables import CONSUMER_OFFSETS, GROUP_EVENTS, com
 from kohort.pipeline.errors import PipelineError
 from kohort.pipeline.offsets import encode_offsets
 from kohort.pipeline.running import RunningQuery
+from kohort.pipeline.servers import Servers, as_servers
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -79,14 +80,14 @@ class _Watcher:
     """What the driver keeps between two batches. Called in Spark's one thread for the query."""
 
     def __init__(
-        self, spark: SparkSession, bootstrap: str, topic: str, interval_ms: int, hear: Hear | None
+        self, spark: SparkSession, servers: Servers, topic: str, interval_ms: int, hear: Hear | None
     ) -> None:
         self._spark = spark
-        self._bootstrap = bootstrap
+        self._servers = servers
         self._topic = topic
         self._hear = hear
         self._board = AlertBoard(interval_ms)
-        self._ends = Ends(bootstrap)
+        self._ends = Ends(servers)
         self._looks = 0
         self._told: Counter[str] = Counter()
         self._storms = 0
@@ -108,11 +109,13 @@ class _Watcher:
         )
 
     def begin(self) -> None:
-        """Take over what groups have committed so far: a group that stopped long ago is behind, too."""
+        """Take over what groups have committed so far: of one that stopped long ago the first look tells."""
         newest = F.max_by(F.struct("committed_offset", "committed_ms"), "log_offset").alias("newest")
-        so_far = commits(read_topic(self._spark, CONSUMER_OFFSETS, bootstrap=self._bootstrap))
+        so_far = commits(read_topic(self._spark, CONSUMER_OFFSETS, bootstrap=self._servers))
         rows = so_far.groupBy("group_id", "topic", "partition").agg(newest).select("*", "newest.*").collect()
         self._take(row.asDict() for row in rows)
+        then_ms = time.time_ns() // 1_000_000 - self._board.patience_ms
+        self._board.was_behind(self._ends.at(dict.fromkeys(self._board.partitions, then_ms)), then_ms)
 
     def batch(self, frame: DataFrame, batch_id: int) -> None:
         """Take a batch's commits and rebalances over, and write what is new.
@@ -163,7 +166,7 @@ class _Watcher:
         if alerts:
             rows = [(each.group_id, msgspec.json.encode(each).decode()) for each in alerts]
             writer = self._spark.createDataFrame(rows, ALERT).write.format("kohort").mode("append")
-            writer.option("bootstrap", self._bootstrap).option("topic", self._topic).save()
+            writer.options(**self._servers.options()).option("topic", self._topic).save()
         for each in alerts:
             if isinstance(each, VerdictAlert):
                 self._told[each.verdict] += 1
@@ -193,7 +196,12 @@ class Watch(RunningQuery[WatchSummary]):
 
 
 def watch(
-    spark: SparkSession, bootstrap: str, topic: str, *, every_s: float = 10.0, hear: Hear | None = None
+    spark: SparkSession,
+    bootstrap: str | Servers,
+    topic: str,
+    *,
+    every_s: float = 10.0,
+    hear: Hear | None = None,
 ) -> Watch:
     """Start to write alerts about all groups to a topic, and return the running watch.
 
@@ -201,18 +209,19 @@ def watch(
     `hear` is called, in a thread of Spark's, with each alert that was written. Raises: WatchError,
     KohortError.
     """
-    starting = places_to_watch(bootstrap, topic)
-    watcher = _Watcher(spark, bootstrap, topic, int(every_s * 1000), hear)
+    servers = as_servers(bootstrap)
+    starting = places_to_watch(servers, topic)
+    watcher = _Watcher(spark, servers, topic, int(every_s * 1000), hear)
     try:
         watcher.begin()  # What is committed meanwhile is read again: nothing falls between the two.
-        query = _start(spark, bootstrap, starting, watcher, every_s)
+        query = _start(spark, servers, starting, watcher, every_s)
     except BaseException:
         watcher.close()
         raise
     return Watch(query, watcher)
 
 
-def places_to_watch(bootstrap: str, topic: str) -> dict[TopicPartition, int]:
+def places_to_watch(bootstrap: str | Servers, topic: str) -> dict[TopicPartition, int]:
     """Return where the broker's own topics end now, if there is a topic for alerts.
 
     Raises: WatchError, KohortError.
@@ -228,12 +237,12 @@ def places_to_watch(bootstrap: str, topic: str) -> dict[TopicPartition, int]:
 
 def _start(
     spark: SparkSession,
-    bootstrap: str,
+    servers: Servers,
     starting: dict[TopicPartition, int],
     watcher: _Watcher,
     every_s: float,
 ) -> StreamingQuery:
-    reader = spark.readStream.format("kohort").option("bootstrap", bootstrap)
+    reader = spark.readStream.format("kohort").options(**servers.options())
     reader = reader.option("topics", ",".join(sorted({each.topic for each in starting})))
     records = reader.option("starting", json.dumps(encode_offsets(starting))).load().select(*COLUMNS)
     ticks = spark.readStream.format("rate").option("rowsPerSecond", "1").option("numPartitions", "1").load()

@@ -47,6 +47,24 @@ def drain_seconds(lag: int, at: Pace | None) -> float | None:
     return lag / (at.consumed - at.produced)
 
 
+def time_to_drain(seconds: float | None, verdict: Verdict, *, has_pace: bool) -> str:
+    """Return in words what `drain_seconds` has found, and why it has found nothing."""
+    if seconds is not None:
+        return duration(seconds) if seconds else "none"
+    if not has_pace:
+        return "not known yet"
+    return "it stays as it is" if verdict is Verdict.OK else "never at this pace"
+
+
+def duration(seconds: float) -> str:
+    """Return a duration as people say it."""
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 120:
+        return f"{seconds:.1f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7_200 else f"{seconds / 3600:.1f} h"
+
+
 def verdict(samples: Sequence[Sample], lag: int, now_ms: int) -> Verdict:
     """Return Burrow's verdict on a group's last commits, each a sample of the time at which it was made.
 

@@ -6,7 +6,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
-from kohort.client import LATEST, Admin, TopicPartition
+from kohort.client import LATEST, TopicPartition
+from kohort.pipeline.servers import Servers, as_servers
 
 REQUEST_MS = 30_000
 
@@ -14,10 +15,8 @@ REQUEST_MS = 30_000
 class Ends:
     """Looks ends up; a context manager. Partitions of topics that are gone have none."""
 
-    def __init__(self, bootstrap: str) -> None:
-        self._admin = Admin(
-            bootstrap_servers=bootstrap, client_id="kohort-analyse", default_api_timeout_ms=REQUEST_MS
-        )
+    def __init__(self, bootstrap: str | Servers) -> None:
+        self._admin = as_servers(bootstrap).admin(default_api_timeout_ms=REQUEST_MS)
         self._existing: frozenset[TopicPartition] | None = None
 
     def __enter__(self) -> Self:

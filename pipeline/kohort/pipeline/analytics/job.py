@@ -25,6 +25,7 @@ from kohort.pipeline.analytics.tables import (
     rebalances,
 )
 from kohort.pipeline.errors import PipelineError
+from kohort.pipeline.servers import Servers
 from kohort.protocol.verdict import COMMITS_KEPT
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ class Analysis:
 
 def analyse(
     spark: SparkSession,
-    bootstrap: str,
+    bootstrap: str | Servers,
     *,
     groups: Collection[str] = (),
     folder: str = "",
@@ -121,7 +122,7 @@ def analyse(
     )
 
 
-def _events(spark: SparkSession, bootstrap: str, folder: str) -> DataFrame:
+def _events(spark: SparkSession, bootstrap: str | Servers, folder: str) -> DataFrame:
     """Return the events, none where the broker keeps none: Apache Kafka has no such topic."""
     with Ends(bootstrap) as ends:
         if not ends.existing([TopicPartition(GROUP_EVENTS, 0)]):

@@ -13,6 +13,7 @@ from urllib.parse import quote
 from jinja2 import Environment, StrictUndefined, Template
 from markupsafe import Markup
 
+from kohort.pipeline.analytics.arithmetic import duration, time_to_drain
 from kohort.pipeline.analytics.job import Analysis
 from kohort.pipeline.analytics.plots import Bar, Line, bar_plot, clock, date_and_clock, line_plot, short
 from kohort.protocol.verdict import Verdict, worst
@@ -26,7 +27,6 @@ GROUPS_DRAWN = 20
 PARTITIONS_LISTED, REBALANCES_LISTED = 50, 30
 COUNTS_NAMED = 5
 
-NEVER = "never at this pace"
 VERDICTS = {
     Verdict.OK: "The lag is nothing, or it goes away.",
     Verdict.WARN: "It reads, but the lag did not shrink once in its last commits: it is too slow.",
@@ -97,8 +97,8 @@ def _overview(name: str, rows: Sequence[Row], still: Row | None) -> dict[str, ob
         "anchor": _anchor(name),
         "verdict": worst(*(Verdict(row["verdict"]) for row in rows)).value,
         "lag": sum(row["lag"] for row in rows),
-        "consumed_per_s": sum(row["consumed_per_s"] or 0 for row in rows),
-        "produced_per_s": sum(row["produced_per_s"] or 0 for row in rows),
+        "consumed_per_s": _sum(rows, "consumed_per_s"),
+        "produced_per_s": _sum(rows, "produced_per_s"),
         "drain_seconds": None if None in times else max(times, default=0.0),
         "still": still,
     }
@@ -151,17 +151,14 @@ def counted(counts: dict[str, int]) -> str:
     return ", ".join(f"{name} ({count})" for name, count in most[:COUNTS_NAMED])
 
 
-def duration(seconds: float) -> str:
-    """Return a duration as people say it."""
-    if seconds < 1:
-        return f"{seconds * 1000:.0f} ms"
-    if seconds < 120:
-        return f"{seconds:.1f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7_200 else f"{seconds / 3600:.1f} h"
+def _drained(seconds: float | None, verdict: str, consumed_per_s: float | None) -> str:
+    return time_to_drain(seconds, Verdict(verdict), has_pace=consumed_per_s is not None)
 
 
-def _drained(seconds: float | None) -> str:
-    return NEVER if seconds is None else duration(seconds)
+def _sum(rows: Sequence[Row], column: str) -> float | None:
+    """Return a sum over the partitions of which it is known, None where it is known of none."""
+    known = [row[column] for row in rows if row[column] is not None]
+    return sum(known) if known else None
 
 
 def _rate(value: float | None) -> str:

@@ -16,6 +16,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType, _parse_datatype_string
 
 from kohort.pipeline.analytics.decoding import Cells, Raw, commit_row, group_row
+from kohort.pipeline.servers import Servers, as_servers
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -45,7 +46,7 @@ REPORT = (
     f"struct<outcome:string, generation_id:int, cause:{CAUSE}, further_causes:array<{CAUSE}>,"
     " started_ms:long, join_ms:long, sync_ms:long, still_ms:long, members:int, leader:string,"
     f" protocol_name:string, waited_for:array<{WAITED}>, removed_member_ids:array<string>,"
-    f" moves:array<{MOVE}>, is_initial:boolean>"
+    f" moves:array<{MOVE}>, is_initial:boolean, is_by_broker:boolean>"
 )
 EVENTS = (
     "event string, group_id string, at_ms long, member_id string, client_id string, client_host string,"
@@ -53,15 +54,18 @@ EVENTS = (
     f" rebalances boolean, error string, cause {CAUSE}, from_generation_id int, generation_id int,"
     " members int, waits_for_member_ids array<string>, deadline_ms long, leader string, former_leader string,"
     f" protocol_name string, waited_ms long, waited_for array<{WAITED}>, report {REPORT}, expired boolean,"
-    " offsets int"
+    " offsets int, node_id int, former_node_id int, why string, silent_ms long"
 )
 
 
-def read_topic(spark: SparkSession, topic: str, *, bootstrap: str = "", folder: str = "") -> DataFrame:
+def read_topic(
+    spark: SparkSession, topic: str, *, bootstrap: str | Servers = "", folder: str = ""
+) -> DataFrame:
     """Return a topic's records from a broker, or from a data folder if one is given."""
     if folder:
         return spark.read.format("kohort-segments").option("path", folder).option("topics", topic).load()
-    return spark.read.format("kohort").option("bootstrap", bootstrap).option("topics", topic).load()
+    reader = spark.read.format("kohort").options(**as_servers(bootstrap).options())
+    return reader.option("topics", topic).load()
 
 
 def commits(records: DataFrame) -> DataFrame:

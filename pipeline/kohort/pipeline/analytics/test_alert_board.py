@@ -1,10 +1,11 @@
 """What is told, and what is not told twice."""
 
 from kohort.client import TopicPartition
-from kohort.pipeline.analytics.alert_board import AlertBoard, StormAlert, VerdictAlert
+from kohort.pipeline.analytics.alert_board import AlertBoard, BadPartition, StormAlert, VerdictAlert
 from kohort.pipeline.analytics.storms import Rebalance
 
 AIR = TopicPartition("air", 0)
+SEA = [TopicPartition("sea", number) for number in range(12)]
 INTERVAL_MS = 10_000
 
 
@@ -33,12 +34,54 @@ def test_a_group_that_is_too_slow_is_told() -> None:
     assert told == [("OK", "WARN")]
 
 
+def test_a_group_is_told_of_once_whatever_number_of_its_partitions_stop() -> None:
+    board = AlertBoard(INTERVAL_MS)
+    for number, each in enumerate(SEA):
+        board.commit("g", each, 10, number)
+    board.commit("g", AIR, 10, 0)
+    ends = {each: 11 + each.partition for each in SEA} | {AIR: 10}
+    assert board.look(ends, 0) == []
+    (told,) = board.look(ends, 11 * INTERVAL_MS)
+    assert isinstance(told, VerdictAlert)
+    assert (told.before, told.verdict, told.lag, told.partition_count) == ("OK", "STOP", 78, 12)
+    assert told.partitions == tuple(BadPartition("sea", each, each + 1, 10) for each in range(11, 1, -1))
+    for each in SEA[1:]:
+        board.commit("g", each, 30, 11 * INTERVAL_MS)
+    assert board.look(ends, 12 * INTERVAL_MS) == [], "one of them stands still yet"
+    board.commit("g", SEA[0], 30, 12 * INTERVAL_MS)
+    (told,) = board.look(ends, 13 * INTERVAL_MS)
+    assert isinstance(told, VerdictAlert)
+    assert (told.before, told.verdict, told.lag, told.partitions) == ("STOP", "OK", 0, ())
+
+
+def test_a_group_that_was_silent_and_behind_before_anybody_looked_is_told_of_at_once() -> None:
+    now_ms = 100 * INTERVAL_MS
+    board = AlertBoard(INTERVAL_MS)
+    board.commit("stopped", AIR, 10, 0)
+    board.commit("busy", AIR, 10, now_ms - INTERVAL_MS)
+    board.commit("done", AIR, 20, 0)
+    board.was_behind({AIR: 20}, now_ms - board.patience_ms)
+    assert [each.group_id for each in board.look({AIR: 25}, now_ms + 1)] == ["stopped"]
+
+
 def test_an_offset_that_was_removed_is_forgotten() -> None:
     board = AlertBoard(INTERVAL_MS)
     board.commit("g", AIR, 10, 1_000)
     board.commit("g", AIR, None, 0)
     assert board.partitions == set()
     assert board.look({AIR: 100}, 10**9) == []
+
+
+def test_a_group_whose_offsets_were_removed_is_another_one_when_it_is_back() -> None:
+    board = AlertBoard(INTERVAL_MS)
+    board.commit("g", AIR, 10, 0)
+    board.was_behind({AIR: 20}, 0)
+    late_ms = 11 * INTERVAL_MS
+    assert verdicts(board, 20, late_ms) == [("OK", "STOP")]
+    board.commit("g", AIR, None, 0)
+    assert verdicts(board, 20, late_ms) == []
+    board.commit("g", AIR, 20, late_ms)
+    assert verdicts(board, 20, late_ms) == [], "nobody was told of this one"
 
 
 def test_a_partition_whose_end_is_not_known_is_passed_over() -> None:

@@ -1,6 +1,8 @@
 """Pace, time to drain and verdicts, of made-up samples."""
 
-from kohort.pipeline.analytics.arithmetic import Pace, Sample, drain_seconds, pace, verdict
+import pytest
+
+from kohort.pipeline.analytics.arithmetic import Pace, Sample, drain_seconds, pace, time_to_drain, verdict
 from kohort.protocol.verdict import Verdict
 
 SECOND_MS = 1_000
@@ -32,6 +34,22 @@ def test_a_lag_that_grows_never_drains_and_none_needs_no_time() -> None:
 
 def test_a_committed_offset_behind_the_end_that_is_known_is_no_negative_lag() -> None:
     assert Sample(0, 12, 10).lag == 0
+
+
+@pytest.mark.parametrize(
+    ("seconds", "of", "has_pace", "words"),
+    [
+        (0.0, Verdict.OK, True, "none"),
+        (5.0, Verdict.OK, True, "5.0 s"),
+        (None, Verdict.OK, True, "it stays as it is"),
+        (None, Verdict.WARN, True, "never at this pace"),
+        (None, Verdict.STOP, False, "not known yet"),
+    ],
+)
+def test_never_is_said_only_where_it_is_known_and_wrong(
+    seconds: float | None, of: Verdict, has_pace: bool, words: str
+) -> None:
+    assert time_to_drain(seconds, of, has_pace=has_pace) == words
 
 
 def test_verdicts_are_the_brokers() -> None:

@@ -68,15 +68,20 @@ def audit(
     The folder has to be reachable by its path for driver and executors. `compacted` topics may have gaps;
     `deep` decodes every record as well. Raises: AuditError.
     """
+    tasks = [task for each in partitions_in(path, topics) for task in _tasks(each, compacted)]
+    frame = spark.createDataFrame(tasks, TASK).repartition(min(len(tasks), 10_000), "path")
+    findings = frame.mapInArrow(_looked_at(deep=deep), FOUND).persist()  # type: ignore[arg-type]  # Its annotation asks for RecordBatch of pyarrow's stubs.
+    return _put_together(findings)
+
+
+def partitions_in(path: str, topics: Collection[str] = ()) -> list[PartitionFiles]:
+    """Return what `audit` looks at. Raises: AuditError where there is nothing."""
     folder = Path(path)
     choice = TopicChoice(tuple(topics)) if topics else TopicChoice(pattern=".*")
     found = find_partitions(folder, choice) if folder.is_dir() else []
     if not found:
         raise AuditError(f"{path} holds no segments{' of ' + ', '.join(topics) if topics else ''}")
-    tasks = [task for each in found for task in _tasks(each, compacted)]
-    frame = spark.createDataFrame(tasks, TASK).repartition(min(len(tasks), 10_000), "path")
-    findings = frame.mapInArrow(_looked_at(deep=deep), FOUND).persist()  # type: ignore[arg-type]  # Its annotation asks for RecordBatch of pyarrow's stubs.
-    return _put_together(findings)
+    return found
 
 
 def _tasks(files: PartitionFiles, compacted: Collection[str]) -> Iterator[tuple[object, ...]]:

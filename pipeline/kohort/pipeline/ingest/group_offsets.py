@@ -5,12 +5,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Protocol, Self
 
-from kohort.client import (
-    Admin,
-    BrokerError,
-    CommitFailedError,
-    OffsetAndMetadata,
-)
+from kohort.client import BrokerError, CommitFailedError, OffsetAndMetadata
 from kohort.pipeline.ingest.checkpoint import Offsets
 from kohort.pipeline.ingest.comparison import (
     Comparison,
@@ -18,6 +13,7 @@ from kohort.pipeline.ingest.comparison import (
     compare,
     require_no_members,
 )
+from kohort.pipeline.servers import Servers
 from kohort.protocol.errors import ErrorCode
 
 ATTEMPT_MS = 5_000
@@ -40,14 +36,9 @@ class GroupOffsets(Protocol):
 class BrokerGroup:
     """A group on a broker; a context manager. Each call tries for ATTEMPT_MS at most."""
 
-    def __init__(self, group_id: str, bootstrap: str) -> None:
+    def __init__(self, group_id: str, servers: Servers) -> None:
         self.group_id = group_id
-        self._admin = Admin(
-            bootstrap_servers=bootstrap,
-            client_id="kohort-spark",
-            default_api_timeout_ms=ATTEMPT_MS,
-            request_timeout_ms=ATTEMPT_MS,
-        )
+        self._admin = servers.admin(default_api_timeout_ms=ATTEMPT_MS, request_timeout_ms=ATTEMPT_MS)
 
     def __enter__(self) -> Self:
         return self

@@ -18,6 +18,7 @@ from kohort.pipeline.ingest.group_offsets import BrokerGroup
 from kohort.pipeline.ingest.mirror import Mirror, MirrorState
 from kohort.pipeline.ingest.sink import Rules, TableSink
 from kohort.pipeline.running import RunningQuery
+from kohort.pipeline.servers import Servers, as_servers
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -95,7 +96,7 @@ def ingest(
     path: str,
     checkpoint: str,
     group: str,
-    bootstrap: str,
+    bootstrap: str | Servers,
     *,
     every: str | None = None,
     fail_on_data_loss: bool = True,
@@ -122,7 +123,7 @@ def ingest(
     place = Checkpoint(open_folder(spark, checkpoint))
     sink = TableSink(table, place, Rules(fail_on_data_loss=fail_on_data_loss, resume=resume))
     sink.check_owner()
-    offsets = BrokerGroup(group, bootstrap)
+    offsets = BrokerGroup(group, as_servers(bootstrap))
     mirror = Mirror(place, offsets, backwards=backwards)
 
     def write(frame: DataFrame, batch_id: int) -> None:

@@ -8,6 +8,7 @@ from kohort.pipeline.ingest.checkpoint import Checkpoint, CheckpointError
 from kohort.pipeline.ingest.comparison import Comparison
 from kohort.pipeline.ingest.folder import open_folder
 from kohort.pipeline.ingest.group_offsets import BrokerGroup
+from kohort.pipeline.servers import Servers, as_servers
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 def reconcile(
     checkpoint: str,
     group: str,
-    bootstrap: str,
+    bootstrap: str | Servers,
     *,
     execute: bool = False,
     backwards: bool = False,
@@ -33,7 +34,7 @@ def reconcile(
     progress = Checkpoint(open_folder(spark, checkpoint)).progress()
     if progress is None:
         raise CheckpointError(f"{checkpoint} has no batch that Spark has committed")
-    with BrokerGroup(group, bootstrap) as offsets:
+    with BrokerGroup(group, as_servers(bootstrap)) as offsets:
         found = offsets.look(progress.offsets)
         if execute:
             if not backwards:

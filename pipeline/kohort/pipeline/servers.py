@@ -1,0 +1,54 @@
+"""Where a cluster is and how it is spoken to: one value, which goes wherever an address goes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, cast
+
+if TYPE_CHECKING:
+    from kohort.client import Admin
+    from kohort.client.config import AdminConfig, AdminOptions
+
+CLIENT_ID = "kohort-spark"
+
+
+@dataclass(frozen=True)
+class Servers:
+    """What every job takes as `bootstrap` where HOST:PORT alone does not do.
+
+    Servers("broker:9093", {"security_protocol": "SSL", "ssl_truststore_location": "/etc/kohort/ca.pem"})
+
+    `settings` are those that every client of kohort's has, under its names: TLS, SASL, times. Files that they
+    name lie on the driver and on each executor.
+    """
+
+    bootstrap: str
+    settings: Mapping[str, str | int] = field(default_factory=dict[str, str | int], repr=False)
+
+    def options(self) -> dict[str, str]:
+        """Return what format("kohort") takes of it."""
+        return {"bootstrap": self.bootstrap} | {name: str(value) for name, value in self.settings.items()}
+
+    def config(self, **more: str | int) -> AdminConfig:
+        """Return a client's settings: those here, and where they say nothing `more`.
+
+        Raises: ConfigurationError.
+        """
+        from kohort.client.config import admin_config  # noqa: PLC0415  # Who reads files needs no client.
+
+        return admin_config(self._client_options(more))
+
+    def admin(self, **more: str | int) -> Admin:
+        """Return an Admin for the cluster, set as in `config`. Raises: ConfigurationError."""
+        from kohort.client import Admin  # noqa: PLC0415  # As above.
+
+        return Admin(**cast("AdminOptions", self._client_options(more)))
+
+    def _client_options(self, more: Mapping[str, str | int]) -> dict[str, str | int]:
+        return {"client_id": CLIENT_ID, **more, **self.settings, "bootstrap_servers": self.bootstrap}
+
+
+def as_servers(given: str | Servers) -> Servers:
+    """Return what a caller gave, HOST:PORT alone or with settings."""
+    return Servers(given) if isinstance(given, str) else given
