@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import click
 
-from kohort.cli.lazy import Later, LazyGroup
+from kohort.cli.lazy import SERVERS, Later, LazyGroup
 from kohort.cli.output import print_error, print_line
 from kohort.client.errors import KohortError
 
@@ -27,10 +27,19 @@ _COMMANDS = {
         "groups",
         "List, describe, watch, explain and reset consumer groups.",
     ),
+    "share-groups": Later(
+        "kohort.cli.share_groups", "share_groups", "List, describe, reset and delete share groups."
+    ),
     "queue": Later("kohort.cli.queue", "queue", "Deliver records one by one, each until it is acknowledged."),
     "forward": Later("kohort.cli.forward", "forward", "Push topics to services over HTTP or gRPC."),
+    "acls": Later("kohort.cli.acls", "acls", "List, add and remove access control entries."),
+    "region": Later("kohort.cli.region", "region", "Have consumers checkpoint and reset together."),
     "cluster": Later("kohort.cli.cluster", "cluster", "Tell of the cluster and its brokers."),
     "config": Later("kohort.cli.config", "config", "Show, alter and check settings."),
+    "quotas": Later(
+        "kohort.cli.quotas", "quotas", "List, set and remove quotas of users, client ids and addresses."
+    ),
+    "users": Later("kohort.cli.users", "users", "List, add and remove users of SCRAM."),
     "doctor": Later(
         "kohort.cli.doctor", "doctor", "Find out what keeps clients from a broker, or soon will."
     ),
@@ -44,7 +53,15 @@ _COMMANDS = {
 
 @click.group(cls=LazyGroup, later=_COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="kohort", prog_name="kohort", message="%(prog)s %(version)s")
-def kohort() -> None:
+@click.option(
+    "--bootstrap-server",
+    "--bootstrap-servers",
+    "-b",
+    SERVERS,
+    metavar="HOST:PORT[,...]",
+    help="Brokers to ask first; behind the command is fine as well.",
+)
+def kohort(servers: str | None) -> None:
     """kohort: a Kafka-compatible broker, and a command line for it and for Apache Kafka.
 
     Begin with `kohort serve`. The other commands talk to a broker at --bootstrap-server, by default

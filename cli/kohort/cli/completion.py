@@ -5,10 +5,11 @@ from collections.abc import Callable
 import click
 from click.shell_completion import CompletionItem, get_completion_class
 
+from kohort.cli.client_settings import with_settings
 from kohort.cli.options import DEFAULT_SERVERS, answers_kafka
 from kohort.cli.output import print_script
 from kohort.client import Admin
-from kohort.client.config import parse_address
+from kohort.client.config import AdminOptions, parse_address
 from kohort.client.errors import KohortError
 
 SHELLS = ("bash", "zsh", "fish")
@@ -44,6 +45,15 @@ def complete_groups(ctx: click.Context, param: click.Parameter, incomplete: str)
     return _names(ctx, incomplete, lambda admin: tuple(each.group_id for each in admin.list_groups()))
 
 
+def complete_share_groups(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Return the share groups whose ids begin so; none where no broker answers at once."""
+    return _names(
+        ctx, incomplete, lambda admin: tuple(each.group_id for each in admin.list_groups(types=["share"]))
+    )
+
+
 def _names(
     ctx: click.Context, incomplete: str, ask: Callable[[Admin], tuple[str, ...]]
 ) -> list[CompletionItem]:
@@ -51,9 +61,13 @@ def _names(
     try:
         if not answers_kafka(*parse_address(servers), timeout_seconds=PROBE_SECONDS):
             return []
-        with Admin(
-            bootstrap_servers=servers, default_api_timeout_ms=TIMEOUT_MS, request_timeout_ms=TIMEOUT_MS
-        ) as admin:
+        options: AdminOptions = {
+            "bootstrap_servers": servers,
+            "default_api_timeout_ms": TIMEOUT_MS,
+            "request_timeout_ms": TIMEOUT_MS,
+        }
+        options = with_settings(options, ctx)
+        with Admin(**options) as admin:
             names = ask(admin)
     except (KohortError, OSError):
         return []  # A shell that waits for a name has no use for an error.

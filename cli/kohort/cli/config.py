@@ -8,6 +8,7 @@ import click
 
 from kohort.cli.completion import complete_groups, complete_topics
 from kohort.cli.config_changes import OWN, check_names
+from kohort.cli.lazy import CommandGroup
 from kohort.cli.options import bootstrap_option, json_option, key_values, open_admin
 from kohort.cli.output import print_json, print_line
 from kohort.client import Admin, BrokerError, ConfigEntry, ResourceType
@@ -19,7 +20,7 @@ Result = TypeVar("Result")
 ALL_BROKERS = "all"
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def config() -> None:
     """Show, alter and check settings."""
 
@@ -106,9 +107,16 @@ def _entry_json(entry: ConfigEntry) -> dict[str, object]:
 @config.command("set")
 @click.argument("settings", metavar="NAME=VALUE...", nargs=-1, required=True)
 @_thing_options
+@json_option
 @bootstrap_option
 def set_(
-    *, settings: tuple[str, ...], topic: str | None, group: str | None, broker: str | None, servers: str
+    *,
+    settings: tuple[str, ...],
+    topic: str | None,
+    group: str | None,
+    broker: str | None,
+    as_json: bool,
+    servers: str,
 ) -> None:
     """Set settings of a topic, a group or a broker; they stay over restarts.
 
@@ -120,22 +128,35 @@ def set_(
     with open_admin(servers) as admin:
         kind, name = _thing(admin, topic, group, broker)
         admin.alter_configs(kind, name, values=values)
-    print_line(f"Set {', '.join(values)} for {_name_of(kind, name)}.")
+    if as_json:
+        print_json([{kind.name.lower(): name or ALL_BROKERS, "set": values}])
+    else:
+        print_line(f"Set {', '.join(values)} for {_name_of(kind, name)}.")
 
 
 @config.command()
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
 @_thing_options
+@json_option
 @bootstrap_option
 def unset(
-    *, names: tuple[str, ...], topic: str | None, group: str | None, broker: str | None, servers: str
+    *,
+    names: tuple[str, ...],
+    topic: str | None,
+    group: str | None,
+    broker: str | None,
+    as_json: bool,
+    servers: str,
 ) -> None:
     """Take settings back to what holds without them."""
     with open_admin(servers) as admin:
         kind, name = _thing(admin, topic, group, broker)
         check_names(names, _known(admin, kind, name), f"a {kind.name.lower()}")
         admin.alter_configs(kind, name, delete=names)
-    print_line(f"Took back {', '.join(names)} of {_name_of(kind, name)}.")
+    if as_json:
+        print_json([{kind.name.lower(): name or ALL_BROKERS, "unset": names}])
+    else:
+        print_line(f"Took back {', '.join(names)} of {_name_of(kind, name)}.")
 
 
 def _known(admin: Admin, kind: ResourceType, name: str) -> dict[str, ConfigEntry]:

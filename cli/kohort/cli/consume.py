@@ -8,9 +8,10 @@ from types import FrameType
 
 import click
 
-from kohort.cli.completion import complete_groups, complete_topics
+from kohort.cli.client_settings import with_settings
+from kohort.cli.completion import complete_groups, complete_share_groups, complete_topics
 from kohort.cli.formats import Format, make_format
-from kohort.cli.options import API_TIMEOUT_MS, bootstrap_option, require_broker
+from kohort.cli.options import API_TIMEOUT_MS, bootstrap_option, json_option, require_broker
 from kohort.cli.output import print_line
 from kohort.client import BrokerError, Consumer, ConsumerRecord, TopicPartition
 from kohort.client.config import ConsumerOptions
@@ -39,6 +40,12 @@ class _OffsetType(click.ParamType[int | str]):
     "--group", "-g", shell_complete=complete_groups, help="Read as a member of this group, and commit."
 )
 @click.option(
+    "--share",
+    metavar="GROUP",
+    shell_complete=complete_share_groups,
+    help="Read as a member of this share group, and accept what is printed.",
+)
+@click.option(
     "--from-beginning", is_flag=True, help="Begin with the first record, where no offset is committed."
 )
 @click.option("--max-messages", "-n", type=click.IntRange(1), help="Stop after so many records.")
@@ -63,11 +70,13 @@ class _OffsetType(click.ParamType[int | str]):
 )
 @click.option("--timeout-ms", type=click.IntRange(1), help="Stop when nothing has come for so long.")
 @click.option("--quiet", "-q", is_flag=True, help="Don't say how many records were read.")
+@json_option
 @bootstrap_option
 def consume(
     *,
     topics: tuple[str, ...],
     group: str | None,
+    share: str | None,
     from_beginning: bool,
     max_messages: int | None,
     form: str,
@@ -76,16 +85,23 @@ def consume(
     exit_at_end: bool,
     timeout_ms: int | None,
     quiet: bool,
+    as_json: bool,
     servers: str,
 ) -> None:
     """Print the records of topics, one on a line, until Ctrl-C.
 
-    Without --group it reads all partitions from their ends, and commits nothing.
+    Without --group it reads all partitions from their ends, and commits nothing. --json is --format json.
 
     \b
     kohort consume numbers --from-beginning --max-messages 10
     kohort consume flights --group readers --format '{partition}@{offset} {key} {value}'
+    kohort consume jobs --share workers --max-messages 10
     """
+    if share is not None and (group or partitions or offset is not None or from_beginning or exit_at_end):
+        raise click.UsageError(
+            "--share is for a share group, which says itself where it begins (share.auto.offset.reset) and"
+            " who gets what: leave out --group, --partition, --offset, --from-beginning and --exit-at-end"
+        )
     if group is not None and (partitions or offset is not None):
         raise click.UsageError("--partition and --offset are for reading without --group")
     if from_beginning and offset is not None:
@@ -94,7 +110,9 @@ def consume(
         raise click.UsageError(
             "--exit-at-end is for reading without --group: other members may read the rest"
         )
-    show = make_format(form)
+    if as_json and form not in {"value", "json"}:
+        raise click.UsageError("give --json or --format, not both")
+    show = make_format("json" if as_json else form)
     options: ConsumerOptions = {
         "bootstrap_servers": require_broker(servers),
         "client_id": "kohort-cli",
@@ -104,15 +122,21 @@ def consume(
     }
     if group is not None:
         options["group_id"] = group
+    options = with_settings(options)
     signal.signal(signal.SIGTERM, _interrupt)
     counter = _Counter(max_messages)
     try:
-        with Consumer(**options) as consumer:
-            _begin(consumer, topics, group, partitions, offset)
-            if exit_at_end:
-                _print_to_the_end(consumer, show, counter)
-            else:
-                _print_records(consumer, show, counter, timeout_ms)
+        if share is not None:
+            from kohort.cli.consume_share import print_shared  # Others don't pay for it.
+
+            print_shared(topics, share, servers, show, counter, timeout_ms=timeout_ms)
+        else:
+            with Consumer(**options) as consumer:
+                _begin(consumer, topics, group, partitions, offset)
+                if exit_at_end:
+                    _print_to_the_end(consumer, show, counter)
+                else:
+                    _print_records(consumer, show, counter, timeout_ms)
     except KeyboardInterrupt:
         pass  # That is how one ends it; the consumer has committed and left its group.
     except BrokenPipeError:

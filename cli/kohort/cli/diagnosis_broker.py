@@ -7,10 +7,11 @@ from collections.abc import Iterator
 
 import click
 
+from kohort.cli.client_settings import with_settings
 from kohort.cli.diagnosis import Finding, Level
 from kohort.cli.options import API_TIMEOUT_MS, SpeaksOtherwise, answers_kafka
 from kohort.client import Admin
-from kohort.client.config import parse_address
+from kohort.client.config import AdminOptions, parse_address
 from kohort.client.errors import ConfigurationError, KohortError
 from kohort.client.values import Node
 
@@ -77,11 +78,13 @@ def _is_loopback(host: str) -> bool:
 
 def _look_at_cluster(servers: str, reached: list[str]) -> Iterator[Finding]:
     try:
-        with Admin(
-            bootstrap_servers=servers,
-            default_api_timeout_ms=API_TIMEOUT_MS,
-            request_timeout_ms=API_TIMEOUT_MS,
-        ) as admin:
+        options: AdminOptions = {
+            "bootstrap_servers": servers,
+            "default_api_timeout_ms": API_TIMEOUT_MS,
+            "request_timeout_ms": API_TIMEOUT_MS,
+        }
+        options = with_settings(options)
+        with Admin(**options) as admin:
             cluster = admin.describe_cluster()
             yield Finding("cluster", Level.OK, f"{cluster.cluster_id}, {len(cluster.nodes)} broker(s)")
             for node in cluster.nodes:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from email.utils import parsedate_to_datetime
 
 from kohort.cli.diagnosis import Finding, Level
-from kohort.cli.http_source import TIMEOUT_SECONDS
+from kohort.cli.http_source import TIMEOUT_SECONDS, page_request
 from kohort.client.config import parse_address
 
 HTTP_PORT = 9644
@@ -45,7 +45,7 @@ def _guess(servers: str) -> str:
 def _get(place: str, path: str) -> tuple[str, str | None]:
     """Return an answer, also one that is an error, and its date. Raises: OSError, ValueError."""
     try:
-        with urllib.request.urlopen(f"http://{place}{path}", timeout=TIMEOUT_SECONDS) as answer:
+        with urllib.request.urlopen(page_request(place, path), timeout=TIMEOUT_SECONDS) as answer:
             return answer.read().decode(), answer.headers["date"]
     except urllib.error.HTTPError as error:
         with error:
@@ -56,7 +56,8 @@ def _health(place: str, text: str) -> Finding:
     subject = f"http {place}"
     try:
         told = json.loads(text)
-        reasons = [str(each) for each in told["reasons"]]
+        not_told = [] if told["status"] == "ready" else ["KOHORT_HTTP_TOKEN would have it say why"]
+        reasons = [str(each) for each in told.get("reasons", not_told)]
     except (ValueError, KeyError, TypeError):
         return Finding(subject, Level.FAIL, "what answers there is no kohort broker")
     if not reasons:

@@ -10,9 +10,10 @@ import click
 import msgspec
 
 from kohort.broker.group.advice import Advice, advice_of, advise, same_instance
-from kohort.broker.group.events import RebalanceReport, RebalanceStarted
-from kohort.broker.group.story import began, still_missing, story
+from kohort.broker.group.events import GroupLoaded, RebalanceReport, RebalanceStarted
+from kohort.broker.group.story import began, fail_over, still_missing, story
 from kohort.broker.group.timeline import OngoingRebalance, Timeline
+from kohort.cli.client_settings import with_settings
 from kohort.cli.completion import complete_groups
 from kohort.cli.explain_source import EventReader, timeline_over_http
 from kohort.cli.http_source import http_option
@@ -68,7 +69,7 @@ def _from_events(telling: "_Telling", servers: str, last: int, *, follow: bool) 
         timeline = reader.read_back(last)
         if timeline.ongoing is not None and not _is_rebalancing(servers, telling.group_id):
             timeline.ongoing = None  # The broker was stopped in the middle of it.
-        if not timeline.reports and timeline.ongoing is None:
+        if not timeline.reports and not timeline.fail_overs and timeline.ongoing is None:
             _check_that_it_exists(servers, telling.group_id)
         telling.all(timeline, last)
         while follow:
@@ -76,16 +77,19 @@ def _from_events(telling: "_Telling", servers: str, last: int, *, follow: bool) 
                 timeline.add(event)
                 if isinstance(event, RebalanceStarted):
                     telling.begins(timeline.ongoing)
+                elif isinstance(event, GroupLoaded) and event.is_fail_over:
+                    telling.taken_over(event)
             telling.news(timeline)
 
 
 def _options(servers: str) -> ConsumerOptions:
-    return {
+    options: ConsumerOptions = {
         "bootstrap_servers": require_broker(servers),
         "client_id": "kohort-cli",
         "default_api_timeout_ms": API_TIMEOUT_MS,
         "allow_auto_create_topics": False,
     }
+    return with_settings(options)
 
 
 def _is_rebalancing(servers: str, group_id: str) -> bool:
@@ -122,24 +126,30 @@ class _Telling:
         """Tell the last rebalances, and the one in progress."""
         told = advice_of(timeline.reports)[-last:]
         shared = same_instance(timeline.fenced)
+        moves = list(timeline.fail_overs)[-last:]
         if self._as_json:
-            print_encoded(msgspec.json.encode(self._as_object(told, timeline.ongoing, shared)))
+            print_encoded(msgspec.json.encode(self._as_object(told, moves, timeline.ongoing, shared)))
         else:
-            self._print(self._lines(told, timeline.ongoing, shared))
+            self._print(self._lines(told, moves, timeline.ongoing, shared))
         if timeline.reports:
             self._told = _place_of(timeline.reports[-1])
 
     def _lines(
         self,
         told: list[tuple[RebalanceReport, tuple[Advice, ...]]],
+        moves: list[GroupLoaded],
         ongoing: OngoingRebalance | None,
         shared: tuple[Advice, ...],
     ) -> Iterator[str]:
         if not told and ongoing is None:
             yield f"{self.group_id}: no rebalance is known."
         for report, advice in told:
+            earlier = [each for each in moves if each.at_ms < report.started_ms]
+            moves = moves[len(earlier) :]
+            yield from _moved(earlier)
             yield from story(report, advice)
             yield ""
+        yield from _moved(moves)
         if ongoing is not None:
             yield from began(ongoing)
             yield from still_missing(ongoing, _now_ms())
@@ -149,12 +159,14 @@ class _Telling:
     def _as_object(
         self,
         told: list[tuple[RebalanceReport, tuple[Advice, ...]]],
+        moves: list[GroupLoaded],
         ongoing: OngoingRebalance | None,
         shared: tuple[Advice, ...],
     ) -> dict[str, object]:
         return {
             "group_id": self.group_id,
             "rebalances": [_report_object(report, advice) for report, advice in told],
+            "fail_overs": moves,
             "ongoing": None if ongoing is None else _ongoing_object(ongoing),
             "advice": shared,
         }
@@ -164,6 +176,13 @@ class _Telling:
         self._reminded = time.monotonic()
         if ongoing is not None and not self._as_json:
             self._print(began(ongoing))
+
+    def taken_over(self, event: GroupLoaded) -> None:
+        """Tell that another broker coordinates the group."""
+        if self._as_json:
+            print_encoded(msgspec.json.encode(event))
+        else:
+            self._print(_moved([event]))
 
     def news(self, timeline: Timeline) -> None:
         """Tell the rebalances that are over since the last time, and now and then who is missing."""
@@ -186,6 +205,12 @@ class _Telling:
         for line in lines:
             print_line(line)
         sys.stdout.flush()
+
+
+def _moved(moves: list[GroupLoaded]) -> Iterator[str]:
+    for each in moves:
+        yield from fail_over(each)
+        yield ""
 
 
 def _place_of(report: RebalanceReport) -> tuple[int, int]:

@@ -1,12 +1,13 @@
 """Where `kohort groups explain` learns what happened: the topic `__group_events`, or the broker over HTTP."""
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Mapping
+from operator import attrgetter
 
 import click
 import msgspec
 
-from kohort.broker.group import Event, GroupView, coordinator_partition
+from kohort.broker.group import Event, GroupView
 from kohort.broker.group.events import GROUP_EVENTS_TOPIC
 from kohort.broker.group.timeline import OngoingRebalance, Timeline, read_event
 from kohort.cli.http_source import group_json
@@ -25,7 +26,7 @@ class EventReader:
     """Reads one group's events by way of a consumer without a group."""
 
     def __init__(self, consumer: Consumer, group_id: str) -> None:
-        """Find the partition. Raises: click.ClickException where this broker keeps no events."""
+        """Find the partitions. Raises: click.ClickException where this broker keeps no events."""
         self._consumer = consumer
         self._key = group_id.encode()
         try:
@@ -37,22 +38,22 @@ class EventReader:
                 f"there is no topic {GROUP_EVENTS_TOPIC}: no group has done anything yet, the broker has "
                 "kohort.group.events.enable=false (then try --http), or it is not kohort"
             ) from None
-        self._partition = TopicPartition(GROUP_EVENTS_TOPIC, coordinator_partition(group_id, count))
-        consumer.assign(self._partition)
+        # Of several brokers each writes to partitions that it leads.
+        self._partitions = [TopicPartition(GROUP_EVENTS_TOPIC, index) for index in range(count)]
+        consumer.assign(*self._partitions)
 
     def read_back(self, wanted: int) -> Timeline:
         """Return the newest rebalances, `wanted` at least if there are as many."""
-        partition = self._partition
-        start = self._consumer.beginning_offsets(partition)[partition]
-        end = self._consumer.end_offsets(partition)[partition]
+        starts = self._consumer.beginning_offsets(*self._partitions)
+        ends = self._consumer.end_offsets(*self._partitions)
         kept = wanted + EARLIER_KEPT
         timeline = Timeline(kept)
-        for count in (*LOOK_BACK, end - start):
-            begin = max(start, end - count)
+        for count in (*LOOK_BACK, max(ends[each] - starts[each] for each in self._partitions)):
+            begins = {each: max(starts[each], ends[each] - count) for each in self._partitions}
             timeline = Timeline(kept)
-            for event in self._between(begin, end):
+            for event in self._between(begins, ends):
                 timeline.add(event)
-            if begin == start or len(timeline.reports) == kept:
+            if begins == starts or len(timeline.reports) == kept:
                 break
         return timeline
 
@@ -60,17 +61,28 @@ class EventReader:
         """Return the group's events that have come since; none after a moment without any."""
         return self._events_in(self._consumer.poll(timeout_ms=POLL_MS))
 
-    def _between(self, begin: int, end: int) -> Iterator[Event]:
-        self._consumer.seek(self._partition, begin)
+    def _between(
+        self, begins: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
+    ) -> list[Event]:
+        """Return the group's events in the order of their times."""
+        found: list[Event] = []
+        for partition, begin in begins.items():
+            self._consumer.seek(partition, begin)
+        left = {each for each, begin in begins.items() if begin < ends[each]}
         deadline = time.monotonic() + SILENCE_SECONDS_MAX
-        while begin < end:
+        while left:
             records = self._consumer.poll(timeout_ms=POLL_MS)
             if records:
-                begin = records[-1].offset + 1
                 deadline = time.monotonic() + SILENCE_SECONDS_MAX
             elif time.monotonic() > deadline:
-                raise RequestTimeoutError(f"{self._partition} cannot be read up to its end at offset {end}")
-            yield from self._events_in(records)
+                where = min(left)
+                raise RequestTimeoutError(f"{where} cannot be read up to its end at offset {ends[where]}")
+            for each in records:
+                where = TopicPartition(each.topic, each.partition)
+                if each.offset + 1 >= ends[where]:
+                    left.discard(where)
+            found += self._events_in(records)
+        return sorted(found, key=attrgetter("at_ms"))
 
     def _events_in(self, records: Iterable[ConsumerRecord]) -> list[Event]:
         found = (read_event(each.value or b"") for each in records if each.key == self._key)

@@ -62,6 +62,9 @@ def _json(record: ConsumerRecord) -> bytes:
         "value": _json_text(record.value),
         "headers": [[name, _json_text(value)] for name, value in record.headers],
     }
+    delivery_count = getattr(record, "delivery_count", None)
+    if delivery_count is not None:  # It came from a share group.
+        fields["delivery_count"] = delivery_count
     return json.dumps(fields, ensure_ascii=False).encode()
 
 

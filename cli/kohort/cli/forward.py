@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from kohort.cli.options import command_config_option
 from kohort.cli.output import print_line
 from kohort.cli.queue_options import client_options, log_to_standard_error, run_async
 from kohort.client.errors import ConfigurationError
@@ -30,6 +31,7 @@ from kohort.queues.forward import Destination, ForwardSettings, load_settings, p
 @click.option("--purge", "purged", metavar="NAME", help="Give a destination's dead letters up, and end.")
 @click.option("--stashed", is_flag=True, help="With --replay or --purge: the stashed records instead.")
 @click.option("--quiet", "-q", is_flag=True, help="Print warnings alone.")
+@command_config_option
 def forward(
     *,
     file: Path,

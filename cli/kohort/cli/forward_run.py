@@ -15,6 +15,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.registry import Collector
 
+from kohort.cli.client_settings import with_settings
 from kohort.client.config import ConsumerOptions, parse_address
 from kohort.client.errors import ConfigurationError, KohortError
 from kohort.client.retry import Backoff
@@ -115,7 +116,7 @@ def run_forwarders(settings: ForwardSettings, load: Callable[[], ForwardSettings
         "client_id": "kohort-forward",
         "allow_auto_create_topics": False,
     }
-    forwarders = Forwarders(settings, options)
+    forwarders = Forwarders(settings, with_settings(options))
     server = None if http is None else _serve(http, forwarders)
     # grpcio knows asyncio alone.
     backend = "asyncio" if any(each.is_grpc for each in settings.forward) else "trio"

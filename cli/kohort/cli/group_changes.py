@@ -15,6 +15,7 @@ from kohort.cli.reset_plan import ByGroup, Planner, Spec, from_csv, to_csv
 from kohort.client import Admin, BrokerError, OffsetAndMetadata, TopicPartition
 from kohort.protocol.errors import ErrorCode
 
+SHARE = "share"
 INACTIVE = frozenset({"Empty", "Dead"})
 DRY_RUN = "Nothing has been changed: give --execute to set these offsets."
 NAME_WIDTH = 15
@@ -69,13 +70,15 @@ def reset_offsets(
     spec = Spec(**ways)  # type: ignore[arg-type]  # Click has made them what the options above say.
     if bool(group_ids) == all_groups:
         raise click.UsageError("give the names of groups, or --all-groups")
-    _check_usage(spec, from_file, topics, all_topics)
+    check_usage(spec, from_file, topics, all_topics)
     if execute and dry_run:
         raise click.UsageError("--execute and --dry-run exclude each other")
     if export and as_json:
         raise click.UsageError("--export prints CSV: give it or --json, not both")
     with open_admin(servers) as admin:
-        wanted = group_ids or tuple(each.group_id for each in admin.list_groups())
+        wanted = group_ids or tuple(
+            each.group_id for each in admin.list_groups() if each.type.lower() != SHARE
+        )
         planner = Planner(
             admin, time.time_ns() // 1_000_000, lambda text: print_line(f"Warn: {text}", err=True)
         )
@@ -95,9 +98,9 @@ def reset_offsets(
     if export:
         print_file(to_csv(plans))
     elif as_json:
-        print_json(_plans_json(plans))
+        print_json(plans_json(plans))
     else:
-        for line in _plan_table(plans):
+        for line in plan_table(plans):
             print_line(line)
     if plans and not execute and not dry_run:
         print_line(DRY_RUN, err=True)
@@ -105,7 +108,8 @@ def reset_offsets(
         raise click.exceptions.Exit(1)
 
 
-def _check_usage(spec: Spec, from_file: Path | None, topics: tuple[str, ...], all_topics: bool) -> None:
+def check_usage(spec: Spec, from_file: Path | None, topics: tuple[str, ...], all_topics: bool) -> None:
+    """Return if exactly one way and one scope are given. Raises: click.UsageError."""
     if spec.count + (from_file is not None) != 1:
         raise click.UsageError(
             "give one of --to-earliest, --to-latest, --to-current, --to-offset, --shift-by, --to-datetime,"
@@ -118,11 +122,18 @@ def _check_usage(spec: Spec, from_file: Path | None, topics: tuple[str, ...], al
 def _is_inactive(admin: Admin, group_id: str) -> bool:
     """Whether a group's offsets may be set; says so where they may not."""
     try:
-        state = admin.describe_groups(group_id)[group_id].state
+        group = admin.describe_groups(group_id)[group_id]
     except BrokerError as error:
         if error.code is not ErrorCode.GROUP_ID_NOT_FOUND:
             raise
         return True  # Setting its offsets makes it.
+    if group.type == SHARE:
+        print_line(
+            f"Error: '{group_id}' is a share group: use `kohort share-groups reset-offsets {group_id}`.",
+            err=True,
+        )
+        return False
+    state = group.state
     if state not in INACTIVE:
         print_line(
             f"Error: Assignments can only be reset if the group '{group_id}' is inactive,"
@@ -140,7 +151,8 @@ def _plan(
     return planner.plan(spec, partitions, committed)
 
 
-def _plans_json(plans: ByGroup) -> list[dict[str, object]]:
+def plans_json(plans: ByGroup) -> list[dict[str, object]]:
+    """Return the new offsets as JSON has them."""
     return [
         {"group": group_id, "topic": each.topic, "partition": each.partition, "new_offset": offset}
         for group_id, offsets in plans.items()
@@ -148,7 +160,8 @@ def _plans_json(plans: ByGroup) -> list[dict[str, object]]:
     ]
 
 
-def _plan_table(plans: ByGroup) -> list[str]:
+def plan_table(plans: ByGroup) -> list[str]:
+    """Return the lines about the new offsets."""
     rows = [
         (group_id, each.topic, str(each.partition), str(offset))
         for group_id, offsets in plans.items()

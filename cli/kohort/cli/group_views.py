@@ -25,6 +25,7 @@ from kohort.client import LATEST, Admin, BrokerError, GroupDescription, RequestT
 from kohort.protocol.errors import ErrorCode
 
 GROUP_STATES = ("Empty", "PreparingRebalance", "CompletingRebalance", "Stable", "Dead")
+SHARE = "share"
 _Described = tuple[GroupDescription, list[OffsetRow]]
 _Problem = BrokerError | RequestTimeoutError | click.ClickException
 
@@ -97,7 +98,9 @@ def describe(
         raise click.UsageError("--lag is about offsets: give it without --members and --state")
     view = _VIEWS["lag" if lag else what]
     with open_admin(servers) as admin:
-        wanted = group_ids or tuple(each.group_id for each in admin.list_groups())
+        wanted = group_ids or tuple(
+            each.group_id for each in admin.list_groups() if each.type.lower() != SHARE
+        )
         described, problems = _described(admin, wanted, view, http if lag else None)
     if as_json:
         print_json([view.as_json(group, rows) for group, rows in described])
@@ -140,11 +143,16 @@ def _print_groups(described: Iterable[_Described], view: "_View", *, verbose: bo
 
 def _describe_one(admin: Admin, group_id: str) -> GroupDescription:
     try:
-        return admin.describe_groups(group_id)[group_id]
+        group = admin.describe_groups(group_id)[group_id]
     except BrokerError as error:
         if error.code is ErrorCode.GROUP_ID_NOT_FOUND:
             raise BrokerError(error.code, f"Group {group_id} not found.") from None
         raise
+    if group.type == SHARE:
+        raise click.ClickException(
+            f"{group_id} is a share group: `kohort share-groups describe {group_id}` shows it."
+        )
+    return group
 
 
 def _collect_offsets(admin: Admin, group: GroupDescription) -> list[OffsetRow]:

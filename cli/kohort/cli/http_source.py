@@ -1,5 +1,10 @@
-"""What the broker tells over HTTP, for commands that need more than Kafka's protocol says."""
+"""What the broker tells over HTTP, for commands that need more than Kafka's protocol says.
 
+`https://HOST:PORT` where the broker speaks TLS there (SSL_CERT_FILE names who is trusted); KOHORT_HTTP_TOKEN
+is the secret that it wants to see.
+"""
+
+import os
 import urllib.error
 import urllib.request
 from collections.abc import Callable
@@ -16,6 +21,8 @@ Result = TypeVar("Result")
 DEFAULT_HTTP = "127.0.0.1:9644"
 TIMEOUT_SECONDS = 15.0
 NOT_FOUND = 404
+TOKEN_VARIABLE = "KOHORT_HTTP_TOKEN"
+_WANTED = {401: f": {TOKEN_VARIABLE} is to say a secret of its kohort.http.credentials.file"}
 
 
 def http_option(
@@ -33,18 +40,29 @@ def http_option(
     )
 
 
+def page_request(http: str, path: str) -> urllib.request.Request:
+    """Return what asks for a page, with the secret of the environment. Raises: ValueError."""
+    place = http if "://" in http else f"http://{http}"
+    if not place.startswith(("http://", "https://")):
+        raise ValueError(f"{http} is no HTTP address")
+    token = os.environ.get(TOKEN_VARIABLE)
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    return urllib.request.Request(f"{place.rstrip('/')}{path}", headers=headers)
+
+
 def group_json(http: str, group_id: str) -> bytes:
     """Return what `/api/v1/groups/GROUP` answers. Raises: NetworkError; click.ClickException."""
-    url = f"http://{http}/api/v1/groups/{quote(group_id, safe='')}"
     try:
-        with urllib.request.urlopen(url, timeout=TIMEOUT_SECONDS) as answer:
+        asked = page_request(http, f"/api/v1/groups/{quote(group_id, safe='')}")
+        with urllib.request.urlopen(asked, timeout=TIMEOUT_SECONDS) as answer:
             body: bytes = answer.read()
             return body
     except urllib.error.HTTPError as error:
         error.close()
         if error.code == NOT_FOUND:
             raise click.ClickException(f"Group {group_id} not found.") from None
-        raise click.ClickException(f"{http} answers {error.code} {error.reason}") from None
+        wanted = _WANTED.get(error.code, "")
+        raise click.ClickException(f"{http} answers {error.code} {error.reason}{wanted}") from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "reason", error)
         raise NetworkError(

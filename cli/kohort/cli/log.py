@@ -9,13 +9,16 @@ from contextlib import nullcontext
 from pathlib import Path
 
 import click
+from msgspec import structs
 
 from kohort.broker.metadata.file import FILE_NAME, MetadataFile
-from kohort.cli.output import print_encoded, print_line
+from kohort.cli.lazy import CommandGroup
+from kohort.cli.options import json_option
+from kohort.cli.output import print_encoded, print_json, print_line
 from kohort.cli.progress import ByteProgress
 from kohort.storage import OsFileSystem, StorageError
 from kohort.storage.dump import DumpOptions, Line, dump
-from kohort.storage.verify import VerifyOptions, log_bytes, verify_data
+from kohort.storage.verify import Report, VerifyOptions, log_bytes, verify_data
 
 PROBLEMS_FOUND = 1
 MEGABYTE = 1_000_000
@@ -23,7 +26,7 @@ PATH = click.Path(exists=True, path_type=Path)
 FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def log() -> None:
     """Look into the files of a data folder: no broker is needed."""
 
@@ -36,23 +39,30 @@ def log() -> None:
     "--index-sanity-check", is_flag=True, help="Of indexes only say whether a start would take them."
 )
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@json_option
 def dump_command(
-    *, paths: tuple[Path, ...], deep: bool, offsets_decoder: bool, index_sanity_check: bool, form: str
+    *,
+    paths: tuple[Path, ...],
+    deep: bool,
+    offsets_decoder: bool,
+    index_sanity_check: bool,
+    form: str,
+    as_json: bool,
 ) -> None:
     """Print what log files, indexes, snapshots and checkpoints say, as kafka-dump-log does.
 
-    The exit code is 1 when something in them is wrong.
+    The exit code is 1 when something in them is wrong. --json is --format json: an object on each line.
 
     \b
     kohort log dump kohort-data/orders-0 --deep
     kohort log dump kohort-data/__consumer_offsets-7 --offsets-decoder
-    kohort log dump kohort-data/orders-0/00000000000000000000.log --format json
+    kohort log dump kohort-data/orders-0/00000000000000000000.log --json
     """
     options = DumpOptions(deep=deep, offsets=offsets_decoder, index_sanity_check=index_sanity_check)
     complaints = 0
     for path in paths:
         try:
-            complaints += _print_lines(dump(OsFileSystem(), path, options), form)
+            complaints += _print_lines(dump(OsFileSystem(), path, options), "json" if as_json else form)
         except StorageError as error:
             raise click.ClickException(str(error)) from None
     if complaints:
@@ -91,7 +101,8 @@ def _json_value(value: object) -> object:
 @click.argument("folder", metavar="DIR", type=FOLDER)
 @click.option("--deep", is_flag=True, help="Also decode every record: slower.")
 @click.option("--compacted", multiple=True, metavar="TOPIC", help="A topic that may have gaps; repeatable.")
-def verify(*, folder: Path, deep: bool, compacted: tuple[str, ...]) -> None:
+@json_option
+def verify(*, folder: Path, deep: bool, compacted: tuple[str, ...], as_json: bool) -> None:
     """Check a data folder, or one partition's: CRCs, order, gaps, indexes, timestamps, leader epochs.
 
     Everything is read and nothing is changed. The exit code is 1, with a list on standard output, when
@@ -108,6 +119,18 @@ def verify(*, folder: Path, deep: bool, compacted: tuple[str, ...]) -> None:
     except StorageError as error:
         raise click.ClickException(str(error)) from None
     seconds = max(time.monotonic() - began, 1e-9)
+    if as_json:
+        problems = [{"path": str(each.path), "text": each.text} for each in report.problems]
+        print_json({**structs.asdict(report), "seconds": round(seconds, 3), "problems": problems})
+    else:
+        _print_report(report, seconds)
+    if report.problems:
+        sys.stdout.flush()
+        raise click.exceptions.Exit(PROBLEMS_FOUND)
+
+
+def _print_report(report: Report, seconds: float) -> None:
+    """Print every problem on a line, and what was looked at on the last."""
     for problem in report.problems:
         print_line(str(problem))
     count = len(report.problems)
@@ -124,9 +147,6 @@ def verify(*, folder: Path, deep: bool, compacted: tuple[str, ...]) -> None:
     print_line(
         f"{looked_at}, {megabytes:,.1f} MB in {seconds:.2f} s ({megabytes / seconds:,.0f} MB/s): {verdict}"
     )
-    if count:
-        sys.stdout.flush()
-        raise click.exceptions.Exit(PROBLEMS_FOUND)
 
 
 def _count(number: int, one: str, many: str = "") -> str:

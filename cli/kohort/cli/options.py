@@ -4,12 +4,15 @@ import re
 import socket
 import struct
 from collections.abc import Callable
+from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 import click
 
+from kohort.cli.client_settings import is_encrypted, take_file, with_settings
+from kohort.cli.lazy import SERVERS, ServersOption
 from kohort.client import Admin
-from kohort.client.config import parse_address
+from kohort.client.config import AdminOptions, parse_address
 from kohort.client.errors import ConfigurationError, NetworkError
 
 Parameters = ParamSpec("Parameters")
@@ -24,20 +27,36 @@ _HELLO = struct.pack(">ihhih", 10 + len(CLIENT_ID), 18, 0, 0, len(CLIENT_ID)) + 
 _TLS_ALERT = b"\x15\x03"
 
 
+def command_config_option(command: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+    """Add --command-config, whose settings `with_settings` adds to those of a client."""
+    return click.option(
+        "--command-config",
+        type=click.Path(path_type=Path, dir_okay=False),
+        callback=take_file,
+        expose_value=False,
+        is_eager=True,
+        envvar="KOHORT_COMMAND_CONFIG",
+        show_envvar=True,
+        metavar="FILE",
+        help="Settings of a client under Kafka's names: TLS, SASL.",
+    )(command)
+
+
 def bootstrap_option(command: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
-    """Add --bootstrap-server, which the command takes as `servers`."""
+    """Add --bootstrap-server, which the command takes as `servers`, and --command-config."""
     return click.option(
         "--bootstrap-server",
         "--bootstrap-servers",
         "-b",
-        "servers",
+        SERVERS,
+        cls=ServersOption,
         default=DEFAULT_SERVERS,
         envvar="KOHORT_BOOTSTRAP_SERVERS",
         show_default=True,
         show_envvar=True,
         metavar="HOST:PORT[,...]",
         help="Brokers to ask first.",
-    )(command)
+    )(command_config_option(command))
 
 
 def json_option(command: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
@@ -60,6 +79,8 @@ def answers_kafka(host: str, port: int, *, timeout_seconds: float = PROBE_SECOND
     Raises: OSError where nobody listens, SpeaksOtherwise where what answers is no broker's.
     """
     with socket.create_connection((host, port), timeout_seconds) as connection:
+        if is_encrypted():
+            return True  # It would not answer this.
         connection.sendall(_HELLO)
         try:
             begin = connection.recv(4)
@@ -71,7 +92,9 @@ def answers_kafka(host: str, port: int, *, timeout_seconds: float = PROBE_SECOND
             f"{where} is an HTTP address; give the one that `kohort ready` calls kafka=, by default port 9092"
         )
     if begin[:2] == _TLS_ALERT:
-        raise SpeaksOtherwise(f"{where} speaks TLS, and this client PLAINTEXT alone")
+        raise SpeaksOtherwise(
+            f"{where} speaks TLS: give --command-config FILE with security.protocol=SSL, or SASL_SSL"
+        )
     return True
 
 
@@ -105,12 +128,14 @@ def require_broker(servers: str) -> list[str]:
 
 def open_admin(servers: str) -> Admin:
     """Return an Admin for the addresses that an option gave. Raises: as `require_broker` does."""
-    return Admin(
-        bootstrap_servers=require_broker(servers),
-        client_id=CLIENT_ID.decode(),
-        default_api_timeout_ms=API_TIMEOUT_MS,
-        request_timeout_ms=API_TIMEOUT_MS,
-    )
+    options: AdminOptions = {
+        "bootstrap_servers": require_broker(servers),
+        "client_id": CLIENT_ID.decode(),
+        "default_api_timeout_ms": API_TIMEOUT_MS,
+        "request_timeout_ms": API_TIMEOUT_MS,
+    }
+    options = with_settings(options)
+    return Admin(**options)
 
 
 def key_values(pairs: tuple[str, ...], option: str) -> dict[str, str]:

@@ -8,6 +8,7 @@ from typing import BinaryIO, Protocol
 
 import click
 
+from kohort.cli.client_settings import with_settings
 from kohort.cli.completion import complete_topics
 from kohort.cli.input_lines import FORMATS, json_record, line_record
 from kohort.cli.options import (
@@ -21,7 +22,7 @@ from kohort.cli.options import (
 )
 from kohort.cli.output import print_json, print_line
 from kohort.client import Delivery, Producer
-from kohort.client.config import COMPRESSION_TYPES
+from kohort.client.config import COMPRESSION_TYPES, ProducerOptions
 
 BATCH_BYTES = 262_144
 LINGER_MS = 20
@@ -113,17 +114,19 @@ def produce(
     if form == "json" and (key_separator is not None or null_marker is not None):
         raise click.UsageError("--key-separator and --null-marker are for plain lines, not for --format json")
     record_headers = [(name, value.encode()) for name, value in key_values(headers, "--header").items()]
-    producer = Producer(
-        bootstrap_servers=require_broker(servers),
-        client_id="kohort-cli",
-        acks=acks,
-        compression_type=compression,
-        batch_size=BATCH_BYTES,
-        linger_ms=LINGER_MS,
-        max_block_ms=API_TIMEOUT_MS,
-        delivery_timeout_ms=DELIVERY_TIMEOUT_MS,
-        request_timeout_ms=DELIVERY_TIMEOUT_MS // 2,
-    )
+    options: ProducerOptions = {
+        "bootstrap_servers": require_broker(servers),
+        "client_id": "kohort-cli",
+        "acks": acks,
+        "compression_type": compression,
+        "batch_size": BATCH_BYTES,
+        "linger_ms": LINGER_MS,
+        "max_block_ms": API_TIMEOUT_MS,
+        "delivery_timeout_ms": DELIVERY_TIMEOUT_MS,
+        "request_timeout_ms": DELIVERY_TIMEOUT_MS // 2,
+    }
+    options = with_settings(options)
+    producer = Producer(**options)
     read = json_record if form == "json" else line_record(_encoded(key_separator), _encoded(null_marker))
     written = 0
     unchecked: deque[Delivery] = deque()

@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import BinaryIO, Self, TextIO
 
 SHOW_EVERY_SECONDS = 0.1
+LOG_EVERY_SECONDS = 10.0
 LINES_PER_UPDATE = 1_000
 BAR_WIDTH = 30
 BAR_FULL, BAR_EMPTY = "#", "-"
@@ -40,6 +41,29 @@ class StatusLine:
             return
         self._next_at_s = now_s + SHOW_EVERY_SECONDS
         self._out.write(CLEAR_LINE + text[: shutil.get_terminal_size().columns - 1])
+        self._out.flush()
+
+
+class LoggedLines(StatusLine):
+    """Lines for what is no terminal: what has changed, every ten seconds at most, the first after as long."""
+
+    def __init__(self, out: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(out, clock)
+        self._next_at_s = clock() + LOG_EVERY_SECONDS
+        self._last = ""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Leave what was written."""
+
+    def show(self, text: str) -> None:
+        """Write this, unless something was written just now, or it says nothing new."""
+        now_s = self._clock()
+        if now_s < self._next_at_s or text == self._last:
+            return
+        self._next_at_s, self._last = now_s + LOG_EVERY_SECONDS, text
+        self._out.write(f"{text}\n")
         self._out.flush()
 
 

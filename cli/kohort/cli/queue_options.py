@@ -4,16 +4,22 @@ import logging
 import signal
 import sys
 from collections.abc import Awaitable, Callable
-from typing import ParamSpec, Protocol, TypeVar
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
 
 import anyio
 import click
 
+from kohort.cli.client_settings import with_settings
 from kohort.cli.completion import complete_topics
 from kohort.cli.options import API_TIMEOUT_MS, bootstrap_option, require_broker
-from kohort.client.config import ConsumerOptions
+from kohort.client.config import ConsumerOptions, parse_address
 from kohort.client.errors import ConfigurationError
 from kohort.queues.kmq import Queue
+
+if TYPE_CHECKING:
+    from prometheus_client.registry import Collector
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -80,12 +86,13 @@ def queue_of(
 
 def client_options(servers: str) -> ConsumerOptions:
     """Return the options of a command's clients. Raises: as `require_broker` does."""
-    return {
+    options: ConsumerOptions = {
         "bootstrap_servers": require_broker(servers),
         "client_id": "kohort-cli",
         "default_api_timeout_ms": API_TIMEOUT_MS,
         "allow_auto_create_topics": False,
     }
+    return with_settings(options)
 
 
 class Stoppable(Protocol):
@@ -127,3 +134,30 @@ def log_to_standard_error(*, quiet: bool) -> None:
     """Have what the library says on standard error, a line each."""
     level = logging.WARNING if quiet else logging.INFO
     logging.basicConfig(level=level, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
+
+
+def named_object(option: str, name: str) -> Any:
+    """Return what MODULE:NAME stands for; the working folder is looked in, too. Raises: click.UsageError."""
+    module, colon, attribute = name.partition(":")
+    if not colon or not module or not attribute:
+        raise click.UsageError(f"{option} {name!r} is not MODULE:NAME")
+    sys.path.insert(0, str(Path.cwd()))
+    try:
+        return getattr(import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise click.UsageError(f"{option} {name}: {error}") from None
+
+
+def serve_metrics(http: str | None, collector: "Collector") -> None:
+    """Answer /metrics at that address, in a thread, if there is one. Raises: click.UsageError."""
+    if http is None:
+        return
+    from prometheus_client import CollectorRegistry, start_http_server
+
+    try:
+        host, port = parse_address(http)
+    except ConfigurationError as error:
+        raise click.UsageError(f"--http: {error}") from None
+    registry = CollectorRegistry()
+    registry.register(collector)
+    start_http_server(port, host, registry)

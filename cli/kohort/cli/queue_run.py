@@ -3,11 +3,8 @@
 import inspect
 import os
 import subprocess
-import sys
 from collections.abc import Awaitable, Callable
 from functools import partial
-from importlib import import_module
-from pathlib import Path
 
 import anyio
 import anyio.to_thread
@@ -17,6 +14,7 @@ from kohort.cli.output import print_line
 from kohort.cli.queue_options import (
     client_options,
     log_to_standard_error,
+    named_object,
     queue_of,
     queue_options,
     run_async,
@@ -102,14 +100,7 @@ async def _run_command(queue: Queue, command: tuple[str, ...], record: ConsumerR
 
 def _function(name: str) -> Handler:
     """Return the function of MODULE:FUNCTION, as one that is awaited. Raises: click.UsageError."""
-    module, colon, attribute = name.partition(":")
-    if not colon or not module or not attribute:
-        raise click.UsageError(f"--call {name!r} is not MODULE:FUNCTION")
-    sys.path.insert(0, str(Path.cwd()))
-    try:
-        function = getattr(import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
-        raise click.UsageError(f"--call {name}: {error}") from None
+    function = named_object("--call", name)
     if inspect.iscoroutinefunction(function):
         awaitable: Callable[[ConsumerRecord], Awaitable[object]] = function
         return awaitable

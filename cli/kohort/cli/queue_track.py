@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 
 import click
-from prometheus_client import CollectorRegistry, start_http_server
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -15,9 +14,8 @@ from kohort.cli.queue_options import (
     queue_options,
     run_async,
     run_until_told,
+    serve_metrics,
 )
-from kohort.client.config import parse_address
-from kohort.client.errors import ConfigurationError
 from kohort.queues.kmq import RedeliveryTracker, ensure_topics
 from kohort.queues.options import shared_options
 
@@ -50,24 +48,13 @@ def track(*, servers: str, http: str | None, quiet: bool, **names: str | int) ->
     async def main() -> RedeliveryTracker:
         await ensure_topics(queue, **shared_options(options))
         tracker = RedeliveryTracker(queue, **options)
-        if http is not None:
-            _serve(http, tracker)
+        serve_metrics(http, _Told(tracker))
         await run_until_told(tracker)
         return tracker
 
     told = run_async(main).metrics()
     if not quiet:
         print_line(f"{told['redelivered']:,} delivered again, {told['dead']:,} dead letters", err=True)
-
-
-def _serve(http: str, tracker: RedeliveryTracker) -> None:
-    try:
-        host, port = parse_address(http)
-    except ConfigurationError as error:
-        raise click.UsageError(f"--http: {error}") from None
-    registry = CollectorRegistry()
-    registry.register(_Told(tracker))
-    start_http_server(port, host, registry)
 
 
 class _Told(Collector):

@@ -4,7 +4,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import find_spec
 from threading import Event
@@ -12,10 +12,13 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 import click
 
+from kohort.cli.client_settings import client_settings
+from kohort.cli.lazy import CommandGroup
 from kohort.cli.options import bootstrap_option, json_option, require_broker
 from kohort.cli.output import print_json, print_line
-from kohort.cli.progress import StatusLine
+from kohort.cli.progress import LoggedLines, StatusLine
 from kohort.pipeline.errors import PipelineError
+from kohort.pipeline.servers import Servers
 from kohort.protocol.printable import printable
 
 if TYPE_CHECKING:
@@ -41,7 +44,7 @@ _COMMANDS = {
 }
 
 
-class _Spark(click.Group):
+class _Spark(CommandGroup):
     """The commands here, and those whose modules are imported when they are called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -80,6 +83,11 @@ def _settings(_context: click.Context, _option: click.Parameter, given: tuple[st
         if not each.partition("=")[0] or "=" not in each:
             raise click.BadParameter(f"{each!r}: give NAME=VALUE")
     return {name: value for name, _, value in (each.partition("=") for each in given)}
+
+
+def cluster_at(servers: str) -> Servers:
+    """Return the cluster of an option, with what --command-config says. Raises: as `require_broker` does."""
+    return Servers(",".join(require_broker(servers)), dict(client_settings()))
 
 
 def require_pyspark() -> None:
@@ -152,17 +160,16 @@ def follow(
 ) -> "Summary":
     """Return what a query has come to: when it has ended, when somebody wants it to, or its time is over.
 
-    On a terminal `progress` is shown meanwhile. `until_s` is a time of `time.monotonic`.
+    Meanwhile `progress` is shown: on a terminal in one line that changes, elsewhere, as in a log, a line now
+    and then. `until_s` is a time of `time.monotonic`.
     """
-    line = StatusLine(sys.stderr) if sys.stderr.isatty() else nullcontext()
-    with asked_to_stop() as asked, job, line as shown:
-        if shown is not None:
-            shown.show(begins)
+    line = StatusLine(sys.stderr) if sys.stderr.isatty() else LoggedLines(sys.stderr)
+    with asked_to_stop() as asked, job, line:
+        line.show(begins)
         while not (asked.is_set() or (until_s is not None and time.monotonic() > until_s)):
             if job.wait(LOOK_EVERY_S):
                 break
-            if shown is not None:
-                shown.show(printable(progress()))
+            line.show(printable(progress()))
         return job.stop()
 
 
@@ -202,9 +209,9 @@ def reconcile(
     """
     from kohort.pipeline.ingest.reconciling import reconcile as compare_or_change
 
-    bootstrap = ",".join(require_broker(servers))
+    cluster = cluster_at(servers)
     with telling_errors():
-        found = compare_or_change(checkpoint, group, bootstrap, execute=execute, backwards=backwards)
+        found = compare_or_change(checkpoint, group, cluster, execute=execute, backwards=backwards)
     if as_json:
         print_json(_rows_as_json(found))
         return

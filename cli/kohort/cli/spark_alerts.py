@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kohort.cli.options import bootstrap_option, json_option, require_broker
+from kohort.cli.options import bootstrap_option, json_option
 from kohort.cli.output import print_encoded, print_line
-from kohort.cli.spark import follow, require_pyspark, spark_options, spark_session, telling_errors
+from kohort.cli.spark import cluster_at, follow, require_pyspark, spark_options, spark_session, telling_errors
 
 if TYPE_CHECKING:
     from kohort.pipeline.analytics.alert_board import Alert
@@ -47,15 +47,15 @@ def alerts_command(
     kohort topics create alerts
     kohort spark alerts --to-topic alerts
     """
-    bootstrap = ",".join(require_broker(servers))
+    cluster = cluster_at(servers)
     require_pyspark()
     from kohort.pipeline.analytics.alerts import places_to_watch, watch
 
     with telling_errors():
-        places_to_watch(bootstrap, topic)  # Before Spark starts, which takes a while.
+        places_to_watch(cluster, topic)  # Before Spark starts, which takes a while.
     with spark_session("kohort alerts", master, memory, settings) as session:
         began_s = time.monotonic()
-        job = watch(session, bootstrap, topic, every_s=every_s, hear=_print_json if as_json else _print)
+        job = watch(session, cluster, topic, every_s=every_s, hear=_print_json if as_json else _print)
         until_s = None if for_s is None else began_s + for_s
         summary = follow(job, "watching", lambda: _progress(job.summary), until_s)
     print_line(_told(summary, topic, time.monotonic() - began_s), err=True)
@@ -101,7 +101,10 @@ def _line(alert: "Alert") -> str:
 
     at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(alert.at_ms / 1000))
     if isinstance(alert, VerdictAlert):
-        place = f"{alert.group_id}  {alert.topic}-{alert.partition}"
-        return f"{at}  {place}  {alert.before} -> {alert.verdict}  lag {alert.lag:,}"
+        told = f"{at}  {alert.group_id}  {alert.before} -> {alert.verdict}  lag {alert.lag:,}"
+        places = [f"{each.topic}-{each.partition}" for each in alert.partitions]
+        if alert.partition_count > len(places):
+            places.append(f"{alert.partition_count - len(places):,} more")
+        return f"{told} ({', '.join(places)})" if places else told
     causes = ", ".join(f"{name} ({count})" for name, count in alert.causes.items())
     return f"{at}  {alert.group_id}  storm: {alert.rebalances:,} rebalances; {causes}"

@@ -4,9 +4,18 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kohort.cli.options import bootstrap_option, json_option, require_broker
+from kohort.cli.options import bootstrap_option, json_option
 from kohort.cli.output import print_json, print_line
-from kohort.cli.spark import PROBLEM, follow, require_pyspark, spark_options, spark_session, telling_errors
+from kohort.cli.spark import (
+    PROBLEM,
+    cluster_at,
+    follow,
+    require_pyspark,
+    spark_options,
+    spark_session,
+    telling_errors,
+)
+from kohort.cli.spark_checks import require_place, require_topics
 
 if TYPE_CHECKING:
     from kohort.pipeline.ingest import Ingest, Summary
@@ -73,13 +82,15 @@ def ingest_command(
     kohort spark ingest flights --to /data/flights --group spark --every "10 seconds"
     kohort spark ingest flights --to /data/flights --group spark --format delta --decode json:flights.ddl
     """
-    bootstrap = ",".join(require_broker(servers))
+    cluster = cluster_at(servers)
     require_pyspark()
     from kohort.pipeline.delta import adding_package, delta_settings, package
     from kohort.pipeline.payload import decoded, parse_payload
 
     with telling_errors():
         payload = None if decode is None else parse_payload(decode)
+        require_place("--from", starting)
+        require_topics(cluster, topics)
     if form == "delta":
         settings = {**delta_settings(fetch=False), **settings}
         if "spark.jars" not in settings:
@@ -89,7 +100,7 @@ def ingest_command(
     with spark_session("kohort ingest", master, memory, settings) as session:
         from kohort.pipeline.ingest import ingest
 
-        reader = session.readStream.format("kohort").option("bootstrap", bootstrap)
+        reader = session.readStream.format("kohort").options(**cluster.options())
         reader = reader.option("topics", ",".join(topics)).option("starting", starting)
         reader = reader.option("fail_on_data_loss", str(not allow_data_loss).lower())
         if max_rows is not None:
@@ -102,7 +113,7 @@ def ingest_command(
             table,
             checkpoint or f"{table.rstrip('/')}/_checkpoint",
             group,
-            bootstrap,
+            cluster,
             every=every,
             resume=resume,
             backwards=backwards,

@@ -7,9 +7,20 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kohort.cli.options import bootstrap_option, json_option, require_broker
+from kohort.cli.options import bootstrap_option, json_option
 from kohort.cli.output import print_json, print_line
-from kohort.cli.spark import PROBLEM, say, spark_options, spark_session
+from kohort.cli.spark import (
+    PROBLEM,
+    cluster_at,
+    require_pyspark,
+    say,
+    spark_options,
+    spark_session,
+    telling_errors,
+)
+from kohort.cli.spark_checks import require_new_folder, require_place, require_topics
+from kohort.pipeline.options import parse_time_ms
+from kohort.protocol.verdict import Verdict
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -57,16 +68,22 @@ def replay(
     """
     if (folder is None) == (topic is None):
         raise click.UsageError("give either --to DIR or --to-topic TOPIC")
-    bootstrap = ",".join(require_broker(servers))
+    cluster = cluster_at(servers)
+    with telling_errors():
+        require_place("--from", starting)
+        require_place("--until", ending)
+        if folder is not None:
+            require_new_folder("--to", folder)
+        require_topics(cluster, topics if topic is None else (*topics, topic))
     with spark_session("kohort replay", master, memory, settings) as session:
         from kohort.pipeline.replaying import replay as read_range
         from kohort.pipeline.replaying import write_to_topic
 
         say("reading and writing ...")
-        frame = read_range(session, bootstrap, topics, starting=starting, ending=ending)
+        frame = read_range(session, cluster, topics, starting=starting, ending=ending)
         if topic is not None:
             rows = frame.count()
-            write_to_topic(frame, bootstrap, topic, name=name)
+            write_to_topic(frame, cluster, topic, name=name)
         else:
             rows = _write_files(frame, str(folder))
     if as_json:
@@ -114,9 +131,13 @@ def audit(
     kohort spark audit kohort-data --deep
     """
     began = time.monotonic()
-    with spark_session("kohort audit", master, memory, settings) as session:
-        from kohort.pipeline.audit import audit as look
+    require_pyspark()
+    from kohort.pipeline.audit import audit as look
+    from kohort.pipeline.audit import partitions_in
 
+    with telling_errors():
+        partitions_in(folder, topics)
+    with spark_session("kohort audit", master, memory, settings) as session:
         say("looking at segments ...")
         found = look(session, folder, topics=topics, compacted=compacted, deep=deep)
         problems = [row.asDict() for row in found.problems.limit(PROBLEMS_PRINTED).collect()]
@@ -180,15 +201,16 @@ def analyse(
     kohort spark analyse --report groups.html
     kohort spark analyse --group billing --to /data/groups
     """
-    bootstrap = ",".join(require_broker(servers))
+    cluster = cluster_at(servers)
+    with telling_errors():
+        since_ms = None if since is None else parse_time_ms("--since", since)
     with spark_session("kohort analyse", master, memory, settings) as session:
+        from kohort.pipeline.analytics.arithmetic import time_to_drain
         from kohort.pipeline.analytics.job import analyse as look
         from kohort.pipeline.analytics.page import write_page
-        from kohort.pipeline.replaying import parse_time_ms
 
         say("reading what the broker knows ...")
-        since_ms = None if since is None else parse_time_ms(since)
-        found = look(session, bootstrap, groups=groups, folder=folder, since_ms=since_ms)
+        found = look(session, cluster, groups=groups, folder=folder, since_ms=since_ms)
         path = write_page(found, Path(report))
         if output is not None:
             found.write(output)
@@ -199,7 +221,8 @@ def analyse(
             print_json({"report": str(path.absolute()), "standings": standings, "storms": storms})
             return
         for row in rows:
-            drained = "never at this pace" if row.drain_seconds is None else f"{row.drain_seconds:,.0f} s"
+            has_pace = row.consumed_per_s is not None
+            drained = time_to_drain(row.drain_seconds, Verdict(row.verdict), has_pace=has_pace)
             place = f"{row.group_id}  {row.topic}-{row.partition}"
-            print_line(f"{place}  lag {row.lag:,}  {row.verdict}  drained in {drained}")
+            print_line(f"{place}  lag {row.lag:,}  {row.verdict}  time to drain: {drained}")
     print_line(f"the report is {path.absolute()}")

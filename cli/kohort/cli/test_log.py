@@ -37,10 +37,25 @@ def test_problems_are_listed_with_exit_code_1(data: Path, capsys: pytest.Capture
     assert "problems" in last
 
 
+def test_what_was_verified_is_told_as_json(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["log", "verify", str(data), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["partitions"], told["records"], told["problems"]) == (1, 2, [])
+    log = data / "orders-0" / f"{0:020d}.log"
+    log.write_bytes(log.read_bytes()[:-1])
+    assert run(["log", "verify", str(data), "--json"]) == 1
+    first, *_ = json.loads(capsys.readouterr().out)["problems"]
+    assert first["path"] == str(log)
+    assert first["text"].startswith("position 0: no whole batch")
+
+
 def test_a_dump_as_json_is_an_object_a_line(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log = data / "orders-0" / f"{0:020d}.log"
     assert run(["log", "dump", str(log), "--deep", "--format", "json"]) == 0
-    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    told = capsys.readouterr().out
+    assert run(["log", "dump", str(log), "--deep", "--json"]) == 0
+    assert capsys.readouterr().out == told
+    found = [json.loads(line) for line in told.splitlines()]
     assert [each["type"] for each in found] == ["file", "note", "batch", "record", "record"]
     assert found[3]["payload"] == {"base64": "//4="}
     assert found[4]["payload"] == "text"

@@ -58,6 +58,9 @@ def test_a_wrong_command_suggests_and_returns_two() -> None:
         (["topics", "create", "t", "--config", "x"], "--config 'x' is not NAME=VALUE"),
         (["topics", "alter", "t"], "nothing to alter"),
         (["topics", "list", "-b", "a b"], "'a b' is not an address"),
+        (["-b", "a b", "topics", "list"], "'a b' is not an address"),
+        (["-b", "a:1", "log", "dump", "."], "kohort log dump takes no --bootstrap-server"),
+        (["-b", "a:1", "completion", "bash"], "kohort completion takes no --bootstrap-server"),
         (["produce", "t", "--acks", "7"], "'7' is not one of 'all', '1', '0'"),
         (["produce", "t", "--compression", "zip"], "'zip' is not one of"),
         (["produce", "t", "--file", "/does/not/exist"], "No such file or directory"),
@@ -66,6 +69,7 @@ def test_a_wrong_command_suggests_and_returns_two() -> None:
         (["consume", "t", "--offset", "soon"], "give earliest, latest or a number"),
         (["consume", "t", "--group", "g", "--partition", "0"], "reading without --group"),
         (["consume", "t", "--from-beginning", "--offset", "3"], "not both"),
+        (["consume", "t", "--json", "--format", "{key}"], "give --json or --format, not both"),
         (["consume", "t", "--max-messages", "0"], "0 is not in the range"),
         (["groups", "describe"], "give the names of groups, or --all-groups"),
         (["groups", "describe", "g", "--all-groups"], "give the names of groups, or --all-groups"),
@@ -101,3 +105,18 @@ def test_no_broker_is_one_line_and_returns_one(command: str) -> None:
 def test_the_environment_names_the_broker() -> None:
     done = kohort("topics", "list", environment={"KOHORT_BOOTSTRAP_SERVERS": "127.0.0.1:2,127.0.0.1:3"})
     assert "127.0.0.1:2 (Connection refused), 127.0.0.1:3 (Connection refused)" in done.stderr
+
+
+@pytest.mark.parametrize("option", ["-b", "--bootstrap-server", "--bootstrap-servers"])
+def test_the_broker_may_stand_before_the_command(option: str) -> None:
+    for command in ("produce t", "topics list", "groups describe g"):
+        before = kohort(
+            option, "127.0.0.1:1", *command.split(), environment={"KOHORT_BOOTSTRAP_SERVERS": "127.0.0.1:2"}
+        )
+        assert before == kohort(*command.split(), option, "127.0.0.1:1")
+        assert "127.0.0.1:1 (Connection refused)" in before.stderr
+
+
+def test_the_broker_behind_the_command_counts() -> None:
+    done = kohort("-b", "127.0.0.1:1", "topics", "list", "-b", "127.0.0.1:2")
+    assert "no broker at 127.0.0.1:2 (" in done.stderr

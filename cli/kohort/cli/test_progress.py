@@ -5,7 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from kohort.cli.progress import CLEAR_LINE, ByteProgress, LineProgress, StatusLine, duration_text, size_text
+from kohort.cli.progress import (
+    CLEAR_LINE,
+    ByteProgress,
+    LineProgress,
+    LoggedLines,
+    StatusLine,
+    duration_text,
+    size_text,
+)
 
 
 class Clock:
@@ -30,6 +38,15 @@ def test_a_line_is_no_wider_than_the_terminal(monkeypatch: pytest.MonkeyPatch) -
     out = io.StringIO()
     StatusLine(out).show("x" * 200)
     assert out.getvalue() == CLEAR_LINE + "x" * 19
+
+
+def test_what_is_no_terminal_gets_a_line_every_ten_seconds_that_says_something_new() -> None:
+    clock, out = Clock(), io.StringIO()
+    shown = {100: "0", 109: "1", 110: "2", 115: "3", 121: "2", 122: "4", 131: "5"}
+    with LoggedLines(out, clock) as lines:
+        for clock.now_s, text in shown.items():
+            lines.show(text)
+    assert out.getvalue() == "2\n4\n"
 
 
 def test_bytes_have_a_bar_a_speed_and_a_time_left() -> None:

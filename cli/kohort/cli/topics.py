@@ -4,6 +4,7 @@ import click
 
 from kohort.cli.completion import complete_topics
 from kohort.cli.config_changes import check_names, own_configs
+from kohort.cli.lazy import CommandGroup
 from kohort.cli.options import bootstrap_option, json_option, key_values, open_admin, yes_option
 from kohort.cli.output import ask_before, print_json, print_line
 from kohort.client import (
@@ -18,7 +19,7 @@ from kohort.client import (
 from kohort.protocol.errors import ErrorCode
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def topics() -> None:
     """List, create, describe, alter and delete topics."""
 

@@ -32,15 +32,18 @@ class Broker(Face):
         *,
         topics: Topics = (),
         http: bool = False,
+        port: int = 0,
         **more_settings: SettingValue,
     ) -> None:
         """Take what the broker is to be; it starts with the block.
 
         Settings have Kafka's names: `Broker({"num.partitions": 4})`, or with underscores as keywords:
         `Broker(num_partitions=4)`. `topics` are made at the start, with their number of partitions if that is
-        said. `http` serves `/metrics`, `/health` and `/api` as well. Raises: ConfigError for a wrong setting.
+        said. `http` serves `/metrics`, `/health` and `/api` as well. `port` is for applications that know one
+        address alone; any free one unless told. Its number is 1: `Broker(node_id=0)` gives it another.
+        Raises: ConfigError for a wrong setting.
         """
-        super().__init__(Core(topics, {**(settings or {}), **more_settings}, http=http))
+        super().__init__(Core(topics, {**(settings or {}), **more_settings}, http=http, port=port))
 
     @property
     def aio(self) -> AsyncBroker:

@@ -13,6 +13,7 @@ import kohort.broker.lean_imports  # noqa: F401  # isort: skip  # Before structl
 from kohort.broker import ephemeral
 from kohort.broker.broker import Address
 from kohort.broker.broker import Broker as RealBroker
+from kohort.broker.config import ConfigError
 from kohort.testing import logs
 from kohort.testing.clock import MovableClock
 from kohort.testing.errors import BrokerFailed
@@ -25,6 +26,7 @@ T = TypeVar("T")
 Topics = Iterable[str] | Mapping[str, int]
 
 HOST = "127.0.0.1"
+PORT_MAX = 65_535
 PORT_SECONDS_MAX = 2.0  # A client that tries to come back may have got the broker's port for a moment.
 PORT_RETRY_SECONDS = 0.02
 
@@ -32,11 +34,17 @@ PORT_RETRY_SECONDS = 0.02
 class Core:
     """A broker that can be started, stopped and started again. Any thread, one at a time."""
 
-    def __init__(self, topics: Topics, settings: Mapping[str, SettingValue], *, http: bool) -> None:
+    def __init__(
+        self, topics: Topics, settings: Mapping[str, SettingValue], *, http: bool, port: int
+    ) -> None:
         """Take what it is to be. Raises: ConfigError for a wrong setting."""
         self.config = broker_config(settings)
         self.topics = topics
-        self.kafka = Address(HOST, 0)
+        if not 0 <= port <= PORT_MAX:
+            raise ConfigError(
+                f"a port is a number from 1 to {PORT_MAX}, or 0 for any that is free, not {port}"
+            )
+        self.kafka = Address(HOST, port)
         self.http = Address(HOST, 0) if http else None
         self.clock = MovableClock()
         self.watch = Watch(self.clock)
@@ -100,9 +108,16 @@ class Core:
     def run(self) -> RunningBroker:
         """The run under way. Raises: BrokerFailed where there is none."""
         if self._run is None:
-            state = "was closed" if self.is_closed else "is stopped" if self._folder else "was not started"
+            state = (
+                "was closed" if self.is_closed else "is stopped" if self.was_started else "was not started"
+            )
             raise BrokerFailed(f"the broker {state}")
         return self._run
+
+    @property
+    def was_started(self) -> bool:
+        """Whether it has an address and data."""
+        return self._folder is not None
 
     @property
     def is_running(self) -> bool:

@@ -24,7 +24,7 @@ class Face:
     @property
     def bootstrap(self) -> str:
         """The address for `bootstrap.servers`; it stays the same over restarts. Raises: BrokerFailed."""
-        if not self._core.kafka.port:
+        if not self._core.was_started:
             raise BrokerFailed("the broker was not started: use it in a with block")
         return str(self._core.kafka)
 

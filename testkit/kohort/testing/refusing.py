@@ -38,6 +38,8 @@ def _refused(kind: type[Message], asked: Message, code: ErrorCode, version: int)
             found = _same(asked, each)
             if found is not None:
                 values[each.name] = found
+            elif each.default is None and version not in each.nullable:
+                values[each.name] = b""  # Records, where none are not said by null.
     return kind(**values)
 
 

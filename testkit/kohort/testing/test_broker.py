@@ -41,6 +41,24 @@ def test_a_client_writes_and_the_test_reads_what_is_in_the_log() -> None:
             broker.records("payments")
 
 
+def test_an_application_that_knows_one_address_alone_finds_it_there() -> None:
+    with Broker() as other:
+        port = other._core.kafka.port
+    broker = Broker(port=port, node_id=0, topics=["orders"])
+    with pytest.raises(BrokerFailed, match="was not started"):
+        _ = broker.bootstrap
+    with broker:
+        assert broker.bootstrap == f"127.0.0.1:{port}"
+        with Admin(bootstrap_servers=broker.bootstrap) as admin:
+            assert [(each.node_id, each.port) for each in admin.describe_cluster().nodes] == [(0, port)]
+        broker.restart()
+        assert broker.bootstrap == f"127.0.0.1:{port}"
+        with pytest.raises(OSError, match=rf"cannot listen on 127\.0\.0\.1:{port}"):
+            Broker(port=port).start()
+    with pytest.raises(ConfigError, match="not 70000"):
+        Broker(port=70_000)
+
+
 def test_dozens_live_at_once_each_with_its_own_data() -> None:
     brokers = [Broker(topics=["orders"]).start() for _ in range(DOZENS)]
     try:

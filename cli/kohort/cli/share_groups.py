@@ -1,0 +1,28 @@
+"""`kohort share-groups`: each command is imported when it is called."""
+
+import click
+
+from kohort.cli.lazy import Later, LazyGroup
+
+_COMMANDS = {
+    "list": Later("kohort.cli.share_group_views", "list_groups", "Print the share groups."),
+    "describe": Later(
+        "kohort.cli.share_group_views",
+        "describe",
+        "Describe share groups: where each begins, who is in it, how it is.",
+    ),
+    "reset-offsets": Later(
+        "kohort.cli.share_group_changes",
+        "reset_offsets",
+        "Show, or with --execute set, where a share group begins.",
+    ),
+    "delete-offsets": Later(
+        "kohort.cli.share_group_changes", "delete_offsets", "Let a share group forget topics."
+    ),
+    "delete": Later("kohort.cli.share_group_changes", "delete_groups", "Delete share groups."),
+}
+
+
+@click.group(cls=LazyGroup, later=_COMMANDS)
+def share_groups() -> None:
+    """List, describe, reset and delete share groups."""
