@@ -36,7 +36,7 @@ SPARK_WORKERS ?= 2
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help venv jar demo test test-spark nightly check format interop spark applications differential large crash kills chaos bench fuzz fuzz-broker sim sim-cluster scenarios mutants docs tables wheel constraints clean
+.PHONY: help venv jar demo test test-spark nightly check format interop spark applications suites differential large crash kills chaos bench fuzz fuzz-broker sim sim-cluster scenarios mutants mutants-cluster docs tables wheel constraints clean
 
 help:  ## Show the targets.
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -50,7 +50,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@echo "installing into $(VENV) ..."
 	@$(PIP) install --quiet --constraint constraints.txt --upgrade pip
 	@$(PIP) install --quiet --constraint constraints.txt --build-constraint constraints.txt \
-		--group dev --editable ".[arrow,cluster,queues]"
+		--group dev --editable ".[arrow,cluster,queues,security]"
 	@touch $@
 
 # Spark is 500 MB, which the demo does without. Where there is no Java for it, a wheel brings one.
@@ -97,15 +97,16 @@ format: $(STAMP)  ## Lay the code out, and mend what ruff can.
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
+OF_BOTH_BROKERS := tests/client/test_consumer_protocol.py tests/client/test_share_consumer.py
 interop: $(STAMP)  ## Run the tests with real clients alone.
-	@KOHORT_TEST_MIXED=1 $(PY) -m pytest tests/interop $(ARGS)
+	@KOHORT_TEST_MIXED=1 $(PY) -m pytest tests/interop $(OF_BOTH_BROKERS) $(ARGS)
 
 spark: jar  ## Run the tests with Spark alone, the long ones too.
 	@$(PY) -m tests.spark.quick_jvm 2>/dev/null || echo "without an archive of Spark's classes: it takes longer"
 	@KOHORT_TEST_LARGE=1 $(PY) -m pytest tests/spark --numprocesses $(WORKERS) --dist loadfile $(ARGS)
 
 crash: $(STAMP)  ## Kill a broker 200 times while clients use it. ROUNDS=n, SEED=n.
-	@ROUNDS=$${ROUNDS:-200} $(PY) -m pytest -s tests/crash/test_crash_loop.py tests/crash/test_transactions_survive_kills.py $(ARGS)
+	@KOHORT_TEST_NIGHTLY=1 ROUNDS=$${ROUNDS:-200} $(PY) -m pytest -s tests/crash/test_crash_loop.py tests/crash/test_transactions_survive_kills.py $(ARGS)
 
 kills: $(STAMP)  ## Kill readers and broker 100 times in each mode of delivery. ROUNDS=n, SEED=n.
 	@ROUNDS=$${ROUNDS:-100} $(PY) -m pytest -s tests/kills $(ARGS)
@@ -119,6 +120,22 @@ applications: $(STAMP)  ## Run the guides' tests with FastStream, Quix Streams, 
 	@build/applications/bin/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt --upgrade pip
 	@build/applications/bin/python -m pip --disable-pip-version-check install --quiet --group applications --editable .
 	@KOHORT_TEST_APPLICATIONS=1 build/applications/bin/python -m pytest tests/testing/test_guides.py tests/packaging/test_deploy.py $(ARGS)
+
+suites: $(STAMP)  ## Run FastStream's and Quix Streams' own tests on the test kit, from checkouts. FASTSTREAM=DIR, QUIXSTREAMS=DIR.
+	@test -n "$(FASTSTREAM)$(QUIXSTREAMS)" || { echo "make: say where a checkout is: FASTSTREAM=DIR or QUIXSTREAMS=DIR" >&2; exit 1; }
+	@test -x build/suites/bin/python || $(PYTHON) -m venv build/suites
+	@build/suites/bin/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt --upgrade pip
+	@build/suites/bin/python -m pip --disable-pip-version-check install --quiet --editable .
+ifneq ($(FASTSTREAM),)
+	@build/suites/bin/python -m pip --disable-pip-version-check install --quiet \
+		--editable "$(FASTSTREAM)[rabbit,kafka,confluent,nats,redis]" --group "$(FASTSTREAM)/pyproject.toml:testing"
+	@build/suites/bin/python tests/testing/own_suites.py faststream "$(FASTSTREAM)" $(ARGS)
+endif
+ifneq ($(QUIXSTREAMS),)
+	@build/suites/bin/python -m pip --disable-pip-version-check install --quiet \
+		--editable "$(QUIXSTREAMS)" --requirement "$(QUIXSTREAMS)/tests/requirements.txt"
+	@build/suites/bin/python tests/testing/own_suites.py quixstreams "$(QUIXSTREAMS)" $(ARGS)
+endif
 
 differential: $(STAMP)  ## Compare group answers with Apache Kafka's, script by script; needs Java and Maven.
 	@$(PY) -m tests.differential.run --write $(ARGS)
@@ -148,6 +165,9 @@ mutants: $(STAMP)  ## Break the broker in many ways; simulation and scenarios ha
 	@$(PY) -m tests.simulation.mutants $(ARGS)
 	@$(PY) -m tests.simulation.cluster.mutants
 
+mutants-cluster: $(STAMP)  ## Break replication, fencing and elections alone; the cluster's simulation has to see each.
+	@$(PY) -m tests.simulation.cluster.mutants $(ARGS)
+
 # The site's tools are 160 MB, which nobody needs who only wants the tables: make tables.
 docs: tables  ## Write the tables in docs/ anew, and build the site into build/site; a broken link fails it.
 	@test -x build/site-tools/bin/mkdocs || { $(PYTHON) -m venv build/site-tools && \
@@ -165,7 +185,7 @@ wheel: jar  ## Build the wheel into dist/, with the jar for Spark.
 
 constraints:  ## Resolve the newest versions into constraints.txt; needs uv.
 	@{ sed '/^[^#]/d' constraints.txt; printf 'pip\neditables\n' | \
-		uv pip compile --universal --python-version 3.11 --group dev --group spark --group java --extra spark --extra cluster --extra queues --no-header --no-annotate --quiet \
+		uv pip compile --universal --python-version 3.11 --group dev --group spark --group java --extra spark --extra cluster --extra queues --extra security --no-header --no-annotate --quiet \
 		pyproject.toml -; } > constraints.new
 	@mv constraints.new constraints.txt
 

@@ -8,7 +8,14 @@ from random import Random
 from typing import TypeVar
 from uuid import UUID
 
-from kohort.protocol import consumer, headers, offsets_topic, transaction_log
+from kohort.protocol import (
+    consumer,
+    headers,
+    offsets_topic,
+    share_group_records,
+    share_state_log,
+    transaction_log,
+)
 from kohort.protocol.registry import NAMES, declared
 from kohort.protocol.schema import Field, Message, Wire
 
@@ -28,6 +35,8 @@ EVERY_MESSAGE: tuple[type[Message], ...] = (
     offsets_topic.GroupMetadataValue,
     transaction_log.TransactionLogKey,
     transaction_log.TransactionLogValue,
+    *(cls for pair in share_group_records.RECORDS.values() for cls in pair),
+    *(cls for pair in share_state_log.RECORDS.values() for cls in pair),
 )
 
 BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}

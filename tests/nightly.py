@@ -34,10 +34,13 @@ REPEATED = (  # Where `tests.repetitions` is asked.
     "broker/kohort/broker/group/test_random_walk.py",
     "queues/kohort/queues/forward/test_backlog.py",
     "queues/kohort/queues/kmq/test_any_history.py",
+    "queues/kohort/queues/region/test_any_history.py",
     "storage/kohort/storage/test_recovery.py",
     "tests/crash/test_cleaning_after_any_crash.py",
     "tests/crash/test_log_after_any_crash.py",
+    "tests/differential/test_same_transactions.py",
     "tests/simulation/test_consumer_groups.py",
+    "tests/simulation/test_migrations.py",
 )
 OWN_VARIABLES = {"ARGS", "ONLY", "MAKEFLAGS", "MFLAGS", "MAKEOVERRIDES", "MAKELEVEL"}
 TAIL_LINES = 40
@@ -57,21 +60,38 @@ class Step:
 
 STEPS = (
     Step("simulation", "make sim SEEDS=1000", 60),
+    Step("simulation-transactions", "make sim SEEDS=500", 60, {"ARGS": "--transactions"}),
     Step("simulation-cluster", "make sim-cluster SEEDS=1000", 60),
     Step("mutants", "make mutants", 60),
     Step("fuzz", "make fuzz", 20),
     Step("fuzz-broker", "make fuzz-broker", 20),
-    Step("attacks", f"{PYTEST} tests/attacks", 20, {"KOHORT_TEST_NIGHTLY": "1"}),
+    Step("attacks", f"{PYTEST} tests/attacks tests/security", 40, {"KOHORT_TEST_NIGHTLY": "1"}),
     Step("repetitions", f"{PYTEST} {' '.join(REPEATED)}", 40, {"KOHORT_TEST_NIGHTLY": "1"}),
     Step("cluster", f"{PYTEST} tests/cluster", 20, {"KOHORT_TEST_NIGHTLY": "1"}),
     Step("chaos", "make chaos", 40),
-    Step("crash", "make crash", 30),
+    Step("crash", "make crash", 45),
+    Step(
+        "exactly-once",
+        f"{shlex.quote(sys.executable)} examples/flights/exactly_once.py --kills 40",
+        10,
+    ),
+    Step(
+        "transactions",
+        f"{PYTEST} -s tests/interop/test_streams.py tests/interop/test_transactions.py",
+        30,
+        {"KOHORT_TEST_NIGHTLY": "1", "ROUNDS": "20"},
+    ),
     Step("kills", "make kills", 60),
     Step(
         "queues",
         f"{PYTEST} -s tests/queues",
         60,
         {"ROUNDS": "100", "KOHORT_TEST_NIGHTLY": "1"},
+    ),
+    Step(
+        "mean-delays",
+        f"{shlex.quote(sys.executable)} examples/flights/mean_delays.py --kills 40",
+        15,
     ),
     Step("large", "make large", 15, {"KOHORT_TEST_LARGE": "1"}),
     Step("interop", "make interop", 40, {"KOHORT_TEST_MIXED": "1"}),
@@ -96,7 +116,7 @@ STEPS = (
     # Sets KOHORT_TEST_BOOTSTRAP, which is known once Apache Kafka listens.
     Step("kafka", f"{shlex.quote(sys.executable)} -m tests.on_kafka", 30, {"KOHORT_TEST_BOOTSTRAP": ""}),
     Step("differential", f"{shlex.quote(sys.executable)} -m tests.differential.run", 40),
-    Step("spark", "make spark", 40, {"KOHORT_TEST_LARGE": "1"}),
+    Step("spark", "make spark", 60, {"KOHORT_TEST_LARGE": "1"}),  # Every kill twice: Parquet, Delta.
 )
 
 

@@ -14,7 +14,12 @@ from pathlib import Path
 from tests.differential.apache_kafka import ApacheKafka, MissingTool
 
 PATHS = ("tests/client", "tests/cli")
-SETTINGS = ("group.initial.rebalance.delay.ms=0", "group.min.session.timeout.ms=500")
+SETTINGS = (
+    "group.initial.rebalance.delay.ms=0",
+    "group.min.session.timeout.ms=500",
+    "share.coordinator.state.topic.replication.factor=1",
+    "share.coordinator.state.topic.min.isr=1",
+)
 
 
 def main(paths: list[str]) -> int:

@@ -15,7 +15,8 @@ def sound() -> History:
         for offset, value in log:
             history.acknowledge(value, partition, offset)
             history.read("reader", partition, offset, value)
-    history.assigned("reader")
+    for _ in range(2):  # It has rejoined before it had anything to lose.
+        history.assigned("group")
     history.commit("group", {0: 2, 1: 1})
     history.looked_up(history.commits("group"), {0: 3, 1: 1})
     return history
@@ -35,7 +36,7 @@ FAULTS: dict[str, Callable[[History], object]] = {
     "skipped": lambda history: [history.read("another", 0, offset, LOGS[0][offset][1]) for offset in (0, 2)],
     "read again": lambda history: [history.read("another", 0, each, LOGS[0][each][1]) for each in (0, 1, 0)],
     "a committed offset went back": lambda history: history.looked_up(history.commits("group"), {0: 2, 1: 1}),
-    "rebalanced": lambda history: history.assigned("reader"),
+    "rebalanced": lambda history: history.assigned("group"),
 }
 
 

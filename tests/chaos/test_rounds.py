@@ -12,12 +12,19 @@ import shutil
 import signal
 import sys
 import time
+from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
 from uuid import uuid4
 
 import trio
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka import (
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    KafkaError,
+    KafkaException,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient
 
 from kohort.protocol.errors import ErrorCode
@@ -29,10 +36,16 @@ from tests.cluster.etcd_process import EtcdMembers, free_port
 from tests.cluster.test_brokers import coordinator
 from tests.cluster.test_replication import LAG_MS, QUICK, create, until
 from tests.interop.broker_process import BrokerProcess
+from tests.interop.kafka_tools import MissingTool
 from tests.repetitions import only_by_night
 
 ROUNDS = int(os.environ.get("ROUNDS", "10"))
 TOPICS = (TOPIC, "__consumer_offsets")
+LOOK_AGAIN = (
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+)
 LOG_BYTES = 64 * 1024
 """What a broker on a full disk may still write into its log: that lies elsewhere."""
 
@@ -186,9 +199,22 @@ def look_up(bootstrap: str, history: History, members: list[Member]) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
     for member in members:
         before = history.commits(member.name)
-        (asked,) = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(member.name)]).values()
-        found = asked.result(PATIENCE_SECONDS).topic_partitions
-        history.looked_up(before, {each.partition: each.offset for each in found})
+        history.looked_up(before, offsets_of(admin, member.name))
+
+
+def offsets_of(admin: AdminClient, group_id: str) -> dict[int, int]:
+    """Return a group's offsets, once its coordinator has them: a full disk may have taken it offline."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        (asked,) = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group_id)]).values()
+        try:
+            found = asked.result(PATIENCE_SECONDS).topic_partitions
+        except KafkaException as error:
+            if error.args[0].code() not in LOOK_AGAIN or time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
+        else:
+            return {each.partition: each.offset for each in found}
 
 
 def log_of(bootstrap: str, partition: int) -> Log:
@@ -221,7 +247,7 @@ def test_nothing_is_lost_doubled_or_rebalanced_whatever_dies(
         trio.run(until, partial(all_are_known, cluster))
         trio.run(partial(create, cluster, TOPIC, PARTITIONS, min_insync_replicas="2"))
         writer = Writer(cluster.bootstrap, history)
-        members = [make(cluster.bootstrap, history) for make in MEMBERS]
+        members = begun(cluster.bootstrap, history)
         for each in (writer, *members):
             each.start()
         trio.run(until, partial(all_have_committed, members))
@@ -232,6 +258,7 @@ def test_nothing_is_lost_doubled_or_rebalanced_whatever_dies(
             kind()
             whole(cluster)
             look_up(cluster.bootstrap, history, members)
+            trio.run(until, all_go_on(writer, members))
         for each in (writer, *members):
             each.stop()
         logs = {partition: log_of(cluster.bootstrap, partition) for partition in range(PARTITIONS)}
@@ -245,12 +272,40 @@ def test_nothing_is_lost_doubled_or_rebalanced_whatever_dies(
     assert links.held_bytes or len(chaos.kinds) > ROUNDS
 
 
+def begun(bootstrap: str, history: History) -> list[Member]:
+    """Return a member by each client that is here."""
+    members = []
+    for make in MEMBERS:
+        try:
+            members.append(make(bootstrap, history))
+        except MissingTool as missing:
+            sys.stdout.write(f"without {make}: {missing}\n")
+    return members
+
+
 async def all_are_known(cluster: BrokerCluster) -> bool:
     """Return whether each broker knows all the others."""
     brokers = cluster.brokers.values()
     return all([len((await described(each)).brokers) == len(brokers) for each in brokers])
 
 
+def all_go_on(writer: Writer, members: list[Member]) -> Callable[[], Awaitable[bool]]:
+    """Return whether, since now, something new of each partition was acknowledged, and each group commits."""
+    began = {each: writer.acknowledged[each] for each in range(PARTITIONS)}
+    commits = {each.name: each.commits for each in members}
+
+    async def go_on() -> bool:
+        for each in (writer, *members):
+            assert each.failure is None, f"{each.name}: {each.failure!r}"
+        return all(writer.acknowledged[each] > count for each, count in began.items()) and all(
+            each.commits > commits[each.name] for each in members
+        )
+
+    return go_on
+
+
 async def all_have_committed(members: list[Member]) -> bool:
     """Return whether every group is at work."""
+    for each in members:
+        assert each.failure is None, f"{each.name}: {each.failure!r}"
     return all(each.commits for each in members)

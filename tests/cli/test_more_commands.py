@@ -56,6 +56,8 @@ def test_an_http_address_is_called_one_at_once(command: str, web: str) -> None:
         ("topcis", "topics"),
         ("groups explian", "explain"),
         ("groups desribe", "describe"),
+        ("topics craete", "create"),
+        ("spark ingst", "ingest"),
     ],
 )
 def test_a_slip_of_the_pen_is_told_what_it_meant(typed: str, meant: str) -> None:
@@ -146,6 +148,7 @@ def test_records_as_json_go_in_as_they_come_out(kohort: Kohort, topic: str) -> N
     assert kohort("produce", topic, "--format", "json", stdin=source).returncode == 0
     read = ("consume", "--from-beginning", "-e", "-q", "--format", "json")
     first = kohort(*read, topic).stdout
+    assert kohort("consume", "--from-beginning", "-e", "-q", "--json", topic).stdout == first
     records = [json.loads(line) for line in first.splitlines()]
     assert [(each["key"], each["value"]) for each in records] == [
         ("k", "v"),
@@ -208,6 +211,16 @@ def test_changes_are_told_as_json(kohort: Kohort) -> None:
     ):
         done = kohort("topics", *command, "--json")
         assert json.loads(done.stdout) == [{"topic": name, "result": result}]
+
+
+def test_changes_of_settings_are_told_as_json(kohort: Kohort, topic: str) -> None:
+    done = kohort("config", "set", "retention.ms=60000", "--topic", topic, "--json")
+    assert json.loads(done.stdout) == [{"topic": topic, "set": {"retention.ms": "60000"}}]
+    done = kohort("config", "unset", "retention.ms", "--topic", topic, "--json")
+    assert json.loads(done.stdout) == [{"topic": topic, "unset": ["retention.ms"]}]
+    kohort("config", "set", "max.connections=500", "--broker", "all")
+    done = kohort("config", "unset", "max.connections", "--broker", "all", "--json")
+    assert json.loads(done.stdout) == [{"broker": "all", "unset": ["max.connections"]}]
 
 
 @pytest.fixture

@@ -130,10 +130,23 @@ def test_a_file_names_several_listeners(tmp_path: Path) -> None:
     assert "2 addresses are advertised of 1 listeners" in refused("--config", str(file))
 
 
-def test_a_file_that_asks_for_tls_starts_no_broker_without(tmp_path: Path) -> None:
+def test_a_file_that_asks_for_protection_starts_no_broker_without(tmp_path: Path) -> None:
     file = tmp_path / "server.properties"
-    file.write_text(f"listeners=SASL_SSL://127.0.0.1:0\nhttp=127.0.0.1:0\nlog.dirs={tmp_path}/data\n")
-    assert "SASL_SSL is to speak SASL_SSL" in refused("--config", str(file))
+    places = f"http=127.0.0.1:0\nlog.dirs={tmp_path}/data\n"
+    inside = "listeners=INSIDE://127.0.0.1:0\nlistener.security.protocol.map=INSIDE:SASL_PLAINTEXT\n"
+    file.write_text(f"{inside}{places}")
+    words = "listener INSIDE speaks SASL_PLAINTEXT: give sasl.enabled.mechanisms"
+    for also in ((), ("--check-config",)):
+        assert words in refused("--config", str(file), *also)
+    enabled = f"{inside}{places}listener.name.inside.sasl.enabled.mechanisms=PLAIN\n"
+    file.write_text(enabled)
+    assert "listener.name.inside.plain.sasl.jaas.config: who are the users of PLAIN" in refused(
+        "--config", str(file), "--check-config"
+    )
+    file.write_text(f"{enabled}listener.name.inside.plain.sasl.jaas.config=Secret\n")
+    assert "it is not of the form MODULE required" in refused("--config", str(file), "--check-config")
+    file.write_text(f"{enabled}listener.name.outside.plain.sasl.jaas.config=Secret\n")
+    assert "no listener is called so; there are inside" in refused("--config", str(file), "--check-config")
     assert not (tmp_path / "data").exists()
 
 

@@ -72,6 +72,42 @@ def test_listeners_are_awaited_and_a_cancelled_poll_can_be_repeated(
 
 
 @both_loops
+def test_who_is_cancelled_commits_and_leaves_at_once(
+    bootstrap: str, topic: MakeTopic, group: str, loop: str
+) -> None:
+    name = topic(1)
+
+    async def consume(joined: anyio.Event) -> None:
+        async with Consumer(
+            name, bootstrap_servers=bootstrap, group_id=group, auto_offset_reset="earliest"
+        ) as consumer:
+            while not await consumer.poll(timeout_ms=100):
+                pass
+            await consumer.poll(timeout_ms=0)  # The first ones are done.
+            joined.set()
+            await consumer.poll()
+
+    async def main() -> None:
+        async with Producer(bootstrap_servers=bootstrap) as producer:
+            await (await producer.send(name, b"x"))
+        joined = anyio.Event()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(consume, joined)
+            with anyio.fail_after(30):
+                await joined.wait()
+            began_s = anyio.current_time()
+            tasks.cancel_scope.cancel()
+        assert anyio.current_time() - began_s < 4
+        async with Admin(bootstrap_servers=bootstrap) as admin:
+            (described,) = (await admin.describe_groups(group)).values()
+            assert described.members == ()
+            offsets = await admin.list_group_offsets(group)
+        assert offsets[TopicPartition(name, 0)].offset == 1
+
+    anyio.run(main, backend=loop)
+
+
+@both_loops
 def test_the_admin_of_both_loops(bootstrap: str, topic: MakeTopic, loop: str) -> None:
     name = topic(1)
 

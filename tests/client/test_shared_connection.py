@@ -28,8 +28,13 @@ MakeTopic = Callable[[int], str]
 both_loops = pytest.mark.parametrize("loop", ["asyncio", "trio"])
 
 
-def threads() -> list[str]:
-    return sorted(each.name for each in threading.enumerate() if each.name.startswith("kohort-"))
+@pytest.fixture
+def threads() -> Callable[[], list[str]]:
+    """Return the names of the client's threads that were not there before the test."""
+    before = set(threading.enumerate())
+    return lambda: sorted(
+        each.name for each in threading.enumerate() if each.name.startswith("kohort-") and each not in before
+    )
 
 
 def total(metrics: object, name: str) -> float:
@@ -38,7 +43,7 @@ def total(metrics: object, name: str) -> float:
 
 
 def test_clients_have_one_thread_and_one_main_connection(
-    bootstrap: str, topic: MakeTopic, group: str
+    bootstrap: str, topic: MakeTopic, group: str, threads: Callable[[], list[str]]
 ) -> None:
     name = topic(2)
     with ClusterConnection(bootstrap_servers=bootstrap) as cluster:
@@ -95,7 +100,9 @@ def test_one_that_is_closed_leaves_the_others(bootstrap: str, topic: MakeTopic) 
             assert second.send(name, b"three").result(10).offset == 1
 
 
-def test_who_is_left_when_the_connection_closes_is_closed(bootstrap: str, topic: MakeTopic) -> None:
+def test_who_is_left_when_the_connection_closes_is_closed(
+    bootstrap: str, topic: MakeTopic, threads: Callable[[], list[str]]
+) -> None:
     name = topic(1)
     cluster = ClusterConnection(bootstrap_servers=bootstrap)
     admin, consumer = Admin(cluster=cluster), Consumer(cluster=cluster)

@@ -12,7 +12,7 @@ import pytest
 
 from kohort.client.assignors import ASSIGNORS, Assignment, Assignor, Owned, Subscription, assign_sticky
 from kohort.client.assignors.sticky import sticky_user_data
-from kohort.client.membership import Membership, State
+from kohort.client.membership import ClassicMembership, State
 from kohort.client.membership.ownership import Ownership
 from tests.client_simulation.calm import CalmWorld
 from tests.simulation.books import Violation
@@ -42,21 +42,21 @@ def reads_on_what_it_gave_up(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def gives_everything_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = Membership._prepare_join
+    whole = ClassicMembership._prepare_join
 
-    def prepare_join(membership: Membership, reason: str) -> None:
+    def prepare_join(membership: ClassicMembership, reason: str) -> None:
         whole(membership, reason)
         membership._ownership.give_up(membership.owned)
 
-    monkeypatch.setattr(Membership, "_prepare_join", prepare_join)
+    monkeypatch.setattr(ClassicMembership, "_prepare_join", prepare_join)
 
 
 def keeps_what_an_eager_member_gives_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    def prepare_join(membership: Membership, reason: str) -> None:
+    def prepare_join(membership: ClassicMembership, reason: str) -> None:
         membership._reason = reason
         membership.state = State.OUTSIDE
 
-    monkeypatch.setattr(Membership, "_prepare_join", prepare_join)
+    monkeypatch.setattr(ClassicMembership, "_prepare_join", prepare_join)
 
 
 def does_not_join_again(monkeypatch: pytest.MonkeyPatch) -> None:

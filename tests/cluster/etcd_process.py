@@ -99,11 +99,11 @@ class EtcdProcess:
 class EtcdMembers:
     """Three of them that are one etcd, each in a folder of its own."""
 
-    def __init__(self, program: Path, folder: Path) -> None:
+    def __init__(self, program: Path, folder: Path, *options: str) -> None:
         self.members: list[EtcdProcess] = []
         for name in "abc":
             (folder / name).mkdir()
-            self.members.append(EtcdProcess(program, folder / name, name=name))
+            self.members.append(EtcdProcess(program, folder / name, *options, name=name))
         together = ",".join(each.members for each in self.members)
         for each in self.members:
             each.members = together

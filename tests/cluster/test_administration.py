@@ -13,6 +13,8 @@ from uuid import uuid4
 import pytest
 import trio
 
+from kohort.broker.etcd.client import EtcdClient
+from kohort.broker.etcd.messages import prefix_end
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages import (
     AlterPartitionReassignmentsRequest,
@@ -271,6 +273,10 @@ async def test_a_broker_that_is_gone_is_taken_out_with_its_settings(cluster: Bro
     await trio.to_thread.run_sync(two.stop)
     assert await unregister(2) == 0
     assert await unregister(2) == ErrorCode.BROKER_ID_NOT_REGISTERED
+    async with EtcdClient([f"http://{cluster.url.split('/')[2]}"]) as etcd:
+        prefix = f"/kohort/{cluster.url.rpartition('/')[2]}/lives/".encode()
+        found = await etcd.range_all(prefix, prefix_end(prefix))
+    assert [each.key.decode()[-1] for each in found.items] == ["1", "3"]
 
 
 async def test_a_broker_that_is_taken_out_while_it_runs_is_back_as_another_life(

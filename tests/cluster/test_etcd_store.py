@@ -472,6 +472,20 @@ async def test_a_dead_broker_is_taken_out_before_its_lease_ends_and_is_the_contr
         assert (await two.expel(first)).broker(1) == second  # Another life: nothing is done to it.
 
 
+async def test_the_last_life_of_a_broker_is_forgotten_only_while_it_is_not_registered(
+    shared_etcd: EtcdProcess, name: str
+) -> None:
+    async with opened(shared_etcd.url, name) as one, opened(shared_etcd.url, name) as two:
+        first = (await one.register(broker(1))).broker(1)
+        assert first is not None
+        await two.register(broker(2, OTHER_FOLDER))
+        await two.forget_life(1)
+        assert await two.last_life(1) == first.incarnation_id
+        await two.expel(first)
+        await two.forget_life(1)
+        assert await two.last_life(1) is None
+
+
 async def test_who_is_not_registered_itself_takes_nobody_out(shared_etcd: EtcdProcess, name: str) -> None:
     async with opened(shared_etcd.url, name) as one, opened(shared_etcd.url, name) as two:
         first = (await one.register(broker(1))).broker(1)

@@ -10,6 +10,8 @@ import msgspec
 import pytest
 import trio
 
+from kohort.broker.authorization.acls import Binding, Entry, Filter, Pattern
+from kohort.broker.authorization.authorizer import Authorizer
 from kohort.broker.etcd.client import EtcdClient
 from kohort.broker.metadata import (
     BrokerState,
@@ -22,10 +24,15 @@ from kohort.broker.metadata import (
     ResourceType,
     Snapshot,
     TopicState,
+    scram_users,
     update,
 )
+from kohort.broker.metadata.acls import bindings, creation, deletion, follow_acls
 from kohort.broker.metadata.etcd_store import EtcdMetadataStore
+from kohort.broker.metadata.scram_users import Deletion, Upsertion
 from kohort.broker.metadata.topic_plans import partitions_of, random_topic_id
+from kohort.protocol.acls import AclOperation, AclPatternType, AclPermission, AclResourceType
+from kohort.protocol.scram import MECHANISMS, credential_of
 from kohort.storage import OsFileSystem
 from kohort.testing.metadata_server import MetadataServer
 from tests.cluster.etcd_process import EtcdProcess
@@ -108,6 +115,54 @@ async def test_everything_outlives_the_process(opened: Opened) -> None:
         after.topics_by_id,
         after.configs,
     )
+
+
+async def test_an_authorizer_follows_the_entries_that_come_and_go(opened: Opened) -> None:
+    pattern = Pattern(AclResourceType.TOPIC, AclPatternType.PREFIXED, "or/ders")
+    entry = Entry("User:CN=alice, O=x", "::1", AclOperation.READ, AclPermission.ALLOW)
+    question = "User:CN=alice, O=x", "::1", AclOperation.DESCRIBE, AclResourceType.TOPIC, "or/ders-2"
+    async with opened() as store:
+        authorizer = Authorizer()
+        follow_acls(store, authorizer)
+        assert not authorizer.allows(*question)
+        await update(store, lambda now: creation(now, [Binding(pattern, entry)]))
+        assert authorizer.allows(*question)
+        await put(store, topic("unrelated"))
+        assert authorizer.allows(*question)
+    async with opened() as store:
+        later = Authorizer()
+        follow_acls(store, later)
+        assert later.allows(*question)
+        await update(store, lambda now: deletion(now, [Binding(pattern, entry)]))
+        assert not later.allows(*question)
+        assert not store.snapshot().configs
+
+
+async def test_a_thousand_entries_of_one_pattern_are_one_change(opened: Opened) -> None:
+    pattern = Pattern(AclResourceType.GROUP, AclPatternType.LITERAL, "*")
+    many = [
+        Binding(pattern, Entry(f"User:{number}", "*", AclOperation.READ, AclPermission.ALLOW))
+        for number in range(1_000)
+    ]
+    async with opened() as store:
+        await update(store, lambda now: creation(now, many))
+    async with opened() as store:
+        assert sorted(bindings(store.snapshot(), Filter())) == sorted(many)
+
+
+async def test_what_is_kept_of_passwords_comes_and_goes(opened: Opened) -> None:
+    salted = b"\0\xff" * 16
+    async with opened() as store:
+        outcome = await scram_users.alter(
+            store, [], [Upsertion("or/ders=x, Käse", 1, 4_096, b"salt", salted)]
+        )
+        assert outcome == {"or/ders=x, Käse": None}
+    async with opened() as store:
+        kept = scram_users.credential(store.snapshot(), "or/ders=x, Käse", "SCRAM-SHA-256")
+        assert kept == credential_of(MECHANISMS["SCRAM-SHA-256"], salted, b"salt", 4_096)
+        await scram_users.alter(store, [Deletion("or/ders=x, Käse", 1)], [])
+    async with opened() as store:
+        assert scram_users.users(store.snapshot()) == {}
 
 
 async def test_a_topic_may_have_thousands_of_partitions_and_get_more(opened: Opened) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import socket
+import threading
 from collections.abc import Awaitable, Callable
 from uuid import uuid4
 
@@ -10,6 +12,7 @@ import pytest
 
 from kohort.testing.metadata_server import MetadataServer
 from tests.cluster import test_etcd_client, test_etcd_store
+from tests.interop.waiting import wait_until
 
 Test = Callable[..., Awaitable[None]]
 ABOUT_IT = (
@@ -39,3 +42,21 @@ async def test_it_answers_as_etcd_does(about: Test) -> None:
         await about(**{name: value for name, value in given.items() if name in wanted})
     finally:
         server.close()
+
+
+def test_a_call_that_is_cut_short_ends_its_connection_and_says_nothing(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    server = MetadataServer()
+    before = set(threading.enumerate())
+    reset = b"\1\0\0\0\0\0\0\0"  # struct linger: on, 0 s.
+    try:
+        for cut in (b"POST /v3/kv/range HTTP/1.1\r\nContent-Length: 10\r\n\r\n{", b"POST /v3/kv/range HT"):
+            for linger in (b"\0" * 8, reset):
+                with socket.create_connection(("127.0.0.1", server.port)) as connection:
+                    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+                    connection.sendall(cut)
+        wait_until(lambda: set(threading.enumerate()) <= before, "all calls are over")
+    finally:
+        server.close()
+    assert capfd.readouterr().err == ""

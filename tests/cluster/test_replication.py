@@ -257,6 +257,36 @@ async def test_a_replica_that_lost_its_folder_gets_all_of_it_again(
     assert len(segments) == 1
 
 
+async def test_a_replica_whose_sealed_segment_was_cut_short_gets_what_it_lacks(
+    shared_etcd: EtcdProcess, tmp_path: Path
+) -> None:
+    """It is in sync only once it has all of it: else it would lead with a hole in the middle."""
+    with BrokerCluster(shared_etcd, uuid4().hex, tmp_path, 3, *QUICK, "log.segment.bytes=1048576") as cluster:
+        await create(cluster, "air")
+        led_by = await leader(cluster.brokers[1], "air")
+        damaged = cluster.brokers[led_by % 3 + 1]
+        writer = Writer(cluster, b"-" * 10_000)
+        for _ in range(15):
+            writer.send("air", 20)
+            assert await writer.flush() == 0
+        damaged.stop()
+        sealed, *others = sorted((damaged.data / "air-0").glob("*.log"))
+        assert others
+        with sealed.open("r+b") as file:
+            file.truncate(sealed.stat().st_size // 2)
+        damaged.start()
+        writer.send("air", 10)
+        assert await writer.flush() == 0
+        await in_sync(cluster, "air", 1, 2, 3)
+        files = {
+            b"".join(each.read_bytes() for each in sorted((broker.data / "air-0").glob("*.log")))
+            for broker in cluster.brokers.values()
+        }
+        assert len(files) == 1
+        assert await values_of(cluster.bootstrap, "air") == writer.acknowledged
+        assert len(writer.acknowledged) == 310
+
+
 @pytest.mark.parametrize("is_leader", [False, True], ids=["a follower", "the leader"])
 async def test_a_replica_restored_from_a_backup_takes_nothing_with_it(
     shared_etcd: EtcdProcess, tmp_path: Path, is_leader: bool

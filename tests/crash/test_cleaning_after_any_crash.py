@@ -6,7 +6,7 @@ more is appended; its view, the newest value of each key, has to stay what a pla
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from random import Random
 from typing import NamedTuple
@@ -208,8 +208,9 @@ def check(life: Life, survivor: MemoryFileSystem, operations: int) -> None:
     if life.config.is_compacted:
         clean_once(directory, log, life.now_ms, KEYS_MAX[-1])
         check_log(life, log, promise)
-    _, log = opened(survivor.after_crash(), life.config)
-    check_log(life, log, promise)
+    with closing(survivor), closing(survivor.after_crash()) as second:
+        _, log = opened(second, life.config)
+        check_log(life, log, promise)
     life.log = before
 
 

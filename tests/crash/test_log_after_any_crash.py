@@ -5,7 +5,7 @@ or torn by the seed). The data folder is then opened again, read, appended to, a
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from random import Random
 from typing import NamedTuple
@@ -132,9 +132,10 @@ def check(life: Life, survivor: MemoryFileSystem, operations: int) -> None:
     assert log.stage(batch, (read_header(batch),), 99) == end
     log.write(True)
     assert log.offset_for_timestamp(9_000_000) == (end, 9_000_000, 99)
-    _, log = opened(survivor.after_crash(choose=life.random.randrange))
-    assert found_batches(log) == [*expected, batch]
-    assert log.latest_epoch == 99
+    with closing(survivor), closing(survivor.after_crash(choose=life.random.randrange)) as second:
+        _, log = opened(second)
+        assert found_batches(log) == [*expected, batch]
+        assert log.latest_epoch == 99
 
 
 def check_derived_state(log: PartitionLog, expected: list[bytes]) -> None:

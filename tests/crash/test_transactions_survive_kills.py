@@ -1,6 +1,7 @@
 """Producer and broker are killed at random moments within transactions: all of each counts, or none.
 
-`ROUNDS` says how many kills (`make crash` runs 200), `SEED` repeats the moments of a run that failed.
+`ROUNDS` says how many kills (`make crash` runs 200), `SEED` repeats the moments of a run that failed. Kafka's
+own producer, in Java, is killed by night; its consumer reads along then.
 """
 
 from __future__ import annotations
@@ -9,8 +10,6 @@ import os
 import random
 import signal
 import subprocess
-import sys
-import threading
 import time
 from pathlib import Path
 
@@ -19,17 +18,16 @@ import pytest
 from kohort.client import Admin, NewTopic
 from kohort.storage import OsFileSystem
 from kohort.storage.verify import verify_data
-from tests.crash.transactional_counter import QUICK_TO_RETURN, next_number
+from tests.crash.counting import DEADLINE_S, READERS, TOPIC, Watch, committed, started
 from tests.interop.broker_process import BrokerProcess
+from tests.interop.kafka_tools import MissingTool, jars
 from tests.interop.waiting import wait_until
-
-confluent_kafka = pytest.importorskip("confluent_kafka")
+from tests.repetitions import NIGHTLY, only_by_night
 
 ROUNDS = int(os.environ.get("ROUNDS", "8"))
 SEED = int(os.environ.get("SEED") or random.randrange(2**32))
-TOPIC, GROUP, TRANSACTIONAL_ID = "counted", "counters", "counter"
 LIFE_S = (0.1, 1.0)
-DEADLINE_S = 60.0
+LIFE_OF_JAVA_S = (0.5, 4.0)  # A virtual machine takes a second to start.
 SETTINGS = (
     "offsets.topic.num.partitions=2",
     "transaction.state.log.num.partitions=2",
@@ -39,69 +37,38 @@ SETTINGS = (
 )
 
 
-class Reader:
-    """Reads one partition's committed records as they come, over all kills, in a thread."""
-
-    def __init__(self, bootstrap: str, index: int) -> None:
-        self.numbers: list[int] = []
-        self._stop = threading.Event()
-        self._consumer = confluent_kafka.Consumer(
-            {
-                "bootstrap.servers": bootstrap,
-                "group.id": f"reader-{index}",
-                "isolation.level": "read_committed",
-                "enable.auto.commit": False,
-                **QUICK_TO_RETURN,
-            }
-        )
-        self._consumer.assign([confluent_kafka.TopicPartition(TOPIC, index, 0)])
-        self._thread = threading.Thread(target=self._read)
-        self._thread.start()
-
-    def _read(self) -> None:
-        while not self._stop.is_set():
-            message = self._consumer.poll(0.1)
-            if message is not None and message.error() is None:
-                self.numbers.append(int(message.value()))  # `never` is no number.
-
-    def stop(self) -> None:
-        self._stop.set()
-        self._thread.join()
-        self._consumer.close()
+def watching(library: str) -> list[str]:
+    """Return who reads along: kohort and whoever writes, by night Java as well."""
+    kinds = {"kohort", library}
+    if library == "java" or NIGHTLY in os.environ:
+        try:
+            jars("clients")
+        except MissingTool as missing:
+            if library == "java":
+                pytest.skip(str(missing))
+        else:
+            kinds.add("java")
+    return sorted(kinds)
 
 
-def started(bootstrap: str) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "tests.crash.transactional_counter"]
-    return subprocess.Popen([*command, bootstrap, TOPIC, GROUP, TRANSACTIONAL_ID])
-
-
-def committed(bootstrap: str) -> int:
-    """Return how far the counter is, once its last transaction has ended: a new producer sees to that."""
-    common = {"bootstrap.servers": bootstrap, **QUICK_TO_RETURN}
-    producer = confluent_kafka.Producer({**common, "transactional.id": TRANSACTIONAL_ID})
-    producer.init_transactions(DEADLINE_S)
-    consumer = confluent_kafka.Consumer({**common, "group.id": GROUP})
-    try:
-        return next_number(consumer, TOPIC)
-    finally:
-        consumer.close()
-
-
-def test_all_of_a_transaction_counts_or_none(tmp_path: Path) -> None:
+@pytest.mark.parametrize("library", ["confluent-kafka", "kohort", pytest.param("java", marks=only_by_night)])
+def test_all_of_a_transaction_counts_or_none(tmp_path: Path, library: str) -> None:
     print(f"SEED={SEED}")  # noqa: T201
     dice = random.Random(SEED)
     broker = BrokerProcess(tmp_path, *SETTINGS)
     broker.start()
     counter: subprocess.Popen[bytes] | None = None
-    readers: list[Reader] = []
+    readers: list[Watch] = []
+    life_s = LIFE_OF_JAVA_S if library == "java" else LIFE_S
+    kinds = watching(library)
     try:
         with Admin(bootstrap_servers=broker.bootstrap) as admin:
             admin.create_topics(NewTopic(TOPIC, partitions=2, configs={"segment.bytes": str(1024 * 1024)}))
-        readers = [Reader(broker.bootstrap, index) for index in (0, 1)]
-        counter = started(broker.bootstrap)
+        readers = [READERS[kind](broker.bootstrap, index) for kind in kinds for index in (0, 1)]
+        counter = started(broker.bootstrap, library)
         wait_until(lambda: bool(readers[0].numbers), "the first number", DEADLINE_S)
         for _ in range(ROUNDS):
-            time.sleep(dice.uniform(*LIFE_S))
+            time.sleep(dice.uniform(*life_s))
             victim = dice.choice(("broker", "counter", "both"))
             if victim != "broker":
                 counter.kill()
@@ -109,7 +76,7 @@ def test_all_of_a_transaction_counts_or_none(tmp_path: Path) -> None:
             if victim != "counter":
                 broker.restart(signal.SIGKILL)
             if victim != "broker":
-                counter = started(broker.bootstrap)
+                counter = started(broker.bootstrap, library)
         seen = len(readers[0].numbers)
         wait_until(lambda: len(readers[0].numbers) > seen, "a number after the last kill", DEADLINE_S)
         counter.kill()

@@ -11,7 +11,7 @@ import signal
 import socket
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -36,7 +36,9 @@ class MissingTool(Exception):
 class ApacheKafka:
     """A broker and its controller on free ports, with settings under Kafka's own names."""
 
-    def __init__(self, folder: Path, *settings: str) -> None:
+    def __init__(self, folder: Path, *settings: str, options: Sequence[str] = JAVA) -> None:
+        """Begin later; `options` are the virtual machine's, by default those that start soonest."""
+        self._options = options
         self._folder = folder
         self._settings = settings
         self._process: subprocess.Popen[bytes] | None = None
@@ -48,14 +50,14 @@ class ApacheKafka:
         java = shutil.which("java")
         if java is None:
             raise MissingTool("Java is not installed")
-        classpath = f"{jars()}/*"
+        classpath, options = f"{jars()}/*", self._options
         self.address = ("127.0.0.1", _free_port())
         properties = self._folder / "server.properties"
         properties.write_text(self._properties(_free_port()))
         storage = ["kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(properties)]
         with (self._folder / "kafka.log").open("wb") as log:
-            subprocess.run([java, *JAVA, "-cp", classpath, *storage], stdout=log, stderr=log, check=True)
-        self._command = [java, *JAVA, "-cp", classpath, "kafka.Kafka", str(properties)]
+            subprocess.run([java, *options, "-cp", classpath, *storage], stdout=log, stderr=log, check=True)
+        self._command = [java, *options, "-cp", classpath, "kafka.Kafka", str(properties)]
         self.restart()
 
     def restart(self) -> None:
@@ -63,6 +65,12 @@ class ApacheKafka:
         with (self._folder / "kafka.log").open("ab") as log:
             self._process = subprocess.Popen(self._command, stdout=log, stderr=log)
         wait_until(self._listens, "Apache Kafka listens", START_TIMEOUT_S)
+
+    @property
+    def pid(self) -> int:
+        """Of the process, while it runs."""
+        assert self._process is not None
+        return self._process.pid
 
     def stop(self) -> None:
         """End the process. Its data is of no use to anybody, so it need not close its logs."""

@@ -16,41 +16,24 @@ ROWS = [line.split("\t") for line in TABLE.read_text(encoding="utf-8").splitline
 KAFKA = {int(key): rest for key, *rest in ROWS}
 OF_BROKERS = {key for key, (_, _, _, listeners, _) in KAFKA.items() if "broker" in listeners}
 
-NO_AUTHENTICATION = "listeners are PLAINTEXT: nobody logs in, so there are no credentials and no tokens"
+NO_TOKENS = "there are no delegation tokens"
 NO_RAFT = "there is no quorum and no feature level: metadata is a file"
-NO_SHARE_GROUPS = "there are no share groups yet"
 NO_STREAMS_GROUPS = "Kafka Streams runs in classic groups; its own protocol is not there yet"
 NO_TELEMETRY = "nothing takes clients' metrics, and a client that does not find the API sends none"
 ABSENT = {
-    17: NO_AUTHENTICATION,
     34: "there is one log directory",
-    36: NO_AUTHENTICATION,
-    38: NO_AUTHENTICATION,
-    39: NO_AUTHENTICATION,
-    40: NO_AUTHENTICATION,
-    41: NO_AUTHENTICATION,
-    50: NO_AUTHENTICATION,
-    51: NO_AUTHENTICATION,
+    38: NO_TOKENS,
+    39: NO_TOKENS,
+    40: NO_TOKENS,
+    41: NO_TOKENS,
     55: NO_RAFT,
     57: NO_RAFT,
     71: NO_TELEMETRY,
     72: NO_TELEMETRY,
-    76: NO_SHARE_GROUPS,
-    77: NO_SHARE_GROUPS,
-    78: NO_SHARE_GROUPS,
-    79: NO_SHARE_GROUPS,
     80: NO_RAFT,
     81: NO_RAFT,
-    83: NO_SHARE_GROUPS,
-    84: NO_SHARE_GROUPS,
-    85: NO_SHARE_GROUPS,
-    86: NO_SHARE_GROUPS,
-    87: NO_SHARE_GROUPS,
     88: NO_STREAMS_GROUPS,
     89: NO_STREAMS_GROUPS,
-    90: NO_SHARE_GROUPS,
-    91: NO_SHARE_GROUPS,
-    92: NO_SHARE_GROUPS,
     93: NO_STREAMS_GROUPS,
     94: NO_RAFT,
 }

@@ -20,6 +20,11 @@ RATES = (
     "replica.alter.log.dirs.io.max.bytes.per.second",
 )
 KAFKA |= {("broker", name): (str(2**63 - 1), "LONG", "[0,...]") for name in RATES}
+# The authorizer's own. Source: org.apache.kafka.metadata.authorizer.StandardAuthorizer.
+KAFKA |= {
+    ("broker", "super.users"): ("", "STRING", ""),
+    ("broker", "allow.everyone.if.no.acl.found"): ("false", "BOOLEAN", ""),
+}
 OURS_ALONE = "kohort."
 KAFKA_HAS = [each for each in BROKER_DEFINITIONS if not each.name.startswith(OURS_ALONE)]
 DEFINITIONS = [("broker", each) for each in KAFKA_HAS] + [
@@ -39,6 +44,7 @@ def test_type_default_and_limits_are_kafkas(kind: str, definition: ConfigDefinit
     assert definition.type.name == type_name
     ours = render(definition.default) if definition.kafka_default is None else definition.kafka_default
     kafkas = default.removeprefix("[").removesuffix("]").replace(", ", ",")  # As Java prints a list.
+    kafkas = "" if kafkas == '""' else kafkas
     assert (ours if ours is not None else "null") == kafkas
     if definition.name not in TIERED | WRITTEN_OTHERWISE:
         assert definition.validator.words == limits

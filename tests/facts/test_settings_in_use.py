@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from kohort.broker.config import BROKER_DEFINITIONS, TOPIC_DEFINITIONS, ConfigDefinition
+from kohort.broker.config.group_settings import GroupSettings
 from kohort.broker.config.pending import BROKER_WITHOUT_EFFECT, TOPIC_WITHOUT_EFFECT
 
 ROOT = Path(__file__).parents[2]
@@ -17,12 +18,15 @@ SOURCES = [
 ]
 WORDS = {word for text in SOURCES for word in re.findall(r"\b\w+\b", text)}
 READ_OF_TOPICS = {word for text in SOURCES for word in re.findall(r"\bconfig\.(\w+)\b", text)}
-TOPIC_SYNONYMS = {name for each in TOPIC_DEFINITIONS for name in each.synonyms}
+SYNONYMS = {
+    name for each in (*TOPIC_DEFINITIONS, *GroupSettings.DEFINITIONS.values()) for name in each.synonyms
+}
+"""What the settings of topics and groups stand for where they are not set."""
 
 
 @pytest.mark.parametrize(
     "definition",
-    [each for each in BROKER_DEFINITIONS if each.name not in TOPIC_SYNONYMS],
+    [each for each in BROKER_DEFINITIONS if each.name not in SYNONYMS],
     ids=lambda each: each.name,
 )
 def test_a_setting_of_the_broker_is_read_unless_it_is_listed(definition: ConfigDefinition) -> None:

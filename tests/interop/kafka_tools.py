@@ -160,6 +160,7 @@ CLASSES = {
     "kafka-console-consumer": f"{_TOOLS}.consumer.ConsoleConsumer",
     "kafka-consumer-groups": f"{_TOOLS}.consumer.group.ConsumerGroupCommand",
     "kafka-groups": f"{_TOOLS}.GroupsCommand",
+    "kafka-share-groups": f"{_TOOLS}.consumer.group.ShareGroupCommand",
     "kafka-configs": "kafka.admin.ConfigCommand",
     "kafka-get-offsets": f"{_TOOLS}.GetOffsetShell",
     "kafka-delete-records": f"{_TOOLS}.DeleteRecordsCommand",
@@ -169,6 +170,7 @@ CLASSES = {
     "kafka-reassign-partitions": f"{_TOOLS}.reassign.ReassignPartitionsCommand",
     "kafka-leader-election": f"{_TOOLS}.LeaderElectionCommand",
     "kafka-cluster": f"{_TOOLS}.ClusterTool",
+    "kafka-acls": f"{_TOOLS}.AclCommand",
     "kafka-transactions": f"{_TOOLS}.TransactionsCommand",
 }
 

@@ -17,6 +17,7 @@ ARTIFACTS = (
     f"org.apache.kafka:kafka-clients:{KAFKA_VERSION}",
     f"org.apache.kafka:kafka-group-coordinator:{KAFKA_VERSION}",
     f"org.apache.kafka:kafka-transaction-coordinator:{KAFKA_VERSION}",
+    f"org.apache.kafka:kafka-share-coordinator:{KAFKA_VERSION}",
     "org.slf4j:slf4j-api:1.7.36",
 )
 COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy"

@@ -208,6 +208,20 @@ def test_kafka_configs_describes_and_alters(run: Run, topic: str) -> None:
     assert any(line.startswith("  offsets.topic.num.partitions=50 ") for line in brokers.lines)
 
 
+def test_kafka_configs_sets_what_holds_for_one_group(run: Run, group: str) -> None:
+    entity = ("--entity-type", "groups", "--entity-name", group)
+    setting = "consumer.session.timeout.ms"
+    changed = run("kafka-configs", "--alter", *entity, "--add-config", f"{setting}=60000")
+    assert changed.lines == [f"Completed updating config for group {group}."]
+    assert run("kafka-configs", "--describe", *entity).lines == [
+        f"Dynamic configs for group {group} are:",
+        f"  {setting}=60000 sensitive=false synonyms={{DYNAMIC_GROUP_CONFIG:{setting}=60000, "
+        f"DEFAULT_CONFIG:group.{setting}=45000}}",
+    ]
+    assert run("kafka-configs", "--alter", *entity, "--delete-config", setting).status == 0
+    assert run("kafka-configs", "--describe", *entity).lines[1:] == []
+
+
 def test_offsets_are_got_and_records_deleted(run: Run, bootstrap: str, topic: str, tmp_path: Path) -> None:
     run("kafka-topics", "--create", "--topic", topic, "--partitions", "2")
     records = [Outgoing(b"x", partition=0) for _ in range(5)]

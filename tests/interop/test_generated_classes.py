@@ -90,10 +90,12 @@ def _answers(data: bytes) -> Iterator[Answer]:
 
 def _java_class(cls: type[Message]) -> str:
     name = cls.__name__
-    if cls.__module__.endswith(".offsets_topic"):
+    if cls.__module__.endswith((".offsets_topic", ".share_group_records")):
         return f"org.apache.kafka.coordinator.group.generated.{name}"
     if cls.__module__.endswith(".transaction_log"):
         return f"org.apache.kafka.coordinator.transaction.generated.{name}"
+    if cls.__module__.endswith(".share_state_log"):
+        return f"org.apache.kafka.coordinator.share.generated.{name}"
     if cls in (ConsumerProtocolSubscription, ConsumerProtocolAssignment):
         return f"org.apache.kafka.common.message.{name}"
     return f"org.apache.kafka.common.message.{name}Data"

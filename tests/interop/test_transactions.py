@@ -8,7 +8,9 @@ import uuid
 import pytest
 
 from kohort.client import Admin, NewTopic
+from tests.interop.go_programs import go_program
 from tests.interop.kafka_tools import MissingTool, java_command, run_program
+from tests.repetitions import only_by_night
 
 confluent_kafka = pytest.importorskip("confluent_kafka")
 aiokafka = pytest.importorskip("aiokafka")
@@ -204,3 +206,27 @@ def test_java_commits_aborts_fences_and_describes(bootstrap: str) -> None:
         "all": "16",
     }
     assert printed["fenced"] in ("ProducerFencedException", "InvalidProducerEpochException")
+
+
+@only_by_night
+def test_franz_go_commits_aborts_fences_and_copies(bootstrap: str) -> None:
+    try:
+        program = go_program("transactions")
+    except MissingTool as missing:
+        pytest.skip(str(missing))
+    with Admin(bootstrap_servers=bootstrap) as admin:
+        admin.create_topics(
+            NewTopic("go-out", partitions=2),
+            NewTopic("go-in", partitions=1),
+            NewTopic("go-copied", partitions=1),
+        )
+    output = run_program([str(program), bootstrap])
+    assert output.status == 0, output.out + output.err
+    assert output.lines == [
+        "committed 0=0 2 4",
+        "committed 1=0 2 4",
+        "the older one is fenced=true",
+        "after the fence=0 2 4 of the newer one",
+        "copied=" + " ".join(map(str, range(20))),
+        "in several transactions=true",
+    ]

@@ -7,6 +7,7 @@ other. Sockets block: a broker answers everybody in the end, or a timeout says w
 from __future__ import annotations
 
 import socket
+import time
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
@@ -31,6 +32,7 @@ from kohort.protocol.registry import BY_NAME
 from kohort.protocol.schema import Message
 
 ANSWER_TIMEOUT_S = 60.0
+TOLD_S_MAX = 10.0  # a member that asks again and again is told of a rebalance within this
 SESSION_MS, REBALANCE_MS = 60_000, 60_000
 TOPIC = "crowded"
 SUBSCRIPTION = ConsumerProtocolSubscription(topics=(TOPIC,), owned_partitions=()).encode_versioned()
@@ -130,12 +132,21 @@ class Crowd:
         leaders = [each for each in self.members if each.others]
         for each in leaders:
             each.line.send(_join_request(each))
-        codes = self.heartbeats([each for each in self.members if not each.others])
-        assert set(codes) <= {ErrorCode.REBALANCE_IN_PROGRESS}, codes
         followers = [each for each in self.members if not each.others]
+        self._hear_of_rebalance(followers)
         self._join(followers, also=leaders)
         assert all(each.generation_id == before[each.member_id] + 1 for each in self.members)
         self._sync()
+
+    def _hear_of_rebalance(self, followers: Sequence[Member]) -> None:
+        """Send each one heartbeats until it is told: the first may overtake its leader's join."""
+        deadline_s = time.monotonic() + TOLD_S_MAX
+        untold = list(followers)
+        while untold:
+            codes = self.heartbeats(untold)
+            assert set(codes) <= {ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS}, codes
+            untold = [each for each, code in zip(untold, codes, strict=True) if code == ErrorCode.NONE]
+            assert time.monotonic() < deadline_s, [each.group_id for each in untold]
 
     def heartbeats(self, members: Iterable[Member] | None = None) -> list[int]:
         """Return the code that each member's heartbeat is answered with."""

@@ -1,6 +1,9 @@
-"""Asks a broker for its pages from many threads until standard input ends, and prints how often.
+"""Asks a broker for its pages from many threads while it is told to, and prints how often at the end.
 
 python -m tests.large.http_flood HOST:PORT PATH...
+
+A line `flood` on standard input begins it, `rest` holds it up; each is answered by the same word once it
+is so. The end of standard input ends it.
 """
 
 from __future__ import annotations
@@ -12,34 +15,80 @@ import threading
 THREADS = 8
 
 
-def flood(address: str, paths: list[str], number: int, asked: list[int], ended: threading.Event) -> None:
-    """Ask again and again, a connection for each."""
-    host, port = address.rsplit(":", 1)
-    while not ended.is_set():
-        connection = http.client.HTTPConnection(host, int(port), timeout=60)
-        connection.request("GET", paths[(number + asked[number]) % len(paths)])
+class Flood:
+    """Threads that ask, while they may."""
+
+    def __init__(self, address: str, paths: list[str]) -> None:
+        host, port = address.rsplit(":", 1)
+        self._address = host, int(port)
+        self._paths = paths
+        self._changed = threading.Condition()
+        self._is_wanted = self._is_ended = False
+        self._asking = 0
+        self.asked = 0
+        self._threads = [threading.Thread(target=self._run, args=(number,)) for number in range(THREADS)]
+        for thread in self._threads:
+            thread.start()
+
+    def begin(self) -> None:
+        """Return once every thread asks."""
+        with self._changed:
+            self._is_wanted = True
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: self._asking == THREADS)
+
+    def rest(self) -> None:
+        """Return once nobody asks any more."""
+        with self._changed:
+            self._is_wanted = False
+            self._changed.wait_for(lambda: self._asking == 0)
+
+    def end(self) -> None:
+        """Return once every thread has ended."""
+        with self._changed:
+            self._is_ended = True
+            self._changed.notify_all()
+        for thread in self._threads:
+            thread.join()
+
+    def _run(self, number: int) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._is_wanted or self._is_ended)
+                if self._is_ended:
+                    return
+                self._asking += 1
+                self._changed.notify_all()
+            while self._is_wanted and not self._is_ended:
+                self._ask(self._paths[number % len(self._paths)])
+                number += 1
+            with self._changed:
+                self._asking -= 1
+                self._changed.notify_all()
+
+    def _ask(self, path: str) -> None:
+        """Ask once, on a connection of its own."""
+        connection = http.client.HTTPConnection(*self._address, timeout=60)
+        connection.request("GET", path)
         connection.getresponse().read()
         connection.close()
-        asked[number] += 1
+        with self._changed:
+            self.asked += 1
 
 
 def main() -> None:
-    """Flood."""
+    """Do what standard input says."""
     address, *paths = sys.argv[1:]
-    asked, ended = [0] * THREADS, threading.Event()
-    threads = [
-        threading.Thread(target=flood, args=(address, paths, number, asked, ended))
-        for number in range(THREADS)
-    ]
-    for thread in threads:
-        thread.start()
-    sys.stdout.write("flooding\n")
-    sys.stdout.flush()
-    sys.stdin.read()
-    ended.set()
-    for thread in threads:
-        thread.join()
-    sys.stdout.write(f"{sum(asked)}\n")
+    flood = Flood(address, paths)
+    for line in sys.stdin:
+        if line.strip() == "flood":
+            flood.begin()
+        else:
+            flood.rest()
+        sys.stdout.write(line)
+        sys.stdout.flush()
+    flood.end()
+    sys.stdout.write(f"{flood.asked}\n")
 
 
 if __name__ == "__main__":

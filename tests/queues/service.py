@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import os
+import ssl
 import sys
 import threading
 import time
@@ -40,8 +41,11 @@ class HttpDouble(ThreadingHTTPServer):
     allow_reuse_address = True
     request_queue_size = 200
 
-    def __init__(self, port: int = 0, journal: Path | None = None) -> None:
+    def __init__(self, port: int = 0, journal: Path | None = None, tls: ssl.SSLContext | None = None) -> None:
         super().__init__(("127.0.0.1", port), _Handler)
+        self._scheme = "http" if tls is None else "https"
+        if tls is not None:
+            self.socket = tls.wrap_socket(self.socket, server_side=True)
         self.pushes: list[Push] = []
         self.running = self.running_most = 0
         self.lock = threading.Lock()
@@ -52,7 +56,7 @@ class HttpDouble(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}/push"
+        return f"{self._scheme}://127.0.0.1:{self.server_address[1]}/push"
 
     def values(self) -> list[str]:
         """Return the values that came, in their order."""
@@ -64,7 +68,12 @@ class _Handler(BaseHTTPRequestHandler):
     server: HttpDouble
 
     def do_POST(self) -> None:
-        value = self.rfile.read(int(self.headers.get("content-length") or 0)).decode()
+        size_bytes = int(self.headers.get("content-length") or 0)
+        body = self.rfile.read(size_bytes)
+        if len(body) < size_bytes:  # Whoever pushed it died in the middle.
+            self.close_connection = True
+            return
+        value = body.decode()
         push = Push(value, {name.lower(): text for name, text in self.headers.items()})
         with self.server.lock:
             self.server.running += 1
@@ -100,9 +109,9 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def http_double(port: int = 0) -> Iterator[HttpDouble]:
+def http_double(port: int = 0, tls: ssl.SSLContext | None = None) -> Iterator[HttpDouble]:
     """Serve in a thread of this process."""
-    server = HttpDouble(port)
+    server = HttpDouble(port, tls=tls)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
     thread.start()
     try:

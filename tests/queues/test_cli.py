@@ -110,7 +110,7 @@ def test_a_tracker_serves_its_metrics(start: Start, topic: str, free_port: int) 
     [
         (("run", "t"), "give a command behind --, or --call MODULE:FUNCTION"),
         (("run", "t", "--call", "nowhere", "--", "true"), "give a command behind --"),
-        (("run", "t", "--call", "nowhere"), "is not MODULE:FUNCTION"),
+        (("run", "t", "--call", "nowhere"), "is not MODULE:NAME"),
         (("run", "t", "--call", "no.such:thing"), "No module named"),
     ],
 )

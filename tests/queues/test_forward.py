@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import importlib.util
+import ssl
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 import trio
+import trustme
 
 from kohort.client import Admin, TopicPartition
 from kohort.client.aio import Producer
@@ -251,3 +254,27 @@ async def test_a_token_is_read_for_each_push(
         await send(topic, options, "b")
         await wait_for(lambda: len(service.pushes) == 2)
     assert [each.headers["authorization"] for each in service.pushes] == ["Bearer first", "Bearer second"]
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+async def test_a_service_is_known_by_its_certificate_before_it_is_told_anything(
+    make: Make, topic: str, options: ConsumerOptions, tmp_path: Path, is_known: bool
+) -> None:
+    authority = trustme.CA()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(context)
+    (authority if is_known else trustme.CA()).cert_pem.write_to_path(str(tmp_path / "ca.pem"))
+    (tmp_path / "token").write_text("secret\n")
+    await send(topic, options, "ok")
+    with http_double(tls=context) as service:
+        destination = make(
+            url=service.url,
+            ca_file=str(tmp_path / "ca.pem"),
+            token_file=str(tmp_path / "token"),
+            failures_max=1,
+        )
+        async with forwarding(destination, options) as forwarder:
+            await wait_for(lambda: forwarder.counts["done" if is_known else "unreached"])
+            told = str(forwarder.status()["last_failure"])
+        assert [each.headers["authorization"] for each in service.pushes] == ["Bearer secret"] * is_known
+        assert ("CERTIFICATE_VERIFY_FAILED" in told) != is_known

@@ -8,11 +8,13 @@ import uuid
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 
+from kohort.client import ConsumerRecord
 from kohort.client.aio import Producer
 from kohort.client.config import ConsumerOptions
 from kohort.queues.forward import Destination, Forwarder, open_service
@@ -28,7 +30,7 @@ WITHIN_S = 30
 class Sink:
     """Answers with the status that the value names: `CODE action delay`, of the first push alone."""
 
-    def __init__(self) -> None:
+    def __init__(self, key: bytes = b"", certificates: bytes = b"") -> None:
         import grpc
 
         self.times: Counter[str] = Counter()
@@ -40,7 +42,11 @@ class Sink:
         service, _, method = METHOD[1:].partition("/")
         methods = grpc.method_handlers_generic_handler(service, {method: handler})
         self._server.add_generic_rpc_handlers((methods,))
-        self.port: int = self._server.add_insecure_port("127.0.0.1:0")
+        if key:
+            tls = grpc.ssl_server_credentials([(key, certificates)])
+            self.port: int = self._server.add_secure_port("127.0.0.1:0", tls)
+        else:
+            self.port = self._server.add_insecure_port("127.0.0.1:0")
         self._server.start()
 
     def _take(self, value: bytes, context: Any) -> bytes:
@@ -104,12 +110,44 @@ def test_each_status_decides_what_becomes_of_its_record(
     assert (first["kafka-topic"], first["kafka-attempt"], first["kafka-key"]) == (topic, "1", "aw==")
 
 
+@pytest.mark.parametrize("is_known", [True, False])
+def test_a_service_is_known_by_its_certificate_before_it_is_told_anything(
+    tmp_path: Path, is_known: bool
+) -> None:
+    import trustme
+
+    authority = trustme.CA()
+    certificate = authority.issue_cert("127.0.0.1")
+    sink = Sink(
+        certificate.private_key_pem.bytes(), b"".join(each.bytes() for each in certificate.cert_chain_pems)
+    )
+    (authority if is_known else trustme.CA()).cert_pem.write_to_path(str(tmp_path / "ca.pem"))
+    (tmp_path / "token").write_text("secret\n")
+    destination = Destination(
+        name="d",
+        topic="t",
+        url=f"grpcs://127.0.0.1:{sink.port}{METHOD}",
+        ca_file=str(tmp_path / "ca.pem"),
+        token_file=str(tmp_path / "token"),
+        timeout_ms=5_000,
+    )
+
+    async def main() -> str:
+        async with open_service(destination) as service:
+            verdict = await service.push(ConsumerRecord("t", 0, 0, 0, None, b"OK"), 1)
+        return verdict.action.value
+
+    try:
+        assert anyio.run(main, backend="asyncio") == ("done" if is_known else "unreached")
+        assert [each["authorization"] for each in sink.metadata] == ["Bearer secret"] * is_known
+    finally:
+        sink.close()
+
+
 def test_a_service_that_is_away_is_unreached(topic: str, options: ConsumerOptions, free_port: int) -> None:
     destination = Destination(name="d", topic=topic, url=f"grpc://127.0.0.1:{free_port}{METHOD}")
 
     async def main() -> str:
-        from kohort.client import ConsumerRecord
-
         async with open_service(destination) as service:
             verdict = await service.push(ConsumerRecord(topic, 0, 0, 0, None, b"x"), 1)
         return verdict.action.value

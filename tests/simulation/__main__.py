@@ -17,6 +17,7 @@ from tests.simulation.books import Violation
 from tests.simulation.world import Outcome, Shape, World
 
 TRACE_LINES_TOLD = 30
+TRANSACTIONAL_IDS = 5
 SEEDS_PER_PROCESS = 10  # Which never collects garbage: some tens of megabytes a seed.
 
 
@@ -32,7 +33,13 @@ class Failure:
 def main() -> int:
     """Return 0 where everything held in every seed."""
     options = _options()
-    shape = Shape(options.members, options.groups, options.seconds * 1_000, options.bad_disk)
+    shape = Shape(
+        options.members,
+        options.groups,
+        options.seconds * 1_000,
+        options.bad_disk,
+        TRANSACTIONAL_IDS if options.transactions else 0,
+    )
     seeds = range(options.first, options.first + options.seeds) if options.seed is None else [options.seed]
     outcomes: list[Outcome] = []
     began = time.perf_counter()
@@ -80,6 +87,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--groups", type=int, default=8)
     parser.add_argument("--seconds", type=int, default=450, help="of simulated time in which things go wrong")
     parser.add_argument("--bad-disk", action="store_true", help="let disk and broker fail more often")
+    parser.add_argument("--transactions", action="store_true", help="let producers use transactions as well")
     parser.add_argument("--trace", help="write what happened, line by line, to this file")
     return parser.parse_args()
 
@@ -93,6 +101,8 @@ def _tell(failure: Failure, options: argparse.Namespace) -> None:
         sizes = []
     if options.bad_disk:
         sizes.append("--bad-disk")
+    if options.transactions:
+        sizes.append("--transactions")
     arguments = f' ARGS="{" ".join(sizes)}"' if sizes else ""
     again = f"to see it again: make sim SEED={failure.seed}{arguments}"
     sys.stderr.write(f"{failure.trace}\n\n{again}\n\n{failure.reason}")

@@ -5,6 +5,7 @@ The rules are stated here once more, from the protocol and not from the core's c
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from typing import Protocol
 
 from kohort.broker.coordination.coordinators import GroupShard
 from kohort.broker.group import Decision, GroupState, coordinator_partition
@@ -29,7 +30,7 @@ from kohort.protocol.messages import (
     SyncGroupResponse,
 )
 from kohort.protocol.offsets_topic import OffsetCommitKey
-from kohort.protocol.records import iterate_records
+from kohort.protocol.records import ControlType, iterate_records, read_control_type, read_header
 from kohort.protocol.schema import Message
 from tests.simulation.network import Sent
 from tests.simulation.removals import Key, Removals
@@ -41,6 +42,18 @@ LIVES = (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS)
 OUT = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID)
 
 GroupOf = Callable[[str], Group | None]
+
+
+class Beside(Protocol):
+    """Who keeps books of requests that these know nothing of."""
+
+    def asked(self, sent: Sent) -> None:
+        """A request reaches its handler."""
+        ...
+
+    def answered(self, sent: Sent, message: Message) -> None:
+        """An answer goes out."""
+        ...
 
 
 class Violation(BaseException):  # Past every supervisor of the broker: it is about them too.
@@ -68,6 +81,7 @@ class Books:
 
     def __init__(self, shards: int, note: Callable[[str], None], now_ms: Callable[[], int]) -> None:
         self.checked: Counter[str] = Counter()
+        self.beside: Beside | None = None
         self._shards = shards
         self._note = note
         self._removals = Removals(now_ms)
@@ -109,6 +123,8 @@ class Books:
         self._order += 1
         sent.order = self._order
         take = self._askers.get(type(sent.message))
+        if self.beside is not None:
+            self.beside.asked(sent)
         if take is not None:
             take(sent, sent.message, groups)
 
@@ -145,6 +161,8 @@ class Books:
         """An answer goes out: check it against what was asked, and note what it promises."""
         self._note(f"{sent.client_id} {sent.api.name} {sent.correlation_id} {_code(message)}")
         self.expect("every request is answered at most once", sent.reply is None, lambda: f"{sent.message}")
+        if self.beside is not None:
+            self.beside.answered(sent, message)
         check = self._checks.get(type(message))
         if check is not None:
             check(sent, message)
@@ -327,10 +345,18 @@ def replayed_state(shard: GroupShard) -> Logged:
     assert shard._partition is not None
     fresh = shard.machine.new_core()
     for batch in shard._partition.log.read_batches():
+        header = read_header(batch)
+        if header.is_control:
+            kinds = {read_control_type(each.key) for each in iterate_records(batch)}
+            fresh.end_pending(header.producer_id, ControlType.COMMIT in kinds)
+            continue
         for each in iterate_records(batch):
             record = shard.machine.decode(each.key or b"", each.value)
             assert record is not None, "this broker writes no others"
-            fresh.replay(record)
+            if header.is_transactional:
+                fresh.replay_pending(header.producer_id, record)
+            else:
+                fresh.replay(record)
     return logged_state(fresh)
 
 

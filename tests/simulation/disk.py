@@ -1,8 +1,10 @@
 """The virtual disk: the storage room's file system in memory, with faults ordered by the seed."""
 
 from collections.abc import Callable
+from weakref import WeakSet
 
 from kohort.storage.memory_filesystem import MemoryFileSystem
+from tests.left_open import goes_with_the_test
 
 Choose = Callable[[int], int]
 
@@ -14,6 +16,13 @@ class VirtualDisk:
         self.file_system = MemoryFileSystem()
         self.latency_ms = 1
         self._choose = choose
+        self._file_systems = WeakSet((self.file_system,))
+        goes_with_the_test(self)
+
+    def let_go(self) -> None:
+        """Close the files, which are the process's own, of before the crashes too."""
+        for each in self._file_systems:
+            each.close()
 
     @property
     def operations(self) -> int:
@@ -50,3 +59,4 @@ class VirtualDisk:
     def _become(self, survivor: MemoryFileSystem) -> None:
         survivor.room_bytes = self.file_system.room_bytes
         self.file_system = survivor
+        self._file_systems.add(survivor)

@@ -10,10 +10,10 @@ from kohort.client.assignors import ASSIGNORS, Owned
 from kohort.client.errors import BrokerError, NetworkError
 from kohort.client.membership import (
     Assign,
+    ClassicMembership,
     FindCoordinator,
     HandOut,
     MemberSettings,
-    Membership,
     Revoke,
     Send,
     State,
@@ -127,7 +127,7 @@ class Member:
             max_poll_interval_ms=plan.max_poll_interval_ms,
             group_instance_id=instance,
         )
-        self.membership = Membership(settings, [ASSIGNORS[each] for each in plan.assignors])
+        self.membership = ClassicMembership(settings, [ASSIGNORS[each] for each in plan.assignors])
         self.membership.subscribe(plan.topics)
         self.membership.partitions_changed(world.partition_counts())  # Its client knows them before it joins.
         self._later(int(world.random.random() * 2_000), self.serve)

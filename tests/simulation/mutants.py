@@ -24,7 +24,9 @@ ROOMS = ("broker", "storage", "protocol", "client")
 SEEDS = 40
 SEEDS_TO_CONFIRM = 6  # Where a scenario has seen it already.
 SIZES = ("--members", "60", "--groups", "6", "--seconds", "300")
+TRANSACTIONAL = ("--members", "6", "--groups", "1", "--seconds", "120", "--transactions")
 PATIENCE_SECONDS = 240
+PATIENCE_WITH_TRANSACTIONS_SECONDS = 900  # A seed takes longer, and fewer end early.
 QUICK = ("tests/scenarios", "tests/simulation/test_consumer_groups.py")
 """What sees most mutants of the cores by itself: conversations, and members of consumer groups by seed."""
 FAILED_SCENARIO = re.compile(r"FAILED .*\[(\w+)\]")
@@ -77,6 +79,8 @@ def judge(mutant: Mutant | None, seeds: int = SEEDS) -> Verdict:
     """Return who sees the mutant: a scenario, a seed of the simulation, both or none."""
     began = time.perf_counter()
     with mutated(mutant) as environment:
+        if mutant is not None and mutant.is_of_transactions:
+            return _verdict(None, _run_transactions(seeds, mutant.first_seed, environment), began)
         played = run(["pytest", "-q", "-p", "no:cacheprovider", *QUICK], environment)
         scenario = FAILED_SCENARIO.search(played.stdout)
         if scenario is not None:
@@ -86,13 +90,28 @@ def judge(mutant: Mutant | None, seeds: int = SEEDS) -> Verdict:
             first = 0 if mutant is None else mutant.first_seed
             sizes = (*SIZES, "--bad-disk", "--first", str(first))
             simulated = run(["tests.simulation", "--seeds", str(seeds), *sizes], environment)
+        if not simulated.returncode and mutant is None:
+            simulated = _run_transactions(seeds, 0, environment)
+    return _verdict(scenario[1] if scenario else None, simulated, began)
+
+
+def _run_transactions(
+    seeds: int, first: int, environment: dict[str, str]
+) -> subprocess.CompletedProcess[str]:
+    """Return what came of seeds with transactions."""
+    command = ["tests.simulation", "--seeds", str(seeds), *TRANSACTIONAL, "--first", str(first)]
+    return run(command, environment, PATIENCE_WITH_TRANSACTIONS_SECONDS)
+
+
+def _verdict(scenario: str | None, simulated: subprocess.CompletedProcess[str], began: float) -> Verdict:
+    """Return what a run of the simulation, and a scenario before it, say."""
     seed = FAILED_SEED.search(simulated.stderr)
     told = None
     if simulated.returncode:
         lines = [each for each in simulated.stderr.splitlines() if ERROR.match(each)]
         told = lines[-1].partition("Violation: ")[2].partition(":")[0] or lines[-1] if lines else "an error"
     return Verdict(
-        scenario[1] if scenario else None,
+        scenario,
         seed[1] if seed else None,
         told,
         time.perf_counter() - began,

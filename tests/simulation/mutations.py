@@ -7,6 +7,8 @@ GROUP = "broker/kohort/broker/group"
 COORDINATION = "broker/kohort/broker/coordination"
 PARTITIONS = "broker/kohort/broker/partitions"
 STORAGE = "storage/kohort/storage"
+TRANSACTIONS = "broker/kohort/broker/transactions"
+HANDLERS = "broker/kohort/broker/handlers"
 
 FOLLOWS = "        assert first_offset <= log.synced_offset or "
 
@@ -15,7 +17,8 @@ FOLLOWS = "        assert first_offset <= log.synced_offset or "
 class Mutant:
     """One bug: `before`, which stands in `path` once, becomes `after`, and so do the `others`.
 
-    `first_seed` is where the seeds with a bad disk begin: near one that has seen it, where few do.
+    `first_seed` is where the seeds with a bad disk begin: near one that has seen it, where few do. One that
+    `is_of_transactions` is looked for by seeds with transactions alone, from there on.
     """
 
     name: str
@@ -24,6 +27,7 @@ class Mutant:
     after: str
     first_seed: int = 0
     others: tuple["Edit", ...] = ()
+    is_of_transactions: bool = False
 
     @property
     def edits(self) -> tuple["Edit", ...]:
@@ -131,7 +135,8 @@ MUTANTS = (
     Mutant(
         "a deleted group leaves its offsets",
         f"{GROUP}/administration.py",
-        '    remove_offsets(turn, group, all_offsets(group), "group deleted")\n',
+        "    remove_offsets(turn, group, list(dict.fromkeys((*all_offsets(group), *pending))), "
+        '"group deleted")\n',
         "",
     ),
     Mutant(
@@ -355,7 +360,7 @@ MUTANTS = (
     Mutant(
         "members of a loaded consumer group have no sessions",
         f"{GROUP}/consumer/resuming.py",
-        "        extend_session(turn, group, member.member_id)\n",
+        "        extend_session(turn, group, member)\n",
         "",
     ),
     Mutant(
@@ -363,5 +368,139 @@ MUTANTS = (
         f"{GROUP}/consumer/subscriptions.py",
         ' + len(topic.partitions).to_bytes(4, "big")',
         "",
+    ),
+    # Transactions.
+    Mutant(
+        "an end that comes late ends the next transaction",
+        f"{TRANSACTIONS}/coordinator.py",
+        "known.state in (State.EMPTY, State.ONGOING):",
+        "known.state is State.EMPTY:",
+        is_of_transactions=True,
+    ),
+    Mutant(
+        "markers that are due are forgotten by a load",
+        f"{TRANSACTIONS}/coordinator.py",
+        "                effects.append(_markers_due(transaction))\n",
+        "                pass\n",
+        is_of_transactions=True,
+    ),
+    Mutant(
+        "a transaction that is loaded has no time-out",
+        f"{TRANSACTIONS}/coordinator.py",
+        "                effects.append(_timer(transaction))\n",
+        "                pass\n",
+        is_of_transactions=True,
+    ),
+    Mutant(
+        "who is fenced keeps its epoch",
+        f"{TRANSACTIONS}/coordinator.py",
+        "            state=State.PREPARE_ABORT,\n            producer_epoch=known.producer_epoch + 1,\n",
+        "            state=State.PREPARE_ABORT,\n",
+        is_of_transactions=True,
+    ),
+    Mutant(
+        "partitions that are added take the place of others",
+        f"{TRANSACTIONS}/coordinator.py",
+        "partitions=known.partitions | command.partitions",
+        "partitions=command.partitions",
+        is_of_transactions=True,
+    ),
+    Mutant(
+        "a batch of a transaction is appended unasked",
+        f"{HANDLERS}/data/transactional.py",
+        "        if partition.log.producers.is_open(header.producer_id, header.producer_epoch):\n",
+        "        if partition.log.producers.is_open or request:\n",
+        is_of_transactions=True,
+    ),
+    Mutant(
+        "a late marker ends the producer's next transaction",
+        f"{STORAGE}/producers.py",
+        "        if is_bumped and self.is_open(producer_id, producer_epoch):\n",
+        "        if is_bumped and not is_bumped:\n",
+        is_of_transactions=True,
+    ),
+    Mutant(
+        "a marker is told of before it is on the disk",
+        f"{COORDINATION}/transaction_markers.py",
+        "        self._flusher.request_commit(partition, committed)\n",
+        "        self._flusher.request_commit(partition, lambda error: None)\n        committed(None)\n",
+        is_of_transactions=True,
+    ),
+    Mutant(
+        "a failed marker is not written again",
+        f"{COORDINATION}/transaction_coordinators.py",
+        "        if code is ErrorCode.NONE or code in FINAL or",
+        "        if code is not ErrorCode.CONCURRENT_TRANSACTIONS or",
+        is_of_transactions=True,
+    ),
+    Mutant(
+        "offsets of an aborted transaction count",
+        f"{GROUP}/pending_offsets.py",
+        "        if not is_commit:\n            return []\n",
+        "",
+        is_of_transactions=True,
+    ),
+    Mutant(
+        "a load counts offsets of aborted transactions",
+        f"{COORDINATION}/loading.py",
+        "    if not is_committed:\n        return []\n",
+        "",
+        is_of_transactions=True,
+    ),
+    Mutant(
+        "a load forgets offsets that are pending",
+        f"{COORDINATION}/loading.py",
+        "            return _with_pending(machine, core, pending, shard)\n    core",
+        "            return core\n    core",
+        is_of_transactions=True,
+    ),
+    Mutant(
+        "readers of committed records see open transactions",
+        f"{HANDLERS}/data/fetch_reading.py",
+        "    if reader.wants_committed and partition_log.has_transactions:\n",
+        "    if reader.wants_committed and not partition_log.has_transactions:\n",
+        is_of_transactions=True,
+    ),
+    Mutant(
+        "what a marker has ended is stable before the marker is",
+        f"{STORAGE}/writable_log.py",
+        "        for each in ended:\n            offset = min(offset, each.first_offset)\n",
+        "",
+        is_of_transactions=True,
+    ),
+    Mutant(
+        "recovery finds no aborted transactions",
+        f"{STORAGE}/transaction_index.py",
+        "            new = [each for each in seen if base <= each.last_offset < bound]\n",
+        "            new: list[AbortedTransaction] = []\n",
+        is_of_transactions=True,
+    ),
+    Mutant(
+        "an aborted transaction is looked for from its first record on",
+        f"{STORAGE}/transaction_index.py",
+        "range(bisect_left(known, start_offset, key=_LAST_OFFSET), len(known))",
+        "range(bisect_left(known, start_offset, key=lambda each: each.first_offset), len(known))",
+        is_of_transactions=True,
+    ),
+    Mutant(
+        "a snapshot knows no open transaction",
+        f"{STORAGE}/producers.py",
+        "                    state.coordinator_epoch,\n                    state.transaction_first_offset,\n",
+        "                    state.coordinator_epoch,\n                    _NONE,\n",
+        is_of_transactions=True,
+    ),
+    Mutant(
+        "a start overlooks what ended in the segment that it scans",
+        f"{STORAGE}/prefix.py",
+        "    found.endings.setdefault(producer_id, fields)\n",
+        "",
+        is_of_transactions=True,
+    ),
+    Mutant(
+        "entries of aborted transactions stay unsynced over a start",
+        f"{STORAGE}/transaction_index.py",
+        "            if new:\n                self._unsynced.add(self._path(base))\n",
+        "",
+        is_of_transactions=True,
     ),
 )

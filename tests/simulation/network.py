@@ -11,7 +11,7 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING
 
-from kohort.broker.transport.request import Request
+from kohort.broker.transport.request import ANONYMOUS, Request
 from kohort.protocol.registry import Api
 from kohort.protocol.schema import Message
 from tests.simulation.schedule import Schedule
@@ -82,6 +82,7 @@ class Link:
     ) -> None:
         self.network = network
         self.client_host = f"/{host.name}"
+        self.principal = ANONYMOUS
         self.listener = 0
         self.on_close: list[Callable[[], None]] = []
         self.closed = False  # At the client's end.

@@ -17,8 +17,9 @@ from kohort.broker.partitions import Partition
 from kohort.protocol.records import build_batch, iterate_batches, iterate_records
 from kohort.storage import PartitionLog, StorageError
 from tests.simulation.books import Books
+from tests.simulation.metadata import Metadata
 from tests.simulation.schedule import Schedule
-from tests.simulation.server import NODE_ID, Metadata, Server
+from tests.simulation.server import NODE_ID, Server
 
 TOPICS = 3
 STEP_MS = 900

@@ -7,7 +7,7 @@ themselves), and where a flush runs, which the flusher decides by measuring.
 """
 
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -27,7 +27,7 @@ from kohort.broker.handlers.administration.family import Administration
 from kohort.broker.handlers.data.family import Data
 from kohort.broker.handlers.groups.family import Groups
 from kohort.broker.handlers.table import HandlerTable
-from kohort.broker.metadata import MetadataStore, Mutation, Snapshot
+from kohort.broker.metadata import TRANSACTIONS_TOPIC, MetadataStore, Mutation
 from kohort.broker.metadata.leader_epochs import raised_topic
 from kohort.broker.partitions import Partition, PartitionTable
 from kohort.broker.partitions.cleaner import LogCleaner
@@ -43,9 +43,11 @@ from kohort.storage import DataDirectory, PartitionLog, StorageError
 from kohort.storage.cleaning import Replacement
 from kohort.storage.journal import Journal
 from tests.simulation.disk import VirtualDisk
+from tests.simulation.metadata import Metadata
 from tests.simulation.network import Link, Sent
 from tests.simulation.removals import RETENTION_MINUTES
 from tests.simulation.schedule import Action, Pause, Schedule, Tasks, VirtualWorkers
+from tests.simulation.transactions.parts import TransactionParts
 
 ROOT = Path("/data")
 NODE_ID = 1
@@ -53,43 +55,12 @@ JOURNAL_BYTES = 16 * 1024
 INLINE_LOAD_BYTES = 4 * 1024
 CHECKPOINT_INTERVAL_MS = 60_000
 EXPIRY_INTERVAL_MS = 10_000
+IDLE_MS_MAX = 20_000  # Of a transactional id.
 ROUND_DELAYS_MS = (0, 0, 0, 1, 2)
 NEVER_MS = 1 << 62
 ROUND_INSIDE_A_WRITE = 0.2
 
 T = TypeVar("T")
-
-
-class Metadata:
-    """The cluster's metadata: it outlives the broker, and changes when the simulation says so."""
-
-    def __init__(self, snapshot: Snapshot) -> None:
-        self._snapshot = snapshot
-        self._watchers: list[Callable[[Snapshot, Snapshot], None]] = []
-
-    def snapshot(self) -> Snapshot:
-        """Return the newest metadata."""
-        return self._snapshot
-
-    def watch(self, watcher: Callable[[Snapshot, Snapshot], None]) -> Callable[[], None]:
-        """Tell `watcher` of each change until the returned function is called."""
-        self._watchers.append(watcher)
-
-        def unwatch() -> None:
-            if watcher in self._watchers:
-                self._watchers.remove(watcher)
-
-        return unwatch
-
-    def apply(self, mutation: Mutation) -> None:
-        """Change it at once."""
-        before, self._snapshot = self._snapshot, self._snapshot.after(mutation)
-        for watcher in tuple(self._watchers):
-            watcher(before, self._snapshot)
-
-    def forget_watchers(self) -> None:
-        """The broker that watched has died."""
-        self._watchers.clear()
 
 
 class Witness(Protocol):
@@ -218,6 +189,7 @@ class Server:
         disk: VirtualDisk,
         metadata: Metadata,
         witness: Witness,
+        retention_minutes: int = RETENTION_MINUTES,
     ) -> None:
         """Open the data folder. Raises: StorageError."""
         self.schedule = schedule
@@ -244,8 +216,10 @@ class Server:
         current = CurrentConfig(
             BrokerConfig(
                 offsets_topic_num_partitions=4,
-                offsets_retention_minutes=RETENTION_MINUTES,
+                offsets_retention_minutes=retention_minutes,
                 offsets_retention_check_interval_ms=EXPIRY_INTERVAL_MS,
+                transactional_id_expiration_ms=IDLE_MS_MAX,
+                transaction_remove_expired_transaction_cleanup_interval_ms=EXPIRY_INTERVAL_MS,
             )
         )
         store = cast(MetadataStore, metadata)
@@ -289,7 +263,16 @@ class Server:
             self._offsets_topic_is_there,
             fresh_id=self.fresh_id,
         )
-        self._handlers = HandlerTable(groups, cast(Data, None), cast(Administration, None))
+        self._transactions: TransactionParts | None = None  # Where nobody asks for any.
+        if TRANSACTIONS_TOPIC in metadata.snapshot().topics:
+            self._transactions = TransactionParts(self, groups, current)
+        parts = self._transactions
+        self._handlers = HandlerTable(
+            groups,
+            cast(Data, None if parts is None else parts.data),
+            cast(Administration, None),
+            transactions=None if parts is None else parts.transactions,
+        )
         self.tasks.start_soon(self._boot)
 
     def _look_after(self, current: CurrentConfig) -> None:
@@ -339,6 +322,8 @@ class Server:
         offline = {(each.topic_id, each.index) for each in self.partitions if each.offline is not None}
         self.journal.forget(but=offline)
         self.coordinators.start()
+        if self._transactions is not None:
+            self._transactions.coordinators.refresh()
         self.tasks.start_soon(self.cleaner.run)
         self.tasks.start_soon(self.retention.remove_files_regularly)
         self.serving = True
@@ -356,6 +341,8 @@ class Server:
 
     def stop(self) -> None:
         """Do what `Broker.close` does. Raises: StorageError."""
+        if self._transactions is not None:
+            self._transactions.coordinators.close()
         self.coordinators.close()
         for link in list(self.links):
             link.close()
@@ -453,9 +440,16 @@ class Server:
     def _serve(self, sent: Sent) -> None:
         self.witness.asked(sent, self._group)
         answer = self._handlers.handler_of(sent.api.api_key)(sent.message, sent)
-        if answer is not None:
-            assert isinstance(answer, Message), "no handler of groups waits for a thread"
+        if isinstance(answer, Message):
             sent.connection.complete(sent, answer)
+        elif answer is not None:
+            self.tasks.start_soon(self._answer_later, sent, answer)
+
+    async def _answer_later(self, sent: Sent, answer: Awaitable[Message | None]) -> None:
+        """Do what the reactor does with a handler that waits."""
+        message = await answer
+        if message is not None:
+            sent.respond(message)
 
     def _group(self, group_id: str) -> Group | None:
         """Return a group that is loaded; as `Coordinators.group`, which walks over the id each time."""
@@ -472,7 +466,13 @@ class Server:
 
     # -- what the simulation looks at -----------------------------------------------------------------------
 
+    @property
+    def transactions(self) -> TransactionParts:
+        """What there is where the metadata have transactions."""
+        assert self._transactions is not None
+        return self._transactions
+
     def shards(self) -> list[GroupShard]:
-        """Return the shards that serve."""
+        """Return the shards of groups that serve."""
         every = (self.coordinators._shards[index] for index in sorted(self.coordinators._shards))
         return [shard for shard in every if shard.state is ShardState.ACTIVE]

@@ -12,6 +12,7 @@ from tests.simulation.world import Shape, World
 
 REPOSITORY = Path(__file__).parents[2]
 SMALL = Shape(members=40, groups=5, faults_ms=200_000)
+TRANSACTIONAL = Shape(members=8, groups=2, faults_ms=150_000, transactional_ids=4)
 
 
 @pytest.mark.requirement("R9", "R15", "R18", "R20")
@@ -20,6 +21,14 @@ def test_what_must_hold_holds_whatever_goes_wrong(seed: int) -> None:
     outcome = World(seed, SMALL).run()
     assert sum(outcome.injected.values()) > 10
     assert outcome.checked["no partition has two owners in one generation"] > 100
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_transactions_are_all_or_nothing_whatever_goes_wrong(seed: int) -> None:
+    outcome = World(seed, TRANSACTIONAL).run()
+    assert outcome.checked["only what is committed is shown"] > 500
+    assert outcome.checked["each number is committed once"] > 50
+    assert outcome.checked["offsets that are pending are not seen"] > 20
 
 
 @pytest.mark.requirement("R10")

@@ -25,11 +25,14 @@ from tests.simulation.books import Books, Violation, replayed_state
 from tests.simulation.disk import VirtualDisk
 from tests.simulation.faults import SESSION_MS, Faults
 from tests.simulation.member import SPARE_TOPIC, Member, Plan
+from tests.simulation.metadata import Metadata
 from tests.simulation.network import Host, Link, Network
 from tests.simulation.onlooker import Onlooker
 from tests.simulation.records import Records
+from tests.simulation.removals import RETENTION_MINUTES
 from tests.simulation.schedule import START_MS, Action, Schedule
-from tests.simulation.server import NODE_ID, Metadata, Server
+from tests.simulation.server import NODE_ID, Server
+from tests.simulation.transactions.ensemble import Ensemble
 
 SHARDS = 4
 ELSEWHERE = NODE_ID + 1  # Who leads the topics that are read: this broker keeps groups alone.
@@ -59,6 +62,7 @@ QUIET_RESTART_MS = 90_000
 LATE_MS_MAX = 2 * SESSION_MS + 5_000
 ANSWER_MS_MAX = 8_000
 IMPOSSIBLE = "impossible state"
+FOREVER_MINUTES = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +73,7 @@ class Shape:
     groups: int = 8
     faults_ms: int = 450_000
     has_bad_disk: bool = False
+    transactional_ids: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +100,10 @@ class World:
         self.network = Network(self.schedule, self.random)
         self.disk = VirtualDisk(self.random.randrange)
         self.records = Records(self, Random(seed + 1))
+        self.transactions: Ensemble | None = None
+        if shape.transactional_ids:
+            self.transactions = Ensemble(self, Random(seed + 2), shape.transactional_ids)
+            self.books.beside = self.transactions.ledger
         self.metadata = Metadata(self._first_snapshot())
         self.server: Server | None = None
         self.members: list[Member] = []
@@ -117,7 +126,8 @@ class World:
             tuple(PartitionState(index, NODE_ID, 0, (NODE_ID,), (NODE_ID,)) for index in range(SHARDS)),
             OFFSETS_CONFIG,
         )
-        put = (*topics, spare, offsets, *self.records.states())
+        transactions = [] if self.transactions is None else self.transactions.states()
+        put = (*topics, spare, offsets, *self.records.states(), *transactions)
         return Snapshot(0, "cluster", NODE_ID).after(Mutation(put=put))
 
     def _plan(self, number: int) -> Plan:
@@ -138,6 +148,8 @@ class World:
                 self.begin_member()
             Onlooker(self, self._plans)
             self.records.begin()
+            if self.transactions is not None:
+                self.transactions.begin()
             faults = Faults(self, has_bad_disk=self.shape.has_bad_disk)
             end_ms = START_MS + self.shape.faults_ms
             while self.schedule.time_ms < end_ms:
@@ -149,6 +161,9 @@ class World:
             self.records.stop()
             for loner in self._loners:
                 loner.stop()
+            if self.transactions is not None:
+                self.transactions.check_going_on()
+                self.transactions.stop()
             settled_ms = self._settle()
             self._check_ownership()
             self._check_expired()
@@ -247,6 +262,7 @@ class World:
                 disk=self.disk,
                 metadata=self.metadata,
                 witness=self.books,
+                retention_minutes=RETENTION_MINUTES if self.transactions is None else FOREVER_MINUTES,
             )
         except StorageError as error:
             self.note(f"the broker cannot start: {error}")
@@ -430,6 +446,8 @@ class World:
 
     def _check_expired(self) -> None:
         """Nobody has committed for longer than the retention lasts: groups without members are gone."""
+        if self.transactions is not None:
+            return  # Whose groups have none either, and are to stay.
         rule = "what nobody uses expires in the end"
         for loner in self._loners:
             group = self._group(loner.group_id)
@@ -458,6 +476,8 @@ class World:
         loaded = [shard.index for shard in self.server.shards()]
         self.books.expect("every shard serves again", len(loaded) == SHARDS, lambda: f"{loaded}")
         self.records.check_all()
+        if self.transactions is not None:
+            self.transactions.check_all()
 
 
 def _topic(name: str, number: int, partitions: int) -> TopicState:

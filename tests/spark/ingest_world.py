@@ -50,6 +50,8 @@ from tests.spark.ingest_driver import (
 only_large = pytest.mark.skipif(
     "KOHORT_TEST_LARGE" not in os.environ, reason="only with KOHORT_TEST_LARGE=1 (make spark): it takes long"
 )
+EACH_FORMAT = (PARQUET, pytest.param(DELTA, marks=only_large))
+"""What tests of failures are repeated with: the promises are the same."""
 TOPIC, GROUP = "flights", "spark"
 PARTITIONS = 2
 ROOT = Path(__file__).resolve().parents[2]
@@ -79,6 +81,14 @@ DELTA_STATE_AT = {
     AFTER_MANIFEST: State([0, 1], [0, 1], [0], folders=1, half_written=0, whole=2),
 }
 """Delta writes the files and the version that has them in one call."""
+
+
+def format_of(request: pytest.FixtureRequest) -> str:
+    """Return the format that a fixture is repeated with; skips with a word where its jars are missing."""
+    form = str(request.param)
+    if form == DELTA:
+        request.getfixturevalue("delta")
+    return form
 
 
 @dataclass

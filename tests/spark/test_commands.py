@@ -19,9 +19,9 @@ from tests.spark.ingest_world import only_large
 from tests.spark.topics import Topics, numbered
 
 
-def kohort(bootstrap: str, *words: str) -> subprocess.CompletedProcess[str]:
+def kohort(bootstrap: str, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "kohort.cli", "spark", *words]
-    named = {"KOHORT_BOOTSTRAP_SERVERS": bootstrap}
+    named = {"KOHORT_BOOTSTRAP_SERVERS": bootstrap} | environment
     return subprocess.run(
         command, capture_output=True, text=True, check=False, timeout=300, env=os.environ | named
     )
@@ -82,6 +82,30 @@ def test_alerts_say_that_there_is_no_topic_before_spark_starts(bootstrap: str) -
     assert done.stderr == "kohort: there is no topic 'nosuch' to write alerts to: create it first\n"
 
 
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (("ingest", "nosuch", "--to", "{new}", "--group", "g"), "there is no topic 'nosuch'"),
+        (("ingest", "{topic}", "--to", "{new}", "--group", "g", "--from", "now"), "--from is 'now': give"),
+        (("replay", "nosuch", "{topic}", "--to", "{new}"), "there is no topic 'nosuch'"),
+        (("replay", "{topic}", "--to-topic", "nosuch"), "there is no topic 'nosuch'"),
+        (("replay", "{topic}", "--to", "{there}"), "--to: {there} is there already; give a folder"),
+        (("replay", "{topic}", "--to", "{new}", "--until", "group:g@noon"), "--until: 'noon' is no time"),
+        (("analyse", "--since", "yesterday"), "--since: 'yesterday' is no time: give 2026-01-31T12:00:00Z"),
+        (("audit", "{there}"), "{there} holds no segments"),
+    ],
+)
+def test_what_is_wrong_is_said_before_spark_starts(
+    bootstrap: str, topics: Topics, tmp_path: Path, words: tuple[str, ...], error: str
+) -> None:
+    names = {"topic": topics.make(), "new": str(tmp_path / "new"), "there": str(tmp_path)}
+    nowhere = {"SPARK_HOME": str(tmp_path)}  # Whoever starts it from there fails.
+    done = kohort(bootstrap, *(each.format(**names) for each in words), **nowhere)
+    assert done.returncode == 1, done.stdout
+    assert done.stderr.startswith(f"kohort: {error.format(**names)}"), done.stderr
+    assert done.stderr.count("\n") == 1
+
+
 @only_large
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 def test_alerts_are_printed_and_summed_up_when_it_is_told_to_stop(
@@ -93,7 +117,7 @@ def test_alerts_are_printed_and_summed_up_when_it_is_told_to_stop(
         admin.alter_group_offsets(topic, {TopicPartition(topic, 0): OffsetAndMetadata(4)})
     process = start(bootstrap, "alerts", "--to-topic", alerts, "--every", "0.5", "--for", "150")
     assert process.stdout is not None
-    expected = f"  {topic}  {topic}-0  OK -> STOP  lag 6\n"
+    expected = f"  {topic}  OK -> STOP  lag 6 ({topic}-0)\n"
     assert any(expected in line for line in process.stdout), process.communicate()[1]
     process.send_signal(how)
     _, told = process.communicate(timeout=PATIENCE_S)

@@ -5,10 +5,14 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
+from kohort.client import Admin
 from tests.interop.waiting import wait_until
+from tests.security.guarded import PASSWORD, USER, guarded
 from tests.spark.topics import Sent, Topics, numbered, values
 
 STREAM_TIMEOUT_S = 60
@@ -106,3 +110,30 @@ def test_the_connector_writes_batches_and_streams(
     query = streamed.options(**sink, checkpointLocation=str(tmp_path)).trigger(availableNow=True).start()
     assert finish(query) == [500]
     assert values(read(connector, bootstrap, target)) == sorted([*range(500)] * 2)
+
+
+def test_the_connector_shows_who_it_is_and_what_it_may_not_it_does_not(
+    connector: SparkSession, tmp_path: Path
+) -> None:
+    with guarded(tmp_path, "sasl.enabled.mechanisms=SCRAM-SHA-512") as here:
+        with Admin(bootstrap_servers=here.plain) as admin:
+            admin.set_user_password(USER, PASSWORD, mechanisms=["SCRAM-SHA-512"])
+
+        def options(password: str) -> dict[str, str]:
+            module = "org.apache.kafka.common.security.scram.ScramLoginModule"
+            return {
+                "kafka.bootstrap.servers": here.at("SASL_SSL"),
+                "kafka.security.protocol": "SASL_SSL",
+                "kafka.ssl.truststore.type": "PEM",
+                "kafka.ssl.truststore.location": str(here.trusted),
+                "kafka.sasl.mechanism": "SCRAM-SHA-512",
+                "kafka.sasl.jaas.config": f'{module} required username="{USER}" password="{password}";',
+            }
+
+        right, wrong = options(PASSWORD), options("a guess")
+        rows = connector.range(300).selectExpr("CAST(id AS STRING) AS value")
+        rows.write.format("kafka").options(**right, topic="sealed").save()
+        found = connector.read.format("kafka").options(**right, subscribe="sealed").load()
+        assert values(found) == list(range(300))
+        with pytest.raises(Py4JJavaError, match="Authentication failed"):
+            connector.read.format("kafka").options(**wrong, subscribe="sealed").load().count()

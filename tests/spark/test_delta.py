@@ -16,14 +16,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kohort.client import TopicPartition
-from kohort.pipeline.ingest import CheckpointLostError, TableFormatError, TableTakenError, reconcile
+from kohort.pipeline.ingest import TableFormatError, TableTakenError, reconcile
 from kohort.pipeline.ingest.batch_table import Batch
 from kohort.pipeline.ingest.delta_log import word_on
 from kohort.pipeline.ingest.delta_table import APPLICATION, DeltaTable
 from kohort.pipeline.ingest.formats import DELTA, PARQUET
 from tests.interop.broker_process import BrokerProcess
 from tests.interop.kafka_tools import Tools
-from tests.spark.ingest_driver import AFTER_GROUP, AFTER_MANIFEST, BEFORE_GROUP, BEFORE_WRITE, IN_WRITE, ROWS
+from tests.spark.ingest_driver import ROWS
 from tests.spark.ingest_world import GROUP, TOPIC, World, only_large
 
 RECORDS = 500
@@ -108,37 +108,6 @@ def test_compaction_and_vacuum_between_two_runs_change_nothing(world: World, del
     assert len(list(Path(world.table).glob("*.parquet"))) < before
     world.produce(100)
     finish(world, delta)
-
-
-@only_large
-@pytest.mark.parametrize("moment", [BEFORE_WRITE, IN_WRITE, AFTER_MANIFEST, BEFORE_GROUP, AFTER_GROUP])
-def test_a_driver_that_is_killed_at_this_moment(world: World, delta: SparkSession, moment: str) -> None:
-    world.produce(RECORDS)
-    world.kill_at(moment)
-    world.assert_it_is(moment)
-    finish(world, delta)
-
-
-@only_large
-def test_a_driver_that_is_killed_again_and_again(world: World, delta: SparkSession) -> None:
-    world.produce(RECORDS + 2 * ROWS)
-    for moment in (IN_WRITE, AFTER_MANIFEST, BEFORE_GROUP):
-        world.kill_at(moment)
-        world.assert_group_is_nowhere_ahead()
-    finish(world, delta)
-
-
-def test_a_lost_checkpoint_is_an_error_and_a_new_one_goes_on_where_the_table_ends(
-    world: World, delta: SparkSession
-) -> None:
-    world.ingest(world.stream(delta))
-    shutil.rmtree(world.checkpoint)
-    world.produce(100)
-    with pytest.raises(CheckpointLostError, match="--resume"):
-        world.ingest(world.stream(delta))
-    assert world.ingest(world.stream(delta), resume=True).rows == 100
-    world.assert_nothing_is_lost_or_doubled(delta)
-    world.assert_group_is_at_the_end()
 
 
 def test_a_checkpoint_that_was_put_back_is_refused(world: World, delta: SparkSession) -> None:

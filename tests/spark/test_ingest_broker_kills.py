@@ -1,7 +1,8 @@
 """A broker that is killed at every moment of an ingest: nothing lost, nothing twice, no lag at last.
 
-Each kill is SIGKILL. The driver is this process: it waits at the moment until the broker is gone, and goes on
-while it is away. `make test-spark` kills at one moment, KOHORT_TEST_LARGE=1 (`make spark`) at all of them.
+On a table with a manifest and on one of Delta Lake. Each kill is SIGKILL. The driver is this process: it
+waits at the moment until the broker is gone, and goes on while it is away. `make test-spark` kills at one
+moment, KOHORT_TEST_LARGE=1 (`make spark`) at all of them.
 """
 
 from __future__ import annotations
@@ -14,28 +15,30 @@ from pyspark.errors.exceptions.captured import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from kohort.pipeline.ingest import group_offsets, ingest
+from kohort.pipeline.ingest.formats import DELTA
 from tests.interop.broker_process import BrokerProcess
 from tests.interop.kafka_tools import Tools
 from tests.spark.ingest_driver import (
     AFTER_MANIFEST,
+    AFTER_WRITE,
     BEFORE_WRITE,
     IN_WRITE,
     MOMENTS,
     ROWS,
     until,
 )
-from tests.spark.ingest_world import World, only_large
+from tests.spark.ingest_world import EACH_FORMAT, World, format_of, only_large
 
 RECORDS = 1_000
 LAST_BATCH = RECORDS // ROWS - 1
 
 
-@pytest.fixture
-def world(tools: Tools | None, tmp_path: Path) -> Iterator[World]:
+@pytest.fixture(params=EACH_FORMAT)
+def world(request: pytest.FixtureRequest, tools: Tools | None, tmp_path: Path) -> Iterator[World]:
     broker = BrokerProcess(tmp_path, "group.initial.rebalance.delay.ms=0")
     try:
         broker.start()
-        world = World(broker, tmp_path, tools=tools)
+        world = World(broker, tmp_path, tools=tools, format=format_of(request))
         world.make_topic()
         world.produce(RECORDS)
         yield world
@@ -53,6 +56,8 @@ def assert_all_is_well(world: World, spark: SparkSession) -> None:
 def test_a_broker_that_is_killed_and_comes_back_at_this_moment(
     world: World, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:
+    if moment == AFTER_WRITE and world.format == DELTA:
+        pytest.skip("Delta writes the files and the version that has them in one call")
     with world.start_until(moment, spark, monkeypatch) as job:
         world.assert_it_is(moment)
         world.broker.kill()
@@ -109,7 +114,7 @@ def test_a_coordinator_that_is_away_when_a_run_begins_hears_of_it_later(
     monkeypatch.setattr(group_offsets, "ATTEMPT_MS", 500)
     world.broker.kill()
     where = (world.table, world.checkpoint, world.group, world.broker.bootstrap)
-    with ingest(world.stream(spark), *where) as job:
+    with ingest(world.stream(spark), *where, format=world.format) as job:
         assert not job.group.is_true
         world.broker.start()
         job.wait()

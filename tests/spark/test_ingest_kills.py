@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 
 from kohort.client import TopicPartition
 from kohort.pipeline.ingest import CheckpointLostError
+from kohort.pipeline.ingest.formats import DELTA
 from tests.interop.broker_process import BrokerProcess
 from tests.interop.kafka_tools import Tools
 from tests.spark.ingest_driver import (
@@ -28,16 +29,18 @@ from tests.spark.ingest_driver import (
     IN_WRITE,
     ROWS,
 )
-from tests.spark.ingest_world import PARTITIONS, World, only_large
+from tests.spark.ingest_world import EACH_FORMAT, PARTITIONS, World, format_of, only_large
 
 RECORDS = 1_000
 
 
-@pytest.fixture
-def world(broker: BrokerProcess, tools: Tools | None, tmp_path: Path) -> World:
+@pytest.fixture(params=EACH_FORMAT)
+def world(
+    request: pytest.FixtureRequest, broker: BrokerProcess, tools: Tools | None, tmp_path: Path
+) -> World:
     """A topic of this test's own, with records in it."""
     own = f"-{tmp_path.name}"
-    world = World(broker, tmp_path, topic="flights" + own, group="spark" + own, tools=tools)
+    world = World(broker, tmp_path, "flights" + own, "spark" + own, tools, format=format_of(request))
     world.make_topic()
     world.produce(RECORDS)
     return world
@@ -61,6 +64,8 @@ def test_a_driver_that_is_killed_before_it_tells_the_group(world: World, spark: 
 @only_large
 @pytest.mark.parametrize("moment", [BEFORE_WRITE, IN_WRITE, AFTER_WRITE, AFTER_MANIFEST, AFTER_GROUP])
 def test_a_driver_that_is_killed_at_this_moment(world: World, spark: SparkSession, moment: str) -> None:
+    if moment == AFTER_WRITE and world.format == DELTA:
+        pytest.skip("Delta writes the files and the version that has them in one call")
     world.kill_at(moment)
     world.assert_it_is(moment)
     finish(world, spark)

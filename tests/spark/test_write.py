@@ -82,11 +82,12 @@ def in_the_middle(
     def pass_on(batches: Batches) -> Batches:
         from kohort.client import TopicPartition
         from kohort.pipeline.brokers import Brokers
+        from kohort.pipeline.servers import Servers
 
         for number, batch in enumerate(batches):
             if number == BATCHES // 2 and not marker.exists():
                 asked = {TopicPartition(topic, 0): -1, TopicPartition(topic, 1): -1}
-                with Brokers(bootstrap, 10_000) as brokers:
+                with Brokers(Servers(bootstrap), 10_000) as brokers:
                     while not any(brokers.list_offsets(asked, read_committed=True).values()):
                         time.sleep(0.02)
                 marker.touch()

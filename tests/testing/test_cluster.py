@@ -104,7 +104,9 @@ def test_time_passes_for_all_of_them_and_nobody_falls_behind(cluster: Cluster) -
 
 def test_time_leaves_those_alone_who_are_named(cluster: Cluster) -> None:
     consumer = consumer_of(cluster, "alive")
-    cluster.until(lambda: (consumer.poll(0.02), cluster.groups["readers"].state == "Stable")[1])
+    cluster.until(
+        lambda: (consumer.poll(0.02), consumer.assignment())[1]
+    )  # On every replica, not only stable.
     generation = cluster.groups["readers"].generation
     cluster.clock.advance(seconds=200, alive=["alive"])
     assert cluster.groups["readers"].generation == generation
@@ -171,7 +173,7 @@ def test_mistakes_are_said_before_anything_starts(cluster: Cluster) -> None:
         Cluster(brokers=0)
     with pytest.raises(ConfigError, match=r"num\.partitions"):
         Cluster(num_partition=4)
-    assert threading.active_count() == threads
+    assert threading.active_count() <= threads  # Those of a pool may have gone meanwhile.
     with pytest.raises(ApiError):
         cluster.create_topic("no/slash")
     with pytest.raises(KeyError):

@@ -24,6 +24,9 @@ from tests.interop.clients.interface import (
     Place,
 )
 
+CONSUMER_PROTOCOL = "consumer"
+"""As a strategy: the broker assigns (KIP-848)."""
+
 
 class Kohort(Client):
     """The blocking clients of kohort.client."""
@@ -82,7 +85,9 @@ class KohortConsumer(ConsumerClient):
             settings["heartbeat_interval_ms"] = options.session_timeout_ms // 4
         if options.instance_id is not None:
             settings["group_instance_id"] = options.instance_id
-        if options.strategy is not None:
+        if options.strategy == CONSUMER_PROTOCOL:
+            settings["group_protocol"] = CONSUMER_PROTOCOL
+        elif options.strategy is not None:
             settings["partition_assignment_strategy"] = options.strategy
         if options.auto_commit is not None:
             settings["enable_auto_commit"] = options.auto_commit

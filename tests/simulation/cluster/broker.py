@@ -57,13 +57,46 @@ class Waiting(NamedTuple):
     reply: Callable[[Any], None]
 
 
+class Progress(NamedTuple):
+    """What a follower's fetches have shown its leader, by the words of `replica.lag.time.max.ms`."""
+
+    offset: int
+    leader_end_offset: int
+    at_ms: int
+    caught_up_ms: int
+    """When it last had all that the leader had had at the fetch before."""
+
+
 @dataclass(slots=True)
 class Role:
     """What the broker is to one partition under one leader epoch."""
 
     core: Leadership | Following
+    since_ms: int
     waiting: list[Waiting] = field(default_factory=list)
     shown: int = 0
+    progress: dict[int, Progress] = field(default_factory=dict)
+
+    def fetched(self, node_id: int, offset: int, end_offset: int, now_ms: int) -> None:
+        """Note how far a follower is."""
+        before = self.progress.get(node_id) or Progress(-1, 2**62, self.since_ms, self.since_ms)
+        caught_up_ms = before.caught_up_ms
+        if offset >= end_offset:
+            caught_up_ms = now_ms
+        elif offset >= before.leader_end_offset:
+            caught_up_ms = before.at_ms
+        self.progress[node_id] = Progress(offset, end_offset, now_ms, max(caught_up_ms, before.caught_up_ms))
+
+    def lagging(self, end_offset: int, now_ms: int, lag_ms_max: int) -> list[int]:
+        """Return who is in sync and has lacked something for too long."""
+        found = []
+        for node_id in self.core.state.isr:
+            seen = self.progress.get(node_id)
+            caught_up_ms = self.since_ms if seen is None else seen.caught_up_ms
+            lacks_some = seen is None or seen.offset < end_offset
+            if node_id != self.core.state.leader and lacks_some and now_ms - caught_up_ms > lag_ms_max:
+                found.append(node_id)
+        return found
 
     @property
     def leader_epoch(self) -> int:
@@ -177,10 +210,10 @@ class Broker(Session):
         log = self.disk.logs.setdefault(index, MemoryLog())
         known = min(self.disk.high_watermarks.get(index, 0), log.log_end_offset)
         if state.leader != self.node_id:
-            role = Role(Following(state, log, high_watermark=known))
+            role = Role(Following(state, log, high_watermark=known), self.now_ms())
         elif self.authority.may_lead(partition_key(index), state, self.now_ms()):
             log.assign_epoch(state.leader_epoch)
-            role = Role(self._leadership(index, state, log, known))
+            role = Role(self._leadership(index, state, log, known), self.now_ms())
         else:
             return
         self.roles[index] = role
@@ -326,6 +359,8 @@ class Broker(Session):
             before = role.core.high_watermark
             answer = role.core.handle_fetch(fetch, self.now_ms())
             offset = fetch.at.offset
+            if isinstance(answer, Served):
+                role.fetched(fetch.node_id, offset, log.log_end_offset, self.now_ms())
             records = log.records[offset : offset + FETCH_RECORDS_MAX] if isinstance(answer, Served) else ()
             found[index] = Fetched(answer, tuple(records), log.log_start_offset, log.log_end_offset)
             has_news = has_news or bool(records) or role.core.high_watermark != before
@@ -396,6 +431,12 @@ class Broker(Session):
         core = role.core
         if self.may_act and self.roles.get(index) is role and isinstance(core, Leadership):
             core.propose(self.now_ms())
+            lagging = role.lagging(core.log.log_end_offset, self.now_ms(), self.world.lag_ms)
+            self.world.books.expect(
+                "who lags is asked to leave the ISR",
+                core.proposal is not None or not lagging,
+                lambda: f"partition {index}: {lagging} of {core.state}",
+            )
             if core.proposal is not None:  # A new one, or one of which nothing was heard.
                 self._ask_for(index, role, core, core.proposal)
 

@@ -48,6 +48,7 @@ MUTANTS = (
         f"{REPLICATION}/leadership.py",
         "        if self.state.elr or not self.has_enough_replicas:\n",
         "        if not self.has_enough_replicas:\n",
+        first_seed=180,
     ),
     Mutant(
         "a follower believes the leader's high watermark",
@@ -137,12 +138,6 @@ MUTANTS = (
         f"{REPLICATION}/following.py",
         "        epoch, end_offset = log.end_offset_for_epoch(found.epoch)\n",
         "        epoch, end_offset = found.epoch, found.end_offset\n",
-    ),
-    Mutant(
-        "fetches of another leader epoch are served",
-        f"{REPLICATION}/replica_fetch.py",
-        "    if asked in {NO_EPOCH, known}:\n        return None\n",
-        "    if asked in {NO_EPOCH, known} or known > 0:\n        return None\n",
     ),
     # Who leads.
     Mutant(

@@ -1,0 +1,133 @@
+"""The broker is killed under kohort's own members of consumer groups and of share groups: they go on."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from kohort.client import Admin, Consumer, NewTopic, Producer, ResourceType, ShareConsumer
+from tests.interop.broker_process import BrokerProcess
+from tests.interop.waiting import wait_until
+
+SETTINGS = (
+    "group.consumer.heartbeat.interval.ms=300",
+    "group.share.heartbeat.interval.ms=300",
+    "group.share.record.lock.duration.ms=2000",
+    "offsets.topic.replication.factor=1",
+)
+COUNT = 600
+KILLS = min(int(os.environ.get("ROUNDS", "1")), 10)
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    """A broker that is killed."""
+    process = BrokerProcess(tmp_path_factory.mktemp("killed"), *SETTINGS)
+    process.start()
+    yield process
+    process.stop()
+
+
+@pytest.fixture
+def topic(broker: BrokerProcess) -> str:
+    """A topic of four partitions."""
+    name = f"topic-{uuid.uuid4().hex[:8]}"
+    with Admin(bootstrap_servers=broker.bootstrap) as admin:
+        admin.create_topics(NewTopic(name, partitions=4))
+    return name
+
+
+class Members:
+    """Threads that work until they are told to stop; what they raise is raised in the test."""
+
+    def __init__(self, count: int, work: Callable[[threading.Event], None]) -> None:
+        self.errors: list[Exception] = []
+        self._work = work
+        self._stopping = threading.Event()
+        self._threads = [threading.Thread(target=self._run, daemon=True) for _ in range(count)]
+        for each in self._threads:
+            each.start()
+
+    def stop(self) -> None:
+        """Have them close."""
+        self._stopping.set()
+        for each in self._threads:
+            each.join(30)
+        assert not self.errors, self.errors
+
+    def _run(self) -> None:
+        try:
+            self._work(self._stopping)
+        except Exception as error:  # noqa: BLE001 - `stop` raises it.
+            self.errors.append(error)
+
+
+def produce_while_killed(broker: BrokerProcess, topic: str) -> None:
+    """Write all numbers; the broker is killed now and then."""
+    with Producer(bootstrap_servers=broker.bootstrap) as producer:
+        for number in range(COUNT):
+            producer.send(topic, b"%d" % number, partition=number % 4)
+            if number % (COUNT // (KILLS + 1)) == COUNT // (KILLS + 1) - 1 and number < COUNT - 1:
+                time.sleep(0.5)  # Members are in the middle of something.
+                broker.restart(signal.SIGKILL)
+
+
+@pytest.mark.requirement("R32")
+def test_a_share_groups_records_are_each_handed_out_and_done_with_when_the_broker_is_killed(
+    broker: BrokerProcess, topic: str
+) -> None:
+    """An acknowledgement whose answer the kill cuts off may be kept: then its record does not come again."""
+    group = f"group-{uuid.uuid4().hex[:8]}"
+    seen: Counter[int] = Counter()
+    with Admin(bootstrap_servers=broker.bootstrap) as admin:
+        admin.alter_configs(ResourceType.GROUP, group, values={"share.auto.offset.reset": "earliest"})
+
+    def work(stopping: threading.Event) -> None:
+        with ShareConsumer(
+            topic, bootstrap_servers=broker.bootstrap, group_id=group, max_poll_records=20
+        ) as consumer:
+            while not stopping.is_set():
+                seen.update(int(each.value or b"-1") for each in consumer.poll(timeout_ms=100))
+
+    def is_done() -> bool:
+        found = admin.list_share_group_offsets(group)
+        return len(found) == 4 and not sum(each.lag or 0 for each in found.values())
+
+    members = Members(2, work)
+    produce_while_killed(broker, topic)
+    wait_until(lambda: members.errors or len(seen) == COUNT, "each was handed out", 40)
+    with Admin(bootstrap_servers=broker.bootstrap) as admin:
+        wait_until(lambda: members.errors or is_done(), "the group is done with all", 40)
+    members.stop()
+
+
+def test_a_consumer_groups_members_keep_their_place_when_the_broker_is_killed(
+    broker: BrokerProcess, topic: str
+) -> None:
+    group = f"group-{uuid.uuid4().hex[:8]}"
+    seen: Counter[int] = Counter()
+
+    def work(stopping: threading.Event) -> None:
+        with Consumer(
+            topic,
+            bootstrap_servers=broker.bootstrap,
+            group_id=group,
+            group_protocol="consumer",
+            auto_offset_reset="earliest",
+            auto_commit_interval_ms=100,
+        ) as consumer:
+            while not stopping.is_set():
+                seen.update(int(each.value or b"-1") for each in consumer.poll(timeout_ms=100))
+
+    members = Members(2, work)
+    produce_while_killed(broker, topic)
+    wait_until(lambda: members.errors or len(seen) == COUNT, "all is read", 40)
+    members.stop()
+    assert seen == Counter(range(COUNT)), "nobody was put out, and so nothing is read twice"

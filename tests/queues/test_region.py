@@ -1,0 +1,319 @@
+"""A region on a broker: initial offsets, checkpoints and resets by command, and who is refused."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Awaitable, Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+import trio
+
+from kohort.client import Admin, NewTopic, Producer
+from kohort.client.config import ConsumerOptions
+from kohort.client.errors import ConfigurationError
+from kohort.queues.region import (
+    RefusedError,
+    Region,
+    RegionCoordinator,
+    RegionMember,
+    RegionState,
+    Start,
+    StateLostError,
+    checkpointed_states,
+    region_state,
+)
+from kohort.queues.region.states import open_states
+from tests.cli.here import kohort
+from tests.interop.waiting import wait_until
+from tests.queues.region_process import Sum
+from tests.repetitions import only_by_night
+
+ROOT = Path(__file__).parents[2]
+needs_fsspec = pytest.mark.skipif(
+    importlib.util.find_spec("fsspec") is None, reason="fsspec is not installed"
+)
+
+
+async def until(
+    options: ConsumerOptions, region: Region, holds: Callable[[RegionState], bool]
+) -> RegionState:
+    """Return the region's state as soon as it is so."""
+    state = None
+    with trio.move_on_after(40):
+        while True:
+            state = await region_state(region, **options)
+            if state is not None and holds(state):
+                return state
+            await trio.sleep(0.1)
+    raise AssertionError(f"not reached: {state}")
+
+
+def has_begun(sequence_id: int, state: RegionState) -> bool:
+    return state.sequence_id >= sequence_id
+
+
+def has_completed(sequence_id: int, state: RegionState) -> bool:
+    return state.completed >= sequence_id
+
+
+async def command(bootstrap: str, *arguments: str) -> str:
+    """Return what `kohort region` prints."""
+    words = [sys.executable, "-m", "kohort.cli", "region", *arguments, "-b", bootstrap]
+    done = await trio.run_process(words, capture_stdout=True)
+    return done.stdout.decode()
+
+
+def send(bootstrap: str, topic: str, values: range) -> None:
+    with Producer(bootstrap_servers=bootstrap) as producer:
+        for value in values:
+            producer.send(topic, b"%d" % value, partition=value % 2)
+
+
+def send_with_times(bootstrap: str, topic: str) -> None:
+    with Producer(bootstrap_servers=bootstrap) as producer:
+        for value in range(10):
+            producer.send(topic, b"%d" % value, partition=value % 2, timestamp_ms=value * 10)
+
+
+def create(bootstrap: str, topic: str) -> None:
+    with Admin(bootstrap_servers=bootstrap) as admin:
+        admin.create_topics(NewTopic(topic, partitions=1))
+
+
+async def in_region(
+    region: Region, topic: str, options: ConsumerOptions, script: Callable[[], Awaitable[None]]
+) -> None:
+    """Run the script beside a coordinator and two members."""
+    members = [RegionMember(region, name, Sum(), topics=[topic], **options) for name in ("a", "b")]
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(RegionCoordinator(region, **options).run)
+        for each in members:
+            nursery.start_soon(each.run)
+        await script()
+        assert all(each.metrics()["drain_ms_most"] > 0 for each in members)
+        assert sum(each.metrics()["partitions_assigned"] for each in members) == 2
+        nursery.cancel_scope.cancel()
+
+
+async def test_an_operator_has_a_region_checkpoint_and_reset(
+    bootstrap: str, topic: str, options: ConsumerOptions
+) -> None:
+    region = Region(f"sums-{topic}", members=2, period_ms=0)
+    await trio.to_thread.run_sync(send, bootstrap, topic, range(100))
+
+    async def script() -> None:
+        for end in (100, 200):
+            while True:
+                before = await until(options, region, lambda state: state.phase == "running")
+                await command(bootstrap, "checkpoint", region.name)
+                begun = before.sequence_id + 1
+                await until(options, region, partial(has_begun, begun))
+                state = await until(options, region, lambda state: state.phase == "running")
+                if sum(state.offsets.values()) == end:
+                    break
+            if end == 100:
+                await trio.to_thread.run_sync(send, bootstrap, topic, range(100, 200))
+                await command(bootstrap, "reset", region.name)
+                await until(options, region, lambda state: state.reason == "an operator asked")
+        states = await checkpointed_states(region, **options)
+        assert sum(int(each.split()[0]) for each in states.values()) == sum(range(200))
+        assert "running" in await command(bootstrap, "status", region.name)
+
+    await in_region(region, topic, options, script)
+
+
+async def test_another_index_is_refused(bootstrap: str, topic: str, options: ConsumerOptions) -> None:
+    region = Region(f"index-{topic}", members=1)
+    other = Region(region.name, members=1, index=5)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(RegionCoordinator(region, **options).run)
+        with pytest.raises(RefusedError, match="region index 5, and not 0"):
+            await RegionMember(other, "a", Sum(), topics=[topic], **options).run()
+        nursery.cancel_scope.cancel()
+
+
+async def sum_of(region: Region, options: ConsumerOptions) -> int:
+    states = await checkpointed_states(region, **options)
+    return sum(int(each.split()[0]) for each in states.values())
+
+
+@pytest.mark.parametrize(
+    "since, wanted",
+    [
+        pytest.param(0, sum(range(10)), marks=only_by_night),
+        (50, sum(range(5, 10))),
+        pytest.param(1_000, 0, marks=only_by_night),
+    ],
+)
+async def test_a_region_may_begin_at_a_time(
+    bootstrap: str, topic: str, options: ConsumerOptions, since: int, wanted: int
+) -> None:
+    await trio.to_thread.run_sync(send_with_times, bootstrap, topic)
+    region = Region(f"sums-{topic}", members=1, period_ms=100)
+    member = RegionMember(
+        region, "a", Sum(), topics=[topic], start=Start.TIMESTAMP, start_timestamp_ms=since, **options
+    )
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(RegionCoordinator(region, **options).run)
+        nursery.start_soon(member.run)
+        state = await until(options, region, lambda state: sum(state.offsets.values()) == 10)
+        assert await sum_of(region, options) == wanted
+        await trio.to_thread.run_sync(send, bootstrap, topic, range(100, 102))
+        await until(options, region, lambda state: sum(state.offsets.values()) == 12)
+        assert await sum_of(region, options) == wanted + 201
+        assert sum(state.initial.values()) == {0: 0, 50: 5, 1_000: 10}[since]
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("given", [{"start": Start.TIMESTAMP}, {"start_timestamp_ms": 5}])
+def test_a_time_without_its_start_is_refused(given: dict[str, object]) -> None:
+    with pytest.raises(ConfigurationError, match="need each other"):
+        RegionMember(Region("r", members=1), "a", Sum(), topics=["t"], **given)  # type: ignore[arg-type]
+
+
+class Slow(Sum):
+    """Takes a tenth of a second for each record."""
+
+    async def process(self, record: object) -> None:
+        await trio.sleep(0.1)
+        await super().process(record)  # type: ignore[arg-type]
+
+
+@only_by_night
+async def test_a_long_queue_holds_no_checkpoint_up(
+    bootstrap: str, topic: str, options: ConsumerOptions
+) -> None:
+    await trio.to_thread.run_sync(send, bootstrap, topic, range(1_000))
+    region = Region(f"slow-{topic}", members=1, period_ms=300, drain_timeout_ms=10_000)
+    member = RegionMember(region, "a", Slow(), topics=[topic], **options)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(RegionCoordinator(region, **options).run)
+        nursery.start_soon(member.run)
+        state = await until(options, region, lambda state: sum(state.offsets.values()) >= 5)
+        assert member.metrics()["queued"] > 500
+        assert state.attempt == 1
+        (saved,) = (await checkpointed_states(region, **options)).values()
+        nursery.cancel_scope.cancel()
+    assert int(saved.split()[1]) < 100
+
+
+async def test_a_member_asks_for_checkpoints_by_the_record_and_tells_how_it_stands(
+    bootstrap: str, topic: str, options: ConsumerOptions
+) -> None:
+    await trio.to_thread.run_sync(create, bootstrap, f"{topic}-2")
+    region = Region(f"count-{topic}", members=1, period_ms=0)
+    topics = [topic, f"{topic}-2"]
+    member = RegionMember(region, "a", Sum(), topics=topics, checkpoint_records=50, **options)
+    assert member.metrics()["topics_consumed"] == 0
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(RegionCoordinator(region, **options).run)
+        nursery.start_soon(member.run)
+        for round_number in (1, 2):
+            await trio.to_thread.run_sync(send, bootstrap, topic, range(60))
+            state = await until(options, region, partial(has_completed, round_number))
+            assert sum(state.offsets.values()) >= round_number * 50
+            assert state.command == state.completed
+        metrics = member.metrics()
+        assert (metrics["topics_consumed"], metrics["partitions_assigned"]) == (2, 3)
+        assert metrics["drain_ms_most"] >= metrics["drain_ms_last"] > 0
+        nursery.cancel_scope.cancel()
+
+
+@needs_fsspec
+async def test_states_may_be_files(
+    bootstrap: str, topic: str, options: ConsumerOptions, tmp_path: Path
+) -> None:
+    region = Region(f"files-{topic}", members=1, period_ms=200, states_url=f"file://{tmp_path}/s")
+    for end in (100, 200):  # The second process goes on from the first one's file.
+        await trio.to_thread.run_sync(send, bootstrap, topic, range(end - 100, end))
+        member = RegionMember(region, "../a", Sum(), topics=[topic], **options)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(RegionCoordinator(region, **options).run)
+            nursery.start_soon(member.run)
+            await until(options, region, lambda state, end=end: sum(state.offsets.values()) == end)
+            assert await sum_of(region, options) == sum(range(end))
+            nursery.cancel_scope.cancel()
+    folder = tmp_path / "s" / region.name
+    assert 1 <= len(list(folder.iterdir())) <= 3, "what is retired is removed"
+    assert list(tmp_path.iterdir()) == [tmp_path / "s"]
+    for each in folder.iterdir():
+        each.write_bytes(each.read_bytes()[:-1])
+    with pytest.raises(StateLostError, match="is not what was saved"):
+        await checkpointed_states(region, **options)
+    for each in folder.iterdir():
+        each.unlink()
+    with pytest.raises(StateLostError, match="no state at"):
+        await checkpointed_states(region, **options)
+
+
+@needs_fsspec
+def test_an_address_that_nobody_knows_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="nowhere"):
+        open_states(Region("r", members=1, states_url="nowhere://x"), {})
+
+
+@only_by_night
+def test_a_member_is_a_command_with_metrics(
+    bootstrap: str, topic: str, options: ConsumerOptions, free_port: int
+) -> None:
+    region = Region(f"run-{topic}", members=1)
+    send(bootstrap, topic, range(10))
+    call = ("--call", "tests.queues.region_process:Sum", "--topic", topic)
+    http = ("--http", f"127.0.0.1:{free_port}")
+    commands = [
+        ("coordinate", region.name, "--members", "1", "--period-ms", "200", "-b", bootstrap),
+        ("run", region.name, "a", *call, *http, "-b", bootstrap),
+    ]
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-m", "kohort.cli", "region", *each], stderr=subprocess.DEVNULL, cwd=ROOT
+        )
+        for each in commands
+    ]
+    labels = f'member="a",region="{region.name}"'
+
+    def metrics() -> str:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{free_port}/metrics", timeout=5) as answer:
+                return str(answer.read().decode())
+        except OSError:
+            return ""
+
+    try:
+        wait_until(
+            lambda: f"kohort_region_partitions_assigned{{{labels}}} 2.0" in metrics(), "it has them", 40
+        )
+        trio.run(until, options, region, lambda state: sum(state.offsets.values()) == 10)
+        assert f"kohort_region_topics_consumed{{{labels}}} 1.0" in metrics()
+        wait_until(
+            lambda: f"kohort_region_drain_seconds_most{{{labels}}} 0.0\n" not in metrics(), "it drained"
+        )
+        assert trio.run(sum_of, region, options) == sum(range(10))
+        for process in processes:
+            process.terminate()
+            assert process.wait(20) == 0
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+
+
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        (("--call", "nowhere", "--topic", "t"), "is not MODULE:NAME"),
+        (
+            ("--call", "tests.queues.region_process:Sum", "--topic", "t", "--start", "timestamp"),
+            "need each other",
+        ),
+    ],
+)
+def test_a_wrong_use_is_said_in_one_line(bootstrap: str, arguments: tuple[str, ...], words: str) -> None:
+    done = kohort("region", "run", "r", "a", *arguments, "-b", bootstrap)
+    assert done.returncode == 2
+    assert words in done.stderr

@@ -1,0 +1,144 @@
+"""Strangers at a listener that wants to know who comes; an innocent client stands beside them."""
+
+from __future__ import annotations
+
+import random
+import socket
+import struct
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+
+from kohort.client import Admin
+from kohort.protocol.messages import SaslAuthenticateRequest, SaslHandshakeRequest
+from tests.attacks.innocent import Innocent
+from tests.security.guarded import PASSWORD, PLAIN_USERS, USER, Guarded, guarded
+
+WAITED_MS_MAX = 1_000.0
+HELD_BYTES_MAX = 32 * 1024 * 1024
+GREW_BYTES_MAX = 64 * 1024 * 1024
+STRANGERS_MAX = 256
+SILENT = 700
+BABBLING = 1_500
+GUESSING = 400
+LARGE_BYTES = 65_000
+SEED = 19
+AT = "SASL_PLAINTEXT"
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+PROOFS = {
+    "PLAIN": [f"\0{USER}\0{PASSWORD}".encode()],
+    "SCRAM-SHA-256": [b"n,,n=alice,r=fyko+d2lbbFgONRv9qkxdawL", b"c=biws,r=fyko+d2lbbFgONRv9qkxdawL3,p=AAAA"],
+    "SCRAM-SHA-512": [b"n,a=alice,n=alice,r=x,tokenauth=true", b"c=biws,r=x,p=AAAA"],
+}  # fmt: skip
+
+
+@contextmanager
+def beside_an_innocent_client(folder: Path, record: Callable[[str, object], None]) -> Iterator[Guarded]:
+    """Judge at the end: whoever did nothing wrong was served in time, and memory has a limit."""
+    innocent = Innocent()
+    settings = (
+        f"queued.max.request.bytes={HELD_BYTES_MAX}",
+        f"sasl.enabled.mechanisms={','.join(MECHANISMS)}",
+        f"sasl.jaas.config={PLAIN_USERS}",
+    )
+    try:
+        with guarded(folder, *settings) as here:
+            innocent.visit(here.plain, here.broker.pid)
+            before = here.broker.resident_bytes()
+            yield here
+            report = innocent.report()
+            grew = here.broker.peak_resident_bytes() - before
+            record("innocent", report.told())
+            record("grew_mb", round(grew / 1e6, 1))
+            assert report.wrong == []
+            assert report.slowest.waited_ms <= WAITED_MS_MAX, report.told()
+            assert grew < GREW_BYTES_MAX
+            comes_in(here)
+            assert not any(PASSWORD in line for line in here.broker.log_lines())
+    finally:
+        innocent.kill()
+
+
+def comes_in(here: Guarded) -> None:
+    with Admin(
+        bootstrap_servers=here.at(AT),
+        security_protocol=AT,
+        sasl_mechanism="PLAIN",
+        sasl_plain_username=USER,
+        sasl_plain_password=PASSWORD,
+    ) as admin:
+        admin.list_topics()
+
+
+def address(here: Guarded) -> tuple[str, int]:
+    host, port = here.at(AT).rsplit(":", 1)
+    return host, int(port)
+
+
+def framed(api_key: int, version: int, body: bytes) -> bytes:
+    head = struct.pack(">hhih", api_key, version, 1, -1) + (b"\0" if (api_key, version) == (36, 2) else b"")
+    return struct.pack(">i", len(head) + len(body)) + head + body
+
+
+def shaken(mechanism: str, version: int = 1) -> bytes:
+    return framed(17, version, SaslHandshakeRequest(mechanism=mechanism).encode(version))
+
+
+def shown(token: bytes, version: int = 1) -> bytes:
+    return framed(36, version, SaslAuthenticateRequest(auth_bytes=token).encode(version))
+
+
+def test_silent_strangers_take_nobodys_place(
+    tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    with beside_an_innocent_client(tmp_path, record_property) as here, ExitStack() as held:
+        begun = shaken("PLAIN") + shown(b"\0alice\0guess")
+        for number in range(SILENT):
+            stranger = held.enter_context(socket.create_connection(address(here), 5))
+            with suppress(OSError):
+                # A fifth of them begin with the largest request that they may, and never end it.
+                large = struct.pack(">i", LARGE_BYTES) + b"\0\x24" + b"x" * (LARGE_BYTES - 10)
+                stranger.sendall(large if number % 5 == 0 else begun[: number % len(begun)])
+            if number % 100 == 0:
+                comes_in(here)
+        assert here.broker.open_files() < STRANGERS_MAX + 150
+
+
+def test_ruined_tokens_cost_their_connections_alone(
+    tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    chance = random.Random(SEED)
+    with beside_an_innocent_client(tmp_path, record_property) as here:
+        for number in range(BABBLING):
+            mechanism = chance.choice(MECHANISMS)
+            with socket.create_connection(address(here), 5) as stranger, suppress(OSError):
+                stranger.settimeout(0.02)
+                version = number % 2
+                stranger.sendall(shaken(mechanism, version))
+                for token in PROOFS[mechanism]:
+                    data = shown(token) if version else struct.pack(">i", len(token)) + token
+                    ruined = bytearray(data)
+                    for _ in range(chance.randrange(1, 8)):
+                        ruined[chance.randrange(4 if number % 9 else 0, len(ruined))] = chance.randrange(256)
+                    stranger.sendall(
+                        ruined + (chance.randbytes(chance.randrange(500)) if number % 7 == 0 else b"")
+                    )
+                    stranger.recv(4_096)
+
+
+def test_who_guesses_waits_and_is_told_nothing(
+    tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    with beside_an_innocent_client(tmp_path, record_property) as here, ExitStack() as held:
+        before = here.metric("kohort_sasl_authentications_failed_total")
+        began_s = time.monotonic()
+        for number in range(GUESSING):
+            stranger = held.enter_context(socket.create_connection(address(here), 5))
+            user = f"user{number}" if number % 2 else USER
+            with suppress(OSError):
+                stranger.sendall(shaken("PLAIN") + shown(f"\0{user}\0guess{number}".encode()))
+        while here.metric("kohort_sasl_authentications_failed_total") < before + GUESSING:
+            assert time.monotonic() < began_s + 20
+            time.sleep(0.05)
+        assert here.metric("kohort_sasl_authentications_total") == 0

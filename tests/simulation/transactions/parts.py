@@ -1,0 +1,87 @@
+"""The broker's parts for records and transactions, as `Broker` puts them together, in one life of a server.
+
+Real are the handlers of records and transactions, the coordinators of transactions, and who writes markers.
+A stand-in gives producer ids: it never gives one twice, as the metadata would not.
+"""
+
+from typing import TYPE_CHECKING, cast
+
+from kohort.broker.config.current import CurrentConfig
+from kohort.broker.coordination.transaction_coordinators import TransactionCoordinators, TransactionShard
+from kohort.broker.coordination.transactions import transaction_coordinators
+from kohort.broker.handlers.data.family import Data
+from kohort.broker.handlers.data.fetch_sessions import FetchSessions
+from kohort.broker.handlers.data.record_checks import RecordChecks
+from kohort.broker.handlers.data.transactional import Permissions
+from kohort.broker.handlers.groups.family import Groups
+from kohort.broker.handlers.transactions.family import Transactions
+from kohort.broker.metadata import MetadataStore
+from kohort.broker.partitions import ProducerIds
+from kohort.broker.partitions.counters import PartitionCounters
+from kohort.broker.transport.counters import TransportCounters
+from tests.simulation.schedule import Pause
+
+if TYPE_CHECKING:
+    from tests.simulation.server import Server
+
+FETCH_SESSIONS = 10
+INLINE_LOAD_BYTES = 4 * 1024
+
+
+class VirtualProducerIds:
+    """Ids by the metadata, which outlive each life of the broker; asking for one takes a while."""
+
+    def __init__(self, server: "Server") -> None:
+        self._server = server
+
+    async def next(self) -> int:
+        """Return an id that nobody has had."""
+        await Pause(self._server.work_ms())
+        return self._server.metadata.next_producer_id()
+
+
+class TransactionParts:
+    """What one life of the broker has for records and transactions."""
+
+    def __init__(self, server: "Server", groups: Groups, current: CurrentConfig) -> None:
+        self.groups = groups
+        self.coordinators = self._coordinators(server, current)
+        self.transactions = Transactions(self.use, groups, cast(ProducerIds, VirtualProducerIds(server)))
+        permissions = Permissions(self.transactions)
+        self.data = Data(
+            server.partitions,
+            server.flusher,
+            FetchSessions(FETCH_SESSIONS),
+            RecordChecks(server, server.workers),
+            self.transactions.producer_ids,
+            current,
+            server.timers,
+            server.schedule,
+            PartitionCounters(),
+            TransportCounters(),
+            self.transactions,
+            lambda: permissions,
+        )
+
+    def _coordinators(self, server: "Server", current: CurrentConfig) -> TransactionCoordinators:
+        coordinators = transaction_coordinators(
+            cast(MetadataStore, server.metadata),
+            current,
+            ensure_topic=server._offsets_topic_is_there,
+            partitions=server.partitions,
+            groups=self.groups.coordinators,
+            flusher=server.flusher,
+            timers=server.timers,
+            clock=server.schedule,
+            workers=server.workers,
+        )
+        coordinators.inline_load_bytes = INLINE_LOAD_BYTES
+        return coordinators
+
+    def use(self) -> TransactionCoordinators:
+        """Return the coordinators, which are there from the start."""
+        return self.coordinators
+
+    def shards(self) -> list[TransactionShard]:
+        """Return every shard that there is, by its partition."""
+        return [self.coordinators._shards[index] for index in sorted(self.coordinators._shards)]
