@@ -1,16 +1,26 @@
-"""What acknowledging one by one costs: plain consumption, KMQ, and the proxy at services of 1, 10 and 100 ms.
+"""What acknowledging one by one costs: consumer groups, KMQ, share groups, the push proxy, and regions.
 
-    python benchmarks/queues.py [--records N]
+    python benchmarks/queues.py [--records N] [--repeat N] [--only WORD]
 
-One process consumes, on one core, beside a broker of kohort's on the same machine. The service is a class in
-that process, so that the proxy is measured and no service; each figure is a run of its own on a new topic.
+Each figure is a process of its own that consumes a new topic, beside a broker of kohort's on the same
+machine. It is measured from behind its first batch, and by its own CPU time as well, which other work on the
+machine changes less. A service "in the process" is a class that waits, so that the proxy alone is measured;
+one "over HTTP" is another process. Medians of the repetitions are printed, and how many times the CPU time of
+another row a record takes.
 """
 
 import argparse
+import json
+import os
+import statistics
+import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import trio
@@ -19,20 +29,50 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from kohort.client import Admin, ConsumerRecord, NewTopic, Producer
 from kohort.client.aio import Consumer
-from kohort.queues.forward import Action, Destination, Forwarder, Verdict
+from kohort.queues.forward import Action, Destination, Forwarder, Verdict, open_service
 from kohort.queues.forward.forwarder import ensure_topics as ensure_forward_topics
 from kohort.queues.kmq import Queue, QueueClient, ensure_topics
+from kohort.queues.region import Region, RegionMember
 from tests.interop.broker_process import BrokerProcess
 
 PARTITIONS = 4
 VALUE = bytes(100)
 LATENCIES_MS = (0, 1, 10, 100)
-Run = Callable[[str, str, int], Awaitable[float]]
+CHECKPOINT_MS = 1_000
 
 
-async def consume(bootstrap: str, topic: str, records: int) -> float:
-    """Return how many seconds a member of a group takes, which commits each batch."""
-    began_s, count = 0.0, 0
+@dataclass(frozen=True, slots=True)
+class Took:
+    """From behind the first batch to the last record; `records` came meanwhile."""
+
+    wall_s: float
+    cpu_s: float
+    records: int
+
+
+class Watch:
+    """Begins with its first `seen`, so that joining a group is not measured."""
+
+    def __init__(self) -> None:
+        self._began: tuple[float, float, int] | None = None
+
+    def seen(self, count: int) -> None:
+        if count:
+            self._began = self._began or (time.monotonic(), time.process_time(), count)
+
+    def took(self, count: int) -> Took:
+        assert self._began is not None
+        wall_s, cpu_s, first = self._began
+        assert count > first, "there was one batch alone: give more records"
+        return Took(time.monotonic() - wall_s, time.process_time() - cpu_s, count - first)
+
+
+Run = Callable[[str, str, int], Awaitable[Took]]
+
+
+async def consume(bootstrap: str, topic: str, records: int) -> Took:
+    """A member of a group, which commits each batch."""
+    watch, count = Watch(), 0
     async with Consumer(
         topic,
         group_id=f"plain-{topic}",
@@ -41,83 +81,289 @@ async def consume(bootstrap: str, topic: str, records: int) -> float:
         bootstrap_servers=bootstrap,
     ) as consumer:
         while count < records:
-            count += len(await consumer.poll(timeout_ms=1_000))
+            for _ in await consumer.poll(timeout_ms=1_000):
+                count += 1
             await consumer.commit()
-            began_s = began_s or time.monotonic()  # Joining the group is not what is measured.
-    return time.monotonic() - began_s
+            watch.seen(count)
+    return watch.took(count)
 
 
-async def acknowledge(bootstrap: str, topic: str, records: int) -> float:
-    """Return how many seconds a client of a queue takes, which ends each record."""
+async def acknowledge(bootstrap: str, topic: str, records: int) -> Took:
+    """A client of a queue, which ends each record."""
     queue = Queue(topic)
     await ensure_topics(queue, bootstrap_servers=bootstrap)
-    began_s, count = 0.0, 0
+    watch, count = Watch(), 0
     async with QueueClient(queue, bootstrap_servers=bootstrap) as client:
         while count < records:
             batch = await client.next_batch(timeout_ms=1_000)
             for record in batch:
                 await client.processed(record)
             count += len(batch)
-            began_s = began_s or time.monotonic()
+            watch.seen(count)
         await client.flush()
-    return time.monotonic() - began_s
+        return watch.took(count)
 
 
-def push(latency_ms: int) -> Run:
-    """Return a run of the proxy at a service that takes so long."""
+async def consume_with_librdkafka(bootstrap: str, topic: str, records: int) -> Took:
+    """The same with librdkafka, in batches as large as those of its share consumer."""
+    import confluent_kafka
 
-    class Service:
-        async def push(self, record: ConsumerRecord, attempt: int) -> Verdict:
-            await trio.sleep(latency_ms / 1_000)
-            return Verdict(Action.DONE)
+    settings = {"bootstrap.servers": bootstrap, "group.id": f"plain-{topic}", "enable.auto.commit": False}
+    consumer = confluent_kafka.Consumer({**settings, "auto.offset.reset": "earliest"})
+    consumer.subscribe([topic])
+    watch, count = Watch(), 0
+    while count < records:
+        batch = consumer.consume(500, timeout=1)
+        for message in batch:
+            assert message.error() is None, message.error()
+            count += 1
+        if batch:
+            consumer.commit(asynchronous=False)
+            watch.seen(count)
+    return watch.took(count)
 
-    async def run(bootstrap: str, topic: str, records: int) -> float:
-        destination = Destination(name=topic, topic=topic, url="http://127.0.0.1/", concurrency_max=500)
-        await ensure_forward_topics(destination, {"bootstrap_servers": bootstrap})
-        forwarder = Forwarder(destination, Service(), bootstrap_servers=bootstrap)
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(forwarder.run)
-            while not forwarder.counts["done"]:
-                await trio.sleep(0.001)
-            began_s = time.monotonic()
-            while forwarder.counts["done"] < records:
-                await trio.sleep(0.01)
-            took_s = time.monotonic() - began_s
-            forwarder.stop()
-        return took_s
 
-    return run
+async def share_with_librdkafka(bootstrap: str, topic: str, records: int) -> Took:
+    """A member of a share group, which acknowledges what it was handed with its next poll."""
+    from confluent_kafka import ShareConsumer
+
+    from tests.interop.share_members import configure
+
+    group = f"share-{topic}"
+    configure(bootstrap, group)
+    consumer = ShareConsumer({"bootstrap.servers": bootstrap, "group.id": group})
+    consumer.subscribe([topic])
+    watch, count = Watch(), 0
+    while count < records:
+        for message in consumer.poll(timeout=1) or ():
+            assert message.error() is None, message.error()
+            count += 1
+        watch.seen(count)
+    return watch.took(count)
+
+
+class Waits:
+    """A service in the process."""
+
+    def __init__(self, latency_ms: int) -> None:
+        self._latency_s = latency_ms / 1_000
+
+    async def push(self, record: ConsumerRecord, attempt: int) -> Verdict:
+        await trio.sleep(self._latency_s)
+        return Verdict(Action.DONE)
+
+
+async def push_inside(latency_ms: int, bootstrap: str, topic: str, records: int) -> Took:
+    """The proxy, at a service in the process."""
+    destination = Destination(name=topic, topic=topic, url="http://127.0.0.1/", concurrency_max=500)
+    return await _forward(Forwarder(destination, Waits(latency_ms), bootstrap_servers=bootstrap), records)
+
+
+async def push_over_http(latency_ms: int, bootstrap: str, topic: str, records: int) -> Took:
+    """The proxy, at a service in another process."""
+    command = [sys.executable, __file__, "--serve", str(latency_ms)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        url = f"http://127.0.0.1:{int(server.stdout.readline())}/"
+        destination = Destination(name=topic, topic=topic, url=url, concurrency_max=500)
+        try:
+            async with open_service(destination) as service:
+                return await _forward(Forwarder(destination, service, bootstrap_servers=bootstrap), records)
+        finally:
+            server.kill()
+
+
+async def _forward(forwarder: Forwarder, records: int) -> Took:
+    await ensure_forward_topics(forwarder.destination, forwarder._options)
+    watch = Watch()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(forwarder.run)
+        while forwarder.counts["done"] < records:
+            await trio.sleep(0.005)
+            watch.seen(forwarder.counts["done"])
+        took = watch.took(records)
+        assert forwarder.counts.total() == records, forwarder.counts
+        forwarder.stop()
+    return took
+
+
+class Sum:
+    """An operator that does next to nothing."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.saved = 0
+
+    async def process(self, record: ConsumerRecord) -> None:
+        self.count += 1
+
+    def save(self, sequence_id: int) -> bytes:
+        self.saved += 1
+        return b"%d" % self.count
+
+    def restore(self, state: bytes | None) -> None:
+        self.count = int(state or b"0")
+
+
+async def checkpoint(period_ms: int, bootstrap: str, topic: str, records: int) -> Took:
+    """A region of one member, its coordinator in another process."""
+    region, operator, watch = Region(f"region-{topic}", members=1), Sum(), Watch()
+    period = ["--members", "1", "--period-ms", str(period_ms)]
+    command = [
+        sys.executable,
+        "-m",
+        "kohort.cli",
+        "region",
+        "coordinate",
+        region.name,
+        *period,
+        "-q",
+        "-b",
+        bootstrap,
+    ]
+    with subprocess.Popen(command) as coordinator:
+        try:
+            async with trio.open_nursery() as nursery:
+                member = RegionMember(region, "a", operator, topics=[topic], bootstrap_servers=bootstrap)
+                nursery.start_soon(member.run)
+                while operator.count < records:
+                    await trio.sleep(0.005)
+                    watch.seen(operator.count)
+                took = watch.took(records)
+                member.stop()
+        finally:
+            coordinator.kill()
+    assert (operator.saved > 0) == (period_ms > 0), operator.saved
+    return took
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A run, how many of the records it reads, and the row that it is compared with."""
+
+    name: str
+    run: Run
+    share: float
+    beside: str = ""
+
+
+PLAIN = "a consumer group, a commit a batch"
+PLAIN_LIBRDKAFKA = "a consumer group, librdkafka, a commit a batch"
+UNCHECKED = "a region without checkpoints"
+ROWS = (
+    Row(PLAIN, consume, 5),
+    Row("KMQ, a marker for each start and end", acknowledge, 1, PLAIN),
+    Row(PLAIN_LIBRDKAFKA, consume_with_librdkafka, 5),
+    Row("a share group, librdkafka", share_with_librdkafka, 5, PLAIN_LIBRDKAFKA),
+    *(
+        Row(
+            f"the proxy, {each} ms in the process",
+            partial(push_inside, each),
+            0.05 if each > 50 else 0.25,
+            PLAIN,
+        )
+        for each in LATENCIES_MS
+    ),
+    *(
+        Row(
+            f"the proxy, {each} ms over HTTP",
+            partial(push_over_http, each),
+            0.05 if each > 50 else 0.1,
+            PLAIN,
+        )
+        for each in LATENCIES_MS
+    ),
+    Row(UNCHECKED, partial(checkpoint, 0), 50, PLAIN),
+    Row("a region, a checkpoint each second", partial(checkpoint, CHECKPOINT_MS), 50, UNCHECKED),
+)
+
+
+async def serve(latency_ms: int) -> None:
+    """Print a port, and answer each POST there with nothing, so much later."""
+    answer = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"
+
+    async def talk(stream: trio.SocketStream) -> None:
+        read = b""
+        async for some in stream:
+            read += some
+            while (end := read.find(b"\r\n\r\n")) >= 0:
+                lines = read[:end].lower().split(b"\r\n")
+                size = next(int(each[15:]) for each in lines if each.startswith(b"content-length:"))
+                if len(read) < end + 4 + size:
+                    break
+                read = read[end + 4 + size :]
+                await trio.sleep(latency_ms / 1_000)
+                await stream.send_all(answer)
+
+    listeners = await trio.open_tcp_listeners(0, host="127.0.0.1", backlog=1_000)
+    print(listeners[0].socket.getsockname()[1], flush=True)
+    await trio.serve_listeners(talk, listeners)
+
+
+@contextmanager
+def broker() -> Iterator[str]:
+    with tempfile.TemporaryDirectory() as folder:
+        process = BrokerProcess(Path(folder), "group.initial.rebalance.delay.ms=0")
+        process.start()
+        try:
+            yield process.bootstrap
+        finally:
+            process.stop()
+
+
+def measure(row: Row, bootstrap: str, topic: str, records: int) -> Took:
+    """Return what a process took that reads the records of a new topic."""
+    with Admin(bootstrap_servers=bootstrap) as admin:
+        admin.create_topics(NewTopic(topic, partitions=PARTITIONS))
+    with Producer(bootstrap_servers=bootstrap) as producer:
+        for each in range(records):
+            producer.send(topic, VALUE, partition=each % PARTITIONS)
+    command = [sys.executable, __file__, "--one", row.name, bootstrap, topic, str(records)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, check=True, timeout=600)
+    return Took(*json.loads(done.stdout))
 
 
 def main() -> None:
     """Print a table in Markdown."""
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     arguments.add_argument("--records", type=int, default=40_000)
-    records: int = arguments.parse_args().records
-    runs: dict[str, tuple[Run, int]] = {
-        "a consumer group, a commit a batch": (consume, records),
-        "KMQ, a marker for each start and end": (acknowledge, records),
-        **{
-            f"the proxy, {each} ms a push, up to 500 at once": (
-                push(each),
-                records // (20 if each > 50 else 4),
-            )
-            for each in LATENCIES_MS
-        },
-    }
-    with tempfile.TemporaryDirectory() as folder:
-        broker = BrokerProcess(Path(folder), "group.initial.rebalance.delay.ms=0")
-        broker.start()
-        print("| | records a second |\n| --- | --- |")
-        for number, (name, (run, count)) in enumerate(runs.items()):
-            topic = f"bench-{number}"
-            with Admin(bootstrap_servers=broker.bootstrap) as admin:
-                admin.create_topics(NewTopic(topic, partitions=PARTITIONS))
-            with Producer(bootstrap_servers=broker.bootstrap) as producer:
-                for each in range(count):
-                    producer.send(topic, VALUE, partition=each % PARTITIONS)
-            print(f"| {name} | {count / trio.run(run, broker.bootstrap, topic, count):,.0f} |", flush=True)
-        broker.stop()
+    arguments.add_argument("--repeat", type=int, default=1)
+    arguments.add_argument(
+        "--only", default="", help="rows whose names have this word, and those beside them"
+    )
+    arguments.add_argument("--one", nargs=4, help=argparse.SUPPRESS)
+    arguments.add_argument("--serve", type=int, help=argparse.SUPPRESS)
+    options = arguments.parse_args()
+    if options.serve is not None:
+        trio.run(serve, options.serve)
+    elif options.one is not None:
+        name, bootstrap, topic, records = options.one
+        run = next(each.run for each in ROWS if each.name == name)
+        took = trio.run(run, bootstrap, topic, int(records))
+        print(json.dumps([took.wall_s, took.cpu_s, took.records]), flush=True)
+        os._exit(0)  # librdkafka's share consumer is a preview, and does not always end.
+    else:
+        compare(options.records, options.repeat, options.only)
+
+
+def compare(records: int, repeat: int, only: str) -> None:
+    wanted = [each for each in ROWS if only in each.name]
+    beside = {each.beside for each in wanted}
+    rows = [each for each in ROWS if each in wanted or each.name in beside]
+    found: dict[str, list[tuple[float, float]]] = {each.name: [] for each in rows}
+    with broker() as bootstrap:
+        for round_number in range(repeat):
+            for number, row in enumerate(rows):
+                topic = f"bench-{round_number}-{number}"
+                took = measure(row, bootstrap, topic, int(records * row.share))
+                found[row.name].append((took.wall_s / took.records, took.cpu_s / took.records))
+                print(f"{row.name}: {took.records / took.wall_s:,.0f}/s", file=sys.stderr, flush=True)
+    print("| | records a second | a CPU second | CPU time a record |\n| --- | ---: | ---: | ---: |")
+    cpu_s = {name: statistics.median(cpu_s for _, cpu_s in took) for name, took in found.items()}
+    for row in rows:
+        wall_s = statistics.median(wall_s for wall_s, _ in found[row.name])
+        times = f"{cpu_s[row.name] / cpu_s[row.beside]:.2f} times {row.beside}" if row.beside else ""
+        print(f"| {row.name} | {1 / wall_s:,.0f} | {1 / cpu_s[row.name]:,.0f} | {times} |")
 
 
 if __name__ == "__main__":

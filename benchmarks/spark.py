@@ -25,6 +25,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from kohort.client import Admin, NewTopic, TopicPartition
 from kohort.pipeline.brokers import Brokers
+from kohort.pipeline.servers import Servers
 from kohort.pipeline.session import local_session
 from kohort.protocol.messages import (
     PartitionProduceData,
@@ -108,8 +109,7 @@ def fill(bootstrap: str, load: Load) -> None:
         admin.create_topics(
             NewTopic(load.topic, partitions=PARTITIONS, configs={"max.message.bytes": "1048576"})
         )
-    with Brokers(bootstrap, 60_000) as brokers:
-        leader = brokers.leader(TopicPartition(load.topic, 0))
+    with Brokers(Servers(bootstrap), 60_000) as brokers:
         for number in range(-(-load.rows // (per_batch * together))):
             part = PartitionProduceData(index=number % PARTITIONS, records=batch)
             request = ProduceRequest(
@@ -117,10 +117,10 @@ def fill(bootstrap: str, load: Load) -> None:
                 timeout_ms=30_000,
                 topic_data=(TopicProduceData(name=load.topic, topic_id=ZERO_UUID, partition_data=(part,)),),
             )
-            for _ in range(together):
-                leader.send(request, highest=12)
-            for _ in range(together):
-                answer = leader.receive(ProduceResponse).responses[0].partition_responses[0]
+            leader_of = TopicPartition(load.topic, number % PARTITIONS)
+            sent = [brokers.send(leader_of, request, ProduceResponse, highest=12) for _ in range(together)]
+            for each in sent:
+                answer = brokers.receive(each).responses[0].partition_responses[0]
                 assert not answer.error_code, answer
 
 

@@ -49,6 +49,7 @@ REQUIREMENTS = {
     "R26": "At most once and at least once hold while readers and broker are killed.",
     "R27": "Heartbeats outlive a busy thread; who is thrown out hears how long each phase took.",
     "R28": "Groups are reset in all of Kafka's ways, dry unless told otherwise, and left alone while active.",
+    "R32": "Share groups hand records out one by one: locks, delivery counts, durable acknowledgements.",
 }
 
 

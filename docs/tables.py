@@ -19,11 +19,13 @@ import msgspec
 from kohort.broker.config import BROKER_DEFINITIONS, TOPIC_DEFINITIONS, ConfigDefinition, render
 from kohort.broker.config.pending import BROKER_WITHOUT_EFFECT, TOPIC_WITHOUT_EFFECT
 from kohort.broker.handlers.apis import MODULES
+from kohort.broker.handlers.authorization.table import RULES
 from kohort.broker.http.families import FAMILIES
 from kohort.broker.main import parse
 from kohort.cli.commands import kohort
 from kohort.client import errors
 from kohort.client.config import ClientConfig, ConsumerConfig, ProducerConfig
+from kohort.client.share.config import ShareConsumerConfig
 from kohort.client.workers import HandlerError
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.registry import APIS
@@ -139,6 +141,37 @@ def apis() -> str:
     )
 
 
+def authorization() -> str:
+    """Return the table of what each API asks the authorizer, and what it answers to a denial."""
+    return table(
+        ("API", "operation", "on", "of which", "a denial is answered with"),
+        (
+            (
+                code(APIS[key].name) if number == 0 else "",
+                " or ".join(camel(each.name) for each in need.operations),
+                camel(need.resource_type.name),
+                need.of,
+                code(need.denial) if need.denial.isupper() else need.denial,
+            )
+            for key in sorted(RULES.keys() & MODULES.keys())
+            for number, need in enumerate(RULES[key].needs or (None,))
+            if need is not None
+        ),
+    )
+
+
+def free_apis() -> str:
+    """Return the names of the APIs that everybody may ask."""
+    return ", ".join(
+        code(APIS[key].name) for key in sorted(RULES.keys() & APIS.keys()) if not RULES[key].needs
+    )
+
+
+def camel(name: str) -> str:
+    """Return a constant's name as Kafka's tools write it."""
+    return "".join(each.capitalize() for each in name.split("_"))
+
+
 def error_codes() -> str:
     """Return the table of Kafka's error codes, each with the client's exceptions that always stand for it."""
     raised: dict[ErrorCode, list[str]] = {}
@@ -223,11 +256,13 @@ def main(arguments: Sequence[str]) -> int:
         },
         DOCS / "metrics.md": {"metrics": metrics()},
         DOCS / "reference" / "apis.md": {"apis": apis()},
+        DOCS / "reference" / "authorization.md": {"rules": authorization(), "free": free_apis()},
         DOCS / "reference" / "errors.md": {"error codes": error_codes()},
         DOCS / "reference" / "commands.md": {"commands": commands()},
         DOCS / "client.md": {
             "client settings": client_settings(ClientConfig, msgspec.Struct),
             "consumer settings": client_settings(ConsumerConfig, ClientConfig),
+            "share consumer settings": client_settings(ShareConsumerConfig, ClientConfig),
             "producer settings": client_settings(ProducerConfig, ClientConfig),
             "errors": client_errors(),
         },

@@ -1,4 +1,4 @@
-"""Counts every flight with three Kafka clients in one group, kills one of them and the broker, and proves
+"""Counts every flight with three members of one group, kills one of them and the broker, and proves
 that none was lost: `python examples/flights/demo.py` (or `make demo`).
 
 Exit status 0 when every flight was counted, 1 when one is missing or something did not happen in time.
@@ -38,14 +38,16 @@ WIDTH_WITHOUT_TERMINAL = 120
 class Demo:
     """One run: its processes, its files and what has been counted so far."""
 
-    def __init__(self, folder: Path, broker: BrokerProcess, console: Console) -> None:
+    def __init__(self, folder: Path, broker: BrokerProcess, console: Console, kind: str = "classic") -> None:
         self._folder = folder
+        self._kind = kind
+        self._clients = settings.MEMBERS[kind]
         self._broker = broker
         self._console = console
         self._began_at_s = time.time()
         self._deadline_s = time.monotonic() + TOO_LONG_S
         self._members: list[MemberProcess] = []
-        self._readers = [JournalReader(folder, client) for client in settings.CLIENTS]
+        self._readers = [JournalReader(folder, client) for client in self._clients]
         self._ledger = Ledger()
         self._history = History()
         self._progress = Progress(
@@ -77,6 +79,7 @@ class Demo:
         self._broker.start()
         self._say(f"broker at {self._broker.bootstrap}, live page at http://{self._broker.http}/")
         topic.create(self._broker.bootstrap)
+        topic.set_up_group(self._broker.bootstrap, self._kind)
         loading = self._progress.add_task("loaded", total=FLIGHTS)
         began_s = time.monotonic()
         loaded = topic.load(
@@ -93,16 +96,23 @@ class Demo:
         try:
             ends = offsets.ends()
             self._members = [
-                MemberProcess(client, self._broker.bootstrap, self._folder) for client in settings.CLIENTS
+                MemberProcess(client, self._broker.bootstrap, self._folder) for client in self._clients
             ]
-            self._say(f"group {settings.GROUP}: {', '.join(settings.CLIENTS)} join")
+            self._say(f"{self._kind} group {settings.GROUP}: {', '.join(self._clients)} join")
             self._wait_for("every member to have its share", self._all_have_partitions)
             self._say("every member has its share of the partitions")
             self._wait_for("a quarter of the flights", lambda: self._ledger.distinct >= BROKER_DIES_AT)
             self._kill_and_restart_broker()
             self._wait_for("half of the flights", lambda: self._ledger.distinct >= MEMBER_DIES_AT)
             self._kill_the_busiest_member(ends)
-            self._wait_for("the group to commit every partition's end", lambda: offsets.committed() == ends)
+            if self._kind == "share":
+                self._wait_for(
+                    "the group to be done with all", lambda: topic.shared_lag(self._broker.bootstrap) == 0
+                )
+            else:
+                self._wait_for(
+                    "the group to commit every partition's end", lambda: offsets.committed() == ends
+                )
         finally:
             offsets.close()
 
@@ -112,7 +122,7 @@ class Demo:
             for event in read_events(self._folder)
             if event.what == "assigned" and event.partitions
         }
-        return assigned == set(settings.CLIENTS)
+        return assigned == set(self._clients)
 
     def _kill_and_restart_broker(self) -> None:
         self._history.sample(self._broker.http)
@@ -127,10 +137,12 @@ class Demo:
         unread = self._ledger.unread_by_member(ends)
         victim = max(self._members, key=lambda member: unread[member.client])
         victim.kill()
-        self._say(
-            f"[red]{victim.client} killed[/] at {self._ledger.distinct:,} flights, "
-            f"{unread[victim.client]:,} of its own unread; the others wait for its session to expire"
+        what = (
+            "what it had in hand comes again"
+            if self._kind == "share"
+            else f"{unread[victim.client]:,} of its own unread; the others wait for its session to expire"
         )
+        self._say(f"[red]{victim.client} killed[/] at {self._ledger.distinct:,} flights, {what}")
 
     def _wait_for(self, what: str, happened: Callable[[], bool]) -> None:
         """Return when it happened. Raises: TimeoutError, or RuntimeError if a member ends by itself."""
@@ -182,11 +194,14 @@ def main() -> int:
     parser.add_argument(
         "--broker", metavar="COMMAND", default=shlex.join(SERVE), help="what serves, without its options"
     )
+    parser.add_argument(
+        "--groups", choices=settings.MEMBERS, default="classic", help="which kind of group counts"
+    )
     options = parser.parse_args()
     console = Console(width=None if sys.stdout.isatty() else WIDTH_WITHOUT_TERMINAL)
     with tempfile.TemporaryDirectory(prefix="kohort-flights-") as name:
         folder = Path(name)
-        demo = Demo(folder, BrokerProcess(folder, shlex.split(options.broker)), console)
+        demo = Demo(folder, BrokerProcess(folder, shlex.split(options.broker)), console, options.groups)
         try:
             return 0 if demo.run() else 1
         except (RuntimeError, TimeoutError) as error:

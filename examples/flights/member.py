@@ -27,6 +27,12 @@ def member_for(client: str) -> Member:
             from examples.flights.member_aiokafka import run
         case "confluent-kafka":
             from examples.flights.member_confluent import run
+        case "confluent-kafka-consumer":
+            from examples.flights.member_confluent import run_consumer as run
+        case "kohort-consumer-1" | "kohort-consumer-2":
+            from examples.flights.member_kohort import run
+        case "kohort-share-1" | "kohort-share-2" | "kohort-share-3":
+            from examples.flights.member_kohort import run_shared as run
         case _:
             raise SystemExit(f"no client is called {client}")
     return run

@@ -13,6 +13,23 @@ from examples.flights.pace import Pace
 
 
 def run(bootstrap: str, journal: Journal, stopping: threading.Event) -> None:
+    """Count flights in a classic group until told to stop."""
+    classic: dict[str, str | int] = {
+        "partition.assignment.strategy": settings.ASSIGNOR,
+        "session.timeout.ms": settings.SESSION_TIMEOUT_MS,
+        "heartbeat.interval.ms": settings.HEARTBEAT_INTERVAL_MS,
+    }
+    count(bootstrap, journal, stopping, classic)
+
+
+def run_consumer(bootstrap: str, journal: Journal, stopping: threading.Event) -> None:
+    """Count flights in a consumer group (KIP-848) until told to stop."""
+    count(bootstrap, journal, stopping, {"group.protocol": "consumer"})
+
+
+def count(
+    bootstrap: str, journal: Journal, stopping: threading.Event, protocol: dict[str, str | int]
+) -> None:
     """Count flights until told to stop."""
     consumer = Consumer(
         {
@@ -21,9 +38,7 @@ def run(bootstrap: str, journal: Journal, stopping: threading.Event) -> None:
             "group.id": settings.GROUP,
             "enable.auto.commit": False,
             "auto.offset.reset": "earliest",
-            "partition.assignment.strategy": settings.ASSIGNOR,
-            "session.timeout.ms": settings.SESSION_TIMEOUT_MS,
-            "heartbeat.interval.ms": settings.HEARTBEAT_INTERVAL_MS,
+            **protocol,
         }
     )
 

@@ -10,6 +10,7 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 
 from examples.flights import settings
 from examples.flights.dataset import Flight
+from kohort.client import Admin, KohortError, ResourceType
 
 FLUSH_TIMEOUT_S = 60.0
 REQUEST_TIMEOUT_S = 5.0
@@ -21,6 +22,26 @@ def create(bootstrap: str) -> None:
     new = NewTopic(settings.TOPIC, num_partitions=settings.PARTITIONS, replication_factor=1)
     admin = AdminClient({"bootstrap.servers": bootstrap})  # Ends what it asked for when it is collected.
     admin.create_topics([new])[settings.TOPIC].result(REQUEST_TIMEOUT_S)
+
+
+def set_up_group(bootstrap: str, kind: str) -> None:
+    """Give the group the settings of its kind."""
+    values = settings.GROUP_SETTINGS[kind]
+    if values:
+        with Admin(bootstrap_servers=bootstrap) as own:
+            own.alter_configs(ResourceType.GROUP, settings.GROUP, values=values)
+
+
+def shared_lag(bootstrap: str) -> int | None:
+    """Return how many flights the share group has not done with; None while nobody can say."""
+    try:
+        with Admin(bootstrap_servers=bootstrap, default_api_timeout_ms=2_000) as own:
+            found = own.list_share_group_offsets(settings.GROUP)
+    except KohortError:
+        return None
+    if len(found) < settings.PARTITIONS or any(each.lag is None for each in found.values()):
+        return None
+    return sum(each.lag or 0 for each in found.values())
 
 
 def load(bootstrap: str, flights: Iterable[Flight], advance: Callable[[int], None]) -> int:
