@@ -36,7 +36,7 @@ SPARK_WORKERS ?= 2
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help venv jar demo test test-spark nightly check format interop spark applications suites differential large crash kills chaos bench fuzz fuzz-broker sim sim-cluster scenarios mutants mutants-cluster docs tables wheel constraints clean
+.PHONY: help venv jar demo test test-spark again nightly check format interop spark applications suites differential large crash kills chaos bench fuzz fuzz-broker sim sim-cluster scenarios mutants mutants-cluster docs tables wheel constraints clean
 
 help:  ## Show the targets.
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -73,6 +73,9 @@ test: $(STAMP) $(if $(filter $(addsuffix %,$(SPARK_TESTS)),$(TESTS)),$(SPARK_STA
 
 test-spark: jar  ## Run the tests with Spark; the long ones are left to make spark.
 	@$(PYTEST) --numprocesses $(SPARK_WORKERS) $(ARGS) $(SPARK_TESTS)
+
+again: $(STAMP)  ## Run the tests again that have failed, one by one.
+	@$(PY) -m pytest -p no:xdist --last-failed --last-failed-no-failures none $(ARGS)
 
 nightly: $(SPARK_STAMP)  ## Run everything that takes long. ONLY="crash kills" for some of it.
 	@$(PY) -m tests.nightly $(ARGS) $(ONLY)
