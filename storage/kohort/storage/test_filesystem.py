@@ -1,6 +1,8 @@
 """The operating system's file system: what a sync promises."""
 
+import ctypes
 import errno
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -8,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kohort.storage import OsFileSystem
-from kohort.storage.filesystem import choose_sync
+from kohort.storage.filesystem import choose_count_links, choose_sync
 
 FULL_SYNC = 51
 
@@ -61,6 +63,40 @@ def test_a_file_that_was_removed_is_not_on_the_disk(tmp_path: Path) -> None:
     (tmp_path / "log").unlink()
     with pytest.raises(FileNotFoundError, match="removed while it was in use"):
         file.sync()
+
+
+STATX = getattr(ctypes.CDLL(None), "statx", None)
+REFUSING: list[tuple[int, bytes, int, int]] = []
+
+
+def refuse(file_descriptor: int, path: bytes, flags: int, mask: int, answer: object) -> int:
+    """Answer as a sandbox does that knows nothing of statx."""
+    REFUSING.append((file_descriptor, path, flags, mask))
+    return -1
+
+
+@pytest.mark.parametrize(
+    "statx",
+    [pytest.param(STATX, id="own"), pytest.param(refuse, id="refused"), pytest.param(None, id="none")],
+)
+def test_names_of_an_open_file_are_counted(statx: object, tmp_path: Path) -> None:
+    count_links = choose_count_links(statx)  # type: ignore[arg-type]  # of ctypes
+    file = OsFileSystem().open(tmp_path / "0", create=True)
+    assert count_links(file.file_descriptor) == 1
+    for number in range(1, 300):
+        (tmp_path / str(number)).hardlink_to(tmp_path / "0")
+    assert count_links(file.file_descriptor) == 300
+    for number in range(300):
+        (tmp_path / str(number)).unlink()
+    assert count_links(file.file_descriptor) == 0
+
+
+def test_nobody_asks_for_a_files_times_after_a_sync() -> None:
+    """Linux would have to write the time with each sync that follows."""
+    REFUSING.clear()
+    with pytest.raises(OSError, match=os.strerror(errno.EBADF)):
+        choose_count_links(refuse)(-1)
+    assert REFUSING == [(-1, b"", 0x1000, 0x4)]
 
 
 def test_nothing_of_linux_alone_is_needed_to_import_the_room() -> None:
