@@ -9,6 +9,7 @@ themselves), and where a flush runs, which the flusher decides by measuring.
 import sys
 from collections.abc import Awaitable, Callable
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from random import Random
 from typing import Protocol, TypeVar, cast
@@ -155,8 +156,8 @@ class WitnessedCoordinators(Coordinators):
     shard_type = WitnessedShard
     inline_load_bytes = INLINE_LOAD_BYTES
 
-    def _new_shard(self, index: int) -> GroupShard:
-        shard = super()._new_shard(index)
+    def _new_shard(self, index: int, load_soon: Callable[[GroupShard], None]) -> GroupShard:
+        shard = super()._new_shard(index, load_soon)
         assert isinstance(shard, WitnessedShard)
         shard.witness = self.witness
         return shard
@@ -474,5 +475,5 @@ class Server:
 
     def shards(self) -> list[GroupShard]:
         """Return the shards of groups that serve."""
-        every = (self.coordinators._shards[index] for index in sorted(self.coordinators._shards))
-        return [shard for shard in every if shard.state is ShardState.ACTIVE]
+        serving = [shard for shard in self.coordinators._shards if shard.state is ShardState.ACTIVE]
+        return sorted(serving, key=attrgetter("index"))

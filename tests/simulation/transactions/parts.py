@@ -4,6 +4,7 @@ Real are the handlers of records and transactions, the coordinators of transacti
 A stand-in gives producer ids: it never gives one twice, as the metadata would not.
 """
 
+from operator import attrgetter
 from typing import TYPE_CHECKING, cast
 
 from kohort.broker.config.current import CurrentConfig
@@ -84,4 +85,4 @@ class TransactionParts:
 
     def shards(self) -> list[TransactionShard]:
         """Return every shard that there is, by its partition."""
-        return [self.coordinators._shards[index] for index in sorted(self.coordinators._shards)]
+        return sorted(self.coordinators._shards, key=attrgetter("index"))

@@ -9,8 +9,8 @@ import structlog
 from kohort.broker.config.current import CurrentConfig
 from kohort.broker.coordination.counters import GroupCounters
 from kohort.broker.coordination.group_machine import GroupMachine
+from kohort.broker.coordination.led_shards import LedShards
 from kohort.broker.coordination.shard import INLINE_LOAD_BYTES, Shard, ShardLogs, ShardState
-from kohort.broker.coordination.shard_loading import ShardLoading
 from kohort.broker.group import (
     Command,
     ExpireOffsets,
@@ -27,7 +27,7 @@ from kohort.broker.partitions.flusher import Flusher
 from kohort.broker.runtime.clock import Clock
 from kohort.broker.runtime.timers import Timers
 from kohort.broker.runtime.workers import Workers
-from kohort.protocol.errors import ApiError, ErrorCode
+from kohort.protocol.errors import ErrorCode
 from kohort.protocol.schema import Message
 
 if TYPE_CHECKING:
@@ -82,14 +82,16 @@ class Coordinators:
         self._note = note
         self._is_here = is_here
         self._takeovers = takeovers
-        self._shards: dict[int, GroupShard] = {}
-        self._loading = ShardLoading(
-            ensure_topic,
-            workers,
-            log,
-            "a shard could not be loaded",
-            is_wanted=self._is_wanted,
-            on_unwanted=self._drop,
+        self._shards: LedShards[GroupCoordinator] = LedShards(
+            OFFSETS_TOPIC,
+            metadata,
+            self._new_shard,
+            ensure_topic=ensure_topic,
+            workers=workers,
+            log=log,
+            trouble="a shard could not be loaded",
+            leads=is_here,
+            on_dropped=self._dropped,
         )
         self._groups: dict[str, GroupShard] = {}  # The shard by group id: a hash over a string costs a walk.
         self._deleted_meanwhile: dict[
@@ -102,43 +104,26 @@ class Coordinators:
     @property
     def partitions(self) -> int:
         """How many partitions `__consumer_offsets` has, or will have."""
-        topic = self._metadata.snapshot().topics.get(OFFSETS_TOPIC)
-        return self._current.config.offsets_topic_num_partitions if topic is None else len(topic.partitions)
+        return self._shards.partitions(self._current.config.offsets_topic_num_partitions)
 
     def start(self) -> None:
         """Load every shard whose partition exists; each serves as soon as it is loaded."""
-        topic = self._metadata.snapshot().topics.get(OFFSETS_TOPIC)
-        for index in range(0 if topic is None else len(topic.partitions)):
-            if self.is_here(index):
-                self.load_soon(self._shard(index))
+        self._shards.start()
         self._arm_expiry()
 
     def is_here(self, index: int) -> bool:
         """Whether this broker coordinates the groups of that partition."""
-        return self._is_here is None or self._is_here(index)
+        return self._shards.is_here(index)
 
     def refresh(self) -> None:
         """Take up the shards that this broker leads by now, and drop those that it leads no more."""
-        topic = self._metadata.snapshot().topics.get(OFFSETS_TOPIC)
-        for index in range(0 if topic is None else len(topic.partitions)):
-            shard = self._shards.get(index)
-            if self.is_here(index):
-                shard = shard or self._shard(index)
-                if shard.state is ShardState.CLOSED:
-                    self.load_soon(shard)
-            elif shard is not None:
-                del self._shards[index]
-                self._groups.clear()
-                self._deleted_meanwhile.pop(index, None)
-                shard.close()  # Who waits is told NOT_COORDINATOR, and who asks is from now on.
+        self._shards.refresh()
 
-    def _shard(self, index: int) -> GroupShard:
-        shard = self._shards.get(index)
-        if shard is None:
-            shard = self._shards[index] = self._new_shard(index)
-        return shard
+    def _dropped(self, index: int) -> None:
+        self._groups.clear()
+        self._deleted_meanwhile.pop(index, None)
 
-    def _new_shard(self, index: int) -> GroupShard:
+    def _new_shard(self, index: int, load_soon: Callable[[GroupShard], None]) -> GroupShard:
         return self.shard_type(
             index,
             self._machine,
@@ -148,7 +133,7 @@ class Coordinators:
             clock=self._clock,
             workers=self._workers,
             note=self._note if self._takeovers is None else partial(self._takeovers.tell, index, self._note),
-            load_soon=self.load_soon,
+            load_soon=load_soon,
             on_loaded=self._loaded,
             inline_load_bytes=self.inline_load_bytes,
         )
@@ -160,10 +145,7 @@ class Coordinators:
         """
         shard = self._groups.get(group_id)
         if shard is None:
-            index = coordinator_partition(group_id, self.partitions)
-            if not self.is_here(index):
-                raise ApiError(ErrorCode.NOT_COORDINATOR)
-            shard = self._shard(index)
+            shard = self._shards.here(coordinator_partition(group_id, self.partitions))
             if shard.state is ShardState.ACTIVE:
                 if len(self._groups) >= GROUPS_REMEMBERED_MAX:
                     self._groups.clear()
@@ -174,11 +156,7 @@ class Coordinators:
 
     def shard_at(self, index: int) -> GroupShard:
         """Return the active shard of a partition. Raises: ApiError, as `shard_of`."""
-        if not self.is_here(index):
-            raise ApiError(ErrorCode.NOT_COORDINATOR)
-        shard = self._shard(index)
-        shard.check_active()
-        return shard
+        return self._shards.serving(index)
 
     def refusal(self, command: Command, code: ErrorCode) -> Message | None:
         """Return the answer to a command whose shard can't be asked: what is final comes first."""
@@ -186,13 +164,11 @@ class Coordinators:
 
     def active(self) -> Iterator[GroupShard]:
         """Return every shard, all of them loaded. Raises: ApiError COORDINATOR_LOAD_IN_PROGRESS."""
-        for shard in self._shards.values():
-            shard.check_active()
-        return iter(self._shards.values())
+        return self._shards.all_serving()
 
     def groups(self) -> Iterator[Group]:
         """Iterate over every group that is loaded."""
-        for shard in self._shards.values():
+        for shard in self._shards:
             yield from shard.core.groups.values()
 
     def group(self, group_id: str) -> Group | None:
@@ -209,49 +185,34 @@ class Coordinators:
     @property
     def loading(self) -> list[int]:
         """The partitions whose groups cannot be asked yet."""
-        return sorted(index for index, shard in self._shards.items() if shard.state is not ShardState.ACTIVE)
+        return sorted(shard.index for shard in self._shards if shard.state is not ShardState.ACTIVE)
 
     @property
     def failed(self) -> list[int]:
         """The partitions whose groups could not be loaded; the next request for one tries it again."""
-        return [index for index in self.loading if index not in self._loading.under_way]
+        return [index for index in self.loading if index not in self._shards.loading]
 
     def shard_counts(self) -> dict[str, int]:
         """Return how many shards serve, how many are being loaded, and how many could not be."""
         counts = {"active": 0, "loading": 0, "failed": 0}
-        for index, shard in self._shards.items():
+        for shard in self._shards:
             if shard.state is ShardState.ACTIVE:
                 counts["active"] += 1
             else:
-                counts["loading" if index in self._loading.under_way else "failed"] += 1
+                counts["loading" if shard.index in self._shards.loading else "failed"] += 1
         return counts
 
     # -- loading ----------------------------------------------------------------------------------------
 
-    def load_soon(self, shard: GroupShard) -> None:
-        """Load a shard in a task of its own, unless that is under way."""
-        self._loading.begin(shard)
-
-    def _drop(self, shard: GroupShard) -> None:
-        """Take note, at the end of a load, that the partition has got another leader meanwhile."""
-        shard.close()
-        self.refresh()
-
-    def _is_wanted(self, shard: GroupShard) -> bool:
-        return self._is_here is None or (
-            self._shards.get(shard.index) is shard and self._is_here(shard.index)
-        )
-
     async def ready(self, group_ids: Iterable[str]) -> None:
         """Return when the groups' shards serve, or when that takes too long."""
         indexes = (coordinator_partition(group_id, self.partitions) for group_id in group_ids)
-        await self._loading.ended(self._shard(index) for index in indexes if self.is_here(index))
+        await self._shards.ready(indexes)
 
     def are_ready(self, group_ids: Iterable[str]) -> bool:
         """Whether the groups' shards serve already."""
         partitions = self.partitions
-        indexes = {coordinator_partition(group_id, partitions) for group_id in group_ids}
-        return all(self._shard(index).state is ShardState.ACTIVE for index in indexes if self.is_here(index))
+        return self._shards.are_ready({coordinator_partition(group_id, partitions) for group_id in group_ids})
 
     # -- what happens to all ------------------------------------------------------------------------------
 
@@ -274,7 +235,7 @@ class Coordinators:
         }
         if not gone:
             return
-        for shard in self._shards.values():
+        for shard in self._shards:
             if shard.state is ShardState.ACTIVE:
                 shard.submit(TopicsDeleted(frozenset(gone)))
             else:
@@ -297,7 +258,7 @@ class Coordinators:
         self._timers.set("expire offsets", deadline_ms, self._expire)
 
     def _expire(self) -> None:
-        for shard in self._shards.values():
+        for shard in self._shards:
             if shard.state is ShardState.ACTIVE:
                 shard.submit(ExpireOffsets())
         self._arm_expiry()
@@ -305,5 +266,4 @@ class Coordinators:
     def close(self) -> None:
         """Forget all groups; what is in their logs stays."""
         self._unwatch()
-        for shard in self._shards.values():
-            shard.close()
+        self._shards.close()

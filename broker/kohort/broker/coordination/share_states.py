@@ -11,8 +11,8 @@ from uuid import UUID
 import structlog
 
 from kohort.broker.config.current import CurrentConfig
+from kohort.broker.coordination.led_shards import LedShards
 from kohort.broker.coordination.shard import Shard, ShardState
-from kohort.broker.coordination.shard_loading import ShardLoading
 from kohort.broker.coordination.share_machine import ShareStateMachine
 from kohort.broker.coordination.share_state_peers import ShareStatePeers
 from kohort.broker.group import NO_REQUEST, Event, coordinator_partition
@@ -83,15 +83,16 @@ class ShareStates:
         self._timers = timers
         self._clock = clock
         self._workers = workers
-        self._shards: dict[int, ShareStateShard] = {}
         self._pruned_bytes: dict[int, int] = {}  # How large each log was after it was pruned last.
-        self._loading: ShardLoading[ShareStateCoordinator] = ShardLoading(
-            ensure_topic,
-            workers,
-            log,
-            "share state could not be loaded",
-            is_wanted=self._is_wanted,
-            on_unwanted=self._drop,
+        self._shards: LedShards[ShareStateCoordinator] = LedShards(
+            SHARE_STATE_TOPIC,
+            metadata,
+            self._new_shard,
+            ensure_topic=ensure_topic,
+            workers=workers,
+            log=log,
+            trouble="share state could not be loaded",
+            leads=None if peers is None else partial(partitions.leads, SHARE_STATE_TOPIC),
         )
         self._unwatch = metadata.watch(self._follow)
         self._arm_pruning()
@@ -99,10 +100,7 @@ class ShareStates:
     @property
     def partitions(self) -> int:
         """How many partitions `__share_group_state` has, or will have."""
-        topic = self._metadata.snapshot().topics.get(SHARE_STATE_TOPIC)
-        if topic is None:
-            return self._current.config.share_coordinator_state_topic_num_partitions
-        return len(topic.partitions)
+        return self._shards.partitions(self._current.config.share_coordinator_state_topic_num_partitions)
 
     async def ensure_topic(self) -> None:
         """Return once the topic is there. Raises: ApiError if it can't be made."""
@@ -147,7 +145,7 @@ class ShareStates:
             respond(refused[1])
 
         try:
-            shard = self._shard_of(key)
+            shard = self._shards.serving(self._index(key))
         except ApiError as error:
             refuse(error.code)
             return
@@ -155,46 +153,30 @@ class ShareStates:
 
     async def ready(self, keys: Iterable[ShareKey]) -> None:
         """Return when the shards of these share partitions serve, or when that takes too long."""
-        indexes = map(self._index, keys)
-        await self._loading.ended(self._shard(index) for index in indexes if self.is_here(index))
+        await self._shards.ready(map(self._index, keys))
 
     def _index(self, key: ShareKey) -> int:
         return coordinator_partition(key.text, self.partitions)
 
-    def _shard_of(self, key: ShareKey) -> ShareStateShard:
-        """Return the active shard of a share partition.
-
-        Raises: ApiError COORDINATOR_LOAD_IN_PROGRESS, or NOT_COORDINATOR where another broker has it.
-        """
-        index = self._index(key)
-        if not self.is_here(index):
-            raise ApiError(ErrorCode.NOT_COORDINATOR)
-        shard = self._shard(index)
-        shard.check_active()
-        return shard
-
-    def _shard(self, index: int) -> ShareStateShard:
-        shard = self._shards.get(index)
-        if shard is None:
-            shard = self._shards[index] = Shard(
-                index,
-                self._machine,
-                logs=self._partitions,
-                flusher=self._flusher,
-                timers=self._timers,
-                clock=self._clock,
-                workers=self._workers,
-                note=partial(self._noted, index),
-                load_soon=self._loading.begin,
-                on_loaded=self._loaded,
-            )
-        return shard
+    def _new_shard(self, index: int, load_soon: Callable[[ShareStateShard], None]) -> ShareStateShard:
+        return Shard(
+            index,
+            self._machine,
+            logs=self._partitions,
+            flusher=self._flusher,
+            timers=self._timers,
+            clock=self._clock,
+            workers=self._workers,
+            note=partial(self._noted, index),
+            load_soon=load_soon,
+            on_loaded=self._loaded,
+        )
 
     # -- who leads ----------------------------------------------------------------------------------------
 
     def is_here(self, index: int) -> bool:
         """Whether this broker coordinates the share partitions of that partition."""
-        return self._peers is None or self._partitions.leads(SHARE_STATE_TOPIC, index)
+        return self._shards.is_here(index)
 
     def _leader_of(self, index: int) -> int | None:
         """Return the other broker that leads a partition; None where there is none."""
@@ -207,24 +189,7 @@ class ShareStates:
 
     def refresh(self) -> None:
         """Take up the shards that this broker leads by now, and drop those that it leads no more."""
-        topic = self._metadata.snapshot().topics.get(SHARE_STATE_TOPIC)
-        for index in range(0 if topic is None else len(topic.partitions)):
-            shard = self._shards.get(index)
-            if self.is_here(index):
-                shard = shard or self._shard(index)
-                if shard.state is ShardState.CLOSED:
-                    self._loading.begin(shard)
-            elif shard is not None:
-                del self._shards[index]
-                shard.close()  # Who waits is told NOT_COORDINATOR, and who asks is from now on.
-
-    def _is_wanted(self, shard: ShareStateShard) -> bool:
-        return self._peers is None or (self._shards.get(shard.index) is shard and self.is_here(shard.index))
-
-    def _drop(self, shard: ShareStateShard) -> None:
-        """Take note, at the end of a load, that the partition has got another leader meanwhile."""
-        shard.close()
-        self.refresh()
+        self._shards.refresh()
 
     # -- what goes ----------------------------------------------------------------------------------------
 
@@ -240,7 +205,7 @@ class ShareStates:
             self.refresh()
         gone = frozenset(before.topics_by_id.keys() - after.topics_by_id.keys())
         if gone:
-            for shard in self._shards.values():
+            for shard in self._shards:
                 if shard.state is ShardState.ACTIVE:
                     shard.submit(ForgetTopics(gone))
 
@@ -273,7 +238,8 @@ class ShareStates:
 
     def _prune(self) -> None:
         """Have every log that has grown begin anew, with snapshots of all that is kept."""
-        for index, shard in self._shards.items():
+        for shard in self._shards:
+            index = shard.index
             partition = self._partitions.peek(SHARE_STATE_TOPIC, index)
             serving_log = None if partition is None else partition.serving_log
             if shard.state is ShardState.ACTIVE and serving_log is not None:
@@ -309,8 +275,7 @@ class ShareStates:
         """Forget all; what is in the logs stays."""
         self._unwatch()
         self._timers.cancel("prune share state")
-        for shard in self._shards.values():
-            shard.close()
+        self._shards.close()
 
 
 def is_passing(code: int) -> bool:

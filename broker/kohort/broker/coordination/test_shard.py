@@ -193,11 +193,11 @@ def broken_core(broker: Broker, monkeypatch: pytest.MonkeyPatch, error: Exceptio
 def away(broker: Broker) -> Iterator[GroupShard]:
     """Close the group's shard within the block, as if its load were in progress and slow."""
     shard = shard_of(broker)
-    broker.coordinators._loading.under_way.add(shard.index)
+    broker.coordinators._shards.loading.add(shard.index)
     shard.close()
     yield shard
-    broker.coordinators._loading.under_way.discard(shard.index)
-    broker.coordinators.load_soon(shard)
+    broker.coordinators._shards.loading.discard(shard.index)
+    broker.coordinators.refresh()
 
 
 def join_of(member_id: str) -> JoinGroupRequest:

@@ -12,8 +12,8 @@ from typing import NamedTuple
 import structlog
 
 from kohort.broker.config.current import CurrentConfig
+from kohort.broker.coordination.led_shards import LedShards
 from kohort.broker.coordination.shard import INLINE_LOAD_BYTES, Shard, ShardState
-from kohort.broker.coordination.shard_loading import ShardLoading
 from kohort.broker.coordination.transaction_machine import TransactionMachine
 from kohort.broker.coordination.transaction_markers import Marker, MarkerWriter
 from kohort.broker.coordination.transaction_peers import Addition, TransactionPeers
@@ -84,62 +84,37 @@ class TransactionCoordinators:
         self._clock = clock
         self._workers = workers
         self._peers = peers
-        self._shards: dict[int, TransactionShard] = {}
         self._waiting: dict[str, dict[object, Callable[[], None]]] = {}  # By transactional id.
-        self._loading: ShardLoading[TransactionCoordinator] = ShardLoading(
-            ensure_topic,
-            workers,
-            log,
-            "transactions could not be loaded",
-            is_wanted=self._is_wanted,
-            on_unwanted=self._drop,
+        self._shards: LedShards[TransactionCoordinator] = LedShards(
+            TRANSACTIONS_TOPIC,
+            metadata,
+            self._new_shard,
+            ensure_topic=ensure_topic,
+            workers=workers,
+            log=log,
+            trouble="transactions could not be loaded",
+            leads=None if peers is None else partial(partitions.leads, TRANSACTIONS_TOPIC),
         )
         self._arm_expiry()
 
     @property
     def partitions(self) -> int:
         """How many partitions `__transaction_state` has, or will have."""
-        topic = self._metadata.snapshot().topics.get(TRANSACTIONS_TOPIC)
-        if topic is None:
-            return self._current.config.transaction_state_log_num_partitions
-        return len(topic.partitions)
+        return self._shards.partitions(self._current.config.transaction_state_log_num_partitions)
 
     def refresh(self) -> None:
         """Take up the shards that this broker leads by now, and drop those that it leads no more."""
-        topic = self._metadata.snapshot().topics.get(TRANSACTIONS_TOPIC)
-        for index in range(0 if topic is None else len(topic.partitions)):
-            shard = self._shards.get(index)
-            if self.is_here(index):
-                shard = shard or self._shard(index)
-                if shard.state is ShardState.CLOSED:
-                    self._loading.begin(shard)
-            elif shard is not None:
-                del self._shards[index]
-                shard.close()  # Who waits is told NOT_COORDINATOR, and who asks is from now on.
+        self._shards.refresh()
 
     def is_here(self, index: int) -> bool:
         """Whether this broker coordinates the transactions of that partition."""
-        return self._peers is None or self._partitions.leads(TRANSACTIONS_TOPIC, index)
+        return self._shards.is_here(index)
 
     def is_coordinated_here(self, transactional_id: str) -> bool:
         """Whether this broker coordinates the transactions of that id."""
         return self.is_here(coordinator_partition(transactional_id, self.partitions))
 
-    def _is_wanted(self, shard: TransactionShard) -> bool:
-        return self._peers is None or (self._shards.get(shard.index) is shard and self.is_here(shard.index))
-
-    def _drop(self, shard: TransactionShard) -> None:
-        """Take note, at the end of a load, that the partition has got another leader meanwhile."""
-        shard.close()
-        self.refresh()
-
-    def _shard(self, index: int) -> TransactionShard:
-        shard = self._shards.get(index)
-        if shard is None:
-            shard = self._shards[index] = self._new_shard(index)
-        return shard
-
-    def _new_shard(self, index: int) -> TransactionShard:
+    def _new_shard(self, index: int, load_soon: Callable[[TransactionShard], None]) -> TransactionShard:
         def note(event: CoreEvent | MarkersDue) -> None:
             assert isinstance(event, MarkersDue)
             _Ending(self, shard, event).begin()
@@ -153,7 +128,7 @@ class TransactionCoordinators:
             clock=self._clock,
             workers=self._workers,
             note=note,
-            load_soon=self._loading.begin,
+            load_soon=load_soon,
             on_loaded=lambda shard, seconds: None,
             inline_load_bytes=self.inline_load_bytes,
         )
@@ -164,12 +139,7 @@ class TransactionCoordinators:
 
         Raises: ApiError COORDINATOR_LOAD_IN_PROGRESS, or NOT_COORDINATOR where another broker has it.
         """
-        index = coordinator_partition(transactional_id, self.partitions)
-        if not self.is_here(index):
-            raise ApiError(ErrorCode.NOT_COORDINATOR)
-        shard = self._shard(index)
-        shard.check_active()
-        return shard
+        return self._shards.serving(coordinator_partition(transactional_id, self.partitions))
 
     def deciding_shard_of(self, transactional_id: str) -> TransactionShard:
         """Return the active shard of a transactional id, which something is to be decided for.
@@ -186,9 +156,7 @@ class TransactionCoordinators:
 
     def shards(self) -> Iterator[TransactionShard]:
         """Return every shard, all of them loaded. Raises: ApiError COORDINATOR_LOAD_IN_PROGRESS."""
-        for shard in self._shards.values():
-            shard.check_active()
-        return iter(self._shards.values())
+        return self._shards.all_serving()
 
     def verify(
         self, transactional_id: str, producer_id: int, producer_epoch: int, place: Place
@@ -256,7 +224,7 @@ class TransactionCoordinators:
     async def ready(self, transactional_ids: Iterable[str]) -> None:
         """Return when the shards of these ids serve, or when that takes too long."""
         indexes = (coordinator_partition(each, self.partitions) for each in transactional_ids)
-        await self._loading.ended(self._shard(index) for index in indexes if self.is_here(index))
+        await self._shards.ready(indexes)
 
     # -- markers ----------------------------------------------------------------------------------------
 
@@ -329,15 +297,14 @@ class TransactionCoordinators:
         self._timers.set("expire transactional ids", self._clock.now_ms() + interval_ms, self._expire)
 
     def _expire(self) -> None:
-        for shard in self._shards.values():
+        for shard in self._shards:
             if shard.state is ShardState.ACTIVE:
                 shard.submit(ExpireTransactionalIds())
         self._arm_expiry()
 
     def close(self) -> None:
         """Forget all transactional ids; what is in their logs stays."""
-        for shard in self._shards.values():
-            shard.close()
+        self._shards.close()
 
 
 class _Ending:
