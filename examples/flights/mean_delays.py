@@ -4,7 +4,8 @@
 
 The members are a consistent region: they checkpoint together each second, and reset together when one of
 them dies. What they have lost with their memory they read once more, and what they had read too far they
-forget. So the means are exact at the end. Exit status 0 if that is so.
+forget. So the means are exact at the end. Exit status 0 if that is so. Nobody is killed before there is a
+checkpoint behind the last death: each time there is something to go back to.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import sys
 import tempfile
 import time
 from argparse import ArgumentParser
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from math import isclose
 from pathlib import Path
 
@@ -56,7 +57,9 @@ class Run:
         say(f"{FLIGHTS:,} flights are in the topic")
         for role in ROLES:
             self._begin(role)
+        completed = 0
         for kill in range(self._kills):
+            completed = self._wait_for_a_checkpoint(completed).completed
             time.sleep(self._dice.uniform(*LIFE_SECONDS))
             self._kill_somebody(kill)
         state = self._wait_until_all_is_counted()
@@ -84,16 +87,27 @@ class Run:
             self._processes[victim].kill()
             self._begin(victim)
 
+    def _wait_for_a_checkpoint(self, before: int) -> RegionState:
+        """Return a state with flights in a checkpoint that is newer than this one."""
+        return self._wait(
+            lambda state: state.completed > before and any(state.offsets.values()),
+            "a checkpoint with flights",
+        )
+
     def _wait_until_all_is_counted(self) -> RegionState:
+        return self._wait(lambda state: sum(state.offsets.values()) == FLIGHTS, "everything counted")
+
+    def _wait(self, holds: Callable[[RegionState], bool], what: str) -> RegionState:
+        """Return the first state that this holds for. Raises: TimeoutError."""
         deadline_s = time.monotonic() + TOO_LONG_SECONDS
         while time.monotonic() < deadline_s:
             for process in self._processes.values():
                 process.check()
             state = self._state()
-            if state is not None and sum(state.offsets.values()) == FLIGHTS:
+            if state is not None and holds(state):
                 return state
-            time.sleep(0.5)
-        raise TimeoutError(f"not everything was counted within {TOO_LONG_SECONDS:.0f} s")
+            time.sleep(0.2)
+        raise TimeoutError(f"no {what} within {TOO_LONG_SECONDS:.0f} s")
 
     def _state(self) -> RegionState | None:
         """Return the region's state; None while nobody can tell."""
