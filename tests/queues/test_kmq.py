@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -9,10 +10,10 @@ from contextlib import asynccontextmanager
 import pytest
 import trio
 
-from kohort.client import ConsumerRecord, TopicPartition
-from kohort.client.aio import Consumer, Producer
+from kohort.client import ConsumerRecord, NewTopic, ResourceType, TopicPartition
+from kohort.client.aio import Admin, Consumer, Producer
 from kohort.client.config import ConsumerOptions
-from kohort.client.errors import ConfigurationError, NoOffsetError
+from kohort.client.errors import BrokerError, ConfigurationError, NoOffsetError
 from kohort.queues.kmq import (
     Queue,
     QueueClient,
@@ -28,6 +29,7 @@ from kohort.queues.kmq import (
 from kohort.queues.kmq.copies import redelivery_count
 
 WITHIN_S = 30
+LARGEST_BYTES = 1_048_588 - 61 - 11  # What Kafka takes by default, without a batch's head and a record's.
 
 
 async def produce(queue: Queue, options: ConsumerOptions, count: int) -> None:
@@ -111,6 +113,80 @@ async def test_past_its_limit_a_record_is_a_dead_letter(queue: Queue, options: C
     stats = await queue_stats(queue, **options)
     assert (stats.dead_letters, stats.total.counters.redelivered, stats.total.counters.dead) == (3, 9, 3)
     assert (stats.total.unread, stats.total.open) == (0, 0)
+
+
+async def test_a_record_as_large_as_its_topic_allows_keeps_no_other_waiting(
+    queue: Queue, options: ConsumerOptions
+) -> None:
+    """A copy has headers that the record had not: it is too large, and a dead letter is not."""
+    await ensure_topics(queue, bootstrap_servers=options["bootstrap_servers"])
+    largest = os.urandom(LARGEST_BYTES)
+    async with Producer(
+        bootstrap_servers=options["bootstrap_servers"], max_request_size=2_000_000
+    ) as producer:
+        with pytest.raises(BrokerError, match="MESSAGE_TOO_LARGE"):
+            await (await producer.send(queue.topic, largest + b"x", partition=0))
+        for value in (b"before", largest, b"after"):
+            await (await producer.send(queue.topic, value, partition=0))
+    async with tracking(queue, options), QueueClient(queue, **options) as client:
+        for record in await take(client, 3):
+            await client.release(record)
+        assert {each.value for each in await take(client, 2)} == {b"before", b"after"}
+        with trio.fail_after(WITHIN_S):
+            while not (await queue_stats(queue, **options)).dead_letters:
+                await trio.sleep(0.1)
+    (letter,) = await read_all(queue.dead_letters_topic, options)
+    assert letter.value == largest
+    assert letter.header("kmq-dead-letter-why") == b"too large to be written again with a count"
+
+
+async def test_a_record_that_only_fits_compressed_comes_again_or_is_rejected(
+    queue: Queue, options: ConsumerOptions
+) -> None:
+    await ensure_topics(queue, bootstrap_servers=options["bootstrap_servers"])
+    large = bytes(3_000_000)
+    async with Producer(
+        bootstrap_servers=options["bootstrap_servers"], max_request_size=4_000_000, compression_type="gzip"
+    ) as producer:
+        await (await producer.send(queue.topic, large, partition=0))
+    async with tracking(queue, options), QueueClient(queue, **options) as client:
+        (first,) = await take(client, 1)
+        await client.release(first)
+        (second,) = await take(client, 1)
+        assert (second.value, redelivery_count(second, queue)) == (large, 1)
+        await client.reject(second)
+    (letter,) = await read_all(queue.dead_letters_topic, options)
+    assert letter.value == large
+
+
+async def test_what_no_topic_takes_stays_open_until_one_does(queue: Queue, options: ConsumerOptions) -> None:
+    bootstrap = options["bootstrap_servers"]
+    async with Admin(bootstrap_servers=bootstrap) as admin:
+        small = {"max.message.bytes": "1000"}
+        await admin.create_topics(NewTopic(queue.dead_letters_topic, partitions=1, configs=small))
+        await ensure_topics(queue, bootstrap_servers=bootstrap)
+        await admin.alter_configs(ResourceType.TOPIC, queue.topic, values={"max.message.bytes": "5100"})
+        async with Producer(bootstrap_servers=bootstrap) as producer:
+            await (await producer.send(queue.topic, os.urandom(5_000), partition=0))
+            await (await producer.send(queue.topic, b"small", partition=0))
+        async with tracking(queue, options), QueueClient(queue, **options) as client:
+            for record in await take(client, 2):
+                await client.release(record)
+            (again,) = await take(client, 1)
+            assert again.value == b"small"
+            await (await client.processed(again))
+            with trio.fail_after(WITHIN_S):
+                while (await queue_stats(queue, **options)).total.open > 1:
+                    await trio.sleep(0.1)
+            assert (await queue_stats(queue, **options)).total.open == 1
+            await admin.alter_configs(
+                ResourceType.TOPIC, queue.dead_letters_topic, values={"max.message.bytes": "10000"}
+            )
+            with trio.fail_after(2 * WITHIN_S):
+                while (await queue_stats(queue, **options)).total.open:
+                    await trio.sleep(0.1)
+    (letter,) = await read_all(queue.dead_letters_topic, options)
+    assert len(letter.value or b"") == 5_000
 
 
 async def test_a_rejected_record_goes_to_the_dead_letters_at_once(

@@ -5,6 +5,7 @@ from typing import cast
 from kohort.client.config import ClientOptions, ConsumerOptions, ProducerOptions
 from kohort.client.errors import ConfigurationError
 
+RECORD_BYTES_MAX = 67_108_864
 _OURS = ("group_id", "enable_auto_commit")
 
 
@@ -43,6 +44,11 @@ def reader_options(options: ConsumerOptions) -> ConsumerOptions:
 
 
 def producer_options(options: ConsumerOptions, linger_ms: int = 1) -> ProducerOptions:
-    """Return the options of the producer beside that consumer."""
-    found: ProducerOptions = {**cast(ProducerOptions, shared_options(options)), "linger_ms": linger_ms}
+    """Return the options of the producer beside that consumer: what was read somewhere can be written."""
+    found: ProducerOptions = {
+        **cast(ProducerOptions, shared_options(options)),
+        "linger_ms": linger_ms,
+        "buffer_memory": RECORD_BYTES_MAX,
+        "max_request_size": RECORD_BYTES_MAX,
+    }
     return found

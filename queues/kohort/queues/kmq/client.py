@@ -12,9 +12,10 @@ import anyio
 from kohort.client.aio import Consumer, Delivery, Producer
 from kohort.client.config import ConsumerOptions
 from kohort.client.consumer_records import ConsumerRecords
-from kohort.client.errors import CommitFailedError, RebalanceInProgressError
+from kohort.client.errors import CommitFailedError, KohortError, RebalanceInProgressError
 from kohort.client.retry import Deadline
 from kohort.client.values import ConsumerRecord, TopicPartition
+from kohort.queues.copying import is_too_large, write_compressed
 from kohort.queues.kmq.copies import headers_of_dead_letter
 from kohort.queues.kmq.markers import END, MarkerKey, Start
 from kohort.queues.kmq.queue import Queue
@@ -47,6 +48,7 @@ class QueueClient:
         self._consumer: Consumer[bytes, bytes] = Consumer(
             queue.topic, **consumer_options(options, queue.group_id)
         )
+        self._options = options
         self._producer = Producer(**producer_options(options))
         self._pending: deque[_Polled] = deque()
         self._stack = AsyncExitStack()
@@ -99,7 +101,7 @@ class QueueClient:
             return False
         except RebalanceInProgressError:
             pass
-        await self._poll(0, None)  # So that the rebalance goes on; then it is tried again.
+        await self.keep_alive()  # So that the rebalance goes on; then it is tried again.
         return False
 
     async def _mark(self, records: ConsumerRecords[bytes, bytes]) -> None:
@@ -120,7 +122,7 @@ class QueueClient:
             self._pending.popleft()
 
     async def keep_alive(self) -> None:
-        """Stay a member of the group while no batch is wanted: call it within max_poll_interval_ms.
+        """Stay a member of the group, and read nothing: call it within max_poll_interval_ms of a batch.
 
         Raises: KohortError.
         """
@@ -153,13 +155,13 @@ class QueueClient:
 
     async def reject(self, record: ConsumerRecord[bytes, bytes], why: str = "rejected") -> Delivery:
         """Write the record to the dead letters, and then that it is done. Raises: KohortError."""
-        dead = await self._producer.send(
-            self.queue.dead_letters_topic,
-            record.value,
-            key=record.key,
-            headers=headers_of_dead_letter(record, why),
-        )
-        await dead
+        topic, headers = self.queue.dead_letters_topic, headers_of_dead_letter(record, why)
+        try:
+            await (await self._producer.send(topic, record.value, key=record.key, headers=headers))
+        except KohortError as error:
+            if not is_too_large(error):
+                raise
+            await write_compressed(self._options, topic, record.value, key=record.key, headers=headers)
         return await self.processed(record)
 
     async def flush(self) -> None:

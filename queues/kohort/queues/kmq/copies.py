@@ -12,6 +12,7 @@ kmq-dead-letter-why   words
 import struct
 
 from kohort.client.values import AnyRecord, Headers
+from kohort.queues.copying import WHY_LENGTH_MAX
 from kohort.queues.kmq.markers import MarkerKey
 from kohort.queues.kmq.queue import Queue
 
@@ -60,7 +61,8 @@ def headers_of_dead_letter(record: AnyRecord, why: str) -> Headers:
     """Return the headers with which a record is written to the dead letters."""
     kept = tuple(each for each in record.headers if each[0] not in {DEAD_LETTER_OF, DEAD_LETTER_WHY})
     place = MarkerKey(record.partition, record.offset).encode()
-    return (*kept, (DEAD_LETTER_OF, place), (DEAD_LETTER_WHY, why.encode()))
+    words = why[:WHY_LENGTH_MAX].encode(errors="replace")
+    return (*kept, (DEAD_LETTER_OF, place), (DEAD_LETTER_WHY, words))
 
 
 def redelivery_of(record: AnyRecord) -> int | None:

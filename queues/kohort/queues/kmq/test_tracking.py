@@ -116,6 +116,18 @@ def test_what_could_not_be_delivered_is_due_again_and_suspect() -> None:
     assert markers.state.suspects([1]) == [1]
 
 
+def test_what_no_topic_takes_is_tried_again_later_and_keeps_no_other_waiting() -> None:
+    markers = Markers()
+    markers.start(1, at_ms=0)
+    markers.start(2, at_ms=0)
+    assert markers.due(AFTER_MS) == [1, 2]
+    markers.state.give_back([1], not_before_ms=5 * AFTER_MS)
+    markers.state.give_back([2])
+    assert markers.due(AFTER_MS) == [2]
+    assert markers.due(5 * AFTER_MS - 1) == []
+    assert markers.due(5 * AFTER_MS) == [1]
+
+
 def test_what_was_overdue_at_a_takeover_may_have_been_delivered_by_whoever_died() -> None:
     markers = Markers(end=2)
     markers.start(1, at_ms=0)

@@ -7,6 +7,7 @@ from kohort.client.aio import Admin
 from kohort.client.config import AdminOptions
 from kohort.client.errors import ItemsError
 from kohort.protocol.errors import ErrorCode
+from kohort.queues.copying import configs_for_copies
 from kohort.queues.kmq.queue import Queue
 
 
@@ -19,8 +20,13 @@ async def ensure_topics(queue: Queue, **options: Unpack[AdminOptions]) -> int:
     async with Admin(**options) as admin:
         count = len((await admin.describe_topics(queue.topic))[queue.topic].partitions)
         there = set(await admin.list_topics(include_internal=True))
-        wanted = (queue.markers_topic, queue.dead_letters_topic)
-        if missing := [NewTopic(name, partitions=count) for name in wanted if name not in there]:
+        missing = []
+        if queue.markers_topic not in there:
+            missing.append(NewTopic(queue.markers_topic, partitions=count))
+        if queue.dead_letters_topic not in there:
+            configs = await configs_for_copies(admin, queue.topic)
+            missing.append(NewTopic(queue.dead_letters_topic, partitions=count, configs=configs))
+        if missing:
             await _create(admin, missing)
         if queue.markers_topic in there:  # What was made just now may not be known everywhere.
             described = await admin.describe_topics(queue.markers_topic)

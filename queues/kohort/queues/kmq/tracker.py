@@ -27,6 +27,7 @@ POLL_MS = 200
 COMMIT_EVERY_MS = 1_000
 BATCH_MAX = 128  # So many are delivered again before the markers are read on.
 WARN_EVERY_MS = 60_000
+REFUSED_MS = 10_000  # What no topic takes is tried again so much later: somebody may have changed a limit.
 
 
 @dataclass(slots=True)
@@ -74,7 +75,7 @@ class RedeliveryTracker:
             Admin(**shared_options(self._options)) as self._admin,
             self._consumer,
         ):
-            self._redeliverer = Redeliverer(self.queue, reader, producer)
+            self._redeliverer = Redeliverer(self.queue, reader, producer, self._options)
             while not self._stopping:
                 try:
                     await self._step()
@@ -141,6 +142,7 @@ class RedeliveryTracker:
             tracked.counters += outcome.counters
             self._told += outcome.counters
             state.give_back(outcome.unknown)
+            state.give_back(outcome.refused, not_before_ms=wall_ms() + REFUSED_MS)
         elif due:
             state.give_back(due)
         if state.wants_permission(wall_ms()):

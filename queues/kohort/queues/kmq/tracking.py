@@ -144,14 +144,14 @@ class TrackedPartition:
         self._redelivering.update(found)
         return sorted(found)
 
-    def give_back(self, offsets: Iterable[int]) -> None:
-        """These could not be delivered, as far as is known: they are due still."""
+    def give_back(self, offsets: Iterable[int], *, not_before_ms: int = 0) -> None:
+        """These could not be delivered, as far as is known: they are due still, or are tried again then."""
         for offset in offsets:
             found = self._open.get(offset)
             self._redelivering.discard(offset)
             if found is not None:
                 self._failed.add(offset)
-                heappush(self._by_due, (found.due_ms, found.marker_offset, offset))
+                heappush(self._by_due, (max(found.due_ms, not_before_ms), found.marker_offset, offset))
 
     def suspects(self, offsets: Iterable[int]) -> list[int]:
         """Return those that may have been delivered again already: by whoever tracked this before, or by a
