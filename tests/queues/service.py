@@ -1,6 +1,7 @@
 """A service that records are pushed to: it notes each, and answers as the record's value asks.
 
-python -m tests.queues.service PORT JOURNAL     as a process; the journal has a line for each push
+python -m tests.queues.service PORT JOURNAL     as a process; the journal has a line for each push:
+the partition, the attempt, the value
 """
 
 from __future__ import annotations
@@ -82,7 +83,8 @@ class _Handler(BaseHTTPRequestHandler):
             self.server.times[value] += 1
             times = self.server.times[value]
         if self.server.file is not None:
-            os.write(self.server.file, f"{push.headers['kafka-partition']} {value}\n".encode())
+            line = f"{push.headers['kafka-partition']} {push.attempt} {value}\n"
+            os.write(self.server.file, line.encode())
         status, headers = 200, {}
         for word in value.split(","):
             verb, _, argument = word.strip().partition(" ")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import shlex
 from collections.abc import Iterator
@@ -88,7 +87,6 @@ def parse(command: click.Command, name: str, words: list[str], parent: click.Con
         parse(each, found, more, context)
 
 
-@pytest.mark.skipif(importlib.util.find_spec("httpx") is None, reason="httpx is not installed")
 def test_every_block_of_the_page_runs(bootstrap: str, forward_toml: Path) -> None:
     with Admin(bootstrap_servers=bootstrap) as admin:
         assert "orders" not in admin.list_topics()

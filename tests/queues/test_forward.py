@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
+import os
 import ssl
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -13,15 +13,14 @@ import pytest
 import trio
 import trustme
 
-from kohort.client import Admin, TopicPartition
+from kohort.client import Admin, NewTopic, ResourceType, TopicPartition
 from kohort.client.aio import Producer
 from kohort.client.config import ConsumerOptions
 from kohort.client.workers import Order
 from kohort.queues.forward import Destination, Forwarder, open_service, purge, replay
 from tests.queues.service import HttpDouble, http_double
-from tests.queues.test_kmq import read_all
+from tests.queues.test_kmq import LARGEST_BYTES, read_all
 
-pytestmark = pytest.mark.skipif(importlib.util.find_spec("httpx") is None, reason="httpx is not installed")
 WITHIN_S = 30
 
 
@@ -195,6 +194,78 @@ async def test_no_answer_in_time_is_a_retry(
     (dead,) = await read_all(destination.dead_letters_topic, options)
     assert dead.header("kohort-forward-why") == b"no answer within 300 ms"
     assert service.times["sleep 1500"] == 2
+
+
+async def test_a_record_as_large_as_its_topic_allows_is_retried_and_dies_like_others(
+    make: Make, topic: str, service: HttpDouble, options: ConsumerOptions
+) -> None:
+    destination = make(attempts_max=2)
+    largest = "status 503," + "x" * (LARGEST_BYTES - len("status 503,"))
+    async with Producer(
+        bootstrap_servers=options["bootstrap_servers"], max_request_size=2_000_000
+    ) as producer:
+        await (await producer.send(topic, largest.encode(), partition=0))
+    async with forwarding(destination, options) as forwarder:
+        await wait_for(lambda: forwarder.counts["dead"] and not forwarder.status()["unfinished"])
+        assert await replay(destination, destination.dead_letters_topic, **options) == 1
+        await wait_for(lambda: forwarder.counts["dead"] == 2)
+    assert service.times[largest] == 4
+    assert forwarder.counts == {"retry": 2, "dead": 2}
+    first, second = await read_all(destination.dead_letters_topic, options)
+    assert first.value == second.value == largest.encode()
+
+
+async def test_a_dead_letter_that_no_topic_takes_is_not_pushed_again(
+    make: Make, topic: str, service: HttpDouble, options: ConsumerOptions, caplog: pytest.LogCaptureFixture
+) -> None:
+    destination = make()
+    poison = f"status 400,{os.urandom(5_000).hex()}"
+    with Admin(bootstrap_servers=options["bootstrap_servers"]) as admin:
+        small = {"max.message.bytes": "1000"}
+        admin.create_topics(NewTopic(destination.dead_letters_topic, partitions=2, configs=small))
+        await send(topic, options, poison, "ok")
+        async with forwarding(destination, options) as forwarder:
+            await wait_for(lambda: caplog.text.count("could not be written") >= 2)
+            await wait_for(lambda: forwarder.counts["done"] == 1)
+            enough = {"max.message.bytes": "20000"}
+            admin.alter_configs(ResourceType.TOPIC, destination.dead_letters_topic, values=enough)
+            await wait_for(lambda: not forwarder.status()["unfinished"])
+    (dead,) = await read_all(destination.dead_letters_topic, options)
+    assert dead.value == poison.encode()
+    assert (service.times[poison], forwarder.counts["dead"]) == (1, 1)
+
+
+async def test_no_header_of_a_record_can_harm_the_proxy(
+    make: Make, topic: str, service: HttpDouble, options: ConsumerOptions
+) -> None:
+    destination = make(attempts_max=2)
+    headers = [
+        ("spaced", b"  red "),
+        ("blank", b""),
+        ("line", b"a\r\nhost: elsewhere"),
+        ("x-bin", b"bin"),
+        ("Content-Length", b"7"),
+        ("kohort-forward-of", b"elsewhere"),
+        ("kohort-forward-attempt", b"9" * 5_000),
+        ("kohort-forward-due-ms", b"9" * 14),
+        ("kohort-forward-why", b"\xff"),
+        ("ü", b"name"),
+        ("nothing", None),
+    ]
+    async with Producer(bootstrap_servers=options["bootstrap_servers"]) as producer:
+        await producer.send(topic, b"fail 1", partition=0, headers=headers)
+    async with forwarding(destination, options) as forwarder:
+        await wait_for(lambda: forwarder.counts["done"] == 1)
+    for attempt, push in enumerate(service.pushes, 1):
+        told = {name: text for name, text in push.headers.items() if name.startswith("kafka-header")}
+        assert told == {
+            "kafka-header-spaced": "red",
+            "kafka-header-blank": "",
+            "kafka-header-x-bin": "bin",
+            "kafka-header-content-length": "7",
+        }
+        place = (push.headers["kafka-topic"], push.headers["kafka-offset"], push.attempt)
+        assert place == (topic, "0", attempt)
 
 
 async def test_dead_letters_are_brought_back_once_or_given_up(

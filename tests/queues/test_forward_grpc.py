@@ -19,10 +19,7 @@ from kohort.client.aio import Producer
 from kohort.client.config import ConsumerOptions
 from kohort.queues.forward import Destination, Forwarder, open_service
 
-pytestmark = [
-    pytest.mark.skipif(importlib.util.find_spec("grpc") is None, reason="grpcio is not installed"),
-    pytest.mark.skipif(importlib.util.find_spec("httpx") is None, reason="httpx is not installed"),
-]
+pytestmark = pytest.mark.skipif(importlib.util.find_spec("grpc") is None, reason="grpcio is not installed")
 METHOD = "/kohort.test.Sink/Take"
 WITHIN_S = 30
 
@@ -34,7 +31,7 @@ class Sink:
         import grpc
 
         self.times: Counter[str] = Counter()
-        self.metadata: list[dict[str, str]] = []
+        self.metadata: list[dict[str, str | bytes]] = []
         self._lock = threading.Lock()
         self._grpc = grpc
         self._server = grpc.server(ThreadPoolExecutor(8))
@@ -94,7 +91,8 @@ def test_each_status_decides_what_becomes_of_its_record(
     async def main() -> Counter[str]:
         async with Producer(bootstrap_servers=options["bootstrap_servers"]) as producer:
             for value in values:
-                await producer.send(topic, value.encode(), key=b"k", partition=0)
+                headers = [("x-bin", b"bin"), ("spaced", b" red ")]
+                await producer.send(topic, value.encode(), key=b"k", partition=0, headers=headers)
         async with open_service(destination) as service, anyio.create_task_group() as tasks:
             forwarder = Forwarder(destination, service, **options)
             tasks.start_soon(forwarder.run)
@@ -108,6 +106,7 @@ def test_each_status_decides_what_becomes_of_its_record(
     assert [sink.times[each] for each in values] == [1, 2, 1, 2, 1, 1]
     first = next(each for each in sink.metadata if each["kafka-offset"] == "0")
     assert (first["kafka-topic"], first["kafka-attempt"], first["kafka-key"]) == (topic, "1", "aw==")
+    assert (first["kafka-header-x-bin"], first["kafka-header-spaced"]) == (b"bin", "red")
 
 
 @pytest.mark.parametrize("is_known", [True, False])

@@ -34,6 +34,7 @@ class Forwarders:
         self.running: dict[str, Forwarder] = {}
         self._settings = settings
         self._options = options
+        self._is_asyncio = needs_asyncio(settings)
         self._wanted: dict[str, Destination] = {}
         self._ended: dict[str, anyio.Event] = {}
         self._stopping = False
@@ -61,6 +62,9 @@ class Forwarders:
             settings = load()
         except (ConfigurationError, OSError) as error:
             logger.error("the settings stay as they are: %s", error)
+            return
+        if needs_asyncio(settings) and not self._is_asyncio:
+            logger.error("the settings stay as they are: a first destination by gRPC needs a new start")
             return
         if settings.bootstrap_servers != self._settings.bootstrap_servers:
             logger.error("bootstrap_servers is taken over at a start alone")
@@ -92,7 +96,7 @@ class Forwarders:
             while self._wanted.get(destination.name) == destination and not self._stopping:
                 try:
                     await self._run_one(destination)
-                except* KohortError as group:
+                except* (KohortError, OSError) as group:  # A file of certificates that is not there, too.
                     logger.warning("%s starts anew: %s", destination.name, group.exceptions[0])
                     await anyio.sleep(backoff.next_ms() / 1000)
         finally:
@@ -109,6 +113,11 @@ class Forwarders:
                 del self.running[destination.name]
 
 
+def needs_asyncio(settings: ForwardSettings) -> bool:
+    """Return whether a destination is pushed to by gRPC: grpcio knows asyncio alone."""
+    return any(each.is_grpc for each in settings.forward)
+
+
 def run_forwarders(settings: ForwardSettings, load: Callable[[], ForwardSettings], http: str | None) -> None:
     """Run until told to stop. Raises: KohortError, click.UsageError."""
     options: ConsumerOptions = {
@@ -118,8 +127,7 @@ def run_forwarders(settings: ForwardSettings, load: Callable[[], ForwardSettings
     }
     forwarders = Forwarders(settings, with_settings(options))
     server = None if http is None else _serve(http, forwarders)
-    # grpcio knows asyncio alone.
-    backend = "asyncio" if any(each.is_grpc for each in settings.forward) else "trio"
+    backend = "asyncio" if needs_asyncio(settings) else "trio"
     try:
         anyio.run(forwarders.run, load, backend=backend)
     finally:

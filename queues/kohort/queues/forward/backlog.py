@@ -12,6 +12,7 @@ from itertools import count
 
 from kohort.client.values import AnyRecord, TopicPartition
 from kohort.client.workers.windows import Order, Window, Windows
+from kohort.queues.forward.verdict import Verdict
 
 CRITICAL = 0.5  # A window that is so full ...
 MOSTLY_DONE = 0.5  # ... and of which so much is done is held up by its first record.
@@ -36,6 +37,7 @@ class Job:
     attempt: int
     is_running: bool = False
     is_moving: bool = False  # It was found to hold the others up.
+    verdict: Verdict | None = None  # What was said of this attempt, and is still to be seen to.
 
 
 @dataclass(slots=True, eq=False)
@@ -105,18 +107,25 @@ class Backlog(Windows[Track]):
 
     def again(self, job: Job, due_ms: int, attempt: int) -> None:
         """The record is to be pushed again from its place, and its lane waits for it."""
-        self._rest(job)
-        job.due_ms, job.attempt, job.is_moving = due_ms, attempt, False
-        self._offer(job)
+        job.verdict = None
+        self._wait(job, due_ms, attempt)
+
+    def see_to_later(self, job: Job, due_ms: int, verdict: Verdict) -> None:
+        """What was said of the record could not be done: it starts again for that, and is not pushed."""
+        job.verdict = verdict
+        self._wait(job, due_ms, job.attempt)
 
     def blockers(self) -> list[Job]:
-        """Return the first records of windows that are long and mostly done, each once."""
+        """Return the first records of windows that are long and mostly done, each once.
+
+        One that is only to be written elsewhere is none: moving it would be writing it, too.
+        """
         found = []
         for track in self._tracks.values():
             size = len(track.window)
             if size >= CRITICAL * self._window_max and len(track.done) >= MOSTLY_DONE * size:
                 job = track.jobs[track.window[0]]
-                if not job.is_moving and not track.is_closing:
+                if not job.is_moving and not track.is_closing and job.verdict is None:
                     job.is_moving = True
                     found.append(job)
         return found
@@ -149,6 +158,11 @@ class Backlog(Windows[Track]):
         return sum(len(each.jobs) for each in self._tracks.values())
 
     # Inside
+
+    def _wait(self, job: Job, due_ms: int, attempt: int) -> None:
+        self._rest(job)
+        job.due_ms, job.attempt, job.is_moving = due_ms, attempt, False
+        self._offer(job)
 
     def _offer(self, job: Job) -> None:
         heappush(self._ready, (job.due_ms, next(self._arrivals), job))

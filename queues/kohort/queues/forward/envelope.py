@@ -4,17 +4,24 @@ kohort-forward-attempt   how often it was pushed, as decimal digits
 kohort-forward-due-ms    when it is to be pushed again, in milliseconds since 1970
 kohort-forward-of        topic, partition and offset of the record that it was, as `orders/0/17`
 kohort-forward-why       what the service said last
+
+They count in topics of the proxy's own alone. In the topic itself anybody may write anything, and what is
+another destination's dead letter begins anew.
 """
 
+import re
 from typing import NamedTuple
 
 from kohort.client.values import AnyRecord, Headers
+from kohort.queues.copying import WHY_LENGTH_MAX
 
 ATTEMPT = "kohort-forward-attempt"
 DUE = "kohort-forward-due-ms"
 ORIGIN = "kohort-forward-of"
 WHY = "kohort-forward-why"
 _OURS = {ATTEMPT, DUE, ORIGIN, WHY}
+_PLACE = re.compile(r"[A-Za-z0-9._-]{1,249}/[0-9]{1,10}/[0-9]{1,19}")
+_DIGITS_MAX = 15
 
 
 class Envelope(NamedTuple):
@@ -25,14 +32,16 @@ class Envelope(NamedTuple):
     origin: str
 
 
-def envelope_of(record: AnyRecord) -> Envelope:
-    """Return what travels with a record; one of the topic itself was never pushed, and is due."""
-    origin = record.header(ORIGIN)
+def envelope_of(record: AnyRecord, topic: str) -> Envelope:
+    """Return what travels with a record of a destination; one of its `topic` was never pushed, and is due."""
     place = f"{record.topic}/{record.partition}/{record.offset}"
+    if record.topic == topic:
+        return Envelope(0, 0, place)
+    origin = (record.header(ORIGIN) or b"").decode(errors="replace")
     return Envelope(
         _number(record.header(ATTEMPT)),
         _number(record.header(DUE)),
-        place if origin is None else origin.decode(errors="replace"),
+        origin if _PLACE.fullmatch(origin) else place,
     )
 
 
@@ -43,7 +52,7 @@ def with_envelope(record: AnyRecord, envelope: Envelope, why: str) -> Headers:
         (ATTEMPT, b"%d" % envelope.attempts),
         (DUE, b"%d" % envelope.due_ms),
         (ORIGIN, envelope.origin.encode()),
-        (WHY, why.encode()),
+        (WHY, why[:WHY_LENGTH_MAX].encode(errors="replace")),
     )
 
 
@@ -53,4 +62,4 @@ def own_headers(record: AnyRecord) -> Headers:
 
 
 def _number(data: bytes | None) -> int:
-    return int(data) if data is not None and data.isdigit() else 0
+    return int(data) if data is not None and data.isdigit() and len(data) <= _DIGITS_MAX else 0

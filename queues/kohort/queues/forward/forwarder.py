@@ -15,9 +15,10 @@ from kohort.client.errors import CommitFailedError, ItemsError, KohortError
 from kohort.client.listener import Partitions
 from kohort.client.retry import monotonic_ms
 from kohort.client.signal import Signal
-from kohort.client.values import AnyRecord
+from kohort.client.values import AnyRecord, Headers
 from kohort.client.workers.windows import Order
 from kohort.protocol.errors import ErrorCode
+from kohort.queues.copying import configs_for_copies, is_too_large, write_compressed
 from kohort.queues.forward.backlog import Backlog, Job
 from kohort.queues.forward.envelope import Envelope, envelope_of, with_envelope
 from kohort.queues.forward.limits import Breaker, Concurrency, Rate
@@ -120,7 +121,7 @@ class Forwarder:
         commit_at_ms = monotonic_ms() + COMMIT_EVERY_MS
         while not self._stopping:
             for record in await self._consumer.poll(timeout_ms=POLL_MS):
-                envelope = envelope_of(record)
+                envelope = envelope_of(record, self.destination.topic)
                 self._backlog.add(record, envelope.due_ms, envelope.attempts + 1)
                 self._changed.set()
             self.is_ready = True
@@ -201,14 +202,16 @@ class Forwarder:
 
     async def _push(self, job: Job, scope: anyio.CancelScope) -> None:
         began_ms = monotonic_ms()
-        verdict: Verdict | None = None
+        verdict = job.verdict
         try:
-            with scope:
-                verdict = await self._service.push(job.record, job.attempt)
-            if scope.cancelled_caught or verdict is None:
-                verdict = Verdict(Action.RETRY, None, "it held the others of its partition up")
-            else:
-                self._learn(job, verdict, monotonic_ms() - began_ms)
+            if verdict is None:
+                with scope:
+                    verdict = await self._service.push(job.record, job.attempt)
+                if scope.cancelled_caught or verdict is None:
+                    verdict = Verdict(Action.RETRY, None, "it held the others of its partition up")
+                else:
+                    self._learn(job, verdict, monotonic_ms() - began_ms)
+                verdict = self._bounded(job, verdict)
             await self._settle(job, verdict)
         finally:
             self._scopes.pop(job, None)
@@ -232,25 +235,38 @@ class Forwarder:
         """Do with the record what the service said; it is done only when that is kept."""
         if not self._backlog.is_ours(job):
             return
-        action = verdict.action
-        if action is Action.RETRY and job.attempt >= self.destination.attempts_max:
-            action = Action.DEAD
-        self.counts[action.value] += 1
+        if await self._is_seen_to(job, verdict):
+            self.counts[verdict.action.value] += 1
+            if verdict.action is Action.DEAD:
+                logger.warning("%s is dead after %s push(es): %s", _name(job), job.attempt, verdict.why)
+        else:
+            self._backlog.see_to_later(job, wall_ms() + WRITE_AGAIN_MS, verdict)
+
+    async def _is_seen_to(self, job: Job, verdict: Verdict) -> bool:
+        """Return whether the record is done, or waits; if not, its copy could not be written."""
+        action, destination = verdict.action, self.destination
         if action is Action.UNREACHED:
             self._backlog.again(job, wall_ms() + POLL_MS, job.attempt)
-        elif action is Action.RETRY and self.destination.order is not Order.NONE:
-            _, delay_ms = self.destination.retry_topic(job.attempt, verdict.delay_ms)
-            self._backlog.again(job, wall_ms() + delay_ms, job.attempt + 1)
         elif action is Action.RETRY:
-            topic, delay_ms = self.destination.retry_topic(job.attempt, verdict.delay_ms)
-            await self._write(job, topic, job.attempt, wall_ms() + delay_ms, verdict.why)
-        elif action is Action.DEAD:
-            logger.warning("%s: a dead letter after %s push(es): %s", _name(job), job.attempt, verdict.why)
-            await self._write(job, self.destination.dead_letters_topic, job.attempt, 0, verdict.why)
-        elif action is Action.STASH:
-            await self._write(job, self.destination.stash_topic, job.attempt, 0, verdict.why)
+            topic, delay_ms = destination.retry_topic(job.attempt, verdict.delay_ms)
+            due_ms = wall_ms() + delay_ms
+            if destination.order is Order.NONE:
+                error = await self._write(job, topic, job.attempt, due_ms, verdict.why)
+                if error is None or not is_too_large(error):
+                    return error is None
+            self._backlog.again(job, due_ms, job.attempt + 1)  # It waits in its place.
+        elif action in {Action.DEAD, Action.STASH}:
+            topic = destination.dead_letters_topic if action is Action.DEAD else destination.stash_topic
+            return await self._write(job, topic, job.attempt, 0, verdict.why) is None
         else:
             self._backlog.finish(job)
+        return True
+
+    def _bounded(self, job: Job, verdict: Verdict) -> Verdict:
+        """Return the verdict, for a retry too many a dead letter."""
+        if verdict.action is Action.RETRY and job.attempt >= self.destination.attempts_max:
+            return verdict._replace(action=Action.DEAD)
+        return verdict
 
     async def _move(self, job: Job) -> None:
         """Write a record that waits for its time behind the others of its topic."""
@@ -258,18 +274,31 @@ class Forwarder:
         topic = job.record.topic
         if topic not in self.destination.retry_topics:
             topic = self.destination.retry_topics[0]
-        await self._write(job, topic, attempts, job.due_ms, "it held the others of its partition up")
+        why = "it held the others of its partition up"
+        if await self._write(job, topic, attempts, job.due_ms, why) is not None:
+            self._backlog.again(job, max(job.due_ms, wall_ms() + WRITE_AGAIN_MS), job.attempt)
+            self._changed.set()
 
-    async def _write(self, job: Job, topic: str, attempts: int, due_ms: int, why: str) -> None:
+    async def _write(self, job: Job, topic: str, attempts: int, due_ms: int, why: str) -> KohortError | None:
+        """Return None once the record is kept elsewhere, and done here; or why it is not."""
         record = job.record
-        headers = with_envelope(record, Envelope(attempts, due_ms, envelope_of(record).origin), why)
+        origin = envelope_of(record, self.destination.topic).origin
+        headers = with_envelope(record, Envelope(attempts, due_ms, origin), why)
+        try:
+            await self._keep(topic, record, headers)
+        except KohortError as error:
+            logger.warning("%s could not be written to %s: %s", _name(job), topic, str(error))
+            return error
+        self._backlog.finish(job)
+        return None
+
+    async def _keep(self, topic: str, record: AnyRecord, headers: Headers) -> None:
         try:
             await (await self._producer.send(topic, record.value, key=record.key, headers=headers))
         except KohortError as error:
-            logger.warning("%s could not be written to %s: %s", _name(job), topic, str(error))
-            self._backlog.again(job, wall_ms() + WRITE_AGAIN_MS, job.attempt)
-        else:
-            self._backlog.finish(job)
+            if not is_too_large(error):
+                raise
+            await write_compressed(self._options, topic, record.value, key=record.key, headers=headers)
 
 
 class _Listener(RebalanceListener):
@@ -293,10 +322,14 @@ async def ensure_topics(destination: Destination, options: ConsumerOptions) -> N
         count = len(described[destination.topic].partitions)
         there = set(await admin.list_topics())
         wanted = (*destination.retry_topics, destination.dead_letters_topic, destination.stash_topic)
-        missing = [NewTopic(each, partitions=count) for each in wanted if each not in there]
+        missing = [each for each in wanted if each not in there]
+        if not missing:
+            return
+        configs = await configs_for_copies(admin, destination.topic)
         try:
-            if missing:
-                await admin.create_topics(*missing)
+            await admin.create_topics(
+                *(NewTopic(each, partitions=count, configs=configs) for each in missing)
+            )
         except ItemsError as error:
             if any(each.code != ErrorCode.TOPIC_ALREADY_EXISTS for each in error.errors.values()):
                 raise

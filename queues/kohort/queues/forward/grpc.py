@@ -30,7 +30,8 @@ class GrpcService:
 
     async def __aenter__(self) -> Self:
         parts = self._destination.parts
-        address = f"{parts.hostname}:{parts.port or 443}"
+        host = parts.hostname or ""
+        address = f"[{host}]:{parts.port or 443}" if ":" in host else f"{host}:{parts.port or 443}"
         if parts.scheme == "grpcs":
             ca = Path(self._destination.ca_file).read_bytes() if self._destination.ca_file else None
             self._channel = self._aio.secure_channel(address, self._grpc.ssl_channel_credentials(ca))
@@ -48,12 +49,11 @@ class GrpcService:
         """Return what the service says of the record."""
         destination = self._destination
         try:
-            told = {**metadata_of(record, destination.group_id, attempt), **authorization(destination)}
-        except (OSError, UnicodeDecodeError) as error:
+            told = {**metadata_of(record, destination, attempt), **authorization(destination)}
+        except (OSError, ValueError) as error:
             return unreached(f"no token: {error}")
-        call = self._call(
-            record.value or b"", timeout=destination.timeout_ms / 1000, metadata=tuple(told.items())
-        )
+        metadata = tuple((key, text.encode() if key.endswith("-bin") else text) for key, text in told.items())
+        call = self._call(record.value or b"", timeout=destination.timeout_ms / 1000, metadata=metadata)
         try:
             await call
         except self._aio.AioRpcError as error:

@@ -1,13 +1,15 @@
 """Dead letters and stashed records brought back, or given up, by command."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Unpack
 
 from kohort.client.aio import Consumer, Producer
 from kohort.client.config import ConsumerOptions
-from kohort.client.values import OffsetAndMetadata, TopicPartition
+from kohort.client.errors import KohortError
+from kohort.client.values import ConsumerRecord, OffsetAndMetadata, TopicPartition
+from kohort.queues.copying import is_too_large, write_compressed
 from kohort.queues.forward.envelope import Envelope, envelope_of, with_envelope
 from kohort.queues.forward.settings import Destination
 from kohort.queues.options import consumer_options, producer_options
@@ -38,25 +40,40 @@ async def replay(destination: Destination, topic: str, **options: Unpack[Consume
         Producer(**producer_options(options)) as producer,
     ):
         for part in parts:
-            deliveries = []
+            batch: list[ConsumerRecord[bytes, bytes]] = []
             async for record in scan(reader, part.partition, part.begin, part.end):
-                headers = with_envelope(record, Envelope(0, 0, envelope_of(record).origin), "replayed")
-                deliveries.append(
-                    await producer.send(
-                        destination.retry_topics[0], record.value, key=record.key, headers=headers
-                    )
-                )
-                if len(deliveries) >= BATCH:
-                    for each in deliveries:
-                        await each
-                    written += len(deliveries)
-                    deliveries.clear()
+                batch.append(record)
+                if len(batch) >= BATCH:
+                    written += await _write_all(destination, batch, producer, options)
+                    batch.clear()
                     await reader.commit({part.partition: OffsetAndMetadata(record.offset + 1)})
-            for each in deliveries:
-                await each
-            written += len(deliveries)
+            written += await _write_all(destination, batch, producer, options)
             await reader.commit({part.partition: OffsetAndMetadata(part.end)})
     return written
+
+
+async def _write_all(
+    destination: Destination,
+    batch: Sequence[ConsumerRecord[bytes, bytes]],
+    producer: Producer,
+    options: ConsumerOptions,
+) -> int:
+    """Return how many were written to the first retry topic: all of them, and kept. Raises: KohortError."""
+    topic = destination.retry_topics[0]
+    sent = []
+    for record in batch:
+        origin = envelope_of(record, destination.topic).origin
+        headers = with_envelope(record, Envelope(0, 0, origin), "replayed")
+        delivery = await producer.send(topic, record.value, key=record.key, headers=headers)
+        sent.append((record, headers, delivery))
+    for record, headers, delivery in sent:
+        try:
+            await delivery
+        except KohortError as error:
+            if not is_too_large(error):
+                raise
+            await write_compressed(options, topic, record.value, key=record.key, headers=headers)
+    return len(sent)
 
 
 async def purge(destination: Destination, topic: str, **options: Unpack[ConsumerOptions]) -> int:

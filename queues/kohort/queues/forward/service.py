@@ -12,10 +12,6 @@ def open_service(destination: Destination) -> AbstractAsyncContextManager[Servic
         from kohort.queues.forward.grpc import GrpcService  # noqa: PLC0415
 
         return GrpcService(destination)
-    from kohort.client.errors import MissingExtraError  # noqa: PLC0415
+    from kohort.queues.forward.http import HttpService  # noqa: PLC0415
 
-    try:
-        from kohort.queues.forward.http import HttpService  # noqa: PLC0415
-    except ImportError as error:
-        raise MissingExtraError('pushing needs httpx: pip install "kohort[queues]"') from error
     return HttpService(destination)

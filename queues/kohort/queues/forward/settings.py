@@ -2,6 +2,7 @@
 
 import ipaddress
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,6 +16,7 @@ from kohort.client.workers.windows import Order
 from kohort.queues.forward.verdict import DELAY_MS_MAX
 
 SCHEMES = ("http", "https", "grpc", "grpcs")
+_NAME = re.compile(r"[A-Za-z0-9._-]{1,200}")
 
 
 class Destination(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -48,9 +50,13 @@ class Destination(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     """So long after a worker's death others take its partitions over; brokers allow 6 s and more."""
 
     def __post_init__(self) -> None:
-        if not self.name.replace("-", "").replace("_", "").replace(".", "").isalnum():
+        if not _NAME.fullmatch(self.name):
             raise ConfigurationError(
                 f"a destination's name is {self.name!r}: letters, digits, '.', '_' and '-'"
+            )
+        if self.group_id and not _NAME.fullmatch(self.group_id):  # Topics are called after it.
+            raise ConfigurationError(
+                f"group_id of {self.name!r} is {self.group_id!r}: letters, digits, '.', '_' and '-'"
             )
         if not self.topic:
             raise ConfigurationError(f"destination {self.name!r} needs a topic")
@@ -73,8 +79,12 @@ class Destination(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
             raise ConfigurationError(f"retry_delays_ms of {self.name!r} have to rise")
 
     def _check_url(self) -> None:
-        parts = self.parts
-        if parts.scheme not in SCHEMES or not parts.hostname:
+        try:
+            parts, is_whole = self.parts, self.parts.hostname and self.parts.port != 0
+            (parts.hostname or "").encode("idna")
+        except ValueError as error:
+            raise ConfigurationError(f"url of destination {self.name!r} is {self.url!r}: {error}") from None
+        if parts.scheme not in SCHEMES or not is_whole:
             raise ConfigurationError(
                 f"url of destination {self.name!r} is {self.url!r}: give http://HOST/PATH"
             )

@@ -7,6 +7,7 @@ import pytest
 from kohort.client.values import ConsumerRecord, OffsetAndMetadata, TopicPartition
 from kohort.client.workers.windows import Order
 from kohort.queues.forward.backlog import Backlog, Job
+from kohort.queues.forward.verdict import Action, Verdict
 from tests.repetitions import repetitions
 
 ZERO = TopicPartition("t", 0)
@@ -53,6 +54,21 @@ def test_of_a_key_one_is_pushed_at_a_time_and_in_order() -> None:
     assert (again.record.offset, again.attempt) == (0, 2)
     backlog.finish(again)
     assert [each.record.offset for each in start_all(backlog, 50)] == [1]
+
+
+def test_a_verdict_waits_in_its_place_and_is_forgotten_with_the_next_attempt() -> None:
+    backlog = filled(Order.NONE, record(0), record(1), window_max=2)
+    first, second = start_all(backlog)
+    backlog.finish(second)
+    verdict = Verdict(Action.DEAD)
+    backlog.see_to_later(first, due_ms=50, verdict=verdict)
+    assert backlog.blockers() == []
+    assert start_all(backlog, 49) == []
+    assert start_all(backlog, 50) == [first]
+    assert (first.verdict, first.attempt) == (verdict, 1)
+    backlog.again(first, due_ms=60, attempt=2)
+    assert start_all(backlog, 60) == [first]
+    assert (first.verdict, first.attempt) == (None, 2)
 
 
 def test_a_partition_in_order_has_one_under_way() -> None:

@@ -17,6 +17,7 @@ ACTION = "kafka-action"
 RETRY_DELAY = "kafka-retry-delay-ms"
 RETRY_AFTER = "retry-after"
 DELAY_MS_MAX = 86_400_000
+_DIGITS_MAX = 12
 _RETRIED_STATUSES = {408, 425, 429}
 _RETRIED_CODES = {"RESOURCE_EXHAUSTED", "UNAVAILABLE", "DEADLINE_EXCEEDED", "ABORTED"}
 
@@ -55,7 +56,7 @@ def of_http(status: int, headers: Mapping[str, str]) -> Verdict:
     delay_ms = _delay_ms(headers.get(RETRY_DELAY))
     if delay_ms is None:
         seconds = headers.get(RETRY_AFTER, "")
-        delay_ms = _delay_ms(f"{seconds}000" if seconds.isdecimal() else None)
+        delay_ms = _delay_ms(f"{seconds.strip()}000" if seconds.strip() else None)
     is_retried = status in _RETRIED_STATUSES or status >= 500
     action = _named(headers.get(ACTION)) or (Action.RETRY if is_retried else Action.DEAD)
     return Verdict(action, delay_ms, why, is_failure=status >= 500 or status == 429, is_answered=True)
@@ -88,6 +89,7 @@ def _named(text: str | None) -> Action | None:
 
 
 def _delay_ms(text: str | None) -> int | None:
-    if text is None or not text.strip().isdecimal():
+    digits = (text or "").strip()
+    if not digits.isascii() or not digits.isdecimal():
         return None
-    return min(int(text), DELAY_MS_MAX)
+    return min(int(digits[:_DIGITS_MAX]), DELAY_MS_MAX)  # So many digits are more than that in any case.
