@@ -16,7 +16,6 @@ NO_RESULT = {
     "kohort serve",
     "kohort queue run",
     "kohort queue track",
-    "kohort forward",
     "kohort region coordinate",
     "kohort region run",
     "kohort completion",

@@ -95,6 +95,20 @@ def test_a_process_tells_how_it_is_and_takes_new_settings_over(
 
         wait_until(lambda: told()["uncommitted"] == 0 and told()["running"] == 0, "all are done")
         assert told()["counts"] == {"done": 2, "dead": 1, "retry": 1}
+        status = ("forward", "--config", str(file), "--http", f"127.0.0.1:{free_port}", "--status")
+        head, row, failure = kohort(*status).stdout.splitlines()
+        assert head.split()[:5] == ["DESTINATION", "CIRCUIT", "RUNNING", "LIMIT", "UNFINISHED"]
+        assert [row.split()[each] for each in (0, 1, 2, 4, 5, 6, 9)] == [
+            name,
+            "closed",
+            "0",
+            "0",
+            "2",
+            "1",
+            "1",
+        ]
+        assert failure == f"{name}, the last failure: status 503"
+        assert json.loads(kohort(*status, "--json").stdout)["destinations"] == [told()]
         metrics = get(free_port, "/metrics")[1]
         assert f'kohort_forward_records_total{{action="dead",name="{name}"}} 1.0' in metrics
         assert f'kohort_forward_circuit_open{{name="{name}"}} 0.0' in metrics
@@ -144,6 +158,15 @@ def test_a_destination_that_cannot_be_opened_leaves_the_others_alone(
     finally:
         process.kill()
         process.wait()
+
+
+def test_who_asks_where_nobody_serves_is_told(tmp_path: Path, free_port: int) -> None:
+    file = tmp_path / "forward.toml"
+    file.write_text("")
+    without = kohort("forward", "--config", str(file), "--status")
+    assert (without.returncode, "--status needs --http" in without.stderr) == (2, True)
+    done = kohort("forward", "--config", str(file), "--http", f"127.0.0.1:{free_port}", "--status")
+    assert (done.returncode, done.stderr.startswith("kohort: no kohort forward serves HTTP")) == (1, True)
 
 
 def told_url(port: int) -> str | None:

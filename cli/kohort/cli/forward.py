@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from kohort.cli.options import command_config_option
+from kohort.cli.options import command_config_option, json_option
 from kohort.cli.output import print_line
 from kohort.cli.queue_options import client_options, log_to_standard_error, run_async
 from kohort.client.errors import ConfigurationError
@@ -26,6 +26,12 @@ from kohort.queues.forward import Destination, ForwardSettings, load_settings, p
 )
 @click.option("--check", is_flag=True, help="Say whether the file is right, and end.")
 @click.option(
+    "--status",
+    is_flag=True,
+    help="Print what the process that serves --http says of its destinations, and end.",
+)
+@json_option
+@click.option(
     "--replay", "replayed", metavar="NAME", help="Push a destination's dead letters once more, and end."
 )
 @click.option("--purge", "purged", metavar="NAME", help="Give a destination's dead letters up, and end.")
@@ -37,6 +43,8 @@ def forward(
     file: Path,
     http: str | None,
     check: bool,
+    status: bool,
+    as_json: bool,
     replayed: str | None,
     purged: str | None,
     stashed: bool,
@@ -48,11 +56,18 @@ def forward(
 
     \b
     kohort forward --config forward.toml --http 127.0.0.1:9646
+    kohort forward --config forward.toml --http 127.0.0.1:9646 --status
     kohort forward --config forward.toml --replay orders
     """
     settings = _load(file)
     if check:
         print_line(f"{file}: {len(settings.forward)} destination(s)")
+    elif status:
+        if http is None:
+            raise click.UsageError("--status needs --http HOST:PORT, where the process serves")
+        from kohort.cli.forward_status import print_status
+
+        print_status(http, as_json=as_json)
     elif replayed is not None or purged is not None:
         if replayed is not None and purged is not None:
             raise click.UsageError("give --replay or --purge, not both")
