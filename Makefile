@@ -2,7 +2,8 @@
 # network that reaches the package index are all that is needed.
 #
 #   make demo       flights, a group of three clients, kills, and the proof that nothing was lost
-#   make test       every test but those of Spark; what needs Java is skipped where there is none
+#   make test       every test but those below
+#   make test-system clusters, other people's clients, attackers; what needs Java, Go or etcd is skipped where there is none
 #   make test-spark the tests with Spark, which they install
 #   make check      ruff, mypy, pyright, and who may import whom
 #   make nightly    what takes too long for every change
@@ -31,12 +32,13 @@ TESTS ?=
 WORKERS ?= $(shell echo $$(($$(nproc 2>/dev/null || echo 2) * 2)))
 PYTEST := $(PY) -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 SPARK_TESTS := pipeline tests/spark
+SYSTEM_TESTS := tests/attacks tests/cluster tests/interop tests/security
 # A Spark driver computes on both cores; another one beside it waits for its start-ups at most.
 SPARK_WORKERS ?= 2
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help venv jar demo test test-spark again nightly check format interop spark applications suites differential large crash kills chaos bench fuzz fuzz-broker sim sim-cluster scenarios mutants mutants-cluster docs tables wheel constraints clean
+.PHONY: help venv jar demo test test-system test-spark again nightly check format interop spark applications suites differential large crash kills chaos bench fuzz fuzz-broker sim sim-cluster scenarios mutants mutants-cluster docs tables wheel constraints clean
 
 help:  ## Show the targets.
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -68,8 +70,11 @@ jar: $(SPARK_STAMP)  ## Build the jar that reads segments in Spark's JVM, where 
 demo: $(STAMP)  ## Count 336,776 flights while members and the broker are killed.
 	@$(PY) examples/flights/demo.py $(ARGS)
 
-test: $(STAMP) $(if $(filter $(addsuffix %,$(SPARK_TESTS)),$(TESTS)),$(SPARK_STAMP))  ## Run the tests that need no Spark. TESTS=path and ARGS="-k name" narrow them down.
-	@$(PYTEST) $(ARGS) $(or $(TESTS),$(addprefix --ignore=,$(SPARK_TESTS)))
+test: $(STAMP) $(if $(filter $(addsuffix %,$(SPARK_TESTS)),$(TESTS)),$(SPARK_STAMP))  ## Run the tests of kohort alone. TESTS=path and ARGS="-k name" narrow them down.
+	@$(PYTEST) $(ARGS) $(or $(TESTS),$(addprefix --ignore=,$(SYSTEM_TESTS) $(SPARK_TESTS)))
+
+test-system: $(STAMP)  ## Run the tests of clusters, with other people's clients, and with attackers.
+	@$(PYTEST) $(ARGS) $(SYSTEM_TESTS)
 
 test-spark: jar  ## Run the tests with Spark; the long ones are left to make spark.
 	@$(PYTEST) --numprocesses $(SPARK_WORKERS) $(ARGS) $(SPARK_TESTS)

@@ -49,7 +49,7 @@ def failing(*tests: str) -> str:
 def test_where_all_pass_nothing_is_run_again(tmp_path: Path) -> None:
     status, said, calls = run(tmp_path, test="true")
     assert (status, said) == (0, "")
-    assert calls[-2:] == ["make test-spark", "make test"]
+    assert calls[-3:] == ["make test-spark", "make test-system", "make test"]
 
 
 def test_what_fails_once_is_named_and_run_again_alone(tmp_path: Path) -> None:
