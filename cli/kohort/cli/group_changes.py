@@ -71,10 +71,7 @@ def reset_offsets(
     if bool(group_ids) == all_groups:
         raise click.UsageError("give the names of groups, or --all-groups")
     check_usage(spec, from_file, topics, all_topics)
-    if execute and dry_run:
-        raise click.UsageError("--execute and --dry-run exclude each other")
-    if export and as_json:
-        raise click.UsageError("--export prints CSV: give it or --json, not both")
+    check_outcome(execute=execute, dry_run=dry_run, export=export, as_json=as_json)
     with open_admin(servers) as admin:
         wanted = group_ids or tuple(
             each.group_id for each in admin.list_groups() if each.type.lower() != SHARE
@@ -95,13 +92,7 @@ def reset_offsets(
                 admin.alter_group_offsets(
                     group_id, {each: OffsetAndMetadata(offset) for each, offset in offsets.items()}
                 )
-    if export:
-        print_file(to_csv(plans))
-    elif as_json:
-        print_json(plans_json(plans))
-    else:
-        for line in plan_table(plans):
-            print_line(line)
+    show_plans(plans, export=export, as_json=as_json)
     if plans and not execute and not dry_run:
         print_line(DRY_RUN, err=True)
     if len(ready) < len(wanted):
@@ -117,6 +108,25 @@ def check_usage(spec: Spec, from_file: Path | None, topics: tuple[str, ...], all
         )
     if from_file is None and bool(topics) == all_topics:
         raise click.UsageError("give --topic, or --all-topics")
+
+
+def check_outcome(*, execute: bool, dry_run: bool, export: bool, as_json: bool) -> None:
+    """Return if what is to be done and printed is one thing. Raises: click.UsageError."""
+    if execute and dry_run:
+        raise click.UsageError("--execute and --dry-run exclude each other")
+    if export and as_json:
+        raise click.UsageError("--export prints CSV: give it or --json, not both")
+
+
+def show_plans(plans: ByGroup, *, export: bool, as_json: bool) -> None:
+    """Print which offsets each group gets."""
+    if export:
+        print_file(to_csv(plans))
+    elif as_json:
+        print_json(plans_json(plans))
+    else:
+        for line in plan_table(plans):
+            print_line(line)
 
 
 def _is_inactive(admin: Admin, group_id: str) -> bool:

@@ -10,10 +10,10 @@ from pathlib import Path
 import click
 
 from kohort.cli.completion import complete_share_groups
-from kohort.cli.group_changes import DRY_RUN, INACTIVE, SHARE, check_usage, plan_table, plans_json
+from kohort.cli.group_changes import DRY_RUN, INACTIVE, SHARE, check_outcome, check_usage, show_plans
 from kohort.cli.options import bootstrap_option, json_option, open_admin, yes_option
-from kohort.cli.output import ask_before, print_file, print_json, print_line
-from kohort.cli.reset_plan import Offsets, Planner, Spec, from_csv, to_csv
+from kohort.cli.output import ask_before, print_json, print_line
+from kohort.cli.reset_plan import Planner, Spec, from_csv
 from kohort.cli.share_group_views import describe_one
 from kohort.client import Admin, BrokerError, ItemsError, OffsetAndMetadata, TopicPartition
 from kohort.protocol.errors import ErrorCode
@@ -66,10 +66,7 @@ def reset_offsets(
     """
     spec = Spec(**ways)  # type: ignore[arg-type]  # Click has made them what the options above say.
     check_usage(spec, from_file, topics, all_topics)
-    if execute and dry_run:
-        raise click.UsageError("--execute and --dry-run exclude each other")
-    if export and as_json:
-        raise click.UsageError("--export prints CSV: give it or --json, not both")
+    check_outcome(execute=execute, dry_run=dry_run, export=export, as_json=as_json)
     with open_admin(servers) as admin:
         _check_inactive(admin, group_id)
         planner = Planner(
@@ -83,19 +80,9 @@ def reset_offsets(
             plan = planner.plan(spec, partitions, begins)
         if execute and plan:
             admin.alter_share_group_offsets(group_id, plan)
-    _show({group_id: plan} if plan else {}, export=export, as_json=as_json)
+    show_plans({group_id: plan} if plan else {}, export=export, as_json=as_json)
     if plan and not execute and not dry_run:
         print_line(DRY_RUN, err=True)
-
-
-def _show(plans: dict[str, Offsets], *, export: bool, as_json: bool) -> None:
-    if export:
-        print_file(to_csv(plans))
-    elif as_json:
-        print_json(plans_json(plans))
-    else:
-        for line in plan_table(plans):
-            print_line(line)
 
 
 def _check_inactive(admin: Admin, group_id: str) -> None:
