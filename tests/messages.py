@@ -14,6 +14,7 @@ from kohort.protocol import (
     offsets_topic,
     share_group_records,
     share_state_log,
+    streams_group_records,
     transaction_log,
 )
 from kohort.protocol.registry import NAMES, declared
@@ -36,6 +37,7 @@ EVERY_MESSAGE: tuple[type[Message], ...] = (
     transaction_log.TransactionLogKey,
     transaction_log.TransactionLogValue,
     *(cls for pair in share_group_records.RECORDS.values() for cls in pair),
+    *(cls for pair in streams_group_records.RECORDS.values() for cls in pair),
     *(cls for pair in share_state_log.RECORDS.values() for cls in pair),
 )
 

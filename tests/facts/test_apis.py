@@ -18,7 +18,7 @@ OF_BROKERS = {key for key, (_, _, _, listeners, _) in KAFKA.items() if "broker" 
 
 NO_TOKENS = "there are no delegation tokens"
 NO_RAFT = "there is no quorum and no feature level: metadata is a file"
-NO_STREAMS_GROUPS = "Kafka Streams runs in classic groups; its own protocol is not there yet"
+NO_DESCRIPTIONS = "nobody keeps descriptions of topologies: Kafka does with a plugin alone"
 NO_TELEMETRY = "nothing takes clients' metrics, and a client that does not find the API sends none"
 ABSENT = {
     34: "there is one log directory",
@@ -32,9 +32,7 @@ ABSENT = {
     72: NO_TELEMETRY,
     80: NO_RAFT,
     81: NO_RAFT,
-    88: NO_STREAMS_GROUPS,
-    89: NO_STREAMS_GROUPS,
-    93: NO_STREAMS_GROUPS,
+    93: NO_DESCRIPTIONS,
     94: NO_RAFT,
 }
 

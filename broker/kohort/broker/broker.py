@@ -26,7 +26,7 @@ from kohort.broker.handlers.administration.family import Administration
 from kohort.broker.handlers.data.family import Data
 from kohort.broker.handlers.data.fetch_sessions import FetchSessions
 from kohort.broker.handlers.data.record_checks import RecordChecks
-from kohort.broker.handlers.features import share_version
+from kohort.broker.handlers.features import share_version, streams_version
 from kohort.broker.handlers.groups.family import Groups
 from kohort.broker.handlers.opening import Opening
 from kohort.broker.handlers.quota_switch import QuotaSwitch
@@ -80,6 +80,7 @@ from kohort.storage.journal import Journal
 
 if TYPE_CHECKING:
     from kohort.broker.cluster.member import ClusterMember
+    from kohort.broker.coordination.internal_topics import InternalTopics
     from kohort.broker.coordination.shares import Shares
     from kohort.broker.coordination.takeovers import Takeovers
     from kohort.broker.coordination.transaction_coordinators import TransactionCoordinators
@@ -354,6 +355,7 @@ class Broker:
             self._ensure_offsets_topic,
             self.transactions,
             self.shares if share_version(self.current.config) else None,
+            self._internal_topics(),
         )
         transactions = Transactions(self.transactions, groups, self.producer_ids)
         data = Data(
@@ -433,6 +435,14 @@ class Broker:
         from kohort.broker.handlers.share.family import Sharing  # noqa: PLC0415
 
         return Sharing(groups, data, self.shares, self.current)
+
+    def _internal_topics(self) -> "InternalTopics | None":
+        """Return what makes the topics of streams groups, where there are any."""
+        if not streams_version(self.current.config):
+            return None
+        from kohort.broker.coordination.internal_topics import InternalTopics  # noqa: PLC0415
+
+        return InternalTopics(self.topics, self.coordinators, self.workers, self.clock)
 
     def _permissions_for(self, transactions: Transactions) -> "Permissions":
         """Return who says what transactional producers may write, made at first use."""

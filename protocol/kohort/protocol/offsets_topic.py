@@ -138,9 +138,11 @@ _TYPES: dict[type[Message], bytes] = {OffsetCommitKey: b"\0\1", GroupMetadataKey
 
 CONSUMER_GROUP_TYPES: frozenset[int] = frozenset((3, 4, 5, 6, 7, 8, 16))
 SHARE_GROUP_TYPES: frozenset[int] = frozenset((10, 11, 12, 13, 14, 15))
+STREAMS_GROUP_TYPES: frozenset[int] = frozenset((17, 19, 20, 21, 22, 23))
 _HOMES: dict[int, str] = {
     **dict.fromkeys(CONSUMER_GROUP_TYPES, "kohort.protocol.consumer_group_records"),
     **dict.fromkeys(SHARE_GROUP_TYPES, "kohort.protocol.share_group_records"),
+    **dict.fromkeys(STREAMS_GROUP_TYPES, "kohort.protocol.streams_group_records"),
 }
 """Which module has the messages of a record of a newer kind, by its type."""
 

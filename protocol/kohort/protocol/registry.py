@@ -75,7 +75,7 @@ class LateApi(Api):
         return self.request if attribute == "request" else self.response
 
 
-ASKED_ALONE = frozenset(("StreamsGroupDescribe", "UpdateFeatures"))
+ASKED_ALONE = frozenset(("UpdateFeatures",))
 """What is asked of Apache Kafka, and the broker here does not answer."""
 
 
@@ -102,11 +102,13 @@ LATE = (
     LateApi(85, "WriteShareGroupState", "0-1"),
     LateApi(86, "DeleteShareGroupState", "0"),
     LateApi(87, "ReadShareGroupStateSummary", "0-1"),
+    LateApi(88, "StreamsGroupHeartbeat", "0-1"),
+    LateApi(89, "StreamsGroupDescribe", "0-1"),
     LateApi(90, "DescribeShareGroupOffsets", "0-1"),
     LateApi(91, "AlterShareGroupOffsets", "0"),
     LateApi(92, "DeleteShareGroupOffsets", "0"),
 )
-"""Those of share groups."""
+"""Those of share groups and streams groups."""
 
 APIS: dict[int, Api] = dict(
     sorted(

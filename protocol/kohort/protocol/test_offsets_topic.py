@@ -4,7 +4,7 @@ from uuid import UUID
 
 import pytest
 
-from kohort.protocol import share_group_records
+from kohort.protocol import share_group_records, streams_group_records
 from kohort.protocol.consumer_group_records import (
     RECORDS,
     ClassicMemberMetadata,
@@ -18,6 +18,7 @@ from kohort.protocol.errors import WireError
 from kohort.protocol.offsets_topic import (
     CONSUMER_GROUP_TYPES,
     SHARE_GROUP_TYPES,
+    STREAMS_GROUP_TYPES,
     GroupMetadataKey,
     GroupMetadataRecord,
     GroupMetadataValue,
@@ -63,7 +64,7 @@ def test_the_oldest_type_of_key_is_read_as_an_offset() -> None:
     assert decode_key(b"\0\0" + key.encode(0)) == key
 
 
-@pytest.mark.parametrize("record_type", [9, 21, -1])
+@pytest.mark.parametrize("record_type", [9, 18, -1])
 def test_a_key_of_another_kind_comes_back_as_its_type(record_type: int) -> None:
     data = record_type.to_bytes(2, "big", signed=True) + b"whatever"
     assert decode_key(data) == UnknownKey(record_type=record_type)
@@ -169,6 +170,29 @@ def test_every_kind_of_record_of_a_share_group_comes_back(record_type: int) -> N
     assert decode_record(encode_key(key), encode_value(value)) == NewerRecord(key, value)
     assert encode_key(key)[:2] == record_type.to_bytes(2, "big")
     assert record_type in SHARE_GROUP_TYPES
+
+
+@pytest.mark.parametrize("record_type", sorted(streams_group_records.RECORDS))
+def test_every_kind_of_record_of_a_streams_group_comes_back(record_type: int) -> None:
+    key_type, value_type = streams_group_records.RECORDS[record_type]
+    key, value = message_of(key_type), message_of(value_type)
+    assert decode_record(encode_key(key), encode_value(value)) == NewerRecord(key, value)
+    assert encode_key(key)[:2] == record_type.to_bytes(2, "big")
+    assert record_type in STREAMS_GROUP_TYPES
+
+
+def test_what_a_streams_group_was_validated_and_assigned_with_is_tagged() -> None:
+    config = streams_group_records.StreamsGroupAssignmentConfig(key="num.standby.replicas", value="0")
+    group = message_of(
+        streams_group_records.StreamsGroupMetadataValue,
+        epoch=7,
+        validated_topology_epoch=0,
+        last_assignment_configs=(config,),
+    )
+    tags = b"\2" + b"\0\4\0\0\0\0" + b"\1\x19\2\x15num.standby.replicas\0020\0"
+    data = b"\0\0" + b"\0\0\0\7" + bytes(8) + tags
+    assert encode_value(group) == data
+    assert decode_value(streams_group_records.StreamsGroupMetadataValue, data) == group
 
 
 @pytest.mark.parametrize("record_type", sorted(RECORDS))

@@ -72,6 +72,7 @@ KAFKA_4_4 = """
 85 WriteShareGroupState    0-1   0
 86 DeleteShareGroupState   0     0
 87 ReadShareGroupStateSummary 0-1 0
+88 StreamsGroupHeartbeat   0-1   0
 89 StreamsGroupDescribe    0-1   0
 90 DescribeShareGroupOffsets 0-1 0
 91 AlterShareGroupOffsets  0     0

@@ -312,6 +312,45 @@ class BrokerConfig(Settings):
         "The level of the feature share.version: with 0 there are no share groups. Not in Kafka.",
         between(0, 1),
     )
+    group_streams_session_timeout_ms: int = setting(
+        INT, 45000, "After how long without a heartbeat a streams group's member is put out.", at_least(1)
+    )
+    group_streams_heartbeat_interval_ms: int = setting(
+        INT, 5000, "How often members of streams groups are asked to send heartbeats.", at_least(1)
+    )
+    group_streams_assignment_interval_ms: int = setting(
+        INT,
+        1000,
+        "How long after an assignment a streams group gets its next one at the earliest.",
+        at_least(0),
+    )
+    group_streams_initial_rebalance_delay_ms: int = setting(
+        INT, 3000, "How long a new streams group waits for more members before it is assigned.", at_least(0)
+    )
+    group_streams_max_size: int = setting(
+        INT, 2147483647, "How many members a streams group may have.", at_least(1)
+    )
+    group_streams_num_standby_replicas: int = setting(
+        INT, 0, "How many copies of each task's state streams groups keep.", at_least(0)
+    )
+    group_streams_max_standby_replicas: int = setting(
+        INT, 2, "How many copies of each task's state a streams group may keep.", at_least(0)
+    )
+    group_streams_acceptable_recovery_lag: int = setting(
+        LONG,
+        10000,
+        "How far behind a copy of a task's state counts as caught up; members are told.",
+        at_least(0),
+    )
+    group_streams_task_offset_interval_ms: int = setting(
+        INT, 60000, "How often members tell how far their copies are, where they can.", at_least(1)
+    )
+    kohort_streams_version: int = setting(
+        INT,
+        1,
+        "The level of the feature streams.version: with 0 there are no streams groups. Not in Kafka.",
+        between(0, 1),
+    )
     offset_metadata_max_bytes: int = setting(
         INT, 4096, "The longest metadata that a committed offset may carry."
     )

@@ -124,6 +124,55 @@ class GroupSettings(Settings):
     share_renew_acknowledge_enable: bool = setting(
         ConfigType.BOOLEAN, True, "Whether members of this share group may renew their hold of a record."
     )
+    streams_session_timeout_ms: int = setting(
+        INT,
+        45000,
+        "After how long without a heartbeat a member of this streams group is put out.",
+        at_least(1),
+        synonyms=("group.streams.session.timeout.ms",),
+    )
+    streams_heartbeat_interval_ms: int = setting(
+        INT,
+        5000,
+        "How often members of this streams group are asked to send heartbeats.",
+        at_least(1),
+        synonyms=("group.streams.heartbeat.interval.ms",),
+    )
+    streams_assignment_interval_ms: int = setting(
+        INT,
+        1000,
+        "How long after an assignment this streams group gets its next one at the earliest.",
+        at_least(0),
+        synonyms=("group.streams.assignment.interval.ms",),
+    )
+    streams_initial_rebalance_delay_ms: int = setting(
+        INT,
+        3000,
+        "How long this streams group waits for more members while it is new.",
+        at_least(0),
+        synonyms=("group.streams.initial.rebalance.delay.ms",),
+    )
+    streams_num_standby_replicas: int = setting(
+        INT,
+        0,
+        "How many copies of each task's state this streams group keeps.",
+        at_least(0),
+        synonyms=("group.streams.num.standby.replicas",),
+    )
+    streams_acceptable_recovery_lag: int = setting(
+        ConfigType.LONG,
+        10000,
+        "How far behind a copy of a task's state counts as caught up in this streams group.",
+        at_least(0),
+        synonyms=("group.streams.acceptable.recovery.lag",),
+    )
+    streams_task_offset_interval_ms: int = setting(
+        INT,
+        60000,
+        "How often members of this streams group tell how far their copies are.",
+        at_least(1),
+        synonyms=("group.streams.task.offset.interval.ms",),
+    )
 
 
 def group_settings(broker: BrokerConfig, overrides: Mapping[str, str | None]) -> GroupSettings:
@@ -140,6 +189,13 @@ def group_settings(broker: BrokerConfig, overrides: Mapping[str, str | None]) ->
         raise ConfigError("consumer.session.timeout.ms must be greater than consumer.heartbeat.interval.ms")
     if overrides and settings.share_session_timeout_ms <= settings.share_heartbeat_interval_ms:
         raise ConfigError("share.session.timeout.ms must be greater than share.heartbeat.interval.ms")
+    if overrides and settings.streams_session_timeout_ms <= settings.streams_heartbeat_interval_ms:
+        raise ConfigError("streams.session.timeout.ms must be greater than streams.heartbeat.interval.ms")
+    standbys, limit = settings.streams_num_standby_replicas, broker.group_streams_max_standby_replicas
+    if overrides and standbys > limit:
+        raise ConfigError(
+            "streams.num.standby.replicas must be less than or equal to group.streams.max.standby.replicas"
+        )
     return settings
 
 

@@ -37,16 +37,15 @@ _NAMES = """
     group.share.min.partition.max.record.locks group.share.min.record.lock.duration.ms
     group.share.min.session.timeout.ms
     group.share.persister.class.name
-    group.streams.acceptable.recovery.lag group.streams.assignment.interval.ms
-    group.streams.assignor.offload.enable group.streams.assignors group.streams.heartbeat.interval.ms
-    group.streams.initial.rebalance.delay.ms group.streams.max.assignment.interval.ms
-    group.streams.max.heartbeat.interval.ms group.streams.max.session.timeout.ms group.streams.max.size
-    group.streams.max.standby.replicas group.streams.max.warmup.replicas
+    group.streams.assignor.offload.enable group.streams.assignors
+    group.streams.max.assignment.interval.ms
+    group.streams.max.heartbeat.interval.ms group.streams.max.session.timeout.ms
+    group.streams.max.warmup.replicas
     group.streams.min.assignment.interval.ms group.streams.min.heartbeat.interval.ms
     group.streams.min.session.timeout.ms group.streams.min.task.offset.interval.ms
-    group.streams.num.standby.replicas group.streams.num.warmup.replicas
-    group.streams.rack.aware.assignment.tags group.streams.session.timeout.ms
-    group.streams.task.offset.interval.ms group.streams.topology.description.plugin.class
+    group.streams.num.warmup.replicas
+    group.streams.rack.aware.assignment.tags
+    group.streams.topology.description.plugin.class
     initial.broker.registration.timeout.ms internal.metadata.delete.delay.millis
     internal.metadata.log.segment.bytes internal.metadata.max.batch.size.in.bytes
     kafka.metrics.polling.interval.secs kafka.metrics.reporters

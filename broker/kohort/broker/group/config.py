@@ -35,6 +35,15 @@ class GroupConfig(msgspec.Struct, frozen=True, kw_only=True):
     group_share_heartbeat_interval_ms: int = 5_000
     group_share_assignment_interval_ms: int = 1_000
     group_share_max_size: int = 200
+    group_streams_session_timeout_ms: int = 45_000
+    group_streams_heartbeat_interval_ms: int = 5_000
+    group_streams_assignment_interval_ms: int = 1_000
+    group_streams_initial_rebalance_delay_ms: int = 3_000
+    group_streams_max_size: int = 2_147_483_647
+    group_streams_num_standby_replicas: int = 0
+    group_streams_max_standby_replicas: int = 2
+    group_streams_acceptable_recovery_lag: int = 10_000
+    group_streams_task_offset_interval_ms: int = 60_000
     offset_metadata_max_bytes: int = 4_096
     offsets_retention_minutes: int = 10_080
     offsets_retention_check_interval_ms: int = 600_000

@@ -21,6 +21,7 @@ from kohort.protocol.offsets_topic import GroupMetadataValue, OffsetCommitValue
 CLASSIC = "classic"
 CONSUMER = "consumer"
 SHARE = "share"
+STREAMS = "streams"
 
 Offsets = dict[str, dict[int, OffsetCommitValue]]
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from kohort.broker.group.decision import Record
-from kohort.broker.group.group import CLASSIC, SHARE, Group
+from kohort.broker.group.group import CLASSIC, SHARE, STREAMS, Group
 from kohort.broker.group.member import Member
 from kohort.protocol.offsets_topic import (
     GroupMetadataKey,
@@ -54,6 +54,12 @@ def tombstones(group: Group) -> tuple[Record, ...]:
 
         assert isinstance(group, shared.ShareGroup), group
         return tuple(records.group_tombstones(group))
+    if group.group_type == STREAMS:
+        from kohort.broker.group.streams import group as streaming  # noqa: PLC0415
+        from kohort.broker.group.streams import records as streams_records  # noqa: PLC0415
+
+        assert isinstance(group, streaming.StreamsGroup), group
+        return tuple(streams_records.group_tombstones(group))
     from kohort.broker.group.consumer.group import ConsumerGroup  # noqa: PLC0415
     from kohort.broker.group.consumer.records import group_tombstones  # noqa: PLC0415
 

@@ -6,7 +6,7 @@ from kohort.broker.group.commands import JoinGroup
 from kohort.broker.group.decision import SessionTimer
 from kohort.broker.group.events import CauseKind, MemberIdGiven, MemberJoined, MemberRefused, MemberRejoined
 from kohort.broker.group.final_errors import final_error
-from kohort.broker.group.group import CLASSIC, CONSUMER, Group
+from kohort.broker.group.group import CLASSIC, CONSUMER, STREAMS, Group
 from kohort.broker.group.group_records import tombstones
 from kohort.broker.group.member import Member, unique_by_name
 from kohort.broker.group.parking import dismiss, join_error, park_join
@@ -51,7 +51,7 @@ def _join(turn: Turn, command: JoinGroup) -> None:
     message = command.message
     group = turn.groups.by_id.get(message.group_id)
     if group is not None and group.group_type != CLASSIC:
-        if group.group_type != CONSUMER:
+        if group.group_type != CONSUMER and not (group.group_type == STREAMS and group.is_empty):
             raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         if not group.is_empty:
             _join_newer_kind(turn, group, command)
@@ -89,6 +89,7 @@ def _made_classic(turn: Turn, group: Group) -> Group:
     for record in tombstones(group):
         turn.log(record)
     del turn.groups.by_id[group.group_id]
+    group.let_go()
     made = turn.groups.get_or_create(group.group_id)
     made.offsets = group.offsets
     return made

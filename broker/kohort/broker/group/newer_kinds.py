@@ -18,8 +18,9 @@ from kohort.broker.group.decision import (
     SessionTimer,
     TimerKey,
 )
-from kohort.broker.group.group import SHARE, Group
+from kohort.broker.group.group import SHARE, STREAMS, Group
 from kohort.broker.group.turn import Groups, Turn
+from kohort.protocol.offsets_topic import STREAMS_GROUP_TYPES
 from kohort.protocol.schema import Message
 
 _HANDLERS: dict[type, Callable[[Turn, Any], None]] = {
@@ -38,11 +39,21 @@ def _share() -> Any:
     return import_module("kohort.broker.group.share.entrance")
 
 
+def _streams() -> Any:
+    """Return the way to streams groups, imported with the first of them."""
+    return import_module("kohort.broker.group.streams.entrance")
+
+
+_HOMES: dict[str, Callable[[], Any]] = {SHARE: _share, STREAMS: _streams}
+"""The ways to the kinds of groups that have one of their own, by type."""
+
+
 def handler_of(kind: type) -> Callable[[Turn, Any], None]:
     """Return what handles a kind of command."""
     known = _HANDLERS.get(kind)
     if known is None:
-        known = _share().HANDLERS[kind]
+        is_about_streams = kind.__module__.startswith("kohort.broker.group.streams.")
+        known = (_streams if is_about_streams else _share)().HANDLERS[kind]
     return known
 
 
@@ -55,14 +66,17 @@ def replay(groups: Groups, key: Message, value: Message | None) -> None:
     """Take over a logged record of a group of a newer kind."""
     if knows_consumer_group(key):
         replay_consumer_group(groups, key, value)
+    elif key.declaration().api_key in STREAMS_GROUP_TYPES:
+        _streams().replay(groups, key, value)
     else:
         _share().replay(groups, key, value)
 
 
 def resume(turn: Turn, group: Group) -> None:
     """Let a group go on that came back from the log."""
-    if group.group_type == SHARE:
-        _share().resume(turn, group)
+    home = _HOMES.get(group.group_type)
+    if home is not None:
+        home().resume(turn, group)
         return
     assert isinstance(group, ConsumerGroup), group
     resume_consumer_group(turn, group)
@@ -70,8 +84,9 @@ def resume(turn: Turn, group: Group) -> None:
 
 def timer_fired(turn: Turn, group: Group, key: TimerKey) -> None:
     """Do what a group's timer was set for."""
-    if group.group_type == SHARE:
-        _share().timer_fired(turn, group, key)
+    home = _HOMES.get(group.group_type)
+    if home is not None:
+        home().timer_fired(turn, group, key)
         return
     assert isinstance(group, ConsumerGroup), group
     if isinstance(key, SessionTimer):

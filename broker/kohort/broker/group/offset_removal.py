@@ -2,7 +2,7 @@
 
 from kohort.broker.group.commands import ExpireOffsets, OffsetDelete, TopicsDeleted
 from kohort.broker.group.events import GroupDeleted, OffsetsRemoved
-from kohort.broker.group.group import CLASSIC, CONSUMER, SHARE, Group
+from kohort.broker.group.group import CLASSIC, CONSUMER, SHARE, STREAMS, Group
 from kohort.broker.group.group_records import offset_tombstone, tombstones
 from kohort.broker.group.state import GroupState
 from kohort.broker.group.turn import Turn
@@ -113,7 +113,7 @@ def _check_deletion(turn: Turn, group_id: str) -> Group:
     if not group_id:
         raise ApiError(ErrorCode.INVALID_GROUP_ID)
     group = turn.groups.existing(group_id)
-    if not group.is_empty and group.protocol_type != CONSUMER:
+    if not group.is_empty and group.protocol_type not in (CONSUMER, STREAMS):
         raise ApiError(ErrorCode.NON_EMPTY_GROUP)
     return group
 

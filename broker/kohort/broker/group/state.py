@@ -15,6 +15,7 @@ class GroupState(Enum):
     Dead: removed.
     Assigning: a consumer group's target is still that of an earlier group epoch.
     Reconciling: not every member of a consumer group has what the target gives it.
+    NotReady: a streams group's topics are not all there, or do not fit its topology.
     """
 
     EMPTY = "Empty"
@@ -24,6 +25,7 @@ class GroupState(Enum):
     DEAD = "Dead"
     ASSIGNING = "Assigning"
     RECONCILING = "Reconciling"
+    NOT_READY = "NotReady"
 
 
 TRANSITIONS: dict[GroupState, frozenset[GroupState]] = {
@@ -38,4 +40,5 @@ TRANSITIONS: dict[GroupState, frozenset[GroupState]] = {
     GroupState.DEAD: frozenset(),
     GroupState.ASSIGNING: frozenset(),  # A consumer group derives its state.
     GroupState.RECONCILING: frozenset(),
+    GroupState.NOT_READY: frozenset(),
 }

@@ -3,7 +3,7 @@
 import msgspec
 
 from kohort.broker.group.events import Cause, RebalanceReport, Waited
-from kohort.broker.group.group import CLASSIC, CONSUMER, SHARE, Group
+from kohort.broker.group.group import CLASSIC, CONSUMER, SHARE, STREAMS, Group
 from kohort.broker.group.member import Member
 from kohort.broker.group.member_view import MemberView
 from kohort.broker.group.reports import assigned_partitions
@@ -67,6 +67,10 @@ def _member_views(group: Group, now_ms: int) -> tuple[MemberView, ...]:
         from kohort.broker.group.share import describing  # noqa: PLC0415
 
         return describing.member_views(group, now_ms)
+    if group.group_type == STREAMS:
+        from kohort.broker.group.streams import describing as streams_describing  # noqa: PLC0415
+
+        return streams_describing.member_views(group, now_ms)
     from kohort.broker.group.consumer.views import member_views  # noqa: PLC0415
 
     return member_views(group, now_ms)
@@ -105,6 +109,10 @@ def _rebalance_view(group: Group, now_ms: int) -> RebalanceView | None:
     rebalance = group.rebalance
     if rebalance is None:
         return None
+    if group.group_type == STREAMS:
+        from kohort.broker.group.streams import describing  # noqa: PLC0415
+
+        return describing.rebalance_view(group, rebalance, now_ms)
     if group.group_type != CLASSIC:
         from kohort.broker.group.consumer.views import rebalance_view  # noqa: PLC0415
 

@@ -14,6 +14,8 @@ GROUPS = {
     47: "offset_delete",
     68: "consumer_group_heartbeat",
     69: "consumer_group_describe",
+    88: "streams_group_heartbeat",
+    89: "streams_group_describe",
 }
 
 DATA = {

@@ -4,10 +4,20 @@ from kohort.broker.config import BrokerConfig
 
 TRANSACTION_VERSION = 2
 """KIP-890's: each end of a transaction gives its producer a new epoch, and brokers add partitions."""
-SUPPORTED = {"group.version": 1, "share.version": 1, "transaction.version": TRANSACTION_VERSION}
+SUPPORTED = {
+    "group.version": 1,
+    "share.version": 1,
+    "streams.version": 1,
+    "transaction.version": TRANSACTION_VERSION,
+}
 """The highest level of each."""
 
 
 def share_version(config: BrokerConfig) -> int:
     """Return the level of share.version: 0, and there are no share groups."""
     return config.kohort_share_version
+
+
+def streams_version(config: BrokerConfig) -> int:
+    """Return the level of streams.version: 0, and there are no streams groups."""
+    return config.kohort_streams_version

@@ -96,6 +96,11 @@ class Request:
         """Which topics, by their names, whoever asks may know of; None where nobody looks at that."""
         return None
 
+    @property
+    def may_create(self) -> Callable[[str], bool] | None:
+        """Which topics, by their names, whoever asks may have made; None where nobody looks at that."""
+        return None
+
     def may_have(self, _size_bytes: int) -> bool:
         """Return whether so many bytes of records may be answered now; else it is none, and one waits."""
         return True

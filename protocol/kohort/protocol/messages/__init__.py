@@ -453,6 +453,21 @@ if TYPE_CHECKING:
         StreamsGroupDescribeTopologyDescriptionNode,
         StreamsGroupDescribeTopologyDescriptionSubtopology,
     )
+    from kohort.protocol.messages.streams_group_heartbeat import (
+        StreamsGroupHeartbeatCopartitionGroup,
+        StreamsGroupHeartbeatEndpoint,
+        StreamsGroupHeartbeatEndpointToPartitions,
+        StreamsGroupHeartbeatKeyValue,
+        StreamsGroupHeartbeatRequest,
+        StreamsGroupHeartbeatResponse,
+        StreamsGroupHeartbeatStatus,
+        StreamsGroupHeartbeatSubtopology,
+        StreamsGroupHeartbeatTaskIds,
+        StreamsGroupHeartbeatTaskOffset,
+        StreamsGroupHeartbeatTopicInfo,
+        StreamsGroupHeartbeatTopicPartition,
+        StreamsGroupHeartbeatTopology,
+    )
     from kohort.protocol.messages.sync_group import (
         SyncGroupRequest,
         SyncGroupRequestAssignment,
@@ -564,6 +579,21 @@ _HOME = {
         "StreamsGroupDescribeTopologyDescriptionGlobalStore "
         "StreamsGroupDescribeTopologyDescriptionNode "
         "StreamsGroupDescribeTopologyDescriptionSubtopology"
+    ),
+    "streams_group_heartbeat": (
+        "StreamsGroupHeartbeatCopartitionGroup "
+        "StreamsGroupHeartbeatEndpoint "
+        "StreamsGroupHeartbeatEndpointToPartitions "
+        "StreamsGroupHeartbeatKeyValue "
+        "StreamsGroupHeartbeatRequest "
+        "StreamsGroupHeartbeatResponse "
+        "StreamsGroupHeartbeatStatus "
+        "StreamsGroupHeartbeatSubtopology "
+        "StreamsGroupHeartbeatTaskIds "
+        "StreamsGroupHeartbeatTaskOffset "
+        "StreamsGroupHeartbeatTopicInfo "
+        "StreamsGroupHeartbeatTopicPartition "
+        "StreamsGroupHeartbeatTopology"
     ),
     "share_group_describe": (
         "ShareGroupDescribeAssignment "
@@ -1136,6 +1166,19 @@ __all__ = [
     "StreamsGroupDescribeTopologyDescriptionGlobalStore",
     "StreamsGroupDescribeTopologyDescriptionNode",
     "StreamsGroupDescribeTopologyDescriptionSubtopology",
+    "StreamsGroupHeartbeatCopartitionGroup",
+    "StreamsGroupHeartbeatEndpoint",
+    "StreamsGroupHeartbeatEndpointToPartitions",
+    "StreamsGroupHeartbeatKeyValue",
+    "StreamsGroupHeartbeatRequest",
+    "StreamsGroupHeartbeatResponse",
+    "StreamsGroupHeartbeatStatus",
+    "StreamsGroupHeartbeatSubtopology",
+    "StreamsGroupHeartbeatTaskIds",
+    "StreamsGroupHeartbeatTaskOffset",
+    "StreamsGroupHeartbeatTopicInfo",
+    "StreamsGroupHeartbeatTopicPartition",
+    "StreamsGroupHeartbeatTopology",
     "SupportedFeatureKey",
     "SyncGroupRequest",
     "SyncGroupRequestAssignment",

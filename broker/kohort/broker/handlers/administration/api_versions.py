@@ -5,7 +5,7 @@ from functools import cache
 
 from kohort.broker.handlers.administration.family import Administration
 from kohort.broker.handlers.apis import MODULES
-from kohort.broker.handlers.features import SUPPORTED, share_version
+from kohort.broker.handlers.features import SUPPORTED, share_version, streams_version
 from kohort.broker.handlers.prepared import Prepared
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ErrorCode
@@ -29,8 +29,8 @@ def handle(
     """Return the versions, or INVALID_REQUEST for software that calls itself something impossible.
 
     Of Kafka's features `group.version` is told of, without which no client tries the consumer protocol,
-    `share.version` and `transaction.version`; the others (metadata.version and its like) are for what kohort
-    does not have, and a client takes an absent one for level 0.
+    `share.version`, `streams.version` and `transaction.version`; the others (metadata.version and its like)
+    are for what kohort does not have, and a client takes an absent one for level 0.
     """
     if request.version >= 3:
         software = message.client_software_name, message.client_software_version
@@ -39,13 +39,14 @@ def handle(
         request.connection.client_software = " ".join(software)
     if _is_meant_for_another(admin, message):
         return ApiVersionsResponse(error_code=ErrorCode.REBOOTSTRAP_REQUIRED, api_keys=())
-    return _prepared(share_version(admin.current.config))
+    config = admin.current.config
+    return _prepared(share_version(config), streams_version(config))
 
 
 @cache
-def _prepared(level: int) -> Prepared[ApiVersionsResponse]:
-    """Return what nearly every connection asks first, with share.version at that level."""
-    return Prepared(supported(level))
+def _prepared(share_level: int, streams_level: int) -> Prepared[ApiVersionsResponse]:
+    """Return what nearly every connection asks first, with these features at those levels."""
+    return Prepared(supported(share_level, streams_level))
 
 
 def _is_meant_for_another(admin: Administration, message: ApiVersionsRequest) -> bool:
@@ -56,9 +57,11 @@ def _is_meant_for_another(admin: Administration, message: ApiVersionsRequest) ->
 
 
 @cache
-def supported(level: int = SUPPORTED["share.version"]) -> ApiVersionsResponse:
+def supported(
+    share_level: int = SUPPORTED["share.version"], streams_level: int = SUPPORTED["streams.version"]
+) -> ApiVersionsResponse:
     """Return every API that has a handler, and the features; one at level 0 is not finalized, as in Kafka."""
-    levels = {**SUPPORTED, "share.version": level}
+    levels = {**SUPPORTED, "share.version": share_level, "streams.version": streams_level}
     return ApiVersionsResponse(
         error_code=ErrorCode.NONE,
         api_keys=tuple(map(_range, sorted(MODULES))),

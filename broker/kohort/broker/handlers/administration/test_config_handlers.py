@@ -367,6 +367,13 @@ async def test_a_groups_settings_are_set_described_listed_and_deleted(tmp_path: 
         "share.auto.offset.reset": ("latest", ConfigSource.DEFAULT),
         "share.isolation.level": ("read_uncommitted", ConfigSource.DEFAULT),
         "share.renew.acknowledge.enable": ("true", ConfigSource.DEFAULT),
+        "streams.session.timeout.ms": ("45000", ConfigSource.DEFAULT),
+        "streams.heartbeat.interval.ms": ("5000", ConfigSource.DEFAULT),
+        "streams.assignment.interval.ms": ("1000", ConfigSource.DEFAULT),
+        "streams.initial.rebalance.delay.ms": ("3000", ConfigSource.DEFAULT),
+        "streams.num.standby.replicas": ("0", ConfigSource.DEFAULT),
+        "streams.acceptable.recovery.lag": ("10000", ConfigSource.DEFAULT),
+        "streams.task.offset.interval.ms": ("60000", ConfigSource.DEFAULT),
     }
     assert await listed(world, group) == (0, [("g", group)])
     assert await stepped(world, group, "g", (name, DELETE, None)) == ErrorCode.NONE
@@ -388,6 +395,8 @@ async def test_a_groups_settings_are_set_described_listed_and_deleted(tmp_path: 
         ("g", "share.record.lock.duration.ms", "999", ErrorCode.INVALID_CONFIG),
         ("g", "share.partition.max.record.locks", "10001", ErrorCode.INVALID_CONFIG),
         ("g", "share.session.timeout.ms", "5000", ErrorCode.INVALID_CONFIG),
+        ("g", "streams.session.timeout.ms", "5000", ErrorCode.INVALID_CONFIG),
+        ("g", "streams.num.standby.replicas", "3", ErrorCode.INVALID_CONFIG),
         ("", "consumer.session.timeout.ms", "60000", ErrorCode.INVALID_REQUEST),
     ],
 )

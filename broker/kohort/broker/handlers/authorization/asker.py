@@ -101,6 +101,12 @@ class Asker:
         """Return whether the topic is one that this one may know of."""
         return self.may(AclOperation.DESCRIBE, AclResourceType.TOPIC, topic, quietly=True)
 
+    def may_create(self, topic: str) -> bool:
+        """Return whether a topic of that name may be made for this one."""
+        return self.may_cluster(AclOperation.CREATE, quietly=True) or self.may(
+            AclOperation.CREATE, AclResourceType.TOPIC, topic
+        )
+
     def topic_name(self, topic_id: UUID) -> str | None:
         """Return the name of the topic with this id, None where there is none."""
         found = self.snapshot.topics_by_id.get(topic_id)

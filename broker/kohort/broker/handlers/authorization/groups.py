@@ -281,6 +281,59 @@ def with_seen_topics(asker: Asker, _message: Any, answer: Any) -> Any:
     return msgspec.structs.replace(answer, transaction_states=states)
 
 
+class Streamed:
+    """A member of a streams group may know of every topic that its topology names."""
+
+    needs = (
+        Need((AclOperation.DESCRIBE,), TOPIC, "each of its topology", DENIED.name),
+        Need((AclOperation.CREATE,), CLUSTER, "the cluster, or", ""),
+        Need((AclOperation.CREATE,), TOPIC, "each that is made for it", "they are not made"),
+    )
+
+    def judge(self, asker: Asker, message: Any) -> Verdict:
+        """Return the heartbeat, or its refusal."""
+        topology = message.topology
+        names = [] if topology is None else topics_named(topology)
+        for name in names:
+            if not asker.may(AclOperation.DESCRIBE, TOPIC, name):
+                return Verdict(answer=refused(asker, message, DENIED))
+        return Verdict(message)
+
+
+def topics_named(topology: Any) -> list[str]:
+    """Return every topic that a topology names, once."""
+    return list(
+        dict.fromkeys(
+            name
+            for each in topology.subtopologies or ()
+            for name in (
+                *each.source_topics,
+                *each.repartition_sink_topics,
+                *(topic.name for topic in each.repartition_source_topics),
+                *(topic.name for topic in each.state_changelog_topics),
+            )
+        )
+    )
+
+
+def with_seen_topologies(asker: Asker, message: Any, answer: Any) -> Any:
+    """Return the groups; of one with a topic that may not be known of, that this is so."""
+    groups = tuple(
+        each
+        if each.topology is None or all(map(asker.sees, topics_named(each.topology)))
+        else made(
+            type(each),
+            {
+                "error_code": DENIED,
+                "error_message": "The topology has a topic that one may not describe",
+                "group_id": each.group_id,
+            },
+        )
+        for each in answer.groups
+    )
+    return with_group_operations(asker, message, msgspec.structs.replace(answer, groups=groups))
+
+
 class Subscribed:
     """A member of a consumer group may know of every topic that it names."""
 

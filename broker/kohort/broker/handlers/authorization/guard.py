@@ -37,6 +37,11 @@ class Judged(Request):
         """Which topics whoever asks may know of."""
         return self._asker.sees
 
+    @property
+    def may_create(self) -> Callable[[str], bool]:
+        """Which topics whoever asks may have made."""
+        return self._asker.may_create
+
     def may_have(self, size_bytes: int) -> bool:
         """Return whether whoever asks may be answered so many bytes of records now."""
         return self._original.may_have(size_bytes)

@@ -14,10 +14,12 @@ from kohort.broker.handlers.authorization.groups import (
     FindCoordinator,
     Listed,
     OffsetFetch,
+    Streamed,
     Subscribed,
     with_group_operations,
     with_seen_members,
     with_seen_topics,
+    with_seen_topologies,
 )
 from kohort.broker.handlers.authorization.records import (
     AddPartitionsToTxn,
@@ -96,6 +98,7 @@ _TOPICS_SEEN = Need(
     (DESCRIBE,), TOPIC, "each; where all are asked for, the others are left out", "TOPIC_AUTHORIZATION_FAILED"
 )
 _GROUP_HIDDEN = Need((DESCRIBE,), TOPIC, "every topic of a member", "TOPIC_AUTHORIZATION_FAILED")
+_TOPOLOGY_HIDDEN = Need((DESCRIBE,), TOPIC, "every topic of the topology", "TOPIC_AUTHORIZATION_FAILED")
 _OPERATIONS_HIDDEN = Need((DESCRIBE,), CLUSTER, "the cluster, for what may be done to it", "no operations")
 
 RULES: dict[int, Rule] = {
@@ -164,6 +167,12 @@ RULES: dict[int, Rule] = {
     85: Whole(CLUSTER_ACTION, parts=_SHARE_STATES),
     86: Whole(CLUSTER_ACTION, parts=_SHARE_STATES),
     87: Whole(CLUSTER_ACTION, parts=_SHARE_STATES),
+    88: Every(_of_group(), Streamed()),
+    89: Changed(
+        Each(DESCRIBE, GROUP, _GROUPS._replace(asked="group_ids"), key=""),
+        with_seen_topologies,
+        _TOPOLOGY_HIDDEN,
+    ),
     90: Changed(Each(DESCRIBE, GROUP, _SHARE_GROUPS, key="group_id"), with_seen_offsets, _TOPICS_SEEN),
     91: Every(_of_group(), Each(READ, TOPIC, _SHARE_OFFSETS, key="topic_name")),
     92: Every(_of_group(DELETE), Each(READ, TOPIC, _SHARE_TOPICS, key="topic_name")),

@@ -188,6 +188,8 @@ REFUSED: list[tuple[str, int, dict[str, Any], ErrorCode]] = [
     ("ConsumerGroupDescribe", 1, {"group_ids": ["g"]}, G),
     ("ShareGroupHeartbeat", 1, {"group_id": "g"}, G),
     ("ShareGroupDescribe", 1, {"group_ids": ["g"]}, G),
+    ("StreamsGroupHeartbeat", 1, {"group_id": "g"}, G),
+    ("StreamsGroupDescribe", 1, {"group_ids": ["g"]}, G),
     ("ShareFetch", 2, {"group_id": "g"}, G),
     ("ShareFetch", 2, {"group_id": None, "topics": [SHARED]}, T),
     ("ShareAcknowledge", 2, {"group_id": "g"}, G),

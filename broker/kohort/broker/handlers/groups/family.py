@@ -11,6 +11,7 @@ from kohort.broker.coordination.counters import GroupCounters
 from kohort.broker.metadata import MetadataStore
 
 if TYPE_CHECKING:
+    from kohort.broker.coordination.internal_topics import InternalTopics
     from kohort.broker.coordination.shares import Shares
     from kohort.broker.coordination.transaction_coordinators import TransactionCoordinators
 
@@ -28,5 +29,7 @@ class Groups(msgspec.Struct, frozen=True):
     """What makes them at first use; None where nobody asks for any."""
     shares: "Callable[[], Shares] | None" = None
     """What share groups take, made at first use; None where nobody asks for any."""
+    internal_topics: "InternalTopics | None" = None
+    """What makes the topics of streams groups; None where there are no such groups."""
     fresh_id: Callable[[], UUID] = uuid4
     """Where the random part of member ids comes from."""

@@ -517,7 +517,8 @@ async def test_where_share_groups_are_switched_off_everything_is_answered_so(tmp
         told = await client.ask(
             ApiVersionsRequest(client_software_name="a", client_software_version="1"), ApiVersionsResponse
         )
-        assert {each.name for each in told.finalized_features} == {"group.version", "transaction.version"}
+        finalized = {each.name for each in told.finalized_features}
+        assert finalized == {"group.version", "streams.version", "transaction.version"}
         member = Member(client, "one", broker.metadata.snapshot().topics[TOPIC].topic_id)
         assert (await member.ask()).error_code == ErrorCode.UNSUPPORTED_VERSION
         assert await member.acknowledge() is ErrorCode.UNSUPPORTED_VERSION

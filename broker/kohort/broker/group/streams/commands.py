@@ -1,0 +1,73 @@
+"""What members of streams groups ask, and what administrators ask of such a group.
+
+Each command of a member brings the metadata as they are when it comes: the core looks at them with each
+heartbeat, and nobody has to tell it of changes.
+"""
+
+import msgspec
+
+from kohort.broker.group.consumer.subscriptions import Metadata
+from kohort.protocol.errors import ErrorCode
+from kohort.protocol.messages import (
+    StreamsGroupDescribeDescribedGroup,
+    StreamsGroupHeartbeatRequest,
+    StreamsGroupHeartbeatResponse,
+)
+
+
+class StreamsGroupHeartbeat(msgspec.Struct, frozen=True, gc=False):
+    """Join, live, say which tasks one has, leave: StreamsGroupHeartbeatResponse, at once."""
+
+    request_id: int
+    message: StreamsGroupHeartbeatRequest
+    version: int
+    client_id: str
+    client_host: str
+    metadata: Metadata
+
+    def refused(self, code: ErrorCode) -> StreamsGroupHeartbeatResponse:
+        """Return the answer of a shard that can't be asked."""
+        return heartbeat_error(code)
+
+
+class StreamsGroupDescribe(msgspec.Struct, frozen=True, gc=False):
+    """Describe a streams group: StreamsGroupDescribeDescribedGroup."""
+
+    request_id: int
+    group_id: str
+    asks_description: bool = False
+    """Whether the description of the topology is wanted, too, which nobody keeps here (KIP-1331)."""
+
+    def refused(self, code: ErrorCode) -> StreamsGroupDescribeDescribedGroup:
+        """Return the answer of a shard that can't be asked."""
+        return describe_error(self.group_id, code)
+
+
+def heartbeat_error(code: ErrorCode, message: str | None = None) -> StreamsGroupHeartbeatResponse:
+    """Return the answer that tells a member what is wrong."""
+    return StreamsGroupHeartbeatResponse(
+        throttle_time_ms=0,
+        error_code=code,
+        error_message=message,
+        member_id="",
+        member_epoch=0,
+        heartbeat_interval_ms=0,
+        task_offset_interval_ms=0,
+        status=(),
+        endpoint_information_epoch=0,
+    )
+
+
+def describe_error(
+    group_id: str, code: ErrorCode, message: str | None = None
+) -> StreamsGroupDescribeDescribedGroup:
+    """Return the description of a group that can't be described."""
+    return StreamsGroupDescribeDescribedGroup(
+        error_code=code,
+        error_message=message,
+        group_id=group_id,
+        group_state="",
+        group_epoch=0,
+        assignment_epoch=0,
+        members=(),
+    )

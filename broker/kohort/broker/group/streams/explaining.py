@@ -1,0 +1,149 @@
+"""What a streams group's rebalances were about: why the epoch grew, whom the others waited for, what moved.
+
+As those of consumer groups, and told by the same reports; what moves are tasks, by subtopology and partition.
+"""
+
+from collections.abc import Collection, Mapping
+
+from kohort.broker.group.events import (
+    Cause,
+    CauseKind,
+    Move,
+    Outcome,
+    RebalanceCompleted,
+    RebalanceReport,
+    RebalanceStarted,
+)
+from kohort.broker.group.history import remember
+from kohort.broker.group.rebalance import Rebalance
+from kohort.broker.group.reports import MOVES_KEPT, Owners, stopped_ms
+from kohort.broker.group.streams.assignor import NAME
+from kohort.broker.group.streams.group import StreamsGroup
+from kohort.broker.group.streams.member import StreamsMember
+from kohort.broker.group.streams.tasks import each_task
+from kohort.broker.group.turn import Turn
+
+ABSENT_KEPT = 1_000
+
+
+def cause_of(turn: Turn, kind: CauseKind, member: StreamsMember, *, after_ms: int = 0) -> Cause:
+    """Return the cause that lies with a member."""
+    return Cause(
+        kind=kind,
+        at_ms=turn.now_ms,
+        member_id=member.member_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        after_ms=after_ms,
+    )
+
+
+def epoch_grows(turn: Turn, group: StreamsGroup, cause: Cause, without: Collection[str] = ()) -> None:
+    """Begin a rebalance, or let the one in progress have one more cause: then all have to come again.
+
+    For those it is `without` a new one waits not at all, since their going is what begins it.
+    """
+    rebalance = group.rebalance
+    if rebalance is not None:
+        rebalance.add_cause(cause)
+        rebalance.joined_ms.clear()
+        rebalance.join_completed_ms = None
+        return
+    members = group.streams_members
+    expected = {key: each.client_id for key, each in members.items() if key not in without}
+    group.rebalance = Rebalance(cause, turn.now_ms, group.epoch, expected, is_initial=not members)
+    group.owners_before = owners(members)
+    turn.note(
+        RebalanceStarted(
+            group_id=group.group_id,
+            at_ms=turn.now_ms,
+            cause=cause,
+            from_generation_id=group.epoch,
+            members=len(members),
+            waits_for_member_ids=tuple(expected)[:ABSENT_KEPT],
+        )
+    )
+
+
+def gone(turn: Turn, group: StreamsGroup, member_id: str, *, is_expired: bool) -> None:
+    """Wait no longer for who has left, or was put out."""
+    rebalance = group.rebalance
+    if rebalance is not None:
+        rebalance.gone_ms[member_id] = turn.now_ms
+        if is_expired:
+            rebalance.removed.append(member_id)
+
+
+def assigned(turn: Turn, group: StreamsGroup) -> None:
+    """The target for the newest epoch is there."""
+    if group.rebalance is not None:
+        group.rebalance.join_completed_ms = turn.now_ms
+
+
+def stepped(turn: Turn, group: StreamsGroup, member: StreamsMember, epoch: int) -> None:
+    """Take a member's step into account; with the last one the rebalance is over."""
+    rebalance = group.rebalance
+    if rebalance is None or rebalance.join_completed_ms is None or member.epoch != epoch:
+        return
+    rebalance.joined_ms.setdefault(member.member_id, turn.now_ms)  # It has given up what it had to.
+    members = {**group.streams_members, member.member_id: member}
+    if all(each.is_reconciled(epoch) for each in members.values() if each.member_id not in rebalance.gone_ms):
+        _close(turn, group, rebalance, epoch, members)
+
+
+def emptied(turn: Turn, group: StreamsGroup, epoch: int) -> None:
+    """The last member has gone: nobody is waited for."""
+    if group.rebalance is not None:
+        _close(turn, group, group.rebalance, epoch, {})
+
+
+def owners(members: Mapping[str, StreamsMember]) -> Owners:
+    """Return who runs which task: its subtopology and partition."""
+    return {
+        (task.subtopology_id, task.partition): member_id
+        for member_id, member in members.items()
+        for task in each_task(member.assigned.active)
+    }
+
+
+def _close(
+    turn: Turn, group: StreamsGroup, rebalance: Rebalance, epoch: int, members: Mapping[str, StreamsMember]
+) -> None:
+    now_ms = turn.now_ms
+    assigned_ms = now_ms if rebalance.join_completed_ms is None else rebalance.join_completed_ms
+    report = RebalanceReport(
+        outcome=Outcome.STABLE if members else Outcome.EMPTY,
+        generation_id=epoch,
+        cause=rebalance.cause,
+        further_causes=tuple(rebalance.further_causes),
+        started_ms=rebalance.started_ms,
+        join_ms=assigned_ms - rebalance.started_ms,
+        sync_ms=now_ms - assigned_ms,
+        still_ms=now_ms - rebalance.started_ms,
+        members=len(members),
+        leader=None,
+        protocol_name=f"{NAME} (by the broker)",
+        waited_for=rebalance.waits(now_ms),
+        removed_member_ids=tuple(rebalance.removed),
+        moves=_moves(group, rebalance, owners(members), now_ms),
+        is_initial=rebalance.is_initial,
+        is_by_broker=True,
+    )
+    group.rebalance = None
+    group.owners_before = {}
+    remember(turn, group, report)
+    turn.note(RebalanceCompleted(group_id=group.group_id, at_ms=now_ms, report=report))
+
+
+def _moves(group: StreamsGroup, rebalance: Rebalance, after: Owners, now_ms: int) -> tuple[Move, ...]:
+    """Return which tasks have changed hands: nobody ran one from when its owner had given it up."""
+    before = group.owners_before
+    stopped = stopped_ms(rebalance)
+    moves = []
+    for place in sorted(before.keys() | after.keys()):
+        old, new = before.get(place), after.get(place)
+        if old != new:
+            since_ms = stopped.get(old or "", rebalance.started_ms)
+            until_ms = rebalance.joined_ms.get(new or "", now_ms) if old is None else now_ms
+            moves.append(Move(*place, old, new, max(until_ms - since_ms, 0)))
+    return tuple(moves[:MOVES_KEPT])

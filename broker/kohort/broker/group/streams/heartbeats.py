@@ -1,0 +1,238 @@
+"""StreamsGroupHeartbeat: a member joins, lives, says which tasks it has, is told what it gets, and leaves."""
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from kohort.broker.group.events import MemberJoined
+from kohort.broker.group.group import CLASSIC
+from kohort.broker.group.streams.commands import StreamsGroupHeartbeat, heartbeat_error
+from kohort.broker.group.streams.endpoints import partitions_by_endpoint
+from kohort.broker.group.streams.group import StreamsGroup
+from kohort.broker.group.streams.leaving import leave
+from kohort.broker.group.streams.member import AWAY, JOINING, LEAVING, Endpoint, StreamsMember
+from kohort.broker.group.streams.requests import VERSION_OF_TASK_OFFSETS, check_heartbeat, topology_of
+from kohort.broker.group.streams.sessions import extend_session
+from kohort.broker.group.streams.stepping import Step
+from kohort.broker.group.streams.tasks import Tasks, task_set
+from kohort.broker.group.streams.topology import Status
+from kohort.broker.group.turn import Turn
+from kohort.protocol.errors import ApiError, ErrorCode
+from kohort.protocol.messages import (
+    StreamsGroupHeartbeatRequest,
+    StreamsGroupHeartbeatResponse,
+    StreamsGroupHeartbeatStatus,
+    StreamsGroupHeartbeatTaskIds,
+)
+
+READY_SOON_MS = 200
+"""A member whose topics are being made comes again so soon; Kafka has it wait for its next heartbeat."""
+
+
+def heartbeat(turn: Turn, command: StreamsGroupHeartbeat) -> None:
+    """Answer the heartbeat, once what it leads to is logged."""
+    message = command.message
+    try:
+        check_heartbeat(message, command.version)
+        leaves = message.member_epoch in (LEAVING, AWAY)
+        response = leave(turn, message) if leaves else _live(turn, command)
+    except ApiError as error:
+        response = heartbeat_error(error.code, error.message)
+    turn.reply(command.request_id, response)
+
+
+def _live(turn: Turn, command: StreamsGroupHeartbeat) -> StreamsGroupHeartbeatResponse:
+    message = command.message
+    owned = _owned(message)
+    if message.member_epoch == JOINING:
+        group = _joined_group(turn, message)
+        before = group.streams_members.get(message.member_id) or StreamsMember(member_id=message.member_id)
+    else:
+        group = _existing(turn, message.group_id)
+        before = group.streams_member(message.member_id)
+        _check_epoch(before, message.member_epoch, owned)
+    step = Step(turn, command.metadata, group, before)
+    wish = _updated(before, command)
+    _check_room(turn, group, before, wish, message)
+    step.prepare(None if message.topology is None else topology_of(message.topology), owned)
+    is_new_group = turn.groups.by_id.get(group.group_id) is not group
+    member = step.take(wish, owned)
+    extend_session(turn, group, member.member_id)
+    if message.shutdown_application and group.shutdown_member_id is None:
+        group.shutdown_member_id = member.member_id
+    if step.is_new:
+        _note_joined(turn, group, member)
+    return _answer(command, step, member, is_new_group=is_new_group)
+
+
+def _joined_group(turn: Turn, message: StreamsGroupHeartbeatRequest) -> StreamsGroup:
+    """Return the group that the member joins, a new one that nobody knows yet. Raises: ApiError."""
+    group = turn.groups.by_id.get(message.group_id)
+    if isinstance(group, StreamsGroup):
+        limit = turn.config.group_streams_max_size
+        if group.member_count >= limit and message.member_id not in group.streams_members:
+            raise ApiError(
+                ErrorCode.GROUP_MAX_SIZE_REACHED,
+                f"The streams group has reached its maximum capacity of {limit} members.",
+            )
+        return group
+    if group is None or (group.group_type == CLASSIC and group.is_empty and not group.pending_members):
+        return StreamsGroup(message.group_id, turn.groups.shard_bytes)
+    raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {message.group_id} is not a streams group.")
+
+
+def _existing(turn: Turn, group_id: str) -> StreamsGroup:
+    group = turn.groups.by_id.get(group_id)
+    if isinstance(group, StreamsGroup):
+        return group
+    if group is None:
+        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Streams group {group_id} not found.")
+    raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a streams group.")
+
+
+def _owned(message: StreamsGroupHeartbeatRequest) -> Tasks | None:
+    if message.active_tasks is None:
+        return None
+    return Tasks(
+        task_set(message.active_tasks), task_set(message.standby_tasks), task_set(message.warmup_tasks)
+    )
+
+
+def _check_epoch(member: StreamsMember, epoch: int, owned: Tasks | None) -> None:
+    """Pass a member in its epoch, or one that missed the last answer. Raises: ApiError."""
+    if epoch == member.epoch:
+        return
+    if epoch < member.epoch:
+        has_missed_answer = owned is not None and member.assigned.contains(owned)
+        if epoch == member.previous_epoch and has_missed_answer:
+            return
+    word = "greater" if epoch > member.epoch else "smaller"
+    raise ApiError(
+        ErrorCode.FENCED_MEMBER_EPOCH,
+        f"The streams group member has a {word} member epoch ({epoch}) than the one known by the group "
+        f"coordinator ({member.epoch}). The member must abandon all its partitions and rejoin.",
+    )
+
+
+def _check_room(
+    turn: Turn,
+    group: StreamsGroup,
+    before: StreamsMember,
+    wish: StreamsMember,
+    message: StreamsGroupHeartbeatRequest,
+) -> None:
+    """Raises: ApiError GROUP_MAX_SIZE_REACHED where members bring more than there is room for."""
+    more_bytes = wish.brought_bytes - before.brought_bytes
+    if message.topology is not None and group.topology is None:
+        more_bytes += sum(len(each.encode(0)) for each in message.topology.subtopologies)
+    all_bytes = turn.groups.room.member_bytes_with(turn.groups.shard_bytes)
+    if more_bytes > 0 and (
+        group.member_bytes + more_bytes > turn.config.group_member_bytes_max
+        or all_bytes + more_bytes > turn.config.member_bytes_max
+    ):
+        raise ApiError(ErrorCode.GROUP_MAX_SIZE_REACHED, "There is no room for what the member brings.")
+
+
+def _updated(member: StreamsMember, command: StreamsGroupHeartbeat) -> StreamsMember:
+    """Return the member with what its heartbeat says anew; what is left out stays."""
+    message = command.message
+    endpoint, tags = message.user_endpoint, message.client_tags
+    return msgspec.structs.replace(
+        member,
+        rack_id=member.rack_id if message.rack_id is None else message.rack_id,
+        rebalance_timeout_ms=(
+            member.rebalance_timeout_ms
+            if message.rebalance_timeout_ms == -1
+            else message.rebalance_timeout_ms
+        ),
+        topology_epoch=member.topology_epoch if message.topology is None else message.topology.epoch,
+        process_id=member.process_id if message.process_id is None else message.process_id,
+        user_endpoint=member.user_endpoint if endpoint is None else Endpoint(endpoint.host, endpoint.port),
+        client_tags=member.client_tags if tags is None else {each.key: each.value for each in tags},
+        client_id=command.client_id,
+        client_host=command.client_host,
+    )
+
+
+def _note_joined(turn: Turn, group: StreamsGroup, member: StreamsMember) -> None:
+    turn.note(
+        MemberJoined(
+            group_id=group.group_id,
+            at_ms=turn.now_ms,
+            member_id=member.member_id,
+            client_id=member.client_id,
+            client_host=member.client_host,
+        )
+    )
+
+
+def _answer(
+    command: StreamsGroupHeartbeat, step: Step, member: StreamsMember, *, is_new_group: bool
+) -> StreamsGroupHeartbeatResponse:
+    """Return the answer; with the tasks where the member joins, or got others."""
+    message, group, config = command.message, step.group, step.turn.config
+    assert step.configured is not None
+    is_told = message.member_epoch == JOINING or member.assigned.tasks != step.before.assigned.tasks
+    if is_told and member.user_endpoint is not None:
+        group.endpoint_epoch += 1
+    endpoints = None
+    if group.endpoint_epoch != message.endpoint_information_epoch:
+        others = (each for each in group.streams_members.values() if each.member_id != member.member_id)
+        endpoints = partitions_by_endpoint((*others, member), step.configured, step.metadata)
+    interval_ms = group.setting_ms(
+        "streams.heartbeat.interval.ms", config.group_streams_heartbeat_interval_ms
+    )
+    if step.configured.missing:
+        interval_ms = min(interval_ms, READY_SOON_MS)
+    if step.waits_ms is not None:
+        interval_ms = max(1, min(interval_ms, step.waits_ms))
+    is_newer = command.version >= VERSION_OF_TASK_OFFSETS
+    response = StreamsGroupHeartbeatResponse(
+        throttle_time_ms=0,
+        error_code=ErrorCode.NONE,
+        member_id=member.member_id,
+        member_epoch=member.epoch,
+        heartbeat_interval_ms=interval_ms,
+        acceptable_recovery_lag=group.setting_ms(
+            "streams.acceptable.recovery.lag", config.group_streams_acceptable_recovery_lag
+        ),
+        task_offset_interval_ms=(
+            group.setting_ms("streams.task.offset.interval.ms", config.group_streams_task_offset_interval_ms)
+            if is_newer
+            else 0  # As Kafka 4.3 has it, which never looks at offsets of tasks.
+        ),
+        status=_statuses(step, group),
+        active_tasks=_ids(member.assigned.active) if is_told else None,
+        standby_tasks=_ids(member.assigned.standby) if is_told else None,
+        warmup_tasks=_ids(member.assigned.warmup) if is_told else None,
+        endpoint_information_epoch=0 if is_new_group else group.endpoint_epoch,
+        partitions_by_user_endpoint=endpoints,
+    )
+    if is_new_group:
+        group.endpoint_epoch = -1  # As in Kafka: the epoch of a group's first heartbeat is not kept.
+    return response
+
+
+def _statuses(step: Step, group: StreamsGroup) -> tuple[StreamsGroupHeartbeatStatus, ...]:
+    assert step.configured is not None
+    told = list(step.statuses)
+    if step.configured.status is not None:
+        told.append((step.configured.status, step.configured.detail))
+    if group.shutdown_member_id is not None:
+        told.append(
+            (
+                Status.SHUTDOWN_APPLICATION,
+                f"Streams group member {group.shutdown_member_id} encountered a fatal error and requested a "
+                "shutdown for the entire application.",
+            )
+        )
+    return tuple(
+        StreamsGroupHeartbeatStatus(status_code=status, status_detail=detail) for status, detail in told
+    )
+
+
+def _ids(tasks: Mapping[str, Iterable[int]]) -> tuple[StreamsGroupHeartbeatTaskIds, ...]:
+    return tuple(
+        StreamsGroupHeartbeatTaskIds(subtopology_id=key, partitions=tuple(sorted(tasks[key])))
+        for key in sorted(tasks)
+    )

@@ -1,0 +1,69 @@
+"""A member of a streams group, as the log has it."""
+
+from collections.abc import Mapping
+from enum import IntEnum
+
+import msgspec
+
+from kohort.broker.group.streams.tasks import NOTHING_HELD, HeldTasks
+
+JOINING = 0
+"""The epoch with which a member joins."""
+LEAVING = -1
+"""The epoch with which a member goes."""
+AWAY = -2
+"""The epoch with which a static member would go for a while."""
+
+
+class MemberState(IntEnum):
+    """How far a member is from its target, as the log numbers it (Kafka: streams.MemberState).
+
+    Stable: it has what it shall have. Unrevoked: it has to give tasks up, and is asked for that before all
+    else. Unreleased: others have not given up yet what it shall have.
+    """
+
+    STABLE = 1
+    UNREVOKED = 2
+    UNRELEASED = 3
+    UNKNOWN = 127
+
+
+class Endpoint(msgspec.Struct, frozen=True):
+    """Where a process answers interactive queries."""
+
+    host: str
+    port: int
+
+
+class StreamsMember(msgspec.Struct, frozen=True, kw_only=True):
+    """Who a member is, on which process it runs, what it has (Kafka: StreamsGroupMember).
+
+    A member is one thread of the application; threads of one process share its disk, and so its state.
+    """
+
+    member_id: str
+    instance_id: str | None = None
+    rack_id: str | None = None
+    client_id: str = ""
+    client_host: str = ""
+    rebalance_timeout_ms: int = -1
+    topology_epoch: int = -1
+    process_id: str = ""
+    user_endpoint: Endpoint | None = None
+    client_tags: Mapping[str, str] = {}
+    epoch: int = JOINING
+    previous_epoch: int = JOINING
+    state: MemberState = MemberState.STABLE
+    assigned: HeldTasks = NOTHING_HELD
+    revoking: HeldTasks = NOTHING_HELD
+
+    def is_reconciled(self, assignment_epoch: int) -> bool:
+        """Return whether the member has what the target of that epoch gives it."""
+        return self.state is MemberState.STABLE and self.epoch == assignment_epoch
+
+    @property
+    def brought_bytes(self) -> int:
+        """About how much is kept of what the member has brought."""
+        tags_bytes = sum(len(key) + len(value) + 16 for key, value in self.client_tags.items())
+        host_bytes = 0 if self.user_endpoint is None else len(self.user_endpoint.host)
+        return tags_bytes + host_bytes + len(self.process_id) + len(self.rack_id or "")

@@ -1,0 +1,125 @@
+"""What is wrong with a heartbeat whatever its group is like.
+
+Kafka: GroupCoordinatorService and GroupMetadataManager, throwIfStreamsGroupHeartbeatRequestIsInvalid.
+"""
+
+from kohort.broker.group.streams.member import AWAY, JOINING
+from kohort.broker.group.streams.topology import CopartitionGroup, InternalTopic, Subtopology, Topology
+from kohort.protocol.errors import ApiError, ErrorCode
+from kohort.protocol.messages import (
+    StreamsGroupHeartbeatRequest,
+    StreamsGroupHeartbeatSubtopology,
+    StreamsGroupHeartbeatTopicInfo,
+    StreamsGroupHeartbeatTopology,
+)
+
+VERSION_OF_TASK_OFFSETS = 1
+"""From here on members tell how far their tasks are, and may have warm-ups (Kafka 4.4)."""
+
+
+def check_heartbeat(message: StreamsGroupHeartbeatRequest, version: int) -> None:
+    """Pass a heartbeat that can be meant. Raises: ApiError, with Kafka's words."""
+    _check_supported(message, version)
+    _refuse_if(not message.member_id.strip(), "MemberId can't be empty.")
+    _refuse_if(not message.group_id.strip(), "GroupId can't be empty.")
+    _refuse_if(message.rack_id is not None and not message.rack_id.strip(), "RackId can't be empty.")
+    epoch = message.member_epoch
+    if epoch == JOINING:
+        _check_join(message)
+    elif epoch == AWAY:
+        _refuse_if(message.instance_id is None, "InstanceId can't be null.")
+    else:
+        _refuse_if(epoch < AWAY, f"MemberEpoch is {epoch}, but must be greater than or equal to -2.")
+    roles = (message.active_tasks, message.standby_tasks, message.warmup_tasks)
+    is_partial = any(each is None for each in roles) and any(each is not None for each in roles)
+    _refuse_if(is_partial, "If one task-type is non-null, all must be non-null.")
+    _refuse_if(
+        epoch != JOINING and message.topology is not None, "Topology can only be provided when (re-)joining."
+    )
+
+
+def _check_supported(message: StreamsGroupHeartbeatRequest, version: int) -> None:
+    """Refuse what Kafka 4.3 does not do yet, and what no Kafka does: topics by their expression."""
+    _refuse_if(message.instance_id is not None, "Static membership is not yet supported.")
+    if version < VERSION_OF_TASK_OFFSETS:
+        _refuse_if(message.task_offsets is not None, "TaskOffsets are not supported yet.")
+        _refuse_if(message.task_end_offsets is not None, "TaskEndOffsets are not supported yet.")
+        _refuse_if(bool(message.warmup_tasks), "WarmupTasks are not supported yet.")
+    topology = message.topology
+    for each in () if topology is None else topology.subtopologies:
+        _refuse_if(
+            len(each.source_topic_regex) > 0, "Regular expressions for source topics are not supported yet."
+        )
+
+
+def _check_join(message: StreamsGroupHeartbeatRequest) -> None:
+    _refuse_if(message.rebalance_timeout_ms == -1, "RebalanceTimeoutMs must be provided in first request.")
+    _refuse_if(bool(message.active_tasks), "ActiveTasks must be empty when (re-)joining.")
+    _refuse_if(bool(message.standby_tasks), "StandbyTasks must be empty when (re-)joining.")
+    _refuse_if(bool(message.warmup_tasks), "WarmupTasks must be empty when (re-)joining.")
+    if message.topology is None:
+        raise ApiError(ErrorCode.INVALID_REQUEST, "Topology must be non-null when (re-)joining.")
+    _check_topology(message.topology)
+
+
+def _check_topology(topology: StreamsGroupHeartbeatTopology) -> None:
+    """Pass a topology that can be configured. Raises: ApiError STREAMS_INVALID_TOPOLOGY."""
+    names: set[str] = set()
+    for each in topology.subtopologies:
+        _invalid_if(each.subtopology_id in names, f"Subtopology {each.subtopology_id} is there twice.")
+        names.add(each.subtopology_id)
+        for topic in each.state_changelog_topics:
+            _invalid_if(
+                topic.partitions != 0,
+                f"Changelog topic {topic.name} must have an undefined partition count, but it is set to "
+                f"{topic.partitions}.",
+            )
+        for topic in (*each.repartition_source_topics, *each.state_changelog_topics):
+            _invalid_if(topic.partitions < 0, f"Topic {topic.name} can't have {topic.partitions} partitions.")
+        for group in each.copartition_groups:
+            for indexes, topics in (
+                (group.source_topics, each.source_topics),
+                (group.source_topic_regex, each.source_topic_regex),
+                (group.repartition_source_topics, each.repartition_source_topics),
+            ):
+                _invalid_if(
+                    any(index < 0 or index >= len(topics) for index in indexes),
+                    f"A copartition group of subtopology {each.subtopology_id} names a topic that is not "
+                    "there.",
+                )
+
+
+def _invalid_if(is_wrong: bool, words: str) -> None:
+    if is_wrong:
+        raise ApiError(ErrorCode.STREAMS_INVALID_TOPOLOGY, words)
+
+
+def _refuse_if(is_wrong: bool, words: str) -> None:
+    if is_wrong:
+        raise ApiError(ErrorCode.INVALID_REQUEST, words)
+
+
+def topology_of(told: StreamsGroupHeartbeatTopology) -> Topology:
+    """Return the topology that a heartbeat brings, its lists in the order that the log has them in."""
+    subtopologies = sorted(map(_subtopology, told.subtopologies), key=lambda each: each.subtopology_id)
+    return Topology(told.epoch, tuple(subtopologies))
+
+
+def _subtopology(told: StreamsGroupHeartbeatSubtopology) -> Subtopology:
+    return Subtopology(
+        subtopology_id=told.subtopology_id,
+        source_topics=told.source_topics,
+        source_topic_regex=told.source_topic_regex,
+        changelogs=tuple(map(_internal, told.state_changelog_topics)),
+        repartition_sinks=told.repartition_sink_topics,
+        repartition_sources=tuple(map(_internal, told.repartition_source_topics)),
+        copartition_groups=tuple(
+            CopartitionGroup(each.source_topics, each.source_topic_regex, each.repartition_source_topics)
+            for each in told.copartition_groups
+        ),
+    )
+
+
+def _internal(told: StreamsGroupHeartbeatTopicInfo) -> InternalTopic:
+    configs = tuple((each.key, each.value) for each in told.topic_configs)
+    return InternalTopic(told.name, told.partitions, told.replication_factor, configs)

@@ -1,0 +1,239 @@
+"""One heartbeat of a member that is in the group: it brings the group, and the member, as far as it goes.
+
+What the member says, its topology, the topics as they are, and settings may each make a new group epoch; a
+new epoch makes a new target; the target brings this member one step on. Source:
+GroupMetadataManager.streamsGroupHeartbeat.
+"""
+
+from collections.abc import Iterable
+
+from kohort.broker.group.consumer.subscriptions import Metadata, metadata_hash
+from kohort.broker.group.events import CauseKind
+from kohort.broker.group.group_records import group_tombstone
+from kohort.broker.group.streams import explaining
+from kohort.broker.group.streams.assignor import Candidate, Work, assign
+from kohort.broker.group.streams.group import NOT_VALIDATED, StreamsGroup
+from kohort.broker.group.streams.member import MemberState, StreamsMember
+from kohort.broker.group.streams.reconciling import reconciled
+from kohort.broker.group.streams.records import (
+    current_record,
+    epoch_record,
+    member_record,
+    target_epoch_record,
+    target_record,
+    topology_record,
+)
+from kohort.broker.group.streams.sessions import (
+    delay_assignment,
+    expect_revocation,
+    is_delayed,
+    stop_expecting,
+)
+from kohort.broker.group.streams.tasks import NO_TASKS, Tasks, TaskSet
+from kohort.broker.group.streams.topology import Configured, Status, Topology, configured
+from kohort.broker.group.turn import Turn
+from kohort.protocol.errors import ApiError, ErrorCode
+
+STANDBYS = "num.standby.replicas"
+
+
+class Step:
+    """What a heartbeat leads to. `prepare` may refuse it and logs nothing; `take` logs."""
+
+    def __init__(self, turn: Turn, metadata: Metadata, group: StreamsGroup, before: StreamsMember) -> None:
+        self.turn = turn
+        self.metadata = metadata
+        self.group = group
+        self.before = before
+        self.is_new = before.member_id not in group.streams_members
+        self.statuses: list[tuple[Status, str]] = []
+        self.waits_ms: int | None = None
+        self.topology: Topology | None = group.topology
+        self.configured: Configured | None = group.configured
+        self.metadata_hash = group.metadata_hash
+
+    def prepare(self, told: Topology | None, owned: Tasks | None) -> None:
+        """Find out what follows from the topology and the topics. Raises: ApiError."""
+        group = self.group
+        group.overrides = self.metadata.group_config(group.group_id)
+        if self.before.state is MemberState.UNKNOWN and (owned is None or owned):
+            raise ApiError(
+                ErrorCode.FENCED_MEMBER_EPOCH,
+                "The streams group member is in a unknown state. "
+                "The member must abandon all its tasks and rejoin.",
+            )
+        self.topology = self._topology(told)
+        if group.configured is None or group.metadata_version != self.metadata.version:
+            self.metadata_hash = metadata_hash(self.topology.required_topics, self.metadata)
+            if group.configured is None or self.metadata_hash != group.metadata_hash:
+                self.configured = configured(self.topology, self.metadata)
+        assert self.configured is not None
+        if owned is not None and self.configured.is_ready:
+            for role in (owned.active, owned.standby, owned.warmup):
+                self._check_tasks(role)
+
+    def _topology(self, told: Topology | None) -> Topology:
+        """Return the group's topology after this heartbeat. Raises: ApiError."""
+        known = self.group.topology
+        if told is None:
+            if known is None:  # Only a log that lost it has no topology: who joins brings it again.
+                raise ApiError(ErrorCode.FENCED_MEMBER_EPOCH, "The group has lost its topology: join again.")
+            return known
+        if known is None:
+            return told
+        if known.epoch <= told.epoch and not known.is_same(told):
+            raise ApiError(ErrorCode.INVALID_REQUEST, "Topology updates are not supported yet.")
+        return known
+
+    def _check_tasks(self, tasks: TaskSet) -> None:
+        assert self.configured is not None
+        subtopologies = self.configured.subtopologies or {}
+        for subtopology_id, partitions in tasks.items():
+            subtopology = subtopologies.get(subtopology_id)
+            if subtopology is None:
+                raise ApiError(
+                    ErrorCode.INVALID_REQUEST, f"Subtopology {subtopology_id} does not exist in the topology."
+                )
+            for partition in sorted(partitions):
+                if not 0 <= partition < subtopology.tasks:
+                    raise ApiError(
+                        ErrorCode.INVALID_REQUEST,
+                        f"Task {partition} for subtopology {subtopology_id} is invalid. "
+                        f"Number of tasks for this subtopology: {subtopology.tasks}",
+                    )
+
+    def take(self, wish: StreamsMember, owned: Tasks | None) -> StreamsMember:
+        """Return the member after its step; what has changed is logged."""
+        turn, group = self.turn, self.group
+        assert self.topology is not None
+        assert self.configured is not None
+        self._enter()
+        if self.is_new or wish != self.before:
+            turn.log(member_record(group.group_id, wish))
+        if group.topology is None:
+            turn.log(topology_record(group.group_id, self.topology))
+        elif wish.topology_epoch < group.topology.epoch:
+            self.statuses.append(
+                (
+                    Status.STALE_TOPOLOGY,
+                    f"The member's topology epoch {wish.topology_epoch} is behind the group's topology epoch "
+                    f"{group.topology.epoch}.",
+                )
+            )
+        group.configured = self.configured
+        group.metadata_version = self.metadata.version
+        epoch = self._epoch(wish)
+        if not group.streams_members:
+            delay_assignment(turn, group)
+        target, target_epoch = self._target(wish, epoch)
+        member = reconciled(wish, target, target_epoch, group, owned)
+        if member != wish:
+            turn.log(current_record(group.group_id, member))
+            if member.state is MemberState.UNREVOKED:
+                expect_revocation(turn, group, member)
+            elif wish.state is MemberState.UNREVOKED:
+                stop_expecting(turn, group, member.member_id)
+        explaining.stepped(turn, group, member, epoch)
+        return member
+
+    def _enter(self) -> None:
+        """Let a new group take its place, over an empty classic one of its id."""
+        groups, group = self.turn.groups.by_id, self.group
+        former = groups.get(group.group_id)
+        if former is group:
+            return
+        groups[group.group_id] = group
+        if former is not None:
+            group.offsets = former.offsets
+            if former.metadata is not None:
+                self.turn.log(group_tombstone(group.group_id))
+            former.let_go()
+
+    def _epoch(self, wish: StreamsMember) -> int:
+        """Return the group epoch after what this heartbeat changes."""
+        turn, group = self.turn, self.group
+        assert self.topology is not None
+        assert self.configured is not None
+        validated = self.topology.epoch if self.configured.is_ready else NOT_VALIDATED
+        configs = {STANDBYS: str(standby_replicas(turn, group))}
+        has_new_wish = self.is_new or wish != self.before
+        has_new_topics = (
+            self.metadata_hash != group.metadata_hash or validated != group.validated_topology_epoch
+        )
+        if not (has_new_wish or has_new_topics or configs != group.last_configs):
+            return group.epoch
+        epoch = group.epoch + 1
+        turn.log(epoch_record(group, epoch, self.metadata_hash, validated, configs))
+        if self.is_new:
+            kind = CauseKind.MEMBER_JOINED
+        else:
+            kind = CauseKind.SUBSCRIPTION_CHANGED if has_new_wish else CauseKind.METADATA_CHANGED
+        explaining.epoch_grows(turn, group, explaining.cause_of(turn, kind, wish))
+        return epoch
+
+    def _target(self, wish: StreamsMember, epoch: int) -> tuple[Tasks, int]:
+        """Return what the member shall have, and from which epoch on."""
+        turn, group = self.turn, self.group
+        if epoch <= group.assignment_epoch:
+            return group.target(wish.member_id), group.assignment_epoch
+        if is_delayed(turn, group):
+            assert group.delayed_until_ms is not None
+            self.waits_ms = group.delayed_until_ms - turn.now_ms
+            words = "Assignment delayed due to the configured initial rebalance delay."
+            self.statuses.append((Status.ASSIGNMENT_DELAYED, words))
+            return NO_TASKS, group.assignment_epoch
+        interval_ms = group.setting_ms(
+            "streams.assignment.interval.ms", turn.config.group_streams_assignment_interval_ms
+        )
+        since_ms = interval_ms if group.assigned_at_ms is None else turn.now_ms - group.assigned_at_ms
+        if 0 <= since_ms < interval_ms:
+            self.waits_ms = interval_ms - since_ms
+            words = "Assignment delayed due to the configured assignment interval."
+            self.statuses.append((Status.ASSIGNMENT_DELAYED, words))
+            return group.target(wish.member_id), group.assignment_epoch
+        members = {**group.streams_members, wish.member_id: wish}
+        assert self.configured is not None
+        targets = update_target(turn, group, members.values(), self.configured, epoch)
+        return targets[wish.member_id], epoch
+
+
+def standby_replicas(turn: Turn, group: StreamsGroup) -> int:
+    """Return how many copies of its tasks' state the group keeps."""
+    config = turn.config
+    wanted = group.setting_ms("streams.num.standby.replicas", config.group_streams_num_standby_replicas)
+    return min(wanted, config.group_streams_max_standby_replicas)
+
+
+def update_target(
+    turn: Turn, group: StreamsGroup, members: Iterable[StreamsMember], topics: Configured, epoch: int
+) -> dict[str, Tasks]:
+    """Return what every member shall have from `epoch` on, and log what of it is new.
+
+    Of a topology that does not fit its topics there are no tasks.
+    """
+    found = {each.member_id: each for each in members}
+    if topics.is_ready and topics.subtopologies is not None:
+        work = {key: Work(each.tasks, each.is_stateful) for key, each in topics.subtopologies.items()}
+        candidates = {
+            member_id: Candidate(member.process_id, group.target(member_id))
+            for member_id, member in found.items()
+        }
+        targets = assign(candidates, work, standby_replicas(turn, group))
+    else:
+        targets = dict.fromkeys(found, NO_TASKS)
+    for member_id in sorted(targets):
+        if group.targets.get(member_id) != targets[member_id]:
+            turn.log(target_record(group.group_id, member_id, targets[member_id]))
+    turn.log(target_epoch_record(group.group_id, epoch, turn.now_ms))
+    explaining.assigned(turn, group)
+    return targets
+
+
+def delay_is_over(turn: Turn, group: StreamsGroup) -> None:
+    """Make the first assignment of a group that has waited for more members."""
+    if is_delayed(turn, group):
+        return  # A timer of an earlier life of the group.
+    group.delayed_until_ms = None
+    if group.streams_members and group.epoch > group.assignment_epoch and group.configured is not None:
+        members = group.streams_members.values()
+        update_target(turn, group, members, group.configured, group.epoch)

@@ -1,0 +1,165 @@
+"""Streams groups in a whole broker: topics that are made, names that can't be, the feature switched off."""
+
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+
+import pytest
+import trio
+
+from kohort.broker.broker import Address, Broker, Places
+from kohort.broker.broker import running as running_broker
+from kohort.broker.config import load_config
+from kohort.broker.coordination.test_shard import GROUP, SETTINGS, Client, prepared
+from kohort.broker.group.streams.test_world import application, subtopology, topic
+from kohort.broker.group.streams.topology import Status
+from kohort.protocol.errors import ErrorCode
+from kohort.protocol.messages import (
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    StreamsGroupDescribeRequest,
+    StreamsGroupDescribeResponse,
+    StreamsGroupHeartbeatRequest,
+    StreamsGroupHeartbeatResponse,
+    StreamsGroupHeartbeatSubtopology,
+    StreamsGroupHeartbeatTaskIds,
+)
+
+AT_ONCE = ("group.streams.initial.rebalance.delay.ms", "0")
+PATIENCE_S = 30
+
+
+def running(folder: Path, *more: tuple[str, str]) -> AbstractAsyncContextManager[Broker]:
+    config = load_config(None, (*SETTINGS, AT_ONCE, *more))
+    return running_broker(config, Places(Address("127.0.0.1", 0), folder))
+
+
+class Member:
+    """A member that says what Kafka Streams says."""
+
+    def __init__(self, client: Client, *parts: StreamsGroupHeartbeatSubtopology) -> None:
+        self._client = client
+        self._parts = parts
+        self.epoch = 0
+        self.tasks: tuple[StreamsGroupHeartbeatTaskIds, ...] = ()
+
+    async def join(self) -> StreamsGroupHeartbeatResponse:
+        return await self._send(
+            StreamsGroupHeartbeatRequest(
+                group_id=GROUP,
+                member_id="m",
+                member_epoch=0,
+                endpoint_information_epoch=-1,
+                rebalance_timeout_ms=60_000,
+                topology=application(*self._parts),
+                active_tasks=(),
+                standby_tasks=(),
+                warmup_tasks=(),
+                process_id="p",
+            )
+        )
+
+    async def heartbeat(self) -> StreamsGroupHeartbeatResponse:
+        return await self._send(
+            StreamsGroupHeartbeatRequest(
+                group_id=GROUP, member_id="m", member_epoch=self.epoch, endpoint_information_epoch=-1
+            )
+        )
+
+    async def ready(self) -> StreamsGroupHeartbeatResponse:
+        """Come until nothing is wrong with the group, and return what it is told then."""
+        with trio.fail_after(PATIENCE_S):
+            while (answer := await self.heartbeat()).status:
+                await trio.sleep(answer.heartbeat_interval_ms / 1000)
+        return answer
+
+    async def _send(self, message: StreamsGroupHeartbeatRequest) -> StreamsGroupHeartbeatResponse:
+        answer = await self._client.ask(message, StreamsGroupHeartbeatResponse, version=0)
+        if answer.error_code == ErrorCode.NONE:
+            self.epoch = answer.member_epoch
+            self.tasks = answer.active_tasks or self.tasks
+        return answer
+
+
+def statuses(answer: StreamsGroupHeartbeatResponse) -> dict[int, str]:
+    return {each.status_code: each.status_detail for each in answer.status or ()}
+
+
+def configs_of(broker: Broker, name: str) -> dict[str, str]:
+    return dict(broker.metadata.snapshot().topics[name].configs)
+
+
+async def test_the_broker_makes_what_the_application_lacks(tmp_path: Path) -> None:
+    async with running(tmp_path) as broker:
+        parts = (
+            subtopology("0", "air", sinks=["g-r"]),
+            subtopology("1", repartition=[topic("g-r", retention_ms="-1")], changelogs=["g-c"]),
+        )
+        member = Member(await prepared(broker), *parts)
+        joined = await member.join()
+        assert statuses(joined) == {Status.MISSING_INTERNAL_TOPICS: "Internal topics are missing: g-c, g-r"}
+        await member.ready()
+        told = {each.subtopology_id: each.partitions for each in member.tasks}
+        assert told == {"0": (0, 1, 2), "1": (0, 1, 2)}
+        topics = broker.metadata.snapshot().topics
+        assert [len(topics[name].partitions) for name in ("g-c", "g-r")] == [3, 3]
+        assert configs_of(broker, "g-c") == {"cleanup.policy": "compact"}
+        assert configs_of(broker, "g-r") == {"retention.ms": "-1"}
+
+
+async def test_why_a_topic_is_not_made_is_told(tmp_path: Path) -> None:
+    async with running(tmp_path) as broker:
+        wrong = subtopology("0", "air", repartition=[topic("g-r", 2, no_such_setting="1")])
+        member = Member(await prepared(broker), wrong)
+        await member.join()
+        with trio.fail_after(PATIENCE_S):
+            while "Creation failed: g-r (" not in statuses(await member.heartbeat()).get(
+                Status.MISSING_INTERNAL_TOPICS, ""
+            ):
+                await trio.sleep(0.01)
+        assert "g-r" not in broker.metadata.snapshot().topics
+
+
+@pytest.mark.parametrize(
+    "sources, words",
+    [
+        (
+            ["__consumer_offsets"],
+            "Use of Kafka internal topics __consumer_offsets in a Kafka Streams topology is prohibited.",
+        ),
+        (["a b", "air"], "Topic names a b are not valid topic names."),
+    ],
+)
+async def test_names_that_can_not_be_are_refused(tmp_path: Path, sources: Sequence[str], words: str) -> None:
+    async with running(tmp_path) as broker:
+        answer = await Member(await prepared(broker), subtopology("0", *sources)).join()
+        assert (answer.error_code, answer.error_message) == (ErrorCode.STREAMS_INVALID_TOPOLOGY, words)
+
+
+async def test_groups_are_described_and_others_are_not_found(tmp_path: Path) -> None:
+    async with running(tmp_path) as broker:
+        client = await prepared(broker)
+        await Member(client, subtopology("0", "air")).join()
+        request = StreamsGroupDescribeRequest(
+            group_ids=(GROUP, "nobody"), include_authorized_operations=False
+        )
+        found, missing = (await client.ask(request, StreamsGroupDescribeResponse)).groups
+        assert (found.group_state, found.assignor_name, len(found.members)) == ("Stable", "sticky", 1)
+        assert missing.error_code == ErrorCode.GROUP_ID_NOT_FOUND
+
+
+async def test_without_the_feature_there_are_no_streams_groups(tmp_path: Path) -> None:
+    async with running(tmp_path, ("kohort.streams.version", "0")) as broker:
+        client = await prepared(broker)
+        joined = await Member(client, subtopology("0", "air")).join()
+        assert joined.error_code == ErrorCode.UNSUPPORTED_VERSION
+        request = StreamsGroupDescribeRequest(group_ids=(GROUP,), include_authorized_operations=False)
+        (described,) = (await client.ask(request, StreamsGroupDescribeResponse)).groups
+        assert described.error_code == ErrorCode.UNSUPPORTED_VERSION
+        versions = await client.ask(
+            ApiVersionsRequest(client_software_name="a", client_software_version="1"),
+            ApiVersionsResponse,
+            version=3,
+        )
+        assert "streams.version" not in {each.name for each in versions.finalized_features}
+        assert "streams.version" in {each.name for each in versions.supported_features}
