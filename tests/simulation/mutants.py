@@ -27,8 +27,12 @@ SIZES = ("--members", "60", "--groups", "6", "--seconds", "300")
 TRANSACTIONAL = ("--members", "6", "--groups", "1", "--seconds", "120", "--transactions")
 PATIENCE_SECONDS = 240
 PATIENCE_WITH_TRANSACTIONS_SECONDS = 900  # A seed takes longer, and fewer end early.
-QUICK = ("tests/scenarios", "tests/simulation/test_consumer_groups.py")
-"""What sees most mutants of the cores by itself: conversations, and members of consumer groups by seed."""
+QUICK = (
+    "tests/scenarios",
+    "tests/simulation/test_consumer_groups.py",
+    "tests/simulation/test_streams_groups.py",
+)
+"""What sees most mutants of the cores by itself: conversations, and members of newer groups by seed."""
 FAILED_SCENARIO = re.compile(r"FAILED .*\[(\w+)\]")
 ERROR = re.compile(r"[\w.]+(Violation|Error)\b")
 FAILED_SEED = re.compile(r"SEED=(\d+)")

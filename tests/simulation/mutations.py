@@ -369,6 +369,43 @@ MUTANTS = (
         ' + len(topic.partitions).to_bytes(4, "big")',
         "",
     ),
+    # Streams groups.
+    Mutant(
+        "a task is given before it is given up",
+        f"{GROUP}/streams/reconciling.py",
+        "        return owners.active_process(task) is None and mine not in owners.copying_processes(task)\n",
+        "        return mine not in owners.copying_processes(task)\n",
+    ),
+    Mutant(
+        "a process gets a task that it has in another role",
+        f"{GROUP}/streams/reconciling.py",
+        "        return owners.active_process(task) != mine and mine not in owners.copying_processes(task)\n",
+        "        return True\n",
+    ),
+    Mutant(
+        "a member of a streams group goes on before it has given up",
+        f"{GROUP}/streams/reconciling.py",
+        "    if revoking and _still_owns(owned, revoking):\n",
+        "    if revoking and owned is None:\n",
+    ),
+    Mutant(
+        "a task that has yet to be given up is nobody's",
+        f"{GROUP}/streams/group.py",
+        "member.revoking):\n            for task in each_task(held.active):\n                self.active",
+        "):\n            for task in each_task(held.active):\n                self.active",
+    ),
+    Mutant(
+        "members of a loaded streams group have no sessions",
+        f"{GROUP}/streams/leaving.py",
+        "        extend_session(turn, group, member.member_id)\n        if member.state",
+        "        if member.state",
+    ),
+    Mutant(
+        "a standby is put on the process that runs the task",
+        f"{GROUP}/streams/assignor.py",
+        "            if task not in process.tasks:\n",
+        "            if process.counts:\n",
+    ),
     # Transactions.
     Mutant(
         "an end that comes late ends the next transaction",
