@@ -46,6 +46,7 @@ class GroupTotals(NamedTuple):
 
     by_state: dict[GroupState, int]
     by_type: dict[str, int]
+    by_type_and_state: dict[tuple[str, GroupState], int]
     members: int
     offsets: int
     left_out: int
@@ -104,6 +105,7 @@ async def _group_totals(view: View) -> GroupTotals:
     """Return what all groups have together; those with members come first where not all can be shown."""
     states: dict[GroupState, int] = {state: 0 for state in GroupState if state is not GroupState.DEAD}
     types = {CLASSIC: 0}
+    both: dict[tuple[str, GroupState], int] = {}
     members = offsets = count = 0
     limit = view.limits.groups_max
     with_members: list[Group] = []
@@ -111,6 +113,8 @@ async def _group_totals(view: View) -> GroupTotals:
     for group in list(view.groups()):
         states[group.state] = states.get(group.state, 0) + 1
         types[group.group_type] = types.get(group.group_type, 0) + 1
+        key = (group.group_type, group.state)
+        both[key] = both.get(key, 0) + 1
         members += group.member_count
         offsets += sum(map(len, group.offsets.values()))
         kind = with_members if group.member_count else without
@@ -120,7 +124,7 @@ async def _group_totals(view: View) -> GroupTotals:
         if not count % GROUPS_PER_SLICE:
             await trio.lowlevel.checkpoint()
     shown = list(_within([*with_members, *without][:limit], view.limits.partitions_max))
-    return GroupTotals(states, types, members, offsets, count - len(shown), shown)
+    return GroupTotals(states, types, both, members, offsets, count - len(shown), shown)
 
 
 def _within(groups: list[Group], partitions_max: int) -> Iterator[Group]:

@@ -153,6 +153,10 @@ NUM_OFFSETS = Family(f"{_MANAGER}numoffsets", "gauge", (), "Offsets that are kep
 
 _COORDINATOR = "kafka_server_group_coordinator_metrics_"
 GROUP_COUNT = Family(f"{_COORDINATOR}group_count", "gauge", ("protocol",), "Groups by their protocol.")
+GROUP_COUNTS_BY_STATE = {
+    kind: Family(f"{_COORDINATOR}{kind}_group_count", "gauge", ("state",), f"{words} groups by their state.")
+    for kind, words in (("consumer", "Consumer"), ("share", "Share"), ("streams", "Streams"))
+}
 NUM_PARTITIONS = Family(
     f"{_COORDINATOR}num_partitions",
     "gauge",

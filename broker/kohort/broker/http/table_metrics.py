@@ -30,6 +30,9 @@ def totals(facts: Facts) -> Iterator[Metric]:
         yield one(family, groups.by_state.get(GroupState(name), 0))
     yield one(families.NUM_OFFSETS, groups.offsets)
     yield rows(families.GROUP_COUNT, (((name,), each) for name, each in groups.by_type.items()))
+    for kind, family in families.GROUP_COUNTS_BY_STATE.items():
+        counts = {state: each for (type_, state), each in groups.by_type_and_state.items() if type_ == kind}
+        yield rows(family, (((state.value,), each) for state, each in counts.items()))
     yield one(families.GROUP_MEMBERS, groups.members)
     partitions = sum(len(topic.partitions) for topic in facts.topics)
     left_out = {
