@@ -3,13 +3,14 @@
 Source: ConsumerGroupCommand of Apache Kafka 4.3: which columns there are and how wide.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from kohort.client import GroupDescription, GroupListing, MemberDescription, OffsetAndMetadata, TopicPartition
 
 MISSING = "-"
 NAME_WIDTH = 15
+STREAMS = "streams"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +74,13 @@ def partition_count(member: MemberDescription) -> int:
 
 def group_note(group: GroupDescription) -> str | None:
     """Return what Kafka says before the table of a group that is not stable."""
+    kind = "Streams" if group.type == STREAMS else "Consumer"
     if group.state == "Empty":
-        return f"Consumer group '{group.group_id}' has no active members."
+        return f"{kind} group '{group.group_id}' has no active members."
+    if group.state == "NotReady":
+        return f"Warning: Streams group '{group.group_id}' lacks topics, or they do not fit its topology."
     if group.state in {"PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"}:
-        return f"Warning: Consumer group '{group.group_id}' is rebalancing."
+        return f"Warning: {kind} group '{group.group_id}' is rebalancing."
     return None
 
 
@@ -167,10 +171,23 @@ def _member_cells(group_id: str, member: MemberDescription, static: bool, verbos
     cells += [member.host, member.client_id, str(partition_count(member))]
     if verbose:
         # Epochs and targets belong to groups of the newer protocol: classic members have none.
-        owned = sorted(member.assignment.items())
-        assignment = ";".join(f"{topic}:{','.join(map(str, each))}" for topic, each in owned)
+        assignment = "; ".join(
+            words
+            for words in (
+                _assignment(member.assignment),
+                _assignment(member.standby_tasks, "standby "),
+                _assignment(member.warmup_tasks, "warm-up "),
+            )
+            if words
+        )
         cells += [MISSING, assignment or MISSING, MISSING, MISSING]
     return cells
+
+
+def _assignment(owned: Mapping[str, Sequence[int]], role: str = "") -> str:
+    """Return what is owned by topic, or by subtopology, in order."""
+    told = ";".join(f"{name}:{','.join(map(str, each))}" for name, each in sorted(owned.items()))
+    return f"{role}{told}" if told else ""
 
 
 def state_table(group: GroupDescription, *, verbose: bool) -> list[str]:

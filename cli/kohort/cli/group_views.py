@@ -4,9 +4,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import click
+import msgspec
 
 from kohort.cli.completion import complete_groups
 from kohort.cli.group_tables import (
+    STREAMS,
     OffsetRow,
     assigned_partitions,
     group_note,
@@ -24,7 +26,16 @@ from kohort.cli.output import print_error, print_json, print_line
 from kohort.client import LATEST, Admin, BrokerError, GroupDescription, RequestTimeoutError
 from kohort.protocol.errors import ErrorCode
 
-GROUP_STATES = ("Empty", "PreparingRebalance", "CompletingRebalance", "Stable", "Dead")
+GROUP_STATES = (
+    "Empty",
+    "PreparingRebalance",
+    "CompletingRebalance",
+    "Stable",
+    "Dead",
+    "Assigning",
+    "Reconciling",
+    "NotReady",
+)
 SHARE = "share"
 _Described = tuple[GroupDescription, list[OffsetRow]]
 _Problem = BrokerError | RequestTimeoutError | click.ClickException
@@ -157,6 +168,8 @@ def _describe_one(admin: Admin, group_id: str) -> GroupDescription:
 
 def _collect_offsets(admin: Admin, group: GroupDescription) -> list[OffsetRow]:
     committed = admin.list_group_offsets(group.group_id)
+    if group.type == STREAMS:  # Its members have tasks, which are no partitions.
+        group = msgspec.structs.replace(group, members=())
     partitions = set(committed).union(*(assigned_partitions(each) for each in group.members))
     existing = set(admin.list_topics(include_internal=True))
     wanted = sorted(each for each in partitions if each.topic in existing)
