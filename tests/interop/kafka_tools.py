@@ -161,6 +161,7 @@ CLASSES = {
     "kafka-consumer-groups": f"{_TOOLS}.consumer.group.ConsumerGroupCommand",
     "kafka-groups": f"{_TOOLS}.GroupsCommand",
     "kafka-share-groups": f"{_TOOLS}.consumer.group.ShareGroupCommand",
+    "kafka-streams-groups": f"{_TOOLS}.streams.StreamsGroupCommand",
     "kafka-configs": "kafka.admin.ConfigCommand",
     "kafka-get-offsets": f"{_TOOLS}.GetOffsetShell",
     "kafka-delete-records": f"{_TOOLS}.DeleteRecordsCommand",
