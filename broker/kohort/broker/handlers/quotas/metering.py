@@ -2,7 +2,7 @@
 
 A produce is measured when it comes, a fetch before it is answered, the time that the loop is busy always;
 brokers that copy from each other are not. A produce that is too much is done, and waited for; a fetch that is
-has no records, and a session is told nothing that was not sent.
+(its bytes, or the loop's time) has no records, and a session is told nothing that was not sent.
 Source: Kafka's KafkaApis, ClientQuotaManager and KIP-219.
 """
 
@@ -37,7 +37,7 @@ THROTTLE = "throttle_time_ms"
 class Measured(Request):
     """A request whose answer is measured, and says for how long to wait."""
 
-    __slots__ = ("_metering", "_original", "client", "throttle_ms", "user")
+    __slots__ = ("_metering", "_original", "busy_since_s", "client", "has_records", "throttle_ms", "user")
 
     def __init__(self, metering: "Metering", request: Request) -> None:
         super().__init__(
@@ -48,6 +48,8 @@ class Measured(Request):
         self.user = request.principal.partition(":")[2]
         self.client = request.client_id or ""
         self.throttle_ms = 0
+        self.has_records = False
+        self.busy_since_s: float | None = None  # While its handler runs: since when its time is not noted.
 
     @property
     def may_describe(self) -> Callable[[str], bool] | None:
@@ -140,17 +142,27 @@ class Metering:
         return self._timed(handle, message, measured)
 
     def _timed(self, handle: Handle, message: Any, measured: Measured) -> Any:
-        began_s = self._busy_s()
+        measured.busy_since_s = self._busy_s()
         answer = handle(message, measured)
-        if self.book.limit(REQUEST, measured.user, measured.client) is not None:
-            now_ms = self._clock.now_ms()
-            busy_s = self._busy_s() - began_s
-            self._throttle(measured, self.meter.record_time(measured.user, measured.client, busy_s, now_ms))
+        throttle_ms = self._note_time(measured)
+        measured.busy_since_s = None
+        if measured.api.api_key != FETCHES:  # It waits once it is answered, and has no records then.
+            self._throttle(measured, throttle_ms)
         if answer is None:
             return None
         if isinstance(answer, Awaitable):
             return self._later(measured, answer)
         return self.answered(measured, answer)
+
+    def _note_time(self, measured: Measured) -> int:
+        """Note how long the loop was busy with it since that was noted; return for how long it is to wait."""
+        if self.book.limit(REQUEST, measured.user, measured.client) is None:
+            return 0
+        busy_s = 0.0
+        if measured.busy_since_s is not None:
+            until_s = self._busy_s()
+            busy_s, measured.busy_since_s = until_s - measured.busy_since_s, until_s
+        return self.meter.record_time(measured.user, measured.client, busy_s, self._clock.now_ms())
 
     async def _later(self, measured: Measured, answer: Awaitable[Any]) -> Any:
         found = await answer
@@ -162,6 +174,8 @@ class Metering:
             count = _record_bytes(answer)
             now_ms = self._clock.now_ms()
             self._throttle(measured, self.meter.hand_out(measured.user, measured.client, count, now_ms))
+        elif measured.api.api_key == FETCHES and not measured.has_records:
+            self._throttle(measured, self._note_time(measured))
         if not measured.throttle_ms:
             return answer
         found = answer.message if isinstance(answer, Prepared) else answer
@@ -183,11 +197,20 @@ class Metering:
         self._throttle(measured, self.meter.produce(measured.user, measured.client, count, now_ms))
 
     def may_have(self, measured: Measured, size_bytes: int) -> bool:
-        """Note what a reader is about to get; where that is too much, it gets nothing, and asks again."""
+        """Note what a reader is about to get; where that is too much, it gets nothing, and asks again.
+
+        Where it has taken too much of the loop's time it gets nothing either, and that counts as no bytes.
+        """
+        throttle_ms = self._note_time(measured)
+        if throttle_ms:
+            self._throttle(measured, throttle_ms)
+            return False
         now_ms = self._clock.now_ms()
-        is_taken, throttle_ms = self.meter.fetch(measured.user, measured.client, size_bytes, now_ms)
+        measured.has_records, throttle_ms = self.meter.fetch(
+            measured.user, measured.client, size_bytes, now_ms
+        )
         self._throttle(measured, throttle_ms)
-        return is_taken
+        return measured.has_records
 
     def _within_quota(self, measured: Measured, message: Any) -> Any:
         """Return the fetch with no more bytes than its client may have in all windows."""

@@ -83,6 +83,7 @@ class World:
         self.busy_s = 0.0
         self.asked: list[Any] = []
         self.fetched = b""
+        self.put_off: list[Request] | None = None
         self.timers = Timers()
         self.store = EmbeddedMetadataStore.open(OsFileSystem(), folder, cluster_id="c", node_id=1)
         self.rebound = 0
@@ -111,9 +112,12 @@ class World:
             19: message_of(CreateTopicsResponse),
         }
 
-        def handle(message: Any, request: Request) -> Message:
+        def handle(message: Any, request: Request) -> Message | None:
             self.asked.append(message)
             self.busy_s += 2.0
+            if self.put_off is not None:
+                self.put_off.append(request)
+                return None
             if api_key == 78:
                 return shared(self.fetched)
             if api_key in answers:
@@ -253,6 +257,32 @@ async def test_the_time_of_the_loop_is_measured(world: World) -> None:
     assert world.ask(alice, HEARTBEAT).throttle_time_ms == 1_000
     assert world.ask(alice, HEARTBEAT) is None
     assert world.ask(Connection("bob"), HEARTBEAT).throttle_time_ms == 0
+
+
+async def test_a_fetch_that_took_too_much_of_the_loops_time_has_no_records(world: World) -> None:
+    await world.allow({"user": "alice"}, request_percentage=30, consumer_byte_rate=1_000)
+    alice, fetch = Connection("alice"), message_of(FetchRequest, max_bytes=10**6)
+    world.fetched = b"x" * 800
+    first, second = world.ask(alice, fetch), world.ask(alice, fetch)
+    assert (first.throttle_time_ms, records_of(first)) == (0, world.fetched)
+    assert (second.throttle_time_ms, records_of(second)) == (1_000, b"")
+    assert alice.is_muted
+    [bytes_used] = [each for each in world.metering.uses(10) if each.key == "consumer_byte_rate"]
+    assert bytes_used.value == 80  # What was not sent does not count.
+    world.go_on(12_000)
+    assert records_of(world.ask(alice, fetch)) == world.fetched
+
+
+async def test_a_fetch_that_waited_is_made_to_wait_once_it_is_answered(world: World) -> None:
+    await world.allow({"user": "alice"}, request_percentage=10)
+    alice, world.put_off = Connection("alice"), []
+    assert world.ask(alice, message_of(FetchRequest, max_bytes=10**6)) is None
+    assert not alice.is_muted
+    [request] = world.put_off
+    assert not request.may_have(800)
+    request.respond(fetched(b""))
+    assert alice.is_muted
+    assert [each.throttle_time_ms for each in alice.answers] == [1_000]
 
 
 async def test_topics_beyond_the_quota_are_refused_or_waited_for(world: World) -> None:
