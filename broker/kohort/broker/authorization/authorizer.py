@@ -17,6 +17,7 @@ from kohort.protocol.acls import (
     AclPermission,
     AclResourceType,
 )
+from kohort.protocol.addresses import canonical_address
 
 ANSWERS_MAX = 16_384
 """So many are remembered; then it begins anew."""
@@ -101,14 +102,20 @@ class Authorizer:
         """Let these be the entries of the pattern from now on; none removes it."""
         by_principal: dict[str, tuple[Entry, ...]] = {}
         for entry in entries:
-            by_principal[entry.principal] = (*by_principal.get(entry.principal, ()), entry)
+            known = entry
+            if ":" in entry.host:  # Else there are no two ways to write it.
+                known = entry._replace(host=canonical_address(entry.host))
+            by_principal[entry.principal] = (*by_principal.get(entry.principal, ()), known)
         self._types[pattern.resource_type].put(pattern, by_principal)
         self._answers.clear()
 
     def allows(
         self, principal: str, host: str, operation: AclOperation, resource_type: AclResourceType, name: str
     ) -> bool:
-        """Return whether `principal`, asking from the address `host`, may do that to the resource."""
+        """Return whether `principal`, asking from the address `host`, may do that to the resource.
+
+        `host` is spelled as by `canonical_address`; entries may spell it as Java does.
+        """
         question = principal, host, operation, resource_type, name
         answer = self._answers.get(question)
         if answer is None:

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from hashlib import sha256
 from typing import Final, NamedTuple
 
+from kohort.protocol.addresses import canonical_address
+
 PRODUCE: Final = "producer_byte_rate"
 FETCH: Final = "consumer_byte_rate"
 REQUEST: Final = "request_percentage"
@@ -55,7 +57,8 @@ class Book:
     def put(self, entity: Entity, values: Mapping[str, float]) -> None:
         """Let these be the quotas of the entity; none removes them."""
         if IP in entity:
-            _put(self._addresses, entity[IP], values)
+            address = entity[IP]
+            _put(self._addresses, None if address is None else canonical_address(address), values)
         else:
             _put(self._clients, (entity.get(USER, _NONE), entity.get(CLIENT_ID, _NONE)), values)
 
@@ -79,7 +82,7 @@ class Book:
         return None
 
     def connection_rate(self, address: str) -> float | None:
-        """Return how many connections a second may come from the address."""
+        """Return how many connections a second may come from the address, as `canonical_address` has it."""
         for name in (address, None):
             bound = self._addresses.get(name, {}).get(CONNECTION)
             if bound is not None:

@@ -182,6 +182,11 @@ def test_who_connects_too_often_waits_and_does_not_count_then() -> None:
     assert meter.connect("10.0.0.1", BEGAN_MS + 11_000) == 0
 
 
+def test_a_quota_may_spell_its_address_as_java_does() -> None:
+    meter = meter_of(({IP: "2001:DB8:0:0:0:0:0:5"}, {"connection_creation_rate": 1}))
+    assert [meter.connect("2001:db8::5", BEGAN_MS) for _ in range(11)] == [0] * 10 + [1_000]
+
+
 def test_rates_of_those_who_are_gone_are_forgotten() -> None:
     meter = meter_of(({USER: None}, {PRODUCE: 1, MUTATION: 1}), ({IP: None}, {"connection_creation_rate": 1}))
     for number in range(100):

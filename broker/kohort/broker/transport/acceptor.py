@@ -18,6 +18,7 @@ from kohort.broker.runtime.throttled_log import ThrottledLog
 from kohort.broker.runtime.timers import Timers
 from kohort.broker.transport.counters import TransportCounters
 from kohort.broker.transport.poller import READ, Poller
+from kohort.protocol.addresses import canonical_address
 
 ACCEPTED_PER_ROUND = 64
 TURNED_AWAY_MAX = 256  # So many connections are kept waiting until they are closed; more are closed at once.
@@ -88,7 +89,7 @@ class Acceptor:
             self._take(sock, address, self._numbers[listener])
 
     def _take(self, sock: socket.socket, address: tuple[str, int], listener: int) -> None:
-        host = address[0]
+        host = canonical_address(address[0])
         if self._is_full_for(host):
             sock.close()
             self._counters.connections_refused += 1
@@ -99,7 +100,7 @@ class Acceptor:
             return
         try:
             _prepare(sock, self._current)
-            self._opened(sock, address, listener)
+            self._opened(sock, (host, address[1]), listener)
         except OSError as error:  # The client was gone already: some systems say so here.
             sock.close()
             self._log.warning("a connection was not accepted", error=str(error))

@@ -149,6 +149,21 @@ async def test_without_even_the_reserve_nobody_spins_and_who_waits_is_served_lat
         late.close()
 
 
+async def test_a_client_of_a_listener_for_both_kinds_of_addresses_has_its_own() -> None:
+    """Else entries and quotas that name 10.0.0.1 would not be about ::ffff:10.0.0.1, who is the same."""
+    if not socket.has_dualstack_ipv6():
+        pytest.skip("this machine has no IPv6")
+    async with world() as here:
+        listener = socket.create_server(("::", 0), family=socket.AF_INET6, dualstack_ipv6=True)
+        listener.setblocking(False)
+        here.reactor.listen(listener)
+        stream = await trio.open_tcp_stream("127.0.0.1", listener.getsockname()[1])
+        await stream.send_all(frame(1))
+        await here.until(lambda: len(here.asked) == 1)
+        assert here.asked[0][1].client_host == "/127.0.0.1"
+        await stream.aclose()
+
+
 async def test_lines_about_it_are_few(lines: list[Any]) -> None:
     async with world() as here:
         late = sockets(40)
