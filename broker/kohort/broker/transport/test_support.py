@@ -75,8 +75,9 @@ class World:
         self.reactor.listen(listener)
         self.port: int = listener.getsockname()[1]
 
-    async def connect(self) -> trio.SocketStream:
-        return await trio.open_tcp_stream("127.0.0.1", self.port)
+    async def connect(self, source: str | None = None) -> trio.SocketStream:
+        """Return a connection, from one of this machine's own addresses where that matters."""
+        return await trio.open_tcp_stream("127.0.0.1", self.port, local_address=source)
 
     def advance(self, by_ms: int) -> None:
         self.clock.advance(by_ms)

@@ -2,7 +2,7 @@
 
 A stranger is answered ApiVersions, SaslHandshake and SaslAuthenticate; whatever else it asks ends its
 connection. It has so many requests and so many seconds, and there are so many of them: each further one costs
-the oldest its place, which by then has had its time, unless it did not want it. Once it is known, those who
+another its place, the oldest of the address that has the most (`Crowd`). Once it is known, those who
 answer it are the broker's own: nothing of this is in the way of what it asks then.
 
 Source: Kafka's SaslServerAuthenticator; KIP-43, KIP-152, KIP-368.
@@ -21,6 +21,7 @@ from kohort.broker.runtime.throttled_log import ThrottledLog
 from kohort.broker.runtime.timers import Timers
 from kohort.broker.transport.connection import Connection, Driver
 from kohort.broker.transport.counters import TransportCounters
+from kohort.broker.transport.crowd import Crowd
 from kohort.broker.transport.dispatch import Handle
 from kohort.broker.transport.request import Request
 from kohort.broker.transport.sasl.conversation import Conversation, Mechanism, Refused, Step
@@ -69,40 +70,38 @@ class Strangers:
         self._timers = timers
         self._clock = clock
         self._log = log
-        self._since: dict[Connection, int] = {}  # The oldest first.
+        self._crowd = Crowd[Connection](STRANGERS_MAX)
 
     def __len__(self) -> int:
-        return len(self._since)
+        return len(self._crowd)
 
     def make_room(self) -> None:
-        """Let the oldest go where there are too many."""
-        if len(self._since) >= STRANGERS_MAX:
-            self._give_up(next(iter(self._since)), "too many others have not said who they are")
+        """Let one go where there are too many."""
+        if (connection := self._crowd.in_the_way()) is not None:
+            self._give_up(connection, "too many others have not said who they are")
 
     def came(self, connection: Connection) -> None:
         """Give one its time."""
-        self._since[connection] = self._clock.now_ms()
-        if len(self._since) == 1:
-            self._look_later()
+        self._crowd.came(connection, self._clock.now_ms())
+        if len(self._crowd) == 1:
+            self._look()
 
     def left(self, connection: Connection) -> None:
         """Forget one, which has closed or is known now."""
-        self._since.pop(connection, None)
-
-    def _look_later(self) -> None:
-        due_ms = next(iter(self._since.values())) + AUTHENTICATION_MS_MAX
-        self._timers.set("sasl strangers", due_ms, self._look)
+        self._crowd.left(connection)
 
     def _look(self) -> None:
-        now_ms = self._clock.now_ms()
-        for connection, since_ms in tuple(self._since.items()):
-            if now_ms - since_ms < AUTHENTICATION_MS_MAX:
-                break
+        """Let those go whose time is over, and look again when the next one's is."""
+        while (oldest := self._crowd.oldest()) is not None:
+            connection, since_ms = oldest
+            due_ms = since_ms + AUTHENTICATION_MS_MAX
+            if self._clock.now_ms() < due_ms:
+                self._timers.set("sasl strangers", due_ms, self._look)
+                return
             self._give_up(connection, "it has not said in time who it is")
-        if self._since:
-            self._look_later()
 
     def _give_up(self, connection: Connection, reason: str) -> None:
+        self._crowd.left(connection)
         self._log.warning("a connection is given up", peer=connection.name, reason=reason)
         connection.close()
 

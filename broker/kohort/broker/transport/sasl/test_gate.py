@@ -1,6 +1,7 @@
 """Strangers at a listener that wants to know who comes, through real sockets."""
 
 import struct
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -59,8 +60,8 @@ class Guarded:
         world.reactor._opens[0] = self.gate.open
         world.handlers[API_VERSIONS] = lambda message, request: ApiVersionsResponse(error_code=0, api_keys=())
 
-    async def connect(self) -> "Client":
-        return Client(self, await self.world.connect())
+    async def connect(self, source: str | None = None) -> "Client":
+        return Client(self, await self.world.connect(source))
 
 
 class Client:
@@ -260,6 +261,19 @@ async def test_the_oldest_stranger_makes_way() -> None:
         assert await silent[0].is_closed()
         assert await friend.beat() == "User:alice"
         assert here.world.reactor.connections == STRANGERS_MAX
+        for each in silent:
+            await each.stream.aclose()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere 127.0.0.2 is not this machine's")
+async def test_who_floods_the_door_from_one_address_pushes_out_nobody_from_another() -> None:
+    async with guarded() as here:
+        friend = await here.connect("127.0.0.2")
+        await friend.handshake()
+        silent = [await here.connect() for _ in range(STRANGERS_MAX + 20)]
+        await here.world.until(lambda: here.world.counters.connections_accepted == len(silent) + 1)
+        assert (await friend.show(RIGHT)).error_code == 0
+        assert await friend.beat() == "User:alice"
         for each in silent:
             await each.stream.aclose()
 

@@ -1,7 +1,7 @@
 """Who lets connections in by TLS: the certificates of now, who is in the middle of a handshake, who comes in.
 
-Strangers may open connections and stay silent. No more than `HALF_OPEN_MAX` do: each further one costs the
-oldest of them its place, which by then has had time for a handshake, unless it did not want one.
+Strangers may open connections and stay silent. No more than `HALF_OPEN_MAX` do: each further one costs
+another its place, the oldest of the address that has the most (`Crowd`).
 """
 
 import socket
@@ -17,6 +17,7 @@ from kohort.broker.runtime.throttled_log import ThrottledLog
 from kohort.broker.runtime.workers import Workers
 from kohort.broker.transport.connection import Driver
 from kohort.broker.transport.counters import TransportCounters
+from kohort.broker.transport.crowd import Crowd
 from kohort.broker.transport.tls.connection import TlsConnection
 from kohort.broker.transport.tls.contexts import make_context, make_mapper, sources
 from kohort.broker.transport.tls.names import ANONYMOUS, subject_of
@@ -45,7 +46,7 @@ class Doorman:
         self._counters = counters
         self._workers = workers
         self._log = throttled
-        self._half_open: dict[TlsConnection, None] = {}  # The oldest first.
+        self._half_open = Crowd[TlsConnection](HALF_OPEN_MAX)
         self._name_of = make_mapper(current.config)
         self._sources = sources(current.config)
         self._context = make_context(current.config, asks_clients=asks_clients)
@@ -69,19 +70,18 @@ class Doorman:
         listener: int,
     ) -> TlsConnection:
         """Return a new connection, which has to shake hands. Raises: OSError where its client has gone."""
-        if len(self._half_open) >= HALF_OPEN_MAX:
-            oldest = next(iter(self._half_open))
-            self.failed(oldest, "too many others are in the middle of a handshake")
-            oldest.close()
+        if (in_the_way := self._half_open.in_the_way()) is not None:
+            self.failed(in_the_way, "too many others are in the middle of a handshake")
+            in_the_way.close()
         connection = TlsConnection(driver, sock, address, frame_bytes_max, listener, self)
-        self._half_open[connection] = None
+        self._half_open.came(connection, driver.now_ms)
         return connection
 
     def entered(self, connection: TlsConnection, certificate: bytes | None, /) -> str:
         """Return the principal of one that has shaken hands. Raises: ValueError where it has no name."""
         is_asked = self._asks_clients and self._current.config.ssl_client_auth != "none"
         name = self._name_of(subject_of(certificate)) if is_asked and certificate is not None else ANONYMOUS
-        del self._half_open[connection]
+        self._half_open.left(connection)
         log.debug("shook hands", peer=connection.name, principal=f"User:{name}")
         return f"User:{name}"
 
@@ -92,7 +92,7 @@ class Doorman:
 
     def left(self, connection: TlsConnection, /) -> None:
         """Note that one has closed."""
-        self._half_open.pop(connection, None)
+        self._half_open.left(connection)
 
     async def reload_regularly(self, part: Watched = UNWATCHED) -> None:
         """Take certificates anew whenever their files are others. Whoever is connected stays so."""

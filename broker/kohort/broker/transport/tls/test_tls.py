@@ -2,6 +2,7 @@
 
 import os
 import ssl
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -220,6 +221,22 @@ async def test_half_open_connections_make_way_for_others(tmp_path: Path) -> None
             await here.world.until(lambda: len(here.world.asked) == 1)
         assert here.doorman.half_open <= HALF_OPEN_MAX
         assert here.world.reactor.connections <= HALF_OPEN_MAX + 1
+        for each in silent:
+            await each.aclose()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere 127.0.0.2 is not this machine's")
+async def test_who_floods_the_door_from_one_address_pushes_out_nobody_from_another(tmp_path: Path) -> None:
+    async with secure(tmp_path) as here:
+        halfway = await here.world.connect("127.0.0.2")
+        silent = [await here.world.connect() for _ in range(HALF_OPEN_MAX + 20)]
+        await here.world.until(lambda: here.world.counters.connections_accepted == len(silent) + 1)
+        context = ssl.create_default_context()
+        AUTHORITY.configure_trust(context)
+        stream = trio.SSLStream(halfway, context, server_hostname="localhost", https_compatible=True)
+        with trio.fail_after(20):
+            await stream.send_all(frame(1))
+            await here.world.until(lambda: len(here.world.asked) == 1)
         for each in silent:
             await each.aclose()
 
