@@ -6,6 +6,7 @@ import os
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 import trio
@@ -25,8 +26,10 @@ from kohort.queues.kmq import (
     ensure_topics,
     locate,
     queue_stats,
+    redelivering,
 )
 from kohort.queues.kmq.copies import redelivery_count
+from kohort.queues.kmq.reading import read_offsets
 
 WITHIN_S = 30
 LARGEST_BYTES = 1_048_588 - 61 - 11  # What Kafka takes by default, without a batch's head and a record's.
@@ -309,6 +312,44 @@ async def test_a_tracker_that_takes_over_delivers_nothing_twice(
             while (await queue_stats(queue, **options)).total.open:
                 await trio.sleep(0.05)
         assert second.metrics()["redelivered"] == 0
+    assert len(await read_all(queue.topic, options)) == 2
+
+
+async def test_a_tracker_that_was_thrown_out_while_it_read_writes_nothing(
+    queue: Queue, options: ConsumerOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its broker was slow, say; its successor has delivered again what it was about to."""
+    is_reading, goes_on = trio.Event(), trio.Event()
+
+    async def read_slowly(*arguments: Any) -> Any:
+        found = await read_offsets(*arguments)
+        if not is_reading.is_set():
+            is_reading.set()
+            await goes_on.wait()
+        return found
+
+    monkeypatch.setattr(redelivering, "read_offsets", read_slowly)
+    await ensure_topics(queue, bootstrap_servers=options["bootstrap_servers"])
+    await produce(queue, options, 1)
+    async with QueueClient(queue, **options) as client:
+        (record,) = await take(client, 1)
+        await (await client.release(record))
+    async with (
+        tracking(queue, options) as first,
+        Admin(bootstrap_servers=options["bootstrap_servers"]) as admin,
+    ):
+        with trio.fail_after(WITHIN_S):
+            await is_reading.wait()
+            await admin.remove_group_members(queue.redelivery_group_id)
+        async with tracking(queue, options) as second:
+            with trio.fail_after(WITHIN_S):
+                while second.metrics()["redelivered"] < 1:
+                    await trio.sleep(0.05)
+            goes_on.set()
+            with trio.fail_after(WITHIN_S):
+                while not first.metrics()["partitions"] or (await queue_stats(queue, **options)).total.open:
+                    await trio.sleep(0.05)
+    assert first.metrics()["redelivered"] == 0
     assert len(await read_all(queue.topic, options)) == 2
 
 

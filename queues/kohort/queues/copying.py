@@ -8,11 +8,10 @@ import logging
 
 from kohort.client.admin_values import ResourceType
 from kohort.client.aio import Admin, Producer
-from kohort.client.config import ConsumerOptions
+from kohort.client.config import ProducerOptions
 from kohort.client.errors import BrokerError, KohortError
 from kohort.client.values import Headers, RecordMetadata
 from kohort.protocol.errors import ErrorCode
-from kohort.queues.options import producer_options
 
 logger = logging.getLogger(__name__)
 
@@ -42,7 +41,7 @@ async def configs_for_copies(admin: Admin, topic: str) -> dict[str, str]:
 
 
 async def write_compressed(
-    options: ConsumerOptions,
+    options: ProducerOptions,
     topic: str,
     value: bytes | None,
     *,
@@ -52,9 +51,9 @@ async def write_compressed(
 ) -> RecordMetadata:
     """Return where a record was written that is too large as it is.
 
-    That is seldom: it has a producer of its own. With gzip, which every client can read. Raises: KohortError.
+    That is seldom: it has a producer of its own, with these options. With gzip, which every client can read.
+    Raises: KohortError.
     """
-    settings = producer_options(options)
-    settings["compression_type"] = "gzip"
+    settings: ProducerOptions = {**options, "compression_type": "gzip"}
     async with Producer(**settings) as producer:
         return await (await producer.send(topic, value, key=key, headers=headers, partition=partition))

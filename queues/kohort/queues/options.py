@@ -43,6 +43,17 @@ def reader_options(options: ConsumerOptions) -> ConsumerOptions:
     return found
 
 
+def hasty_producer_options(options: ConsumerOptions, within_ms: int) -> ProducerOptions:
+    """Return the options of a producer that has given up, or has written, what it was given so long ago."""
+    linger_ms = 1
+    found = producer_options(options, linger_ms)
+    request_timeout_ms = max(1, within_ms - linger_ms)
+    found["request_timeout_ms"] = min(request_timeout_ms, found.get("request_timeout_ms", request_timeout_ms))
+    found["delivery_timeout_ms"] = request_timeout_ms + linger_ms
+    found["max_block_ms"] = within_ms // 8
+    return found
+
+
 def producer_options(options: ConsumerOptions, linger_ms: int = 1) -> ProducerOptions:
     """Return the options of the producer beside that consumer: what was read somewhere can be written."""
     found: ProducerOptions = {

@@ -298,7 +298,9 @@ class Forwarder:
         except KohortError as error:
             if not is_too_large(error):
                 raise
-            await write_compressed(self._options, topic, record.value, key=record.key, headers=headers)
+            await write_compressed(
+                producer_options(self._options), topic, record.value, key=record.key, headers=headers
+            )
 
 
 class _Listener(RebalanceListener):

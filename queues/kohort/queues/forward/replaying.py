@@ -72,7 +72,9 @@ async def _write_all(
         except KohortError as error:
             if not is_too_large(error):
                 raise
-            await write_compressed(options, topic, record.value, key=record.key, headers=headers)
+            await write_compressed(
+                producer_options(options), topic, record.value, key=record.key, headers=headers
+            )
     return len(sent)
 
 

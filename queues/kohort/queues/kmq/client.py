@@ -161,7 +161,9 @@ class QueueClient:
         except KohortError as error:
             if not is_too_large(error):
                 raise
-            await write_compressed(self._options, topic, record.value, key=record.key, headers=headers)
+            await write_compressed(
+                producer_options(self._options), topic, record.value, key=record.key, headers=headers
+            )
         return await self.processed(record)
 
     async def flush(self) -> None:

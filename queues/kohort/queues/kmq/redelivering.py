@@ -1,11 +1,16 @@
-"""Due records written again, or to the dead letters, and their end markers: one partition at a time."""
+"""Due records written again, or to the dead letters, and their end markers: one partition at a time.
+
+What may take long, reading, comes first. Then the tracker proves that the partition is its own, and only then
+is written, by a producer that gives up before anybody else could have the partition. So no copy is written
+beside a successor's.
+"""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
 from kohort.client.aio import Consumer, Delivery, Producer
-from kohort.client.config import ConsumerOptions
+from kohort.client.config import ProducerOptions
 from kohort.client.errors import KohortError
 from kohort.client.values import ConsumerRecord, Headers, RecordMetadata, TopicPartition
 from kohort.queues.copying import is_too_large, write_compressed
@@ -43,19 +48,29 @@ class _Copy:
     headers: Headers
 
 
+IsOurs = Callable[[], Awaitable[bool]]
+
+
 class Redeliverer:
-    """Writes what is due, with one producer, and reads it with one consumer that is in no group."""
+    """Writes what is due, with one producer, and reads it with one consumer that is in no group.
+
+    `options` are the producer's: where a record is too large as it is, another one has them, too.
+    """
 
     def __init__(
-        self, queue: Queue, reader: Consumer[bytes, bytes], producer: Producer, options: ConsumerOptions
+        self, queue: Queue, reader: Consumer[bytes, bytes], producer: Producer, options: ProducerOptions
     ) -> None:
         self._queue = queue
         self._reader = reader
         self._producer = producer
         self._options = options
 
-    async def redeliver(self, partition: int, due: Sequence[int], suspects: Sequence[int]) -> Outcome:
+    async def redeliver(
+        self, partition: int, due: Sequence[int], suspects: Sequence[int], is_ours: IsOurs
+    ) -> Outcome:
         """Return what came of delivering these again; `suspects` may have been before.
+
+        `is_ours` proves that the partition is ours, and for how much longer it will be.
 
         Whatever fails, nothing is lost: what is not known to be done stays open.
         """
@@ -70,13 +85,15 @@ class Redeliverer:
         await self._end(partition, list(before), done)
         wanted = [each for each in due if each not in before]
         for first in range(0, len(wanted), AT_ONCE):
-            await self._deliver(where, wanted[first : first + AT_ONCE], done)
+            await self._deliver(where, wanted[first : first + AT_ONCE], done, is_ours)
             if done.unknown:  # Brokers are in trouble: the rest waits, and we are back in time for the group.
                 done.unknown += wanted[first + AT_ONCE :]
                 break
         return done
 
-    async def _deliver(self, where: TopicPartition, wanted: Sequence[int], done: Outcome) -> None:
+    async def _deliver(
+        self, where: TopicPartition, wanted: Sequence[int], done: Outcome, is_ours: IsOurs
+    ) -> None:
         """Write some again, and end markers for those that are kept."""
         try:
             records = await read_offsets(self._reader, where, wanted)
@@ -84,12 +101,15 @@ class Redeliverer:
             logger.warning("%s record(s) of %s could not be read: %s", len(wanted), where, error)
             done.unknown += wanted
             return
+        if not await is_ours():
+            done.unknown += wanted
+            return
         gone = [each for each in wanted if each not in records]
         for offset in gone:
             logger.warning("the record of %s at %s was due again, and is gone from the topic", where, offset)
         done.counters += TrackerCounters(vanished=len(gone))
         sent = [(each, await self._send(each, self._copies(each)[0])) for each in records.values()]
-        await self._settle(where, sent, done)
+        await self._settle(where, sent, done, is_ours)
         await self._end(where.partition, [*gone, *records], done)
 
     def _copies(self, record: ConsumerRecord[bytes, bytes]) -> list[_Copy]:
@@ -113,7 +133,7 @@ class Redeliverer:
             return error
 
     async def _written(
-        self, record: ConsumerRecord[bytes, bytes], sent: Delivery | KohortError
+        self, record: ConsumerRecord[bytes, bytes], sent: Delivery | KohortError, is_ours: IsOurs
     ) -> RecordMetadata:
         """Return where the record was written, in whatever form it fits. Raises: KohortError."""
         try:
@@ -123,6 +143,8 @@ class Redeliverer:
                 raise
             refusal = error
         for copy in self._copies(record):
+            if not await is_ours():
+                break
             try:
                 return await write_compressed(
                     self._options,
@@ -148,10 +170,11 @@ class Redeliverer:
         where: TopicPartition,
         sent: list[tuple[ConsumerRecord[bytes, bytes], Delivery | KohortError]],
         done: Outcome,
+        is_ours: IsOurs,
     ) -> None:
         for record, delivery in sent:
             try:
-                written = await self._written(record, delivery)
+                written = await self._written(record, delivery, is_ours)
             except KohortError as error:
                 logger.warning("the record of %s at %s was not written: %s", where, record.offset, error)
                 (done.refused if is_too_large(error) else done.unknown).append(record.offset)

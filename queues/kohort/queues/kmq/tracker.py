@@ -4,12 +4,13 @@ import logging
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Unpack
 
 import anyio
 
 from kohort.client.aio import Admin, Consumer, Producer, RebalanceListener
-from kohort.client.config import ConsumerOptions
+from kohort.client.config import ConsumerConfig, ConsumerOptions
 from kohort.client.errors import CommitFailedError, KohortError
 from kohort.client.listener import Partitions
 from kohort.client.retry import Backoff, monotonic_ms
@@ -19,7 +20,7 @@ from kohort.queues.kmq.markers import MarkerError, decode_key, decode_value
 from kohort.queues.kmq.queue import Queue
 from kohort.queues.kmq.redelivering import Redeliverer
 from kohort.queues.kmq.tracking import Permission, TrackedPartition
-from kohort.queues.options import consumer_options, producer_options, reader_options, shared_options
+from kohort.queues.options import consumer_options, hasty_producer_options, reader_options, shared_options
 
 logger = logging.getLogger(__name__)
 
@@ -59,6 +60,7 @@ class RedeliveryTracker:
         )
         self._tracked: dict[TopicPartition, _Tracked] = {}
         self._told = NONE
+        self._session_ms = options.get("session_timeout_ms", ConsumerConfig().session_timeout_ms)
         self._stopping = False
         self._commit_at_ms = 0
 
@@ -69,13 +71,14 @@ class RedeliveryTracker:
     async def run(self) -> None:
         """Track until `stop`, then leave the group. Once. Raises: KohortError for what no waiting mends."""
         backoff = Backoff(100, 5_000)
+        writing = hasty_producer_options(self._options, self._session_ms // 2)
         async with (
-            Producer(**producer_options(self._options)) as producer,
+            Producer(**writing) as producer,
             Consumer(**reader_options(self._options)) as reader,
             Admin(**shared_options(self._options)) as self._admin,
             self._consumer,
         ):
-            self._redeliverer = Redeliverer(self.queue, reader, producer, self._options)
+            self._redeliverer = Redeliverer(self.queue, reader, producer, writing)
             while not self._stopping:
                 try:
                     await self._step()
@@ -138,7 +141,9 @@ class RedeliveryTracker:
         state = tracked.state
         due = state.take_due(wall_ms(), BATCH_MAX)
         if due and partition in self._consumer.assignment():
-            outcome = await self._redeliverer.redeliver(state.partition, due, state.suspects(due))
+            outcome = await self._redeliverer.redeliver(
+                state.partition, due, state.suspects(due), partial(self._is_ours, partition, tracked)
+            )
             tracked.counters += outcome.counters
             self._told += outcome.counters
             state.give_back(outcome.unknown)
@@ -147,6 +152,23 @@ class RedeliveryTracker:
             state.give_back(due)
         if state.wants_permission(wall_ms()):
             await self._ask_permission(partition, tracked)
+
+    async def _is_ours(self, partition: TopicPartition, tracked: _Tracked) -> bool:
+        """Return whether the partition is ours for as long as a write may take: half of the session.
+
+        The coordinator takes a commit from a member alone, and begins the member's session anew with it.
+        """
+        began_ms = monotonic_ms()
+        value = OffsetAndMetadata(tracked.state.needed_offset, tracked.counters.encode())
+        with anyio.move_on_after(self._session_ms / 4 / 1000):
+            try:
+                await self._consumer.commit({partition: value})
+            except KohortError as error:
+                logger.info("due records of %s wait: %s", partition, str(error))
+                return False
+            return monotonic_ms() - began_ms <= self._session_ms / 4
+        logger.info("due records of %s wait: the group's coordinator does not answer", partition)
+        return False
 
     async def _ask_permission(self, partition: TopicPartition, tracked: _Tracked) -> None:
         """Look up how far the group has come, and then where the markers end: in this order."""
