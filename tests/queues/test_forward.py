@@ -312,6 +312,25 @@ async def test_workers_share_partitions_and_a_clean_handover_pushes_nothing_twic
     assert set(service.times.values()) == {1}
 
 
+async def test_a_push_that_takes_long_keeps_no_partition_from_its_next_owner(
+    make: Make, topic: str, service: HttpDouble, options: ConsumerOptions
+) -> None:
+    """What the first worker hears in the end of a record that is not its own any more counts for nothing."""
+    destination = make(drain_timeout_ms=200, attempts_max=1)
+    values = ["sleep 5000,status 503,0", "sleep 5000,status 503,1"]
+    async with Producer(bootstrap_servers=options["bootstrap_servers"]) as producer:
+        for partition, value in enumerate(values):
+            await producer.send(topic, value.encode(), partition=partition)
+    async with forwarding(destination, options) as first:
+        await wait_for(lambda: set(service.times) == set(values))
+        async with forwarding(destination, options) as second:
+            await wait_for(lambda: service.times.total() >= 3)  # The second has a partition, and pushes.
+            await wait_for(lambda: first.counts["dead"] + second.counts["dead"] == 2)
+            assert second.counts["dead"]
+    dead = await read_all(destination.dead_letters_topic, options)
+    assert sorted(each.value or b"" for each in dead) == [each.encode() for each in values]
+
+
 async def test_a_token_is_read_for_each_push(
     make: Make, topic: str, service: HttpDouble, options: ConsumerOptions, tmp_path: object
 ) -> None:

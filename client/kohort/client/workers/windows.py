@@ -99,13 +99,13 @@ class Windows(Generic[W]):
 
     @property
     def is_holding_back(self) -> bool:
-        """Whether any partition is paused."""
-        return any(track.paused for track in self._tracks.values())
+        """Whether any partition is paused. From any thread, as are the counts."""
+        return any(track.paused for track in list(self._tracks.values()))
 
     @property
     def uncommitted(self) -> int:
         """How many records were polled and can't be committed yet."""
-        return sum(len(track.window) for track in self._tracks.values())
+        return sum(len(track.window) for track in list(self._tracks.values()))
 
     def _of(self, partitions: Iterable[TopicPartition] | None) -> list[W]:
         if partitions is None:

@@ -155,7 +155,7 @@ class Backlog(Windows[Track]):
     @property
     def unfinished(self) -> int:
         """How many records were polled and are not done."""
-        return sum(len(each.jobs) for each in self._tracks.values())
+        return sum(len(each.jobs) for each in list(self._tracks.values()))
 
     # Inside
 

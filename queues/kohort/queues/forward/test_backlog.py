@@ -1,5 +1,7 @@
 """Pushed in any order, committed without a gap: the backlog, by hand and at random."""
 
+import sys
+import threading
 from random import Random
 
 import pytest
@@ -109,6 +111,36 @@ def test_a_full_window_is_paused_until_half_of_it_is_done() -> None:
     assert backlog.to_resume() == []
     backlog.finish(jobs[1])
     assert backlog.to_resume() == [ZERO]
+
+
+def test_another_thread_may_look_while_partitions_come_and_go() -> None:
+    backlog = Backlog(Order.NONE, 10)
+    failures: list[Exception] = []
+    looked: list[int] = []
+    is_over = threading.Event()
+
+    def look() -> None:
+        while not is_over.is_set() and not failures:
+            try:
+                looked.append(backlog.unfinished + backlog.uncommitted + backlog.is_holding_back)
+            except RuntimeError as error:  # A dictionary that changed meanwhile.
+                failures.append(error)
+
+    before_s = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    thread = threading.Thread(target=look)
+    thread.start()
+    try:
+        for number in range(3_000):
+            backlog.add(record(0, partition=number), due_ms=0, attempt=1)
+            if number >= 20:
+                backlog.forget([TopicPartition("t", number - 20)])
+    finally:
+        is_over.set()
+        thread.join()
+        sys.setswitchinterval(before_s)
+    assert looked
+    assert failures == []
 
 
 def test_what_is_given_up_is_not_begun_and_not_committed_any_more() -> None:
