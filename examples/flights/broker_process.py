@@ -11,6 +11,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 SERVE = (sys.executable, "-m", "kohort.broker")
+BOUNDS = (
+    "group.consumer.min.session.timeout.ms=1000",
+    "group.consumer.min.heartbeat.interval.ms=100",
+    "group.share.min.session.timeout.ms=1000",
+    "group.share.min.heartbeat.interval.ms=100",
+)
+"""How quick the groups of the demo may be: it does not want to wait until a member counts as dead."""
 START_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 15.0
 _READY = re.compile(r"^kohort ready kafka=(?P<kafka>\S+) http=(?P<http>\S+)")
@@ -33,9 +40,10 @@ class BrokerProcess:
         Raises: RuntimeError if it ends, or stays silent, instead.
         """
         where = ["--listen", self.bootstrap, "--http", self.http, "--data", str(self._data)]
+        bounds = [word for each in BOUNDS for word in ("--set", each)]
         with self.log_path.open("a") as log:
             self._process = subprocess.Popen(
-                [*self._command, *where], stdout=subprocess.PIPE, stderr=log, text=True
+                [*self._command, *where, *bounds], stdout=subprocess.PIPE, stderr=log, text=True
             )
         silence = threading.Timer(START_TIMEOUT_S, self._process.kill)
         silence.start()

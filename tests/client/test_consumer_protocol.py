@@ -40,10 +40,13 @@ from tests.interop.broker_process import BrokerProcess
 from tests.interop.conftest import MIXED_VARIABLE
 from tests.interop.waiting import wait_until
 
-SETTINGS = ("group.consumer.heartbeat.interval.ms=200", "group.consumer.session.timeout.ms=1500")
-OF_KAFKA = (
+SETTINGS = (
+    "group.consumer.heartbeat.interval.ms=200",
+    "group.consumer.session.timeout.ms=1500",
     "group.consumer.min.heartbeat.interval.ms=100",
     "group.consumer.min.session.timeout.ms=500",
+)
+OF_KAFKA = (
     "transaction.state.log.replication.factor=1",
     "transaction.state.log.min.isr=1",
 )

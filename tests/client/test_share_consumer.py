@@ -43,13 +43,13 @@ SETTINGS = (
     "group.share.heartbeat.interval.ms=300",
     "group.share.session.timeout.ms=3000",
     f"group.share.record.lock.duration.ms={LOCK_MS}",
+    "group.share.min.heartbeat.interval.ms=100",
+    "group.share.min.session.timeout.ms=1000",
+    "group.share.min.record.lock.duration.ms=1000",
 )
 OF_KAFKA = (
     "share.coordinator.state.topic.replication.factor=1",
     "share.coordinator.state.topic.min.isr=1",
-    "group.share.min.heartbeat.interval.ms=100",
-    "group.share.min.session.timeout.ms=1000",
-    "group.share.min.record.lock.duration.ms=1000",
 )
 ACCEPT, RELEASE, REJECT, RENEW = AcknowledgeType
 only_mixed = pytest.mark.skipif(MIXED_VARIABLE not in os.environ, reason="KOHORT_TEST_MIXED=1 runs it")

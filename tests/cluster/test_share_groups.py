@@ -41,6 +41,8 @@ SETTINGS = (
     "replica.lag.time.max.ms=1000",
     "replica.fetch.backoff.ms=100",
     "share.coordinator.state.topic.num.partitions=6",
+    "group.share.min.heartbeat.interval.ms=100",
+    "group.share.min.record.lock.duration.ms=1000",
 )
 TOPIC, PARTITIONS = "jobs", 6
 GROUP = "workers"

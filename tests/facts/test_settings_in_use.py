@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from kohort.broker.config import BROKER_DEFINITIONS, TOPIC_DEFINITIONS, ConfigDefinition
+from kohort.broker.config.group_bounds import BOUNDS
 from kohort.broker.config.group_settings import GroupSettings
 from kohort.broker.config.pending import BROKER_WITHOUT_EFFECT, TOPIC_WITHOUT_EFFECT
 
@@ -22,11 +23,13 @@ SYNONYMS = {
     name for each in (*TOPIC_DEFINITIONS, *GroupSettings.DEFINITIONS.values()) for name in each.synonyms
 }
 """What the settings of topics and groups stand for where they are not set."""
+BY_NAME = {name for pair in BOUNDS.values() for name in pair}
+"""What is read of groups' bounds, whichever setting they are of."""
 
 
 @pytest.mark.parametrize(
     "definition",
-    [each for each in BROKER_DEFINITIONS if each.name not in SYNONYMS],
+    [each for each in BROKER_DEFINITIONS if each.name not in SYNONYMS | BY_NAME],
     ids=lambda each: each.name,
 )
 def test_a_setting_of_the_broker_is_read_unless_it_is_listed(definition: ConfigDefinition) -> None:

@@ -24,6 +24,8 @@ from tests.interop.waiting import wait_until
 SETTINGS = (
     "group.consumer.heartbeat.interval.ms=300",
     "group.consumer.session.timeout.ms=6000",
+    "group.consumer.min.heartbeat.interval.ms=100",
+    "group.consumer.min.session.timeout.ms=1000",
     "group.consumer.assignment.interval.ms=100",
     "offsets.topic.replication.factor=1",
 )

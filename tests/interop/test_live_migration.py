@@ -21,6 +21,8 @@ SETTINGS = (
     *QUICK,
     "group.consumer.heartbeat.interval.ms=300",
     "group.consumer.session.timeout.ms=6000",
+    "group.consumer.min.heartbeat.interval.ms=100",
+    "group.consumer.min.session.timeout.ms=1000",
     "group.consumer.assignment.interval.ms=100",
 )
 RECORDS = 200

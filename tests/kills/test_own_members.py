@@ -20,6 +20,9 @@ SETTINGS = (
     "group.consumer.heartbeat.interval.ms=300",
     "group.share.heartbeat.interval.ms=300",
     "group.share.record.lock.duration.ms=2000",
+    "group.consumer.min.heartbeat.interval.ms=100",
+    "group.share.min.heartbeat.interval.ms=100",
+    "group.share.min.record.lock.duration.ms=1000",
     "offsets.topic.replication.factor=1",
 )
 COUNT = 600

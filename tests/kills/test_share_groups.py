@@ -88,7 +88,9 @@ def test_each_record_is_acknowledged_at_least_once_whoever_is_killed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     random = Random(SEED)
-    broker = BrokerProcess(tmp_path)
+    broker = BrokerProcess(
+        tmp_path, "group.share.min.heartbeat.interval.ms=100", "group.share.min.record.lock.duration.ms=1000"
+    )
     members: list[ShareMember] = []
     gone: list[ShareMember] = []
     broker.start()

@@ -16,6 +16,7 @@ import trio
 
 from kohort.broker.config import BrokerConfig, ConfigError
 from kohort.broker.config.current import CurrentConfig
+from kohort.broker.config.group_bounds import bounds
 from kohort.broker.coordination.coordinators import Coordinators
 from kohort.broker.coordination.counters import GroupCounters
 from kohort.broker.coordination.events import note_event
@@ -786,7 +787,7 @@ async def member_of_cluster(
 def group_config(config: BrokerConfig) -> GroupConfig:
     """Return the part of the configuration that the group core knows."""
     known = {name: getattr(config, name) for name in GroupConfig.__struct_fields__ if hasattr(config, name)}
-    return GroupConfig(**known)
+    return GroupConfig(**known, bounds=bounds(config))
 
 
 def close_files(data: DataDirectory, journal: Journal) -> None:

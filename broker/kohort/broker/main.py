@@ -66,7 +66,15 @@ class ServeOptions(msgspec.Struct, frozen=True):
     """Which of listen, advertise, data and http the command line says: the file has no say in these."""
 
 
-EPHEMERAL_SETTINGS = (("group.initial.rebalance.delay.ms", "0"), ("group.min.session.timeout.ms", "1"))
+EPHEMERAL_SETTINGS = (
+    ("group.initial.rebalance.delay.ms", "0"),
+    ("group.min.session.timeout.ms", "1"),
+    ("group.consumer.min.session.timeout.ms", "1"),
+    ("group.consumer.min.heartbeat.interval.ms", "1"),
+    ("group.share.min.session.timeout.ms", "1"),
+    ("group.share.min.heartbeat.interval.ms", "1"),
+    ("group.share.min.record.lock.duration.ms", "1000"),
+)
 """What a test does not want to wait for. Settings that are given win."""
 
 

@@ -9,6 +9,11 @@ SettingValue = bool | int | float | str | Iterable[str]
 DEFAULTS: Mapping[str, SettingValue] = {
     "group.initial.rebalance.delay.ms": 0,  # A group begins with its first member.
     "group.min.session.timeout.ms": 1,
+    "group.consumer.min.session.timeout.ms": 1,
+    "group.consumer.min.heartbeat.interval.ms": 1,
+    "group.share.min.session.timeout.ms": 1,
+    "group.share.min.heartbeat.interval.ms": 1,
+    "group.share.min.record.lock.duration.ms": 1000,
     "offsets.topic.num.partitions": 1,  # Of which each is a folder to make.
     "kohort.group.events.enable": False,  # No topic in the list that the test has not made.
     "connections.max.idle.ms": -1,  # A week that is passed at once disconnects nobody.

@@ -7,6 +7,7 @@ where kohort's default is another one, `kafka_default` says Kafka's.
 import sys
 from collections.abc import Mapping
 
+from kohort.broker.config.group_bounds import check_broker
 from kohort.broker.config.settings import Settings, setting
 from kohort.broker.config.values import (
     INT_MAX,
@@ -237,11 +238,29 @@ class BrokerConfig(Settings):
         "How long after an assignment a consumer group gets its next one at the earliest.",
         at_least(0),
     )
+    group_consumer_min_assignment_interval_ms: int = setting(
+        INT, 0, "The least that consumer.assignment.interval.ms of a group may be.", at_least(0)
+    )
+    group_consumer_max_assignment_interval_ms: int = setting(
+        INT, 15000, "The most that consumer.assignment.interval.ms of a group may be.", at_least(0)
+    )
     group_consumer_heartbeat_interval_ms: int = setting(
         INT, 5000, "How often members of consumer groups are asked to send heartbeats.", at_least(1)
     )
+    group_consumer_min_heartbeat_interval_ms: int = setting(
+        INT, 5000, "The least that consumer.heartbeat.interval.ms of a group may be.", at_least(1)
+    )
+    group_consumer_max_heartbeat_interval_ms: int = setting(
+        INT, 15000, "The most that consumer.heartbeat.interval.ms of a group may be.", at_least(1)
+    )
     group_consumer_session_timeout_ms: int = setting(
         INT, 45000, "After how long without a heartbeat a consumer group's member is put out.", at_least(1)
+    )
+    group_consumer_min_session_timeout_ms: int = setting(
+        INT, 45000, "The least that consumer.session.timeout.ms of a group may be.", at_least(1)
+    )
+    group_consumer_max_session_timeout_ms: int = setting(
+        INT, 60000, "The most that consumer.session.timeout.ms of a group may be.", at_least(1)
     )
     group_consumer_max_size: int = setting(
         INT, INT_MAX, "How many members a consumer group may have.", at_least(1)
@@ -258,14 +277,32 @@ class BrokerConfig(Settings):
     group_share_session_timeout_ms: int = setting(
         INT, 45000, "After how long without a heartbeat a share group's member is put out.", at_least(1)
     )
+    group_share_min_session_timeout_ms: int = setting(
+        INT, 45000, "The least that share.session.timeout.ms of a group may be.", at_least(1)
+    )
+    group_share_max_session_timeout_ms: int = setting(
+        INT, 60000, "The most that share.session.timeout.ms of a group may be.", at_least(1)
+    )
     group_share_heartbeat_interval_ms: int = setting(
         INT, 5000, "How often members of share groups are asked to send heartbeats.", at_least(1)
+    )
+    group_share_min_heartbeat_interval_ms: int = setting(
+        INT, 5000, "The least that share.heartbeat.interval.ms of a group may be.", at_least(1)
+    )
+    group_share_max_heartbeat_interval_ms: int = setting(
+        INT, 15000, "The most that share.heartbeat.interval.ms of a group may be.", at_least(1)
     )
     group_share_assignment_interval_ms: int = setting(
         INT,
         1000,
         "How long after an assignment a share group gets its next one at the earliest.",
         at_least(0),
+    )
+    group_share_min_assignment_interval_ms: int = setting(
+        INT, 0, "The least that share.assignment.interval.ms of a group may be.", at_least(0)
+    )
+    group_share_max_assignment_interval_ms: int = setting(
+        INT, 15000, "The most that share.assignment.interval.ms of a group may be.", at_least(0)
     )
     group_share_max_size: int = setting(
         INT, 200, "How many members a share group may have.", between(1, 1000)
@@ -276,11 +313,29 @@ class BrokerConfig(Settings):
     group_share_record_lock_duration_ms: int = setting(
         INT, 30000, "How long a record is its member's that a share group hands out.", between(1000, 3600000)
     )
+    group_share_min_record_lock_duration_ms: int = setting(
+        INT, 15000, "The least that share.record.lock.duration.ms of a group may be.", between(1000, 30000)
+    )
+    group_share_max_record_lock_duration_ms: int = setting(
+        INT, 60000, "The most that share.record.lock.duration.ms of a group may be.", between(30000, 3600000)
+    )
     group_share_delivery_count_limit: int = setting(
         INT, 5, "How often a share group hands out a record before it gives it up.", between(2, 10)
     )
+    group_share_min_delivery_count_limit: int = setting(
+        INT, 2, "The least that share.delivery.count.limit of a group may be.", between(2, 5)
+    )
+    group_share_max_delivery_count_limit: int = setting(
+        INT, 10, "The most that share.delivery.count.limit of a group may be.", between(5, 25)
+    )
     group_share_partition_max_record_locks: int = setting(
         INT, 2000, "How many records of a partition a share group may have in flight.", between(100, 10000)
+    )
+    group_share_min_partition_max_record_locks: int = setting(
+        INT, 100, "The least that share.partition.max.record.locks of a group may be.", between(100, 2000)
+    )
+    group_share_max_partition_max_record_locks: int = setting(
+        INT, 4000, "The most that share.partition.max.record.locks of a group may be.", between(2000, 10000)
     )
     share_coordinator_state_topic_num_partitions: int = setting(
         INT, 50, "The partitions of __share_group_state, fixed when it is made.", at_least(1)
@@ -933,6 +988,7 @@ class BrokerConfig(Settings):
                 f"group.min.session.timeout.ms={self.group_min_session_timeout_ms} must not exceed "
                 f"group.max.session.timeout.ms={self.group_max_session_timeout_ms}"
             )
+        check_broker(self)
         self.__dict__["_layers"] = layers
 
     # -- what several settings say together -----------------------------------------------------------

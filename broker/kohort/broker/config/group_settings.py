@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 from kohort.broker.config.broker_config import BrokerConfig
 from kohort.broker.config.describe import ConfigEntry, ConfigSynonym, broker_synonyms, entry
+from kohort.broker.config.group_bounds import bounds, check_group
 from kohort.broker.config.settings import Settings, setting
 from kohort.broker.config.values import (
     ConfigError,
@@ -13,7 +14,6 @@ from kohort.broker.config.values import (
     ConfigValue,
     Validator,
     at_least,
-    between,
     one_of,
     render,
 )
@@ -92,21 +92,21 @@ class GroupSettings(Settings):
         INT,
         30000,
         "How long a record is its member's that this share group hands out.",
-        between(1000, 3600000),
+        at_least(1000),
         synonyms=("group.share.record.lock.duration.ms",),
     )
     share_delivery_count_limit: int = setting(
         INT,
         5,
         "How often this share group hands out a record before it gives it up.",
-        between(2, 25),
+        at_least(2),
         synonyms=("group.share.delivery.count.limit",),
     )
     share_partition_max_record_locks: int = setting(
         INT,
         2000,
         "How many records of a partition this share group may have in flight.",
-        between(100, 10000),
+        at_least(100),
         synonyms=("group.share.partition.max.record.locks",),
     )
     share_auto_offset_reset: str = setting(
@@ -178,30 +178,46 @@ class GroupSettings(Settings):
 def group_settings(broker: BrokerConfig, overrides: Mapping[str, str | None]) -> GroupSettings:
     """Return what holds for a group: its overrides (by dotted name, as text) over the broker's values.
 
-    Raises: ConfigError with one line for an unknown name, a wrong value, or two that contradict.
+    What lies outside the broker's bounds by now counts as the bound next to it.
+    Raises: ConfigError with one line for an unknown name or a wrong value.
     """
-    settings = GroupSettings()
-    for definition in GroupSettings.DEFINITIONS.values():
-        if definition.synonyms:
-            settings.__dict__[definition.attribute] = broker.value(definition.synonyms[0])
-    settings.__dict__.update(GroupSettings.parse_values(overrides))
-    if overrides and settings.consumer_session_timeout_ms <= settings.consumer_heartbeat_interval_ms:
-        raise ConfigError("consumer.session.timeout.ms must be greater than consumer.heartbeat.interval.ms")
-    if overrides and settings.share_session_timeout_ms <= settings.share_heartbeat_interval_ms:
-        raise ConfigError("share.session.timeout.ms must be greater than share.heartbeat.interval.ms")
-    if overrides and settings.streams_session_timeout_ms <= settings.streams_heartbeat_interval_ms:
-        raise ConfigError("streams.session.timeout.ms must be greater than streams.heartbeat.interval.ms")
+    settings = _as_set(broker, overrides)
+    limits = bounds(broker)
+    for name in overrides.keys() & limits.keys():
+        low, high = limits[name]
+        value = settings.value(name)
+        assert isinstance(value, int)
+        settings.__dict__[GroupSettings.definition(name).attribute] = min(max(value, low), high)
+    return settings
+
+
+def check_group_settings(broker: BrokerConfig, overrides: Mapping[str, str | None]) -> None:
+    """Pass overrides that may be set for a group.
+
+    Raises: ConfigError with one line for an unknown name, a wrong value, one outside its bounds, or two that
+        contradict.
+    """
+    settings = _as_set(broker, overrides)
+    check_group(broker, {name: settings.value(name) for name in overrides})
     standbys, limit = settings.streams_num_standby_replicas, broker.group_streams_max_standby_replicas
     if overrides and standbys > limit:
         raise ConfigError(
             "streams.num.standby.replicas must be less than or equal to group.streams.max.standby.replicas"
         )
-    return settings
+    for kind in ("consumer", "share", "streams"):
+        session, heartbeat = f"{kind}.session.timeout.ms", f"{kind}.heartbeat.interval.ms"
+        if session not in overrides and heartbeat not in overrides:
+            continue
+        session_ms, heartbeat_ms = settings.value(session), settings.value(heartbeat)
+        assert isinstance(session_ms, int)
+        assert isinstance(heartbeat_ms, int)
+        if session_ms <= heartbeat_ms:
+            raise ConfigError(f"{session} must be greater than {heartbeat}")
 
 
 def describe_group(broker: BrokerConfig, overrides: Mapping[str, str | None]) -> list[ConfigEntry]:
-    """Return every setting of a group that has these overrides."""
-    settings = group_settings(broker, overrides)
+    """Return every setting of a group that has these overrides, as they were set."""
+    settings = _as_set(broker, overrides)
     entries = []
     for definition in GroupSettings.DEFINITIONS.values():
         value = render(settings.value(definition.name))
@@ -210,3 +226,12 @@ def describe_group(broker: BrokerConfig, overrides: Mapping[str, str | None]) ->
             synonyms = (ConfigSynonym(definition.name, value, ConfigSource.GROUP), *synonyms)
         entries.append(entry(definition, value, synonyms))
     return entries
+
+
+def _as_set(broker: BrokerConfig, overrides: Mapping[str, str | None]) -> GroupSettings:
+    settings = GroupSettings()
+    for definition in GroupSettings.DEFINITIONS.values():
+        if definition.synonyms:
+            settings.__dict__[definition.attribute] = broker.value(definition.synonyms[0])
+    settings.__dict__.update(GroupSettings.parse_values(overrides))
+    return settings

@@ -20,22 +20,11 @@ _NAMES = """
     errors.deadletterqueue.auto.create.topics.enable errors.deadletterqueue.topic.name.prefix
     fetch.purgatory.purge.interval.requests follower.fetch.last.tiered.offset.enable
     group.consumer.assignor.offload.enable
-    group.consumer.max.assignment.interval.ms
-    group.consumer.max.heartbeat.interval.ms group.consumer.max.session.timeout.ms
-    group.consumer.min.assignment.interval.ms
-    group.consumer.min.heartbeat.interval.ms group.consumer.min.session.timeout.ms
     group.coordinator.append.linger.ms group.coordinator.background.threads
     group.coordinator.cached.buffer.max.bytes group.coordinator.rebalance.protocols
     group.coordinator.threads group.share.assignor.offload.enable
     group.share.assignors group.share.dlq.manager.class.name
     group.share.initialize.retry.interval.ms
-    group.share.max.assignment.interval.ms group.share.max.delivery.count.limit
-    group.share.max.heartbeat.interval.ms group.share.max.partition.max.record.locks
-    group.share.max.record.lock.duration.ms group.share.max.session.timeout.ms
-    group.share.min.assignment.interval.ms
-    group.share.min.delivery.count.limit group.share.min.heartbeat.interval.ms
-    group.share.min.partition.max.record.locks group.share.min.record.lock.duration.ms
-    group.share.min.session.timeout.ms
     group.share.persister.class.name
     group.streams.assignor.offload.enable group.streams.assignors
     group.streams.max.assignment.interval.ms
@@ -82,7 +71,6 @@ _NAMES = """
     sasl.login.connect.timeout.ms sasl.login.read.timeout.ms sasl.login.refresh.buffer.seconds
     sasl.login.refresh.min.period.seconds sasl.login.refresh.window.factor sasl.login.refresh.window.jitter
     sasl.login.retry.backoff.max.ms sasl.login.retry.backoff.ms sasl.mechanism.controller.protocol
-
     sasl.oauthbearer.assertion.algorithm
     sasl.oauthbearer.assertion.claim.aud sasl.oauthbearer.assertion.claim.exp.seconds
     sasl.oauthbearer.assertion.claim.iss sasl.oauthbearer.assertion.claim.jti.include
@@ -99,8 +87,6 @@ _NAMES = """
     share.coordinator.cached.buffer.max.bytes share.coordinator.cold.partition.snapshot.interval.ms
     share.coordinator.load.buffer.size
     share.coordinator.state.topic.compression.codec
-
-
     share.coordinator.threads
     share.fetch.purgatory.purge.interval.requests socket.connection.setup.timeout.max.ms
     socket.connection.setup.timeout.ms ssl.allow.dn.changes ssl.allow.san.changes ssl.cipher.suites

@@ -53,7 +53,11 @@ from kohort.protocol.schema import Message
 from kohort.storage import PartitionLog, StorageError
 from kohort.storage.journal import Written
 
-SETTINGS = (("group.initial.rebalance.delay.ms", "0"), ("offsets.topic.num.partitions", "4"))
+SETTINGS = (
+    ("group.initial.rebalance.delay.ms", "0"),
+    ("offsets.topic.num.partitions", "4"),
+    ("group.share.min.record.lock.duration.ms", "1000"),
+)
 GROUP = "flights"
 A = TypeVar("A", bound=Message)
 

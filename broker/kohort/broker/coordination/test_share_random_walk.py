@@ -110,7 +110,9 @@ class World:
         self.deaths = 0
         self.timers = Timers()
         self.states = States()
-        self.settings: GroupSettings = group_settings(BrokerConfig(), SETTINGS)
+        self.settings: GroupSettings = group_settings(
+            BrokerConfig(group_share_min_record_lock_duration_ms=1_000), SETTINGS
+        )
         log = SimpleNamespace(log_start_offset=0)
         self.partition = SimpleNamespace(
             leader_epoch=0, high_watermark=RECORDS, last_stable_offset=RECORDS, log=log, topic="t", index=0

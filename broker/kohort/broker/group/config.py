@@ -1,5 +1,7 @@
 """The settings of the group coordinator, under Kafka's names with underscores."""
 
+from collections.abc import Mapping
+
 import msgspec
 
 
@@ -12,7 +14,8 @@ class GroupConfig(msgspec.Struct, frozen=True, kw_only=True):
     Kafka remembers all of them for a session timeout. So are `group_member_bytes_max` and `member_bytes_max`:
     what is kept of members' metadata and assignments, of one group and of all groups of a broker. Kafka
     bounds a group's by the largest record that its log takes, 1 MiB. `history_bytes_max` is what the past
-    rebalances of all groups take.
+    rebalances of all groups take. `bounds` are the least and the greatest value of what is set for one group,
+    by its name there.
     """
 
     group_initial_rebalance_delay_ms: int = 3_000
@@ -44,11 +47,20 @@ class GroupConfig(msgspec.Struct, frozen=True, kw_only=True):
     group_streams_max_standby_replicas: int = 2
     group_streams_acceptable_recovery_lag: int = 10_000
     group_streams_task_offset_interval_ms: int = 60_000
+    bounds: Mapping[str, tuple[int, int]] = msgspec.field(default_factory=dict)
     offset_metadata_max_bytes: int = 4_096
     offsets_retention_minutes: int = 10_080
     offsets_retention_check_interval_ms: int = 600_000
     offsets_topic_num_partitions: int = 50
     offsets_commit_timeout_ms: int = 5_000
+
+    def of_group(self, overrides: Mapping[str, str], name: str, default: int) -> int:
+        """Return what was set for a group, no further than it may go, or else what holds for all."""
+        if name not in overrides:
+            return default
+        value = int(overrides[name])
+        low, high = self.bounds.get(name, (value, value))
+        return min(max(value, low), high)
 
     @property
     def default_consumer_assignor(self) -> str:

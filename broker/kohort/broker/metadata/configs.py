@@ -190,13 +190,13 @@ def _items(value: ConfigValue) -> tuple[str, ...]:
 
 
 def _plan_group(config: BrokerConfig, snapshot: Snapshot, change: ConfigChange) -> Mutation:
-    from kohort.broker.config.group_settings import group_settings  # noqa: PLC0415  # Few groups have any.
+    from kohort.broker.config.group_settings import check_group_settings  # noqa: PLC0415  # Few groups have any.
 
     resource = group_resource(change.name)
     before = snapshot.group_config(change.name)
     configs = _stepped({} if change.replace else before, change.steps, lambda _name: None)
     try:
-        group_settings(config, dict(configs))
+        check_group_settings(config, dict(configs))
     except ConfigError as error:
         raise ApiError(ErrorCode.INVALID_CONFIG, str(error)) from error
     return Mutation() if configs == before else Mutation(configs={resource: configs})

@@ -33,8 +33,8 @@ def heartbeat(groups: Groups, command: ConsumerGroupHeartbeat, now_ms: int) -> D
     ):
         return None
     config = groups.config
-    deadline_ms = now_ms + group.setting_ms(
-        "consumer.session.timeout.ms", config.group_consumer_session_timeout_ms
+    deadline_ms = now_ms + config.of_group(
+        group.overrides, "consumer.session.timeout.ms", config.group_consumer_session_timeout_ms
     )
     if session.timer_ms > deadline_ms:
         return None
@@ -45,8 +45,8 @@ def heartbeat(groups: Groups, command: ConsumerGroupHeartbeat, now_ms: int) -> D
         error_code=ErrorCode.NONE,
         member_id=message.member_id,
         member_epoch=member.epoch,
-        heartbeat_interval_ms=group.setting_ms(
-            "consumer.heartbeat.interval.ms", config.group_consumer_heartbeat_interval_ms
+        heartbeat_interval_ms=config.of_group(
+            group.overrides, "consumer.heartbeat.interval.ms", config.group_consumer_heartbeat_interval_ms
         ),
     )
     return Decision((), (Reply(command.request_id, response),))

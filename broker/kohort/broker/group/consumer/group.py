@@ -106,10 +106,6 @@ class ConsumerGroup(Group):
         self.topic_names: dict[UUID, str] = {}  # Of the topics that are read, for people.
         self.assigned_at_ms: int | None = None
 
-    def setting_ms(self, name: str, default_ms: int) -> int:
-        """Return what was set for this group, or else what holds for all."""
-        return int(self.overrides.get(name, default_ms))
-
     @property
     def epoch(self) -> int:
         """The group epoch."""

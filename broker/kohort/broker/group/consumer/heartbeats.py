@@ -66,8 +66,10 @@ def _live(turn: Turn, command: ConsumerGroupHeartbeat) -> ConsumerGroupHeartbeat
     wish = _updated(start.member, command)
     step = Step(turn, command.metadata, joins, start, may_describe=command.may_describe)
     member = step.taken(wish, message.topic_partitions)
-    interval_ms = joins.setting_ms(
-        "consumer.heartbeat.interval.ms", turn.config.group_consumer_heartbeat_interval_ms
+    interval_ms = turn.config.of_group(
+        joins.overrides,
+        "consumer.heartbeat.interval.ms",
+        turn.config.group_consumer_heartbeat_interval_ms,
     )
     if step.waits_ms is not None:
         interval_ms = min(interval_ms, step.waits_ms)

@@ -15,8 +15,10 @@ def extend_session(turn: Turn, group: ConsumerGroup, member: ConsumerMember) -> 
     if member.classic is not None:
         timeout_ms = member.classic.session_timeout_ms
     else:
-        timeout_ms = group.setting_ms(
-            "consumer.session.timeout.ms", turn.config.group_consumer_session_timeout_ms
+        timeout_ms = turn.config.of_group(
+            group.overrides,
+            "consumer.session.timeout.ms",
+            turn.config.group_consumer_session_timeout_ms,
         )
     session.last_seen_ms = turn.now_ms
     session.deadline_ms = turn.now_ms + timeout_ms

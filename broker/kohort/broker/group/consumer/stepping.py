@@ -175,7 +175,9 @@ class Step:
         group = self.group
         if group.assigned_at_ms is None:
             return 0
-        interval_ms = group.setting_ms(
-            "consumer.assignment.interval.ms", self.turn.config.group_consumer_assignment_interval_ms
+        interval_ms = self.turn.config.of_group(
+            group.overrides,
+            "consumer.assignment.interval.ms",
+            self.turn.config.group_consumer_assignment_interval_ms,
         )
         return group.assigned_at_ms + interval_ms - self.turn.now_ms

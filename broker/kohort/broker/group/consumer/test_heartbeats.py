@@ -427,3 +427,14 @@ def test_what_is_set_for_one_group_holds_for_it_alone() -> None:
     world.sleep(10_001)
     assert one.heartbeat() is ErrorCode.UNKNOWN_MEMBER_ID
     assert other.heartbeat() is ErrorCode.NONE
+
+
+def test_what_is_set_for_a_group_goes_no_further_than_the_broker_lets_it() -> None:
+    world = ConsumerWorld(GroupConfig(bounds={"consumer.heartbeat.interval.ms": (5_000, 15_000)}), t=4)
+    for asked, given in (("2000", 5_000), ("6000", 6_000), ("20000", 15_000)):
+        world.sleep(1_000)  # So that nobody has to wait for an assignment.
+        configs = {"consumer.heartbeat.interval.ms": asked}
+        world.metadata = msgspec.structs.replace(world.metadata, group_configs={"g": configs})
+        one = Consumer(world, f"one with {asked}")
+        one.join()
+        assert one.last.heartbeat_interval_ms == given

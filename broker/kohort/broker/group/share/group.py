@@ -76,10 +76,6 @@ class ShareGroup(Group):
         self.metadata_version: int | None = None  # Of what was last compared with `metadata_hash`.
         self.assigned_at_ms: int | None = None
 
-    def setting_ms(self, name: str, default_ms: int) -> int:
-        """Return what was set for this group, or else what holds for all."""
-        return int(self.overrides.get(name, default_ms))
-
     @property
     def epoch(self) -> int:
         """The group epoch."""

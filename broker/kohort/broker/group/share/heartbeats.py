@@ -245,8 +245,10 @@ class _Step:
         """Return how long it is until the group may be assigned again: many changes share one assignment."""
         if self.group.assigned_at_ms is None or not any(self.group.targets.values()):
             return 0
-        interval_ms = self.group.setting_ms(
-            "share.assignment.interval.ms", self.turn.config.group_share_assignment_interval_ms
+        interval_ms = self.turn.config.of_group(
+            self.group.overrides,
+            "share.assignment.interval.ms",
+            self.turn.config.group_share_assignment_interval_ms,
         )
         return self.group.assigned_at_ms + interval_ms - self.turn.now_ms
 
@@ -277,8 +279,10 @@ class _Step:
                     for topic_id in sorted(member.assigned)
                 )
             )
-        interval_ms = group.setting_ms(
-            "share.heartbeat.interval.ms", self.turn.config.group_share_heartbeat_interval_ms
+        interval_ms = self.turn.config.of_group(
+            group.overrides,
+            "share.heartbeat.interval.ms",
+            self.turn.config.group_share_heartbeat_interval_ms,
         )
         if is_missing:
             interval_ms = min(interval_ms, READY_SOON_MS)

@@ -81,7 +81,9 @@ def extend_session(turn: Turn, group: ShareGroup, member_id: str) -> None:
     session = group.sessions.get(member_id)
     if session is None:
         session = group.sessions[member_id] = Session()
-    timeout_ms = group.setting_ms("share.session.timeout.ms", turn.config.group_share_session_timeout_ms)
+    timeout_ms = turn.config.of_group(
+        group.overrides, "share.session.timeout.ms", turn.config.group_share_session_timeout_ms
+    )
     session.last_seen_ms = turn.now_ms
     session.deadline_ms = turn.now_ms + timeout_ms
     if session.timer_ms is None or session.timer_ms > session.deadline_ms:

@@ -48,6 +48,7 @@ TOPIC_RESOURCE, GROUP_RESOURCE = 2, 32
 SETTINGS = (
     ("offsets.topic.num.partitions", "2"),
     ("share.coordinator.state.topic.num.partitions", "2"),
+    ("group.share.min.record.lock.duration.ms", "1000"),
 )
 ACCEPT, RELEASE, REJECT, RENEW = 1, 2, 3, 4
 

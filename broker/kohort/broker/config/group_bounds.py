@@ -1,0 +1,77 @@
+"""Within what the settings of one group may lie: by the broker's own, as in Kafka's GroupConfig.
+
+A value outside is refused where it is set. One that was set before the bounds were drawn closer counts as
+the bound next to it.
+"""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from kohort.broker.config.values import ConfigError, ConfigValue
+
+
+class BrokerValues(Protocol):
+    """The broker's settings, by dotted name."""
+
+    def value(self, name: str) -> ConfigValue:
+        """Return one of them."""
+        ...
+
+
+BOUNDED = (
+    "consumer.session.timeout.ms",
+    "consumer.heartbeat.interval.ms",
+    "consumer.assignment.interval.ms",
+    "share.session.timeout.ms",
+    "share.heartbeat.interval.ms",
+    "share.assignment.interval.ms",
+    "share.record.lock.duration.ms",
+    "share.delivery.count.limit",
+    "share.partition.max.record.locks",
+)
+"""The settings of groups that have bounds: `group.KIND.min.REST` and `group.KIND.max.REST` of the broker."""
+KINDS = ("consumer", "share")
+BOUNDS = {
+    name: (f"group.{kind}.min.{rest}", f"group.{kind}.max.{rest}")
+    for name in BOUNDED
+    for kind, _, rest in [name.partition(".")]
+}
+
+
+def check_broker(broker: BrokerValues) -> None:
+    """Raises: ConfigError where what holds for all groups lies outside its own bounds."""
+    for name, (least, most) in BOUNDS.items():
+        default = f"group.{name}"
+        if _number(broker, least) > _number(broker, most):
+            raise ConfigError(f"{most} must be greater than or equal to {least}")
+        if not _number(broker, least) <= _number(broker, default) <= _number(broker, most):
+            raise ConfigError(
+                f"{default}={_number(broker, default)} must be from {least}={_number(broker, least)} "
+                f"to {most}={_number(broker, most)}"
+            )
+    for kind in KINDS:
+        session, heartbeat = f"group.{kind}.session.timeout.ms", f"group.{kind}.heartbeat.interval.ms"
+        if _number(broker, session) <= _number(broker, heartbeat):
+            raise ConfigError(f"{session} must be greater than {heartbeat}")
+
+
+def check_group(broker: BrokerValues, overrides: Mapping[str, ConfigValue]) -> None:
+    """Raises: ConfigError where what is set for a group, by dotted name, lies outside the bounds."""
+    for name, (low, high) in bounds(broker).items():
+        if name in overrides:
+            value = overrides[name]
+            assert isinstance(value, int)
+            if not low <= value <= high:
+                least, most = BOUNDS[name]
+                raise ConfigError(f"{name}={value} must be from {least}={low} to {most}={high}")
+
+
+def bounds(broker: BrokerValues) -> dict[str, tuple[int, int]]:
+    """Return the least and the greatest value by the name of the group's setting."""
+    return {name: (_number(broker, least), _number(broker, most)) for name, (least, most) in BOUNDS.items()}
+
+
+def _number(broker: BrokerValues, name: str) -> int:
+    value = broker.value(name)
+    assert isinstance(value, int)
+    return value

@@ -1,0 +1,57 @@
+"""Within what the settings of groups may lie, and what becomes of one that lies outside by now."""
+
+import pytest
+
+from kohort.broker.config import BrokerConfig, ConfigError
+from kohort.broker.config.group_bounds import BOUNDS, bounds
+from kohort.broker.config.group_settings import check_group_settings, describe_group, group_settings
+
+
+@pytest.mark.parametrize("name", BOUNDS)
+def test_a_group_may_have_its_bounds_and_nothing_beyond(name: str) -> None:
+    config = BrokerConfig()
+    low, high = bounds(config)[name]
+    for value in (low, high):
+        check_group_settings(config, {name: str(value)})
+    with pytest.raises(ConfigError, match=name):
+        check_group_settings(config, {name: str(high + 1)})
+    with pytest.raises(ConfigError, match=name):
+        check_group_settings(config, {name: str(low - 1)})
+
+
+@pytest.mark.parametrize("name", BOUNDS)
+def test_what_was_set_before_the_bounds_were_drawn_closer_counts_as_the_bound(name: str) -> None:
+    config = BrokerConfig()
+    _, high = bounds(config)[name]
+    assert group_settings(config, {name: str(high + 1)}).value(name) == high
+    described = {each.name: each.value for each in describe_group(config, {name: str(high + 1)})}
+    assert described[name] == str(high + 1)
+
+
+def test_what_is_less_than_the_least_by_now_counts_as_that() -> None:
+    settings = group_settings(BrokerConfig(), {"share.record.lock.duration.ms": "1000"})
+    assert settings.share_record_lock_duration_ms == 15_000
+
+
+@pytest.mark.parametrize(
+    ("values", "why"),
+    [
+        ({"group_consumer_session_timeout_ms": 44_999}, "group.consumer.min.session.timeout.ms"),
+        ({"group_share_heartbeat_interval_ms": 15_001}, "group.share.max.heartbeat.interval.ms"),
+        ({"group_share_record_lock_duration_ms": 10_000}, "group.share.min.record.lock.duration.ms"),
+        (
+            {
+                "group_consumer_min_heartbeat_interval_ms": 20_000,
+                "group_consumer_heartbeat_interval_ms": 20_000,
+            },
+            "must be greater than or equal to",
+        ),
+        (
+            {"group_share_max_heartbeat_interval_ms": 50_000, "group_share_heartbeat_interval_ms": 45_000},
+            "must be greater than group.share.heartbeat.interval.ms",
+        ),
+    ],
+)
+def test_a_broker_whose_own_values_lie_outside_does_not_start(values: dict[str, int], why: str) -> None:
+    with pytest.raises(ConfigError, match=why):
+        BrokerConfig(**values)
