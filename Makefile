@@ -147,6 +147,7 @@ endif
 
 differential: $(STAMP)  ## Compare group answers with Apache Kafka's, script by script; needs Java and Maven.
 	@$(PY) -m tests.differential.run --write $(ARGS)
+	@$(PY) -m tests.differential.recordings
 
 large: $(STAMP)  ## Run 1,000 groups of 10 members, on 10,000 connections.
 	@KOHORT_TEST_LARGE=1 $(PY) -m pytest tests/large $(ARGS)

@@ -250,7 +250,9 @@ def _rejoin(turn: Turn, group: Group, member: Member, command: JoinGroup) -> Non
 
 def _refuse(turn: Turn, command: JoinGroup, error: ApiError) -> None:
     message = command.message
-    forgets_id = error.code is ErrorCode.GROUP_MAX_SIZE_REACHED
+    group = turn.groups.by_id.get(message.group_id)
+    is_newer_kind = group is not None and group.group_type != CLASSIC
+    forgets_id = is_newer_kind or error.code is ErrorCode.GROUP_MAX_SIZE_REACHED
     member_id = "" if forgets_id else message.member_id
     turn.reply(command.request_id, join_error(error.code, member_id, command.version))
     turn.note(

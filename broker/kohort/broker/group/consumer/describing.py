@@ -63,11 +63,19 @@ def _member(group: ConsumerGroup, member: ConsumerMember, metadata: Metadata) ->
         client_id=member.client_id,
         client_host=member.client_host,
         subscribed_topic_names=member.topic_names,
-        subscribed_topic_regex=member.topic_regex or None,
-        assignment=_assignment(member.assigned, metadata),
+        subscribed_topic_regex=member.topic_regex or "",  # As Kafka says it of none.
+        assignment=_assignment(_held(member), metadata),
         target_assignment=_assignment(group.targets.get(member.member_id, {}), metadata),
         member_type=CONSUMER_MEMBER if member.classic is None else CLASSIC_MEMBER,
     )
+
+
+def _held(member: ConsumerMember) -> dict[UUID, frozenset[int]]:
+    """Return what nobody else may have yet: what the member was given, and what it has yet to give up."""
+    return {
+        topic_id: frozenset((*member.assigned.get(topic_id, ()), *member.revoking.get(topic_id, ())))
+        for topic_id in {**member.assigned, **member.revoking}
+    }
 
 
 def _assignment(

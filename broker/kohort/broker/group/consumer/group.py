@@ -100,6 +100,7 @@ class ConsumerGroup(Group):
         self.awaited: dict[str, Awaited] = {}  # What classic members have to send next, and until when.
         self.revocations: dict[str, int] = {}  # In which epoch a member was asked to give up partitions.
         self.owners_before: dict[tuple[str, int], str] = {}  # As the rebalance in progress found them.
+        self.generation_id = 1  # Its first members are in epoch 2, as Apache Kafka has it from 4.3 on.
         self.overrides: Mapping[str, str] = {}  # What was set for this group alone, by its last command.
         self.metadata_version: int | None = None  # Of what was last compared with `metadata_hash`.
         self.regexes_seen_ms: int | None = None

@@ -4,7 +4,7 @@ A member first gives up what it shall no longer have, then comes to the target's
 have released. So no partition is ever two members', and members wait for nobody but its former owner.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from uuid import UUID
 
 import msgspec
@@ -23,13 +23,21 @@ def reconciled(
     target_epoch: int,
     owner: Callable[[UUID, int], str | None],
     owned: Owned,
+    *,
+    reads: Set[UUID] | None = None,
 ) -> ConsumerMember:
-    """Return the member after its next step, or itself where it has to wait. Raises: ApiError."""
+    """Return the member after its next step, or itself where it has to wait. Raises: ApiError.
+
+    `reads` are the topics that it reads, where that has changed or the target is of before; of others it has
+    to give up what it has, whatever the target says.
+    """
+    if reads is not None:
+        target = {topic_id: indexes for topic_id, indexes in target.items() if topic_id in reads}
     if member.is_reconciled(target_epoch):
-        return member
+        return member if reads is None else _without_unread(member, reads, owned)
     if member.state is MemberState.UNREVOKED:
         if _still_owns(owned, member.revoking):
-            return member
+            return member if reads is None else _without_unread(member, reads, owned)
         return _next(member, target, target_epoch, owner, owned)
     if member.state is MemberState.UNKNOWN and (owned is None or owned):
         raise ApiError(
@@ -42,6 +50,25 @@ def reconciled(
 
 def _still_owns(owned: Owned, revoking: Held) -> bool:
     return owned is None or owns_any(owned, revoking)
+
+
+def _without_unread(member: ConsumerMember, reads: Set[UUID], owned: Owned) -> ConsumerMember:
+    """Return the member, which is to give up at once what it has of topics that it does not read any more."""
+    unread = {topic_id: held for topic_id, held in member.assigned.items() if topic_id not in reads}
+    if not unread:
+        return member
+    revoking = {
+        topic_id: {**member.revoking.get(topic_id, {}), **unread.get(topic_id, {})}
+        for topic_id in {**member.revoking, **unread}
+    }
+    is_asked = _still_owns(owned, revoking)
+    return msgspec.structs.replace(
+        member,
+        state=MemberState.UNREVOKED if is_asked else member.state,
+        previous_epoch=member.epoch,
+        assigned={topic_id: held for topic_id, held in member.assigned.items() if topic_id in reads},
+        revoking=revoking if is_asked else member.revoking,
+    )
 
 
 def _next(
@@ -59,12 +86,9 @@ def _next(
             place = kept if index in wanted else revoking
             place.setdefault(topic_id, {})[index] = since_epoch
     if revoking and _still_owns(owned, revoking):
-        # A member that has just given up others comes to the epoch after its own, as in Kafka.
-        has_revoked = member.state is MemberState.UNREVOKED
         return msgspec.structs.replace(
             member,
             state=MemberState.UNREVOKED,
-            epoch=min(member.epoch + 1, target_epoch) if has_revoked else member.epoch,
             previous_epoch=member.epoch,
             assigned=kept,
             revoking=revoking,

@@ -1,6 +1,7 @@
 """One step of a member: its wish may make a new epoch, that a new target, and the target brings it on."""
 
 from collections.abc import Callable, Mapping
+from uuid import UUID
 
 from kohort.broker.group.consumer import explaining
 from kohort.broker.group.consumer.group import ConsumerGroup, Resolved
@@ -45,6 +46,7 @@ class Step:
         self.start = start
         self.wish = start.member
         self.may_describe = may_describe
+        self._has_new_topics = False  # Whether what the member reads may be another now.
         self.waits_ms: int | None = None
         """How long it is until the group may be assigned, where it was not for that."""
 
@@ -58,7 +60,8 @@ class Step:
             turn.log(member_record(group.group_id, self.wish))
         epoch, regexes = self._epoch(is_new)
         target, target_epoch = self._target(epoch, regexes)
-        member = reconciled(self.wish, target, target_epoch, self._owner, owned)
+        reads = self._reads(regexes) if self._has_new_topics or target_epoch < epoch else None
+        member = reconciled(self.wish, target, target_epoch, self._owner, owned, reads=reads)
         explaining.stepped(turn, group, member, epoch)
         if member is not self.wish and member != self.wish:
             turn.log(current_record(group.group_id, member))
@@ -100,7 +103,8 @@ class Step:
             regex not in group.regexes or group.regexes[regex].topics != resolved.topics
             for regex, resolved in regexes.items()
         )
-        if not (has_new_wish or has_new_topics) and group.metadata_version == self.metadata.version:
+        self._has_new_topics = has_new_wish or has_new_topics
+        if not self._has_new_topics and group.metadata_version == self.metadata.version:
             return group.epoch, regexes
         names = set(group.name_counts) | topics_of(wish, regexes)
         if wish.topic_names != before.topic_names:
@@ -124,6 +128,11 @@ class Step:
             kind = CauseKind.MEMBER_JOINED if is_new else CauseKind.SUBSCRIPTION_CHANGED
         explaining.epoch_grows(turn, group, explaining.cause_of(turn, kind, wish))
         return epoch, regexes
+
+    def _reads(self, regexes: Mapping[str, Resolved]) -> frozenset[UUID]:
+        """Return the topics that the member reads, as far as there are any."""
+        topics = self.metadata.topics
+        return frozenset(topics[name].topic_id for name in topics_of(self.wish, regexes) if name in topics)
 
     def _regexes(self, before: ConsumerMember) -> dict[str, Resolved]:
         """Return what every expression of the group stands for, and log what is new of that."""

@@ -27,7 +27,7 @@ def test_a_first_member_and_a_second_one() -> None:
     one, two = Consumer(world, "one"), Consumer(world, "two")
     one.join()
     first = last_report(world)
-    assert (first.outcome, first.generation_id, first.is_initial) == (Outcome.STABLE, 1, True)
+    assert (first.outcome, first.generation_id, first.is_initial) == (Outcome.STABLE, 2, True)
     assert [(each.from_member_id, each.to_member_id) for each in first.moves] == [(None, "one")] * 4
     two.join()
     one.heartbeat()
@@ -37,7 +37,7 @@ def test_a_first_member_and_a_second_one() -> None:
     assert (report.cause.kind, report.cause.member_id, report.generation_id) == (
         CauseKind.MEMBER_JOINED,
         "two",
-        2,
+        3,
     )
     assert [(each.member_id, each.waited_ms, each.joined) for each in report.waited_for] == [
         ("one", 2_000, True)

@@ -31,15 +31,15 @@ def test_a_second_member_gets_its_half_once_the_first_has_given_it_up() -> None:
     one, two = Consumer(world, "one"), Consumer(world, "two")
     one.join()
     assert two.join() is ErrorCode.NONE
-    assert (two.epoch, two.has) == (2, set())
+    assert (two.epoch, two.has) == (3, set())
     assert world.state() == "Reconciling"
     assert one.heartbeat() is ErrorCode.NONE
-    assert (one.epoch, len(one.has)) == (1, 2)  # It is told in its old epoch, and acts on it ...
+    assert (one.epoch, len(one.has)) == (2, 2)  # It is told in its old epoch, and acts on it ...
     assert two.heartbeat() is ErrorCode.NONE
     assert two.has == set()  # ... but until it says so, nobody gets what it had.
     one.heartbeat()
     two.heartbeat()
-    assert (one.epoch, two.epoch) == (2, 2)
+    assert (one.epoch, two.epoch) == (3, 3)
     assert (len(one.has), len(two.has), one.has | two.has) == (2, 2, ALL)
     assert world.state() == "Stable"
 
@@ -55,7 +55,7 @@ def test_a_stubborn_member_holds_back_only_what_it_has_and_is_put_out_at_its_reb
     for _ in range(3):
         for each in (one, two, three):
             assert each.heartbeat() is ErrorCode.NONE
-    assert (three.has, two.epoch, three.epoch) == (set(), 3, 3)
+    assert (three.has, two.epoch, three.epoch) == (set(), 4, 4)
     world.sleep(30_000)
     for each in (one, two, three):
         assert each.heartbeat() is ErrorCode.NONE
@@ -92,7 +92,7 @@ def test_a_member_that_leaves_frees_its_partitions_for_the_next_heartbeat() -> N
     assert two.last.member_epoch == -1
     assert world.state() == "Assigning"
     assert one.quiet_heartbeat() is ErrorCode.NONE
-    assert (one.has, one.epoch, world.state()) == (ALL, 3, "Stable")
+    assert (one.has, one.epoch, world.state()) == (ALL, 4, "Stable")
     one.leave()
     assert world.state() == "Empty"
     assert [each.member_id for each in world.noted(MemberJoined)] == ["one", "two"]
@@ -106,10 +106,10 @@ def test_a_lost_answer_is_told_again_to_who_comes_with_the_epoch_before() -> Non
     world.change(t=6)
     before = one.owned
     one.heartbeat()
-    assert one.epoch == 2
-    one.epoch, one.owned = 1, before  # It has not heard of that.
+    assert one.epoch == 3
+    one.epoch, one.owned = 2, before  # It has not heard of that.
     assert one.heartbeat() is ErrorCode.NONE
-    assert one.epoch == 2
+    assert one.epoch == 3
     assert one.heartbeat(rebalance_timeout_ms=60_000, subscribed_topic_names=("t",)) is ErrorCode.NONE
     assert len(one.has) == 6
 
@@ -136,13 +136,13 @@ def test_more_partitions_and_new_topics_reach_their_readers_with_the_next_heartb
     assert one.has == {("t", 0)}
     world.change(t=2, later=1, other=5)
     assert one.quiet_heartbeat() is ErrorCode.NONE
-    assert (one.has, one.epoch) == ({("t", 0), ("t", 1), ("later", 0)}, 2)
+    assert (one.has, one.epoch) == ({("t", 0), ("t", 1), ("later", 0)}, 3)
     world.change(t=2, other=6)
     one.quiet_heartbeat()
-    assert (one.has, world.describe().group_epoch) == ({("t", 0), ("t", 1)}, 3)
+    assert (one.has, world.describe().group_epoch) == ({("t", 0), ("t", 1)}, 4)
     world.change(t=2, other=7)
     one.heartbeat()
-    assert world.describe().group_epoch == 3  # Of what nobody reads nobody hears.
+    assert world.describe().group_epoch == 4  # Of what nobody reads nobody hears.
 
 
 def test_a_regular_expression_is_resolved_by_the_broker_and_again_when_topics_come() -> None:
@@ -209,10 +209,10 @@ def test_many_joins_share_one_assignment_and_who_waits_is_asked_to_come_soon() -
     for each in members:
         each.join()
     assert [each.last.heartbeat_interval_ms for each in members] == [5_000, 1_000, 1_000]
-    assert (world.group().epoch, world.group().assignment_epoch) == (3, 1)
+    assert (world.group().epoch, world.group().assignment_epoch) == (4, 2)
     world.sleep(1_000)
     settle(*members)
-    assert world.group().assignment_epoch == 3
+    assert world.group().assignment_epoch == 4
     assert sorted(len(each.has) for each in members) == [2, 2, 2]
 
 
@@ -243,7 +243,7 @@ def test_a_group_comes_back_from_its_log_and_goes_on_in_its_epochs() -> None:
     world.restart()
     assert world.state() == "Reconciling"
     settle(one, two)
-    assert (one.epoch, two.epoch, one.has | two.has) == (2, 2, ALL)
+    assert (one.epoch, two.epoch, one.has | two.has) == (3, 3, ALL)
     world.restart()
     assert one.quiet_heartbeat() is ErrorCode.NONE
     assert one.last.assignment is None
@@ -259,22 +259,22 @@ def test_commits_carry_the_member_epoch() -> None:
     one.join()
     assert one.commit("t", 0) is ErrorCode.NONE
     assert one.commit("t", 0, version=8) is ErrorCode.UNSUPPORTED_VERSION
-    assert one.commit("t", 0, epoch=2) is ErrorCode.STALE_MEMBER_EPOCH
-    assert Consumer(world, "two").commit("t", 0, epoch=1) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert one.commit("t", 0, epoch=3) is ErrorCode.STALE_MEMBER_EPOCH
+    assert Consumer(world, "two").commit("t", 0, epoch=2) is ErrorCode.UNKNOWN_MEMBER_ID
     world.change(t=5, u=1)
     one.heartbeat()
-    assert one.epoch == 2
-    assert one.commit("t", 0, epoch=1) is ErrorCode.NONE  # It has had this one since then (KIP-1251).
-    assert one.commit("t", 4, epoch=1) is ErrorCode.STALE_MEMBER_EPOCH
-    assert one.commit("u", 0, epoch=1) is ErrorCode.STALE_MEMBER_EPOCH
+    assert one.epoch == 3
+    assert one.commit("t", 0, epoch=2) is ErrorCode.NONE  # It has had this one since then (KIP-1251).
+    assert one.commit("t", 4, epoch=2) is ErrorCode.STALE_MEMBER_EPOCH
+    assert one.commit("u", 0, epoch=2) is ErrorCode.STALE_MEMBER_EPOCH
 
 
 @pytest.mark.parametrize(
     "member_id, epoch, code",
     [
         (None, -1, ErrorCode.NONE),
-        ("one", 1, ErrorCode.NONE),
-        ("one", 2, ErrorCode.STALE_MEMBER_EPOCH),
+        ("one", 2, ErrorCode.NONE),
+        ("one", 3, ErrorCode.STALE_MEMBER_EPOCH),
         ("two", 1, ErrorCode.UNKNOWN_MEMBER_ID),
     ],
 )
@@ -294,8 +294,8 @@ def test_fetches_of_offsets_carry_the_member_epoch(
 @pytest.mark.parametrize(
     "member_id, epoch, code",
     [
-        ("one", 1, ErrorCode.NONE),
-        ("one", 2, ErrorCode.ILLEGAL_GENERATION),
+        ("one", 2, ErrorCode.NONE),
+        ("one", 3, ErrorCode.ILLEGAL_GENERATION),
         ("two", 1, ErrorCode.UNKNOWN_MEMBER_ID),
     ],
 )
@@ -350,7 +350,7 @@ def test_an_empty_group_becomes_one_of_the_other_kind_and_keeps_its_offsets() ->
     client.leave()
     one = Consumer(world, "one")
     assert one.join() is ErrorCode.NONE
-    assert (one.epoch, world.fetch("t", 0)) == (1, 42)
+    assert (one.epoch, world.fetch("t", 0)) == (2, 42)
     world.restart()
     assert (world.group().group_type, world.fetch("t", 0)) == ("consumer", 42)
     one.leave()

@@ -270,5 +270,5 @@ def test_a_lone_member_gets_everything_with_its_first_heartbeat() -> None:
     world = ConsumerWorld(t=4)
     one = Consumer(world, "one")
     assert one.join() is ErrorCode.NONE
-    assert (one.epoch, one.has) == (1, {("t", 0), ("t", 1), ("t", 2), ("t", 3)})
+    assert (one.epoch, one.has) == (2, {("t", 0), ("t", 1), ("t", 2), ("t", 3)})
     assert world.state() == "Stable"

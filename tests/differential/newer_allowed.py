@@ -1,0 +1,71 @@
+"""Where kohort answers otherwise than Apache Kafka of consumer and share groups, on purpose, with the reason.
+
+docs/compatibility.md lists them. Each but those that change nothing ends its script.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tests.differential.told import Ask, Rendered
+
+UNKNOWN_SERVER_ERROR, NONE = -1, 0
+UNRELEASED_INSTANCE_ID = 111
+
+
+@dataclass(frozen=True)
+class NewerAllowed:
+    """A difference that stays. `ends`: from there on the groups stand differently."""
+
+    name: str
+    kohort: str
+    kafka: str
+    reason: str
+    holds: Callable[[Ask, Rendered, Rendered], bool]
+    ends: bool = False
+
+
+def _server_error(ask: Ask, ours: Rendered, theirs: Rendered) -> bool:
+    return _code(theirs) == UNKNOWN_SERVER_ERROR and _code(ours) not in (NONE, UNKNOWN_SERVER_ERROR)
+
+
+def _code(answer: Rendered) -> int:
+    """Return the error code of an answer, or of the only group in it."""
+    groups = answer.get("groups")
+    if groups and len(groups) == 1:
+        return int(groups[0]["error_code"])
+    return int(answer.get("error_code", NONE))
+
+
+def _joins_again(ask: Ask, ours: Rendered, theirs: Rendered) -> bool:
+    return (
+        ask.name == "ConsumerGroupHeartbeat"
+        and theirs["error_code"] == UNRELEASED_INSTANCE_ID
+        and ours["error_code"] == NONE
+    )
+
+
+NEWER_ALLOWED = (
+    NewerAllowed(
+        name="OffsetFetch has a member epoch and no member id; a classic member joins with metadata that "
+        "can't be read",
+        kohort="UNKNOWN_MEMBER_ID; INCONSISTENT_GROUP_PROTOCOL",
+        kafka="UNKNOWN_SERVER_ERROR, from an exception that it does not expect",
+        reason="it is the client's error, and a client knows what to do about this code",
+        holds=_server_error,
+    ),
+    NewerAllowed(
+        name="a static member that is in the group joins again under its own member id",
+        kohort="is given its place again",
+        kafka="UNRELEASED_INSTANCE_ID, until its session ends",
+        reason="the id says that it is the same process, whose first answer was lost",
+        holds=_joins_again,
+        ends=True,
+    ),
+)
+
+
+def allowed(ask: Ask, ours: Rendered, theirs: Rendered) -> NewerAllowed | None:
+    """Return the difference that this is, None where it is none of those."""
+    return next((each for each in NEWER_ALLOWED if each.holds(ask, ours, theirs)), None)
