@@ -298,6 +298,37 @@ def number_of(value: str) -> int:
     return int(value.rsplit(",", 1)[1])
 
 
+def test_a_process_may_be_started_before_its_broker(
+    mortal_broker: BrokerProcess | ApacheKafka, service: HttpDouble, tmp_path: Path
+) -> None:
+    """A machine starts them in any order, and a broker may be away just then."""
+    bootstrap = "{}:{}".format(*mortal_broker.address)
+    with Admin(bootstrap_servers=bootstrap) as admin:
+        admin.create_topics(NewTopic("early", partitions=2))
+    with Producer(bootstrap_servers=bootstrap) as producer:
+        producer.send("early", b"ok", partition=0)
+    mortal_broker.stop()
+    file = tmp_path / "forward.toml"
+    file.write_text(
+        SETTINGS_FILE.format(bootstrap=bootstrap, name="d", topic="early", url=service.url, attempts_max=2)
+    )
+    process = start(file)
+    try:
+        log = file.with_suffix(".log")
+        wait_until(
+            lambda: "no connection to" in log.read_text() or process.poll() is not None, "it tries", 40
+        )
+        if isinstance(mortal_broker, BrokerProcess):
+            mortal_broker.start()
+        else:
+            mortal_broker.restart()
+        wait_until(lambda: service.values() == ["ok"] or process.poll() is not None, "it is pushed", 120)
+        assert process.poll() is None, log.read_text()
+    finally:
+        process.kill()
+        process.wait()
+
+
 @pytest.fixture
 def scene(mortal_broker: BrokerProcess | ApacheKafka, tmp_path: Path) -> Iterator[Scene]:
     found = Scene(mortal_broker, tmp_path)

@@ -77,7 +77,6 @@ def forward(
             raise click.UsageError(f"{file} names no destination")
         from kohort.cli.forward_run import run_forwarders
 
-        client_options(settings.bootstrap_servers)
         log_to_standard_error(quiet=quiet)
         run_forwarders(settings, lambda: load_settings(file), http)
 
