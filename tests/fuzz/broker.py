@@ -37,7 +37,7 @@ PARTITIONS = 4
 PUSHED_WITHIN_S = 0.2
 READ_WITHIN_S = 0.002
 LOOKED_AT_EVERY_S = 0.5
-CORRELATION_IDS = 1 << 20
+CORRELATION_IDS = 1 << 31  # Drawn: what a few ruined bits make of one is nobody else's.
 REMEMBERED_BYTES = 64_000_000
 SMALL_BUFFER_BYTES = 4_096
 READ_BYTES = 1 << 18
@@ -71,7 +71,6 @@ class Fuzzer:
         self._known = Known()
         self._maker = Maker(self._random, self._known)
         self._remembered_bytes = 0
-        self._correlation_id = 0
         self._talks: list[Talk] = []
         self._next_number = 0
 
@@ -98,10 +97,10 @@ class Fuzzer:
         if len(self._talks) < CONNECTIONS and not self._open():
             return
         talk = self._random.choice(self._talks)
-        self._correlation_id = (self._correlation_id + 1) % CORRELATION_IDS
-        case = self._maker.case(self._correlation_id)
+        correlation_id = self._random.randrange(CORRELATION_IDS)
+        case = self._maker.case(correlation_id)
         if case.is_whole:
-            talk.asked[self._correlation_id] = case
+            talk.asked[correlation_id] = case
         self._remember(talk.number, case.data, case.title)
         self.counts[case.api.name] += 1
         self._trial.note(case.title)

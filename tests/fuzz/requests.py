@@ -108,7 +108,8 @@ class Maker:
         try:
             data = getattr(self, "_" + kind.replace(" ", "_"))(api, version, correlation_id)
         except ValueError:  # Values that this version cannot carry.
-            kind, data = "plain", self._frame(random_message(api.request, version, self._random), version, 0)
+            message = random_message(api.request, version, self._random)
+            kind, data = "plain", self._frame(message, version, correlation_id)
         whole = kind in {"meant", "long", "crowded", "plain"}
         return Case(data, f"{kind} {api.name} v{version}", api, version, whole)
 

@@ -52,12 +52,13 @@ def test_every_api_and_version_has_its_turn() -> None:
 
 def test_sound_cases_are_requests() -> None:
     maker = Maker(Random(SEED), Known())
-    for case in (maker.case(number) for number in range(400)):
+    for number, case in enumerate(map(maker.case, range(400))):
         if case.is_whole and not case.title.startswith("crowded"):  # Some have more than are read.
             frame = case.data[4:]
             assert int.from_bytes(case.data[:4], "big") == len(frame), case.title
             version = case.api.request_header_version(case.version)
             header = RequestHeader.decode(frame, version, exact=False)
+            assert header.correlation_id == number, case.title
             case.api.request.decode(frame[len(header.encode(version)) :], case.version)
 
 
