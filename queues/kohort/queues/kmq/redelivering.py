@@ -27,7 +27,7 @@ from kohort.queues.kmq.reading import copied, read_offsets
 
 logger = logging.getLogger(__name__)
 
-AT_ONCE = 16  # So many records are in memory, however large they are.
+AT_ONCE = 32  # So many records are in memory, however large they are.
 
 
 @dataclass(slots=True)
