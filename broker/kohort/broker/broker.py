@@ -322,6 +322,7 @@ class Broker:
                 self.metadata,
                 self.current,
                 ensure_topic=self._ensure_share_state_topic,
+                ensure=self.topics.ensure,
                 partitions=self.partitions,
                 groups=self.coordinators,
                 flusher=self.flusher,

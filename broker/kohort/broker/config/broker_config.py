@@ -337,6 +337,14 @@ class BrokerConfig(Settings):
     group_share_max_partition_max_record_locks: int = setting(
         INT, 4000, "The most that share.partition.max.record.locks of a group may be.", between(2000, 10000)
     )
+    errors_deadletterqueue_auto_create_topics_enable: bool = setting(
+        BOOLEAN,
+        False,
+        "Whether topics for dead letters that share groups name are made where they are not.",
+    )
+    errors_deadletterqueue_topic_name_prefix: str = setting(
+        STRING, "dlq.", "What the name of a topic for dead letters has to begin with."
+    )
     share_coordinator_state_topic_num_partitions: int = setting(
         INT, 50, "The partitions of __share_group_state, fixed when it is made.", at_least(1)
     )

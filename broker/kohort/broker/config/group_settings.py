@@ -67,6 +67,14 @@ class GroupSettings(Settings):
         at_least(0),
         synonyms=("group.consumer.assignment.interval.ms",),
     )
+    errors_deadletterqueue_topic_name: str = setting(
+        ConfigType.STRING,
+        "",
+        "The topic to which this share group writes what it gives up, a dead letter a record; none: nowhere.",
+    )
+    errors_deadletterqueue_copy_record_enable: bool = setting(
+        ConfigType.BOOLEAN, False, "Whether a dead letter has the key and the value of its record."
+    )
     share_session_timeout_ms: int = setting(
         INT,
         45000,
@@ -198,6 +206,8 @@ def check_group_settings(broker: BrokerConfig, overrides: Mapping[str, str | Non
         contradict.
     """
     settings = _as_set(broker, overrides)
+    if settings.errors_deadletterqueue_topic_name.startswith("__"):
+        raise ConfigError("errors.deadletterqueue.topic.name: DLQ topic name must not start with '__'")
     check_group(broker, {name: settings.value(name) for name in overrides})
     standbys, limit = settings.streams_num_standby_replicas, broker.group_streams_max_standby_replicas
     if overrides and standbys > limit:

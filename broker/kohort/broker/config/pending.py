@@ -18,7 +18,6 @@ TOPIC_WITHOUT_EFFECT = frozenset(
         "compression.gzip.level",
         "compression.lz4.level",
         "compression.zstd.level",
-        "errors.deadletterqueue.group.enable",
         "local.retention.bytes",
         "local.retention.ms",
         "max.decompressed.message.bytes",

@@ -14,7 +14,7 @@ import structlog
 from kohort.broker.config.group_settings import GroupSettings, duration_ms
 from kohort.broker.coordination.share_states import ShareStates, is_passing
 from kohort.broker.group.share.partition import Limits, SharePartition, Write
-from kohort.broker.group.share.record import Acknowledgement, Batch, RecordState
+from kohort.broker.group.share.record import Acknowledgement, Batch, DeadRecords, RecordState
 from kohort.broker.partitions import Partition
 from kohort.broker.runtime.clock import Clock
 from kohort.broker.runtime.timers import Timers
@@ -35,6 +35,9 @@ Done = Callable[[ErrorCode], None]
 Words = Sequence[tuple[int, Sequence[Acknowledgement]]]
 
 log = structlog.get_logger("kohort.share")
+
+
+Bury = Callable[["LedSharePartition", DeadRecords], None]
 
 
 class ShareWait(Protocol):
@@ -71,8 +74,12 @@ class LedSharePartition:
         timers: Timers,
         clock: Clock,
         forget: Callable[["LedSharePartition"], None],
+        bury: Bury,
     ) -> None:
-        """`forget` is called once it is of no use any more: nobody's, or with an error."""
+        """`forget` is called once it is of no use any more: nobody's, or with an error.
+
+        `bury` has dead letters written, and then calls `buried`.
+        """
         self.key = key
         self.partition = partition
         self.core: SharePartition | None = None
@@ -86,6 +93,7 @@ class LedSharePartition:
         self._timers = timers
         self._clock = clock
         self._forget = forget
+        self._bury = bury
         self._state_epoch = 0
         self.leader_epoch = partition.leader_epoch
         """Under which this broker leads the partition; by another one it has another share partition."""
@@ -166,6 +174,7 @@ class LedSharePartition:
         self.core = SharePartition(start_offset, _limits(self._settings()), batches)
         self.core.log_starts_at(self.partition.log.log_start_offset)
         self._attempts = 0
+        self._bury_dead(self.core.batches())  # Whoever led the partition before may not have come to it.
         self.wake()
 
     def _again(self, action: Callable[[], None], code: ErrorCode) -> None:
@@ -236,6 +245,20 @@ class LedSharePartition:
             if write.batches:
                 self.wake()
         self._forget_if_unused()
+
+    def buried(self, dead: DeadRecords) -> None:
+        """Hear that these have their dead letters, or never will."""
+        if self.error_code is None and self.core is not None:
+            self._write(self.core.buried(dead.first_offset, dead.last_offset), _ignore)
+            self.wake()
+
+    def _bury_dead(self, batches: Sequence[Batch]) -> None:
+        """Have letters written for those of the batches, which are kept as such, that are to have one."""
+        assert self.core is not None
+        for batch in batches:
+            if batch.state is RecordState.ARCHIVING:
+                for dead in self.core.dead(batch.first_offset, batch.last_offset):
+                    self._bury(self, dead)
 
     def left(self, member_id: str) -> None:
         """Hear that a member fetches it no more; what it has it may still acknowledge."""
@@ -334,6 +357,9 @@ class LedSharePartition:
         for pending in written:
             pending.done(code if code is ErrorCode.NONE else _as_told(code))
         self._is_busy = False
+        if code not in FENCED:
+            for pending in written:
+                self._bury_dead(pending.write.batches)
         if code in FENCED:
             self.end(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         elif self.waits:
@@ -378,6 +404,7 @@ def _limits(settings: GroupSettings) -> Limits:
         settings.share_delivery_count_limit,
         settings.share_record_lock_duration_ms,
         settings.share_partition_max_record_locks,
+        bool(settings.errors_deadletterqueue_topic_name),
     )
 
 

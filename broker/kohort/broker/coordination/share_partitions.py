@@ -10,8 +10,10 @@ from uuid import UUID
 
 from kohort.broker.config.current import CurrentConfig
 from kohort.broker.config.group_settings import GroupSettings, group_settings
+from kohort.broker.coordination.dead_letters import Burial, DeadLetters
 from kohort.broker.coordination.led_share_partition import LedSharePartition
 from kohort.broker.coordination.share_states import ShareStates
+from kohort.broker.group.share.record import DeadRecords
 from kohort.broker.metadata import MetadataStore
 from kohort.broker.partitions import Partition, PartitionTable
 from kohort.broker.runtime.clock import Clock
@@ -77,8 +79,11 @@ class SharePartitions:
         partitions: PartitionTable,
         timers: Timers,
         clock: Clock,
+        dead_letters: Callable[[Callable[[str], GroupSettings]], DeadLetters],
     ) -> None:
+        """`dead_letters` makes who writes them, given what tells a group's settings."""
         self.states = states
+        self.dead_letters = dead_letters(self.settings_of)
         self._metadata = metadata
         self._current = current
         self._table = partitions
@@ -105,9 +110,14 @@ class SharePartitions:
                 timers=self._timers,
                 clock=self._clock,
                 forget=self._forget,
+                bury=self._bury,
             )
             known.load()
         return known
+
+    def _bury(self, led: LedSharePartition, dead: DeadRecords) -> None:
+        burial = Burial(led.partition, dead, lambda: led.error_code is None, lambda: led.buried(dead))
+        self.dead_letters.write(led.key, (burial,))
 
     def peek(self, key: ShareKey) -> LedSharePartition | None:
         """Return the share partition if it is in use."""

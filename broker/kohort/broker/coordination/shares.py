@@ -8,6 +8,7 @@ import structlog
 
 from kohort.broker.config.current import CurrentConfig
 from kohort.broker.coordination.coordinators import Coordinators
+from kohort.broker.coordination.dead_letters import DeadLetters
 from kohort.broker.coordination.log_ends import LogEndsAnywhere
 from kohort.broker.coordination.share_machine import ShareStateMachine
 from kohort.broker.coordination.share_partitions import SharePartitions
@@ -16,7 +17,8 @@ from kohort.broker.coordination.share_states import ShareStates
 from kohort.broker.coordination.transaction_peers import OtherBrokers
 from kohort.broker.group.share.commands import ShareStateReady
 from kohort.broker.group.share.group import ShareGroup
-from kohort.broker.metadata import MetadataStore
+from kohort.broker.metadata import MetadataStore, TopicState
+from kohort.broker.metadata.topic_plans import NewTopic
 from kohort.broker.partitions import PartitionTable
 from kohort.broker.partitions.flusher import Flusher
 from kohort.broker.runtime.clock import Clock
@@ -140,6 +142,7 @@ def make_shares(
     current: CurrentConfig,
     *,
     ensure_topic: Callable[[], Awaitable[object]],
+    ensure: Callable[[NewTopic], Awaitable[TopicState]],
     partitions: PartitionTable,
     groups: Coordinators,
     flusher: Flusher,
@@ -148,7 +151,10 @@ def make_shares(
     workers: Workers,
     others: OtherBrokers | None = None,
 ) -> Shares:
-    """Return what share groups take; nothing of it is loaded yet. `others` are asked for what they lead."""
+    """Return what share groups take; nothing of it is loaded yet. `others` are asked for what they lead.
+
+    `ensure` makes any topic unless it is there.
+    """
     config = current.config
     machine = ShareStateMachine(
         ShareStateConfig(
@@ -168,5 +174,24 @@ def make_shares(
         workers=workers,
         peers=None if others is None else ShareStatePeers(others, workers, ThrottledLog(log, clock)),
     )
-    led = SharePartitions(states, metadata, current, partitions=partitions, timers=timers, clock=clock)
+    dead_letters = partial(
+        DeadLetters,
+        metadata,
+        current,
+        ensure=ensure,
+        partitions=partitions,
+        flusher=flusher,
+        clock=clock,
+        workers=workers,
+        others=others,
+    )
+    led = SharePartitions(
+        states,
+        metadata,
+        current,
+        partitions=partitions,
+        timers=timers,
+        clock=clock,
+        dead_letters=dead_letters,
+    )
     return Shares(led, groups, workers, LogEndsAnywhere(metadata, partitions, workers, others))

@@ -8,7 +8,7 @@ broken on purpose have to be seen.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
 from types import SimpleNamespace
 from typing import Any, cast
@@ -22,7 +22,7 @@ from kohort.broker.coordination.led_share_partition import Done, LedSharePartiti
 from kohort.broker.coordination.share_states import ShareStates
 from kohort.broker.group.decision import Reply
 from kohort.broker.group.share.partition import SharePartition, Write
-from kohort.broker.group.share.record import Acknowledgement
+from kohort.broker.group.share.record import Acknowledgement, Batch, DeadRecords
 from kohort.broker.partitions import Partition
 from kohort.broker.runtime.timers import Timers
 from kohort.broker.share_state.commands import InitializeState
@@ -111,8 +111,12 @@ class World:
         self.timers = Timers()
         self.states = States()
         self.settings: GroupSettings = group_settings(
-            BrokerConfig(group_share_min_record_lock_duration_ms=1_000), SETTINGS
+            BrokerConfig(group_share_min_record_lock_duration_ms=1_000),
+            {**SETTINGS, **({"errors.deadletterqueue.topic.name": "dlq.t"} if seed % 2 else {})},
         )
+        self.dying: deque[tuple[LedSharePartition, DeadRecords]] = deque()
+        self.letters: set[int] = set()
+        self.rejected: set[int] = set()  # Of which a member was told that its word is kept.
         log = SimpleNamespace(log_start_offset=0)
         self.partition = SimpleNamespace(
             leader_epoch=0, high_watermark=RECORDS, last_stable_offset=RECORDS, log=log, topic="t", index=0
@@ -135,6 +139,7 @@ class World:
             timers=self.timers,
             clock=clock,
             forget=lambda led: None,
+            bury=lambda led, dead: self.dying.append((led, dead)),
         )
         led.members.update(MEMBERS)
         led.load()
@@ -151,6 +156,7 @@ class World:
             self.states.load() if self.states.is_down else self.states.flush()
             if self.led.error_code is not None:
                 self.led = self.new_leader()
+            self.write_letters()
             self.acquire()
             for member in MEMBERS:
                 self.acknowledge(member, (Acknowledgement.ACCEPT,))
@@ -159,6 +165,14 @@ class World:
         lost = set(range(RECORDS)) - self.final - self.given_up
         if any(not self.deliveries[each] for each in lost):
             raise Violation("a record was never handed out")
+        if self.led._settings().errors_deadletterqueue_topic_name and not self.rejected <= self.letters:
+            raise Violation(f"{sorted(self.rejected - self.letters)} have no letters")
+
+    def write_letters(self) -> None:
+        while self.dying:
+            led, dead = self.dying.popleft()
+            self.letters.update(range(dead.first_offset, dead.last_offset + 1))
+            led.buried(dead)
 
     def step(self) -> None:
         choice = self.random.random()
@@ -171,6 +185,8 @@ class World:
         elif choice < 0.9:
             self.now_ms += self.random.randrange(400)
             self.fire()
+        elif choice < 0.91:
+            self.write_letters()
         elif choice < 0.93:
             self.leave(self.random.choice(MEMBERS))
         elif choice < 0.96:
@@ -200,7 +216,7 @@ class World:
             for offset in range(batch.first_offset, batch.last_offset + 1):
                 if offset in self.holders:
                     raise Violation(f"{offset} is {self.holders[offset]}'s already")
-                if offset in self.final:
+                if offset in self.final or offset in self.letters:
                     raise Violation(f"{offset} is done with")
                 self.deliveries[offset] += 1
                 self.holders[offset] = member, self.now_ms + 1_000
@@ -218,6 +234,8 @@ class World:
                 if code is ErrorCode.NONE and kind is not Acknowledgement.RENEW:
                     if kind is not Acknowledgement.RELEASE:
                         self.final.add(offset)
+                    if kind is Acknowledgement.REJECT:
+                        self.rejected.add(offset)
                     if self.holders.get(offset, ("", 0))[0] == member:
                         del self.holders[offset]
 
@@ -248,6 +266,7 @@ class World:
         self.timers = Timers()
         self.states.die()
         self.holders.clear()
+        self.dying.clear()
         self.led = self.new_leader()
 
 
@@ -303,7 +322,16 @@ class Generous(LedSharePartition):
         super()._write(write, done, is_settled=is_settled)
 
 
-@pytest.mark.parametrize("broken", [Overtaking, Hasty, Forgetful, Generous])
+class Speechless(LedSharePartition):
+    """Does not go on with the letters that whoever led before it did not come to."""
+
+    def _begin(self, start_offset: int, batches: Sequence[Batch]) -> None:
+        bury, self._bury = self._bury, lambda led, dead: None
+        super()._begin(start_offset, batches)
+        self._bury = bury
+
+
+@pytest.mark.parametrize("broken", [Overtaking, Hasty, Forgetful, Generous, Speechless])
 def test_a_rule_that_is_broken_is_seen(broken: type[LedSharePartition]) -> None:
     def is_seen(seed: int) -> bool:
         try:

@@ -9,7 +9,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush, heapreplace
 
-from kohort.broker.group.share.record import FINAL, Acknowledgement, Batch, InFlight, RecordState
+from kohort.broker.group.share.record import (
+    FINAL,
+    Acknowledgement,
+    Batch,
+    Cause,
+    DeadRecords,
+    InFlight,
+    RecordState,
+)
 from kohort.protocol.errors import ApiError, ErrorCode
 
 LOCKS_PER_RECORD, LOCKS_KEPT = 4, 64
@@ -23,6 +31,8 @@ class Limits:
     delivery_count_limit: int = 5
     record_lock_duration_ms: int = 30_000
     max_record_locks: int = 2_000
+    has_dead_letters: bool = False
+    """Whether a record that is given up stays until its dead letter is written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +126,8 @@ class SharePartition:
                 self._add_lock(until_ms, offset, offset)
             else:
                 record.is_settling = True
-                settled.append((offset, self._after(record, kind), record.delivery_count))
+                after, record.cause = self._after(record, kind)
+                settled.append((offset, after, record.delivery_count))
         return Write(_merged(settled))
 
     def archive(self, first_offset: int, last_offset: int) -> Write:
@@ -125,6 +136,34 @@ class SharePartition:
             offset
             for offset in range(max(first_offset, self.start_offset), min(last_offset + 1, self.end_offset))
             if (record := self._records.get(offset)) is not None and _is_held(record)
+        ]
+        for offset in taken:
+            self._let_go(offset, self._records[offset], RecordState.ARCHIVED)
+        write = Write(self._batches(taken))
+        self._move_start()
+        return write
+
+    def dead(self, first_offset: int, last_offset: int) -> tuple[DeadRecords, ...]:
+        """Return which of these offsets are to have dead letters, now that they are written as given up."""
+        found: list[DeadRecords] = []
+        for offset in range(max(first_offset, self.start_offset), min(last_offset + 1, self.end_offset)):
+            record = self._records.get(offset)
+            if record is None or record.state is not RecordState.ARCHIVING:
+                continue
+            first = offset
+            if found and found[-1] == DeadRecords(
+                found[-1].first_offset, offset - 1, record.delivery_count, record.cause
+            ):
+                first = found.pop().first_offset
+            found.append(DeadRecords(first, offset, record.delivery_count, record.cause))
+        return tuple(found)
+
+    def buried(self, first_offset: int, last_offset: int) -> Write:
+        """Give these up, which have their dead letters now, and return what is to be written of it."""
+        taken = [
+            offset
+            for offset in range(max(first_offset, self.start_offset), last_offset + 1)
+            if (record := self._records.get(offset)) is not None and record.state is RecordState.ARCHIVING
         ]
         for offset in taken:
             self._let_go(offset, self._records[offset], RecordState.ARCHIVED)
@@ -173,8 +212,10 @@ class SharePartition:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nobody holds anything, and no write is under way."""
-        return not any(each.state is RecordState.ACQUIRED for each in self._records.values())
+        """Whether nobody holds anything, no write is under way, and no dead letter is missing."""
+        return not any(
+            each.state in (RecordState.ACQUIRED, RecordState.ARCHIVING) for each in self._records.values()
+        )
 
     @property
     def has_room(self) -> bool:
@@ -274,19 +315,23 @@ class SharePartition:
             raise ApiError(ErrorCode.INVALID_RECORD_STATE)
         return record
 
-    def _after(self, record: InFlight, kind: Acknowledgement) -> RecordState:
-        """In which state an acknowledgement leaves a record."""
+    def _after(self, record: InFlight, kind: Acknowledgement) -> tuple[RecordState, Cause | None]:
+        """In which state an acknowledgement leaves a record, and why where it gives it up."""
         if kind is Acknowledgement.ACCEPT:
-            return RecordState.ACKNOWLEDGED
+            return RecordState.ACKNOWLEDGED, None
         if kind is Acknowledgement.RELEASE and record.delivery_count < self.limits.delivery_count_limit:
-            return RecordState.AVAILABLE
-        return RecordState.ARCHIVED
+            return RecordState.AVAILABLE, None
+        if kind is Acknowledgement.GAP or not self.limits.has_dead_letters:
+            return RecordState.ARCHIVED, None
+        is_rejected = kind is Acknowledgement.REJECT
+        return RecordState.ARCHIVING, Cause.REJECTED if is_rejected else Cause.DELIVERED_TOO_OFTEN
 
     def _take_back(self, offsets: Iterable[int]) -> Write:
         taken = sorted(offsets)
         for offset in taken:
             record = self._records[offset]
-            self._let_go(offset, record, self._after(record, Acknowledgement.RELEASE))
+            after, record.cause = self._after(record, Acknowledgement.RELEASE)
+            self._let_go(offset, record, after)
         write = Write(self._batches(taken))
         self._move_start()
         return write

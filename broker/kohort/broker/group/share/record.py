@@ -1,7 +1,7 @@
 """A record in flight: in which state it is, how often it was delivered, in whose hands and until when."""
 
 from dataclasses import dataclass
-from enum import IntEnum
+from enum import Enum, IntEnum
 
 
 class RecordState(IntEnum):
@@ -10,6 +10,8 @@ class RecordState(IntEnum):
     AVAILABLE = 0
     ACQUIRED = 1
     ACKNOWLEDGED = 2
+    ARCHIVING = 3
+    """Given up, but for its dead letter (KIP-1191)."""
     ARCHIVED = 4
 
 
@@ -21,6 +23,13 @@ class Acknowledgement(IntEnum):
     RELEASE = 2
     REJECT = 3
     RENEW = 4  # KIP-1222
+
+
+class Cause(Enum):
+    """Why a record is given up, as the header of its dead letter says it in Kafka."""
+
+    REJECTED = "Offset rejected by client."
+    DELIVERED_TOO_OFTEN = "Offset delivery count exceeded the threshold."
 
 
 FINAL = frozenset((RecordState.ACKNOWLEDGED, RecordState.ARCHIVED))
@@ -36,6 +45,8 @@ class InFlight:
     lock_until_ms: int = 0
     is_settling: bool = False
     """Whether a write of its next state is under way."""
+    cause: Cause | None = None
+    """Why it is given up; unknown where another leader has begun to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,3 +57,13 @@ class Batch:
     last_offset: int
     state: RecordState
     delivery_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeadRecords:
+    """Offsets beside each other that are given up for one cause, first and last included."""
+
+    first_offset: int
+    last_offset: int
+    delivery_count: int
+    cause: Cause | None

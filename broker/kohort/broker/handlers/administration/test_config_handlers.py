@@ -358,6 +358,8 @@ async def test_a_groups_settings_are_set_described_listed_and_deleted(tmp_path: 
         name: ("60000", ConfigSource.GROUP),
         "consumer.heartbeat.interval.ms": ("5000", ConfigSource.DEFAULT),
         "consumer.assignment.interval.ms": ("1000", ConfigSource.DEFAULT),
+        "errors.deadletterqueue.topic.name": ("", ConfigSource.DEFAULT),
+        "errors.deadletterqueue.copy.record.enable": ("false", ConfigSource.DEFAULT),
         "share.session.timeout.ms": ("45000", ConfigSource.DEFAULT),
         "share.heartbeat.interval.ms": ("5000", ConfigSource.DEFAULT),
         "share.assignment.interval.ms": ("1000", ConfigSource.DEFAULT),
