@@ -110,7 +110,11 @@ class LogFiles:
         self._pending_deletion[partition.topic, partition.index] = partition.topic_id
 
     def delete(self, partition: "Partition") -> None:
-        """Remove the partition's files; what can't be removed is logged, and removed at the next start."""
+        """Remove the partition's files; what can't be removed is logged, and removed at the next start.
+
+        Until then it has another name, so that it is in no new topic's way: a full disk opens no log, but
+        renames a folder.
+        """
         key = partition.topic, partition.index
         partition.open()  # It is deleted, so this only waits for whoever may be opening it just now.
         present = self._data.logs.get(key)
@@ -122,17 +126,22 @@ class LogFiles:
             self._data.delete_log(*key)
         except StorageError as error:
             log.error("files can't be removed", topic=key[0], partition=key[1], error=str(error))
+            self._put_off(key, partition.topic_id)
         finally:
             self._pending_deletion.pop(key, None)
 
     def put_off_deletions(self) -> None:
         """Leave to the next start what `delete` was announced for and has not come to; for the stop."""
-        for (topic, index), topic_id in self._pending_deletion.items():
-            try:
-                self._data.delete_at_next_start(topic, topic_id, index)
-            except StorageError as error:
-                log.error("files can't be removed", topic=topic, partition=index, error=str(error))
+        for key, topic_id in self._pending_deletion.items():
+            self._put_off(key, topic_id)
         self._pending_deletion.clear()
+
+    def _put_off(self, key: tuple[str, int], topic_id: UUID) -> None:
+        topic, index = key
+        try:
+            self._data.delete_at_next_start(topic, topic_id, index)
+        except StorageError as error:
+            log.error("files can't be removed", topic=topic, partition=index, error=str(error))
 
     def was_cut(self, partition: "Partition") -> None:
         """Hear that a follower's log was cut: it is shorter than it was, and has lost nothing.

@@ -12,7 +12,7 @@ from kohort.broker.metadata import Mutation, PartitionState, TopicState
 from kohort.broker.partitions import Partition
 from kohort.broker.partitions.test_support import NODE_ID, World
 from kohort.protocol.errors import ApiError, ErrorCode
-from kohort.storage import StorageError
+from kohort.storage import PartitionLog, StorageError
 from kohort.storage.filesystem import FileSystem
 from kohort.storage.memory_filesystem import MemoryFileSystem
 
@@ -177,6 +177,27 @@ def test_deleted_topic_that_was_never_opened_leaves_no_files(tmp_path: Path) -> 
     again.delete("t")
     again.finish_file_work()
     assert not (tmp_path / "t-0").exists()
+
+
+def test_a_deleted_topic_whose_log_cannot_be_opened_is_in_no_newer_ones_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(tmp_path)
+    world.create("t")
+    world.fill("t")
+    world.close()
+    again = World(tmp_path, metadata=world.metadata)
+
+    def full(*_log: object) -> PartitionLog:
+        raise StorageError("no space left on device")
+
+    with monkeypatch.context() as disk:
+        disk.setattr(again.data, "open_log", full)
+        again.delete("t")
+        again.finish_file_work()
+    again.create("t")
+    again.fill("t")
+    assert again.partition("t").high_watermark == 1
 
 
 def test_clean_stop_is_a_clean_start(tmp_path: Path) -> None:
