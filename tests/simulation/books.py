@@ -47,12 +47,16 @@ GroupOf = Callable[[str], Group | None]
 class Beside(Protocol):
     """Who keeps books of requests that these know nothing of."""
 
-    def asked(self, sent: Sent) -> None:
+    def asked(self, sent: Sent, groups: GroupOf) -> None:
         """A request reaches its handler."""
         ...
 
     def answered(self, sent: Sent, message: Message) -> None:
         """An answer goes out."""
+        ...
+
+    def loaded(self) -> None:
+        """A shard of groups serves, from what its log held."""
         ...
 
 
@@ -124,7 +128,7 @@ class Books:
         sent.order = self._order
         take = self._askers.get(type(sent.message))
         if self.beside is not None:
-            self.beside.asked(sent)
+            self.beside.asked(sent, groups)
         if take is not None:
             take(sent, sent.message, groups)
 
@@ -311,6 +315,8 @@ class Books:
     def loaded(self, shard: GroupShard) -> None:
         """Check what a shard found in its log: everything promised is there. Nobody is gone for good."""
         self._gone = {each for each in self._gone if self._shard_of(each[0]) != shard.index}
+        if self.beside is not None:
+            self.beside.loaded()
         self._note(f"shard {shard.index} loaded: {sorted(shard.core.groups)}")
         self.check_offsets(shard.index, shard.core.groups)
         self._loads += 1

@@ -540,4 +540,32 @@ MUTANTS = (
         "",
         is_of_transactions=True,
     ),
+    Mutant(
+        "an old generation commits offsets in a transaction",
+        f"{GROUP}/group.py",
+        "        if message.generation_id_or_member_epoch != self.generation_id:\n",
+        "        if message.generation_id_or_member_epoch > self.generation_id:\n",
+        is_of_transactions=True,
+    ),
+    Mutant(
+        "who takes a partition over is told an offset that may change",
+        f"{GROUP}/offset_commits.py",
+        "                if pending.holds(group_id, topic.name, each.partition_index)\n",
+        "                if not topic.name\n",
+        is_of_transactions=True,
+    ),
+    Mutant(
+        "records that are deleted hold readers of committed ones back",
+        f"{STORAGE}/writable_log.py",
+        "        return max(offset, min(self.log_start_offset, high_watermark))\n",
+        "        return offset\n",
+        is_of_transactions=True,
+    ),
+    Mutant(
+        "who writes nothing for long is forgotten within a transaction",
+        f"{STORAGE}/producers.py",
+        "            if state.transaction_first_offset == _NONE and now_ms",
+        "            if now_ms",
+        is_of_transactions=True,
+    ),
 )

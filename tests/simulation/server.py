@@ -57,6 +57,7 @@ INLINE_LOAD_BYTES = 4 * 1024
 CHECKPOINT_INTERVAL_MS = 60_000
 EXPIRY_INTERVAL_MS = 10_000
 IDLE_MS_MAX = 20_000  # Of a transactional id.
+PRODUCER_IDLE_MS_MAX = 35_000  # Longer than a batch is late, shorter than some transactions are open.
 ROUND_DELAYS_MS = (0, 0, 0, 1, 2)
 NEVER_MS = 1 << 62
 ROUND_INSIDE_A_WRITE = 0.2
@@ -221,6 +222,8 @@ class Server:
                 offsets_retention_check_interval_ms=EXPIRY_INTERVAL_MS,
                 transactional_id_expiration_ms=IDLE_MS_MAX,
                 transaction_remove_expired_transaction_cleanup_interval_ms=EXPIRY_INTERVAL_MS,
+                producer_id_expiration_ms=PRODUCER_IDLE_MS_MAX,
+                producer_id_expiration_check_interval_ms=EXPIRY_INTERVAL_MS,
             )
         )
         store = cast(MetadataStore, metadata)
@@ -327,6 +330,8 @@ class Server:
             self._transactions.coordinators.refresh()
         self.tasks.start_soon(self.cleaner.run)
         self.tasks.start_soon(self.retention.remove_files_regularly)
+        if self._transactions is not None:
+            self.tasks.start_soon(self.retention.expire_producers_regularly)
         self.serving = True
         while True:
             await Pause(CHECKPOINT_INTERVAL_MS)

@@ -29,6 +29,7 @@ def test_transactions_are_all_or_nothing_whatever_goes_wrong(seed: int) -> None:
     assert outcome.checked["only what is committed is shown"] > 500
     assert outcome.checked["each number is committed once"] > 50
     assert outcome.checked["offsets that are pending are not seen"] > 20
+    assert outcome.checked["who is no member commits nothing in a transaction"] > 20
 
 
 @pytest.mark.requirement("R10")

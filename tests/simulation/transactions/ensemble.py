@@ -35,7 +35,9 @@ from tests.simulation.transactions.ledger import Ledger, Place
 from tests.simulation.transactions.process import Process
 from tests.simulation.transactions.producer import PASSING, TIMEOUTS_MS, Plain, Producer, group_id_of
 from tests.simulation.transactions.reader import Reader
+from tests.simulation.transactions.shortener import Shortener
 from tests.simulation.transactions.watcher import Watcher
+from tests.simulation.transactions.worker import GROUP, Worker, counter_of
 
 SHARDS = 2
 STEP_MS = 2_500
@@ -52,11 +54,15 @@ GOES_ON_MS_MAX = 120_000
 ENDS_MS_MAX = max(TIMEOUTS_MS) + 30_000
 READS_MS_MAX = 120_000
 LOOK_MS = 500
+WORKERS = 3
 WORN_OUT = "p0"
 """The transactional id whose epochs are all but used up."""
 COMPACTED = "compacted"
+COUNTED = "counted"
+SHORTENED = "shortened"
+"""A topic whose oldest records are deleted now and then."""
 TOPICS: dict[str, tuple[int, dict[str, str]]] = {
-    "counted": (3, {"internal.segment.bytes": "6000"}),
+    COUNTED: (3, {"internal.segment.bytes": "6000"}),
     COMPACTED: (
         2,
         {
@@ -68,6 +74,7 @@ TOPICS: dict[str, tuple[int, dict[str, str]]] = {
         },
     ),
     PASSING: (1, {}),
+    SHORTENED: (2, {"internal.segment.bytes": "3000", "file.delete.delay.ms": "10000"}),
 }
 STATE_CONFIG = {
     "cleanup.policy": "compact",
@@ -109,11 +116,16 @@ class Ensemble:
         self._ids = [f"p{number}" for number in range(producers)]
         self._serial = 0
         self._made = 0
-        self._processes: dict[str, list[Producer]] = {each: [] for each in self._ids}
+        worker_ids = [f"w{number}" for number in range(WORKERS)]
+        self._processes: dict[str, list[Producer]] = {each: [] for each in (*self._ids, *worker_ids)}
         self._places = [(topic, index) for topic, (count, _) in TOPICS.items() for index in range(count)]
+        self._inputs = [each for each in self._places if each[0] == COUNTED]
+        self._counters = [(each, group_id_of(each), self._anchor(each)) for each in self._ids]
+        self._counters += [(counter_of(each), GROUP, each) for each in self._inputs]
         self._readers: list[Reader] = []
         self._others: list[Process] = []
         self._stopped = False
+        self._is_calm = False
         self._wants_to_come: set[str] = set()
         self._faults: list[tuple[int, Callable[[], None]]] = [
             (6, self._kill),
@@ -143,7 +155,7 @@ class Ensemble:
 
     def begin(self) -> None:
         """Act from now on."""
-        for transactional_id in self._ids:
+        for transactional_id in self._processes:
             if transactional_id != WORN_OUT:
                 self._come(transactional_id)
         self._wants_to_come.add(WORN_OUT)
@@ -160,15 +172,19 @@ class Ensemble:
                         ledger=self.ledger,
                         place=place,
                         topic_id=topics[place[0]].topic_id,
+                        start=partial(self._start_of, place) if place[0] == SHORTENED else None,
                     )
                     self._readers.append(reader)
                     reader.begin()
         plain = Plain(self._world, "plain", self._fresh_random(), ledger=self.ledger, places=self._places)
-        anchors = [(each, self._anchor(each)) for each in self._ids]
-        watcher = Watcher(self._world, "watcher", self._fresh_random(), ledger=self.ledger, anchors=anchors)
-        self._others += (plain, watcher)
-        plain.begin()
-        watcher.begin()
+        watcher = Watcher(
+            self._world, "watcher", self._fresh_random(), ledger=self.ledger, anchors=self._counters
+        )
+        places = [each for each in self._places if each[0] == SHORTENED]
+        shortener = Shortener(self._world, "shortener", self._fresh_random(), places=places)
+        self._others += (plain, watcher, shortener)
+        for each in self._others:
+            each.begin()
         self._step_later()
 
     def _fresh_random(self) -> Random:
@@ -201,16 +217,21 @@ class Ensemble:
 
     def _start(self, transactional_id: str) -> Producer:
         self._serial += 1
-        producer = Producer(
-            self._world,
-            f"{transactional_id}/{self._serial}",
-            self._fresh_random(),
-            ledger=self.ledger,
-            places=self._places,
-            anchor=self._anchor(transactional_id),
-        )
+        name, random = f"{transactional_id}/{self._serial}", self._fresh_random()
+        producer: Producer
+        if transactional_id in self._ids:
+            anchor = self._anchor(transactional_id)
+            producer = Producer(
+                self._world, name, random, ledger=self.ledger, places=self._places, anchor=anchor
+            )
+        else:
+            producer = Worker(
+                self._world, name, random, ledger=self.ledger, places=self._places, inputs=self._inputs
+            )
         alive = [each for each in self._processes[transactional_id] if not each.stopped]
         self._processes[transactional_id] = [*alive, producer]
+        if self._is_calm:
+            producer.calm()
         producer.begin()
         return producer
 
@@ -332,7 +353,7 @@ class Ensemble:
     # -- what must hold -------------------------------------------------------------------------------------
 
     def check_going_on(self) -> None:
-        """Let nothing befall anybody: then each id commits again, whatever was left open."""
+        """Let nothing befall anybody: then each counter goes on, whatever was left open."""
         self._calm()
         before = self.ledger.commits()
         deadline_ms = self._world.schedule.time_ms + GOES_ON_MS_MAX
@@ -340,7 +361,7 @@ class Ensemble:
             self._run(LOOK_MS)
             self._replace_the_dead()
             now = self.ledger.commits()
-            waiting = [each for each in self._ids if now.get(each, 0) <= before.get(each, 0)]
+            waiting = [each for each, _, _ in self._counters if now.get(each, 0) <= before.get(each, 0)]
             if not waiting:
                 return
             rule = "once faults stop, every producer commits again"
@@ -348,6 +369,7 @@ class Ensemble:
             self._world.books.expect(rule, in_time, lambda w=waiting: f"{w}: {self._transactions()}")  # type: ignore[misc]  # a bound default
 
     def _calm(self) -> None:
+        self._is_calm = True
         self._faults = [(1, lambda: None)]
         for transactional_id, processes in self._processes.items():
             alive = [each for each in processes if not each.stopped]
@@ -417,6 +439,7 @@ class Ensemble:
             self._world.books.expect(rule, in_time, lambda behind=behind: f"{behind}")  # type: ignore[misc]  # a bound default
         server = self._world.server
         assert server is not None
+        starts = {place: self._start_of(place) for place in self._places if place[0] == SHORTENED}
         there: dict[Place, list[str]] = {}
         for reader in self._readers:
             partition = server.partitions.get(*reader.place)
@@ -426,13 +449,26 @@ class Ensemble:
             holds = reader.values == truth
             differs = sorted(set(reader.values) ^ set(truth))
             self._world.books.expect(rule, holds, lambda r=reader, d=differs: f"{r.place}: {d}")  # type: ignore[misc]  # bound defaults
-        offsets = {each: self._offset_of(server, each) for each in self._ids}
-        self.ledger.check_complete(there, offsets, lambda place: place[0] != PASSING)
+        offsets = {each: self._offset_of(server, group, place) for each, group, place in self._counters}
 
-    def _offset_of(self, server: Server, transactional_id: str) -> int:
-        """Return what an id's group has committed."""
-        topic, index = self._anchor(transactional_id)
-        group = server.coordinators.group(group_id_of(transactional_id))
+        def is_kept(place: Place, offset: int | None) -> bool:
+            start = starts.get(place) or 0
+            return place[0] != PASSING and (not start or (offset is not None and offset >= start))
+
+        self.ledger.check_complete(there, offsets, is_kept)
+
+    def _start_of(self, place: Place) -> int | None:
+        """Return where a log begins by now, None where there is none."""
+        server = self._world.server
+        partition = None if server is None else server.partitions.get(*place)
+        log = None if partition is None else partition.serving_log
+        return None if log is None else log.log_start_offset
+
+    @staticmethod
+    def _offset_of(server: Server, group_id: str, place: Place) -> int:
+        """Return what a group has committed."""
+        topic, index = place
+        group = server.coordinators.group(group_id)
         value = None if group is None else group.offsets.get(topic, {}).get(index)
         return 0 if value is None else value.offset
 
@@ -465,4 +501,4 @@ def _committed_in(log: PartitionLog) -> list[str]:
             open_records[header.producer_id] += records
         else:
             found += records
-    return [value for _, value in sorted(found)]
+    return [value for offset, value in sorted(found) if offset >= log.log_start_offset]

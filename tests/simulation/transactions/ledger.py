@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
+from kohort.broker.group.group import Group
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages import (
     AddPartitionsToTxnResponse,
@@ -19,10 +20,11 @@ from kohort.protocol.messages import (
     OffsetFetchRequest,
     OffsetFetchResponse,
     ProduceResponse,
+    TxnOffsetCommitRequest,
     TxnOffsetCommitResponse,
 )
 from kohort.protocol.schema import Message
-from tests.simulation.books import Books
+from tests.simulation.books import Books, GroupOf
 from tests.simulation.network import Sent
 
 PLAIN = "plain"
@@ -45,13 +47,24 @@ NO_IDENTITY = Identity(NOBODY, NOBODY)
 class Attempt:
     """One transaction, as its producer means it: the number that it counts, and what it writes where."""
 
-    __slots__ = ("commit_is_asked", "number", "records", "token", "told", "transactional_id")
+    __slots__ = (
+        "commit_is_asked",
+        "counter",
+        "number",
+        "offsets",
+        "records",
+        "token",
+        "told",
+        "transactional_id",
+    )
 
-    def __init__(self, transactional_id: str, number: int, token: str) -> None:
+    def __init__(self, transactional_id: str, counter: str, number: int, token: str) -> None:
         self.transactional_id = transactional_id
+        self.counter = counter
         self.number = number
         self.token = token
         self.records: dict[str, Place] = {}  # Where each record belongs, by its value.
+        self.offsets: dict[str, int] = {}  # At which offset it was told to be written.
         self.commit_is_asked = False
         self.told: bool | None = None  # Whether it was told to be committed, or to be aborted.
 
@@ -67,6 +80,8 @@ class Asked(NamedTuple):
     transactional_id: str
     identity: Identity
     attempt: Attempt | None
+    counter: str
+    """Whose offset it is about: who counts."""
 
 
 class Ledger:
@@ -76,11 +91,12 @@ class Ledger:
         self._books = books
         self._asked: dict[Sent, Asked] = {}
         self._floors: dict[Sent, int] = {}
+        self._left_out: set[Sent] = set()  # Commits of who is no member, or of an old generation.
         self._attempts: dict[str, Attempt] = {}
         self._serial = 0
         self._newest: dict[str, Identity] = defaultdict(lambda: NO_IDENTITY)
         self._fences: dict[str, Identity] = defaultdict(lambda: NO_IDENTITY)
-        self._committed: dict[str, int] = defaultdict(int)  # How far each id has counted, as told.
+        self._committed: dict[str, int] = defaultdict(int)  # How far each counter is, as told.
         self._seen: dict[str, int] = defaultdict(int)  # How far, as somebody was shown.
         self._stable: dict[object, int] = defaultdict(int)  # By partition, what readers were told.
         self._offsets: dict[Place, dict[int, str]] = defaultdict(dict)  # What readers saw, where.
@@ -96,32 +112,47 @@ class Ledger:
 
     # -- what producers mean --------------------------------------------------------------------------------
 
-    def begin(self, transactional_id: str, number: int) -> Attempt:
-        """Return a new transaction that counts `number`."""
+    def begin(self, transactional_id: str, number: int, counter: str | None = None) -> Attempt:
+        """Return a new transaction that counts `number`, for a counter that several ids may share."""
         self._serial += 1
-        attempt = Attempt(transactional_id, number, f"{transactional_id}:{number}:{self._serial}")
+        token = f"{transactional_id}:{number}:{self._serial}"
+        attempt = Attempt(transactional_id, counter or transactional_id, number, token)
         self._attempts[attempt.token] = attempt
         return attempt
 
     def sends(
-        self, sent: Sent, transactional_id: str, identity: Identity, attempt: Attempt | None = None
+        self,
+        sent: Sent,
+        transactional_id: str,
+        identity: Identity,
+        attempt: Attempt | None = None,
+        counter: str | None = None,
     ) -> None:
         """Note who has just sent a request, as whom."""
-        self._asked[sent] = Asked(transactional_id, identity, attempt)
+        self._asked[sent] = Asked(transactional_id, identity, attempt, counter or transactional_id)
         if attempt is not None and isinstance(sent.message, EndTxnRequest):
             attempt.commit_is_asked |= sent.message.committed
 
     # -- what the broker is asked and answers ---------------------------------------------------------------
 
-    def asked(self, sent: Sent) -> None:
+    def asked(self, sent: Sent, groups: GroupOf) -> None:
         """A request reaches its handler: note what its answer may be."""
         asked = self._asked.get(sent)
         if asked is None:
             return
         sent.allowed = asked.identity >= self._fences[asked.transactional_id]
-        if isinstance(sent.message, OffsetFetchRequest):
-            known = self._committed if sent.message.require_stable else self._seen
-            self._floors[sent] = known[asked.transactional_id]
+        message = sent.message
+        if isinstance(message, OffsetFetchRequest):
+            known = self._committed if message.require_stable else self._seen
+            self._floors[sent] = known[asked.counter]
+        elif isinstance(message, TxnOffsetCommitRequest) and message.member_id:
+            group = groups(message.group_id)
+            if group is not None and not _is_in(group, message):
+                self._left_out.add(sent)
+
+    def loaded(self) -> None:
+        """A shard of groups serves again: members and generations may be what they were before."""
+        self._left_out.clear()
 
     def answered(self, sent: Sent, message: Message) -> None:
         """An answer goes out."""
@@ -135,6 +166,10 @@ class Ledger:
         is_refused = bool(codes) and ErrorCode.NONE not in codes
         if not isinstance(message, InitProducerIdResponse | OffsetFetchResponse):
             self._expect(rule, sent.allowed or is_refused, lambda: f"{asked}: {sent.message} {message}")
+        if isinstance(message, TxnOffsetCommitResponse):
+            rule, is_left_out = "who is no member commits nothing in a transaction", sent in self._left_out
+            self._left_out.discard(sent)
+            self._expect(rule, is_refused or not is_left_out, lambda: f"{asked}: {sent.message}")
         check = self._checks.get(type(message))
         if check is not None:
             check(sent, asked, message)
@@ -170,10 +205,11 @@ class Ledger:
         self._expect(rule, holds, lambda: f"{attempt.token}: {request}")
         attempt.told = request.committed
         if request.committed:
-            known = self._committed[attempt.transactional_id]
-            rule = "each number is committed once"
-            self._expect(rule, attempt.number >= known - 1, lambda: f"{attempt.token}: {known}")
-            self._committed[attempt.transactional_id] = max(known, attempt.number + 1)
+            known = self._committed[attempt.counter]
+            if attempt.counter == attempt.transactional_id:  # Else it may be told late, when others go on.
+                rule = "each number is committed once"
+                self._expect(rule, attempt.number >= known - 1, lambda: f"{attempt.token}: {known}")
+            self._committed[attempt.counter] = max(known, attempt.number + 1)
         else:
             shown = [each for each in attempt.records if each in self._places]
             self._expect("what is aborted is not shown", not shown, lambda: f"{attempt.token}: {shown}")
@@ -193,7 +229,7 @@ class Ledger:
         self._expect(rule, holds, lambda: f"{asked}: {offset} {token!r}")
         rule = "offsets that are committed are seen"
         self._expect(rule, offset >= floor, lambda: f"{asked}: {offset}, not {floor}")
-        self._seen[asked.transactional_id] = max(offset, self._seen[asked.transactional_id])
+        self._seen[asked.counter] = max(offset, self._seen[asked.counter])
 
     # -- what readers are shown -----------------------------------------------------------------------------
 
@@ -202,13 +238,18 @@ class Ledger:
             for each in topic.partitions:
                 if not each.error_code:
                     key = topic.topic_id, each.partition_index
-                    self._bounds(key, each.last_stable_offset, each.high_watermark)
+                    start = each.log_start_offset
+                    self._bounds(key, start, each.last_stable_offset, each.high_watermark)
+                    rule = "the last stable offset is not below the log's start"
+                    holds = start <= each.last_stable_offset
+                    self._expect(rule, holds, lambda k=key, e=each: f"{k}: {e.last_stable_offset}")  # type: ignore[misc]  # bound defaults
 
-    def _bounds(self, key: object, last_stable_offset: int, high_watermark: int) -> None:
+    def _bounds(self, key: object, start: int, last_stable_offset: int, high_watermark: int) -> None:
         known = self._stable[key]
         rule = "the last stable offset never goes back"
         self._expect(rule, last_stable_offset >= known, lambda: f"{key}: {last_stable_offset}, was {known}")
-        self._stable[key] = last_stable_offset
+        if last_stable_offset > start:  # A start that nobody was told to be kept may go back with a crash.
+            self._stable[key] = last_stable_offset
         rule = "nothing is stable that is not committed"
         holds = last_stable_offset <= high_watermark
         self._expect(rule, holds, lambda: f"{key}: {last_stable_offset} of {high_watermark}")
@@ -232,16 +273,19 @@ class Ledger:
     # -- in the end -----------------------------------------------------------------------------------------
 
     def check_complete(
-        self, there: dict[Place, list[str]], offsets: dict[str, int], is_kept: Callable[[Place], bool]
+        self,
+        there: dict[Place, list[str]],
+        offsets: dict[str, int],
+        is_kept: Callable[[Place, int | None], bool],
     ) -> None:
-        """Check what all partitions have in the end, by their values, and how far each id's group has come.
+        """Check what all partitions have in the end, by their values, and how far each counter has come.
 
-        `is_kept` says of which partitions everything has to be there still.
+        `is_kept` says of which partitions, and offsets where they are known, it has to be there still.
         """
         found = {value for values in there.values() for value in values}
         numbers: dict[str, list[int]] = defaultdict(list)
         for attempt in self._attempts.values():
-            kept = [value for value, place in attempt.records.items() if is_kept(place)]
+            kept = [each for each, at in attempt.records.items() if is_kept(at, attempt.offsets.get(each))]
             seen = [value for value in kept if value in found]
             rule = "all of a transaction is there, or nothing"
             self._expect(rule, len(seen) in (0, len(kept)), lambda a=attempt, s=seen: f"{a.token}: {s}")  # type: ignore[misc]  # bound defaults
@@ -252,18 +296,23 @@ class Ledger:
             holds = not seen or attempt.may_count
             self._expect(rule, holds, lambda a=attempt: f"{a.token}: {a.records}")  # type: ignore[misc]  # a bound default
             if seen:
-                numbers[attempt.transactional_id].append(attempt.number)
-        for transactional_id, offset in offsets.items():
-            counted = numbers[transactional_id]
+                numbers[attempt.counter].append(attempt.number)
+        for counter, offset in offsets.items():
+            counted = numbers[counter]
             rule, wanted = "each number is committed once", list(range(len(counted)))
-            self._expect(rule, sorted(counted) == wanted, lambda t=transactional_id, c=counted: f"{t}: {c}")  # type: ignore[misc]  # bound defaults
+            self._expect(rule, sorted(counted) == wanted, lambda t=counter, c=counted: f"{t}: {c}")  # type: ignore[misc]  # bound defaults
             rule = "offsets go with the records"
             holds = offset == len(counted)
-            self._expect(rule, holds, lambda t=transactional_id, c=counted, o=offset: f"{t}: {c} {o}")  # type: ignore[misc]  # bound defaults
+            self._expect(rule, holds, lambda t=counter, c=counted, o=offset: f"{t}: {c} {o}")  # type: ignore[misc]  # bound defaults
 
     def commits(self) -> dict[str, int]:
-        """Return how far each transactional id has counted, as its producers were told."""
+        """Return how far each counter is, as producers were told."""
         return dict(self._committed)
+
+
+def _is_in(group: Group, message: TxnOffsetCommitRequest) -> bool:
+    """Return whether the group has this member, in this generation: it comes back to none that is over."""
+    return message.member_id in group.members and message.generation_id_or_member_epoch == group.generation_id
 
 
 def codes_of(message: Message) -> Iterable[int]:

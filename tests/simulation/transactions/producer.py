@@ -8,6 +8,7 @@ sent again, batches with the same sequence numbers; what can't be known to be wr
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from functools import partial
+from itertools import count
 from random import Random
 
 from kohort.protocol.errors import ErrorCode
@@ -54,6 +55,7 @@ TIMEOUTS_MS = (3_000, 10_000, 40_000)
 PAD_BYTES = (0, 0, 0, 50, 400)
 ABORTED = 0.2
 LINGERING = 0.3  # How many stay open for a while, some beyond their time-out.
+NO_GENERATION = -1
 HELD_UP = 0.03  # How many batches and ends come late, when the next transaction may have begun.
 PASSING = "passing"
 """A topic that is deleted and made again: what becomes of its records is not looked at."""
@@ -116,14 +118,22 @@ class Producer(Process):
         self.transactional_id = name.partition("/")[0]
         self.group_id = group_id_of(self.transactional_id)
         self.has_ended = False
+        self._is_calm = False
         self._ledger = ledger
         self._places = places
         self._anchor = anchor
         self._version = random.choice((1, BUMPING_VERSION))
         self._timeout_ms = random.choice(TIMEOUTS_MS)
+        self._counter: str | None = None  # Where others count on, too.
+        self._member_id, self._generation_id = "", NO_GENERATION  # Of no group, as those before KIP-447 say.
         self._identity = NO_IDENTITY
         self._sequences: dict[Place, int] = defaultdict(int)
         self.is_careful = self._version < BUMPING_VERSION  # Its epochs can't tell a request that comes late.
+
+    def calm(self) -> None:
+        """Go on, on a network that is whole, and let no transaction's time be up."""
+        super().calm()
+        self._is_calm = True
 
     def ended(self) -> None:
         """Be known as a process that is over."""
@@ -153,7 +163,7 @@ class Producer(Process):
         known = self._identity if identity is None else identity
 
         def on_sent(sent: Sent) -> None:
-            self._ledger.sends(sent, self.transactional_id, known, attempt)
+            self._ledger.sends(sent, self.transactional_id, known, attempt, self._counter)
 
         return await Ask(api, version, message, PATIENCE_MS, on_sent)
 
@@ -168,8 +178,7 @@ class Producer(Process):
             await Sleep(RETRY_MS + int(self._random.random() * RETRY_MS))
         raise Abortable
 
-    @staticmethod
-    def _is_done(codes: Iterable[int]) -> bool:
+    def _is_done(self, codes: Iterable[int]) -> bool:
         """Return whether none has failed. Raises: Ended, Abortable."""
         found = {ErrorCode(each) for each in codes} - {ErrorCode.NONE}
         if found & FATAL:
@@ -221,7 +230,7 @@ class Producer(Process):
     async def _count(self, number: int) -> int:
         """Write a number in a transaction; return 1 if it is committed, else 0. Raises: Ended."""
         dice = self._random
-        attempt = self._ledger.begin(self.transactional_id, number)
+        attempt = self._ledger.begin(self.transactional_id, number, self._counter)
         others = [each for each in self._places if each != self._anchor]
         places = [self._anchor, *dice.sample(others, dice.randrange(len(others)))]
         try:
@@ -233,7 +242,7 @@ class Producer(Process):
             for _ in range(dice.choice((1, 1, 2, 3))):
                 await self._produce(attempt, [each for each in places if dice.random() < 0.7])
             await self._produce(attempt, places)
-            if dice.random() < LINGERING:
+            if dice.random() < LINGERING and not self._is_calm:
                 await Sleep(int(dice.random() ** 3 * 2 * self._timeout_ms))
             if not is_early:
                 await self._commit_offset(attempt)
@@ -292,18 +301,20 @@ class Producer(Process):
                         ):
                             raise Abortable  # It was made again, and knows the producer by a marker alone.
                         if self._is_done((each.error_code,)):
-                            _, count = batches.pop((topic.name, each.index))
-                            self._sequences[topic.name, each.index] += count
+                            _, values = batches.pop((topic.name, each.index))
+                            self._sequences[topic.name, each.index] += len(values)
+                            attempt.offsets.update(zip(values, count(each.base_offset), strict=False))
             if batches:
                 await Sleep(RETRY_MS + int(self._random.random() * RETRY_MS))
         raise Abortable
 
-    def _batch(self, attempt: Attempt, place: Place) -> tuple[bytes, int]:
-        """Return a batch of some records, and how many."""
-        dice, rows = self._random, []
+    def _batch(self, attempt: Attempt, place: Place) -> tuple[bytes, list[str]]:
+        """Return a batch of some records, and their values."""
+        dice, rows, values = self._random, [], []
         for _ in range(dice.choice((1, 1, 2, 3))):
             value = f"{attempt.token}/{len(attempt.records)}"
             attempt.records[value] = place
+            values.append(value)
             padded = value.encode() + bytes(dice.choice(PAD_BYTES))
             rows.append((self._schedule.time_ms, value.encode(), padded, ()))
         batch = build_batch(
@@ -313,7 +324,7 @@ class Producer(Process):
             base_sequence=self._sequences[place],
             is_transactional=True,
         )
-        return batch, len(rows)
+        return batch, values
 
     async def _commit_offset(self, attempt: Attempt) -> None:
         """Have the group's offset go on with the transaction."""
@@ -335,6 +346,8 @@ class Producer(Process):
             group_id=self.group_id,
             producer_id=self._identity.producer_id,
             producer_epoch=self._identity.epoch,
+            generation_id_or_member_epoch=self._generation_id,
+            member_id=self._member_id,
             topics=(TxnOffsetCommitRequestTopic(name=topic, partitions=(offset,)),),
         )
         version = 5 if self._version >= BUMPING_VERSION else 3

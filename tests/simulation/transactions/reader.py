@@ -1,7 +1,7 @@
 """Readers of committed records: each reads one partition on and on, and begins anew now and then."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from random import Random
 from uuid import UUID
 
@@ -29,8 +29,17 @@ class Reader(Process):
     """A consumer with read_committed, which tells the ledger of each record that it is shown."""
 
     def __init__(
-        self, world: Around, name: str, random: Random, *, ledger: Ledger, place: Place, topic_id: UUID
+        self,
+        world: Around,
+        name: str,
+        random: Random,
+        *,
+        ledger: Ledger,
+        place: Place,
+        topic_id: UUID,
+        start: Callable[[], int | None] | None = None,
     ) -> None:
+        """`start` says where the log begins by now, if it is there, where records of it are deleted."""
         super().__init__(world, name, random)
         self.place = place
         self.position = 0
@@ -38,6 +47,7 @@ class Reader(Process):
         self.values: list[str] = []  # What it was shown since it has begun anew.
         self._ledger = ledger
         self._topic_id = topic_id
+        self._start = start
         self._is_hurried = False
 
     def hurry(self) -> None:
@@ -83,7 +93,12 @@ class Reader(Process):
         for topic in answer.responses:
             for each in topic.partitions:
                 if each.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
-                    raise AssertionError(f"{self.place} ends before {self.position}, which was read")
+                    start = 0 if self._start is None else self._start()
+                    if start is None:
+                        continue  # The broker has died since.
+                    if start <= self.position:
+                        raise AssertionError(f"{self.place} ends before {self.position}, which was read")
+                    self.position = start
                 if each.error_code:
                     continue
                 self.high_watermark = each.high_watermark

@@ -12,14 +12,13 @@ from kohort.protocol.messages import (
 from tests.simulation.network import Sent
 from tests.simulation.transactions.ledger import NO_IDENTITY, Ledger, Place
 from tests.simulation.transactions.process import Around, Ask, Process, Sleep
-from tests.simulation.transactions.producer import group_id_of
 
 PAUSE_MS_MAX = 60
 PATIENCE_MS = 4_000
 
 
 class Watcher(Process):
-    """Asks for one id's offset after another, often while its transaction is being ended."""
+    """Asks for one counter's offset after another, often while its transaction is being ended."""
 
     def __init__(
         self,
@@ -28,8 +27,9 @@ class Watcher(Process):
         random: Random,
         *,
         ledger: Ledger,
-        anchors: Sequence[tuple[str, Place]],
+        anchors: Sequence[tuple[str, str, Place]],
     ) -> None:
+        """`anchors` are the counters, their groups, and where each writes every number."""
         super().__init__(world, name, random)
         self._ledger = ledger
         self._anchors = anchors
@@ -37,13 +37,13 @@ class Watcher(Process):
     async def run(self) -> None:
         """Ask on."""
         while True:
-            transactional_id, (topic, index) = self._random.choice(self._anchors)
+            counter, group_id, (topic, index) = self._random.choice(self._anchors)
             wanted = (OffsetFetchRequestTopics(name=topic, partition_indexes=(index,)),)
-            group = OffsetFetchRequestGroup(group_id=group_id_of(transactional_id), topics=wanted)
+            group = OffsetFetchRequestGroup(group_id=group_id, topics=wanted)
             message = OffsetFetchRequest(groups=(group,), require_stable=self._random.random() < 0.7)
-            on_sent = partial(self._sent, transactional_id)
+            on_sent = partial(self._sent, counter)
             await Ask("OffsetFetch", 9, message, PATIENCE_MS, on_sent)
             await Sleep(int(self._random.random() * PAUSE_MS_MAX))
 
-    def _sent(self, transactional_id: str, sent: Sent) -> None:
-        self._ledger.sends(sent, transactional_id, NO_IDENTITY)
+    def _sent(self, counter: str, sent: Sent) -> None:
+        self._ledger.sends(sent, counter, NO_IDENTITY)
