@@ -35,6 +35,7 @@ from tests.simulation.cluster.session import (
     name_of,
     partition_key,
 )
+from tests.simulation.cluster.transactions.parts import TransactionParts
 
 if TYPE_CHECKING:
     from tests.simulation.cluster.world import World
@@ -132,6 +133,9 @@ class Broker(Session):
         self._fetch_number = 0
         self._deciding: set[int] = set()
         self._balanced_ms = 0
+        self.transactions: TransactionParts | None = None  # Where nobody uses any.
+        if world.state_index is not None:
+            self.transactions = TransactionParts(self, world.state_index, world.written)
         self.after(self.disk.sync_ms, self.register)
         for interval_ms, work in (
             (FETCH_MS, self._fetch_all),
@@ -217,7 +221,9 @@ class Broker(Session):
         else:
             return
         self.roles[index] = role
-        self._sync(index)
+        if self.transactions is not None and isinstance(role.core, Leadership):
+            self.transactions.begin(index, role.core)
+        self.sync(index)
         self._moved(index, role)
 
     def _leadership(self, index: int, state: PartitionState, log: MemoryLog, known: int) -> Leadership:
@@ -238,6 +244,8 @@ class Broker(Session):
         if role is None:
             return
         self.disk.high_watermarks[index] = role.core.high_watermark
+        if self.transactions is not None:
+            self.transactions.end(index)
         for waiting in role.waiting:
             waiting.reply(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
@@ -247,7 +255,7 @@ class Broker(Session):
 
     # -- the disk ---------------------------------------------------------------------------------------
 
-    def _sync(self, index: int) -> None:
+    def sync(self, index: int) -> None:
         """Have all that is appended synced, one sync after another."""
         log = self.disk.logs.get(index)
         if log is None or log.is_syncing or log.flushed_offset == log.log_end_offset:
@@ -265,7 +273,7 @@ class Broker(Session):
                 else:
                     role.core.synced()
                 self._moved(index, role)
-            self._sync(index)
+            self.sync(index)
 
         self.after(1 + self._random.randrange(self.disk.sync_ms), done)
 
@@ -291,6 +299,8 @@ class Broker(Session):
                 elif self.may_act:
                     self._acknowledge(index, role, waiting, found)
             role.waiting = still
+            if self.transactions is not None:
+                self.transactions.advanced(index)
 
     def _acknowledge(self, index: int, role: Role, waiting: Waiting, found: Acknowledgement) -> None:
         core = role.core
@@ -384,7 +394,7 @@ class Broker(Session):
             core.answered(answer.high_watermark, answer.log_start_offset)
             for record in found.records:
                 log.append(record)
-            self._sync(index)
+            self.sync(index)
             if not found.records:
                 core.synced()
                 self._moved(index, role)
@@ -521,6 +531,12 @@ class Broker(Session):
 
     # -- clients ----------------------------------------------------------------------------------------
 
+    @property
+    def led_transactions(self) -> TransactionParts:
+        """What there is where the run has transactions."""
+        assert self.transactions is not None
+        return self.transactions
+
     def produce(self, index: int, value: int, reply: Callable[[Any], None]) -> None:
         """Append a record, with acks=all."""
         if not self.may_act:
@@ -538,7 +554,7 @@ class Broker(Session):
         log = self.disk.logs[index]
         log.append(Record(role.leader_epoch, value))
         role.waiting.append(Waiting(log.log_end_offset, value, reply))
-        self._sync(index)
+        self.sync(index)
 
     def latest_offset(self, index: int, leader_epoch: int, reply: Callable[[Any], None]) -> None:
         """Answer where consumers find the end: (leader epoch, offset)."""

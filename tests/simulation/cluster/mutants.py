@@ -33,6 +33,8 @@ def judge(mutant: Mutant | None, seeds: int = SEEDS) -> Verdict:
     first = 0 if mutant is None else mutant.first_seed
     with mutated(mutant) as environment:
         seeds_to_run = ["--first", str(first), "--seeds", str(seeds)]
+        if mutant is not None and mutant.is_of_transactions:
+            seeds_to_run.append("--transactions")
         found = run(["tests.simulation.cluster", *seeds_to_run], environment, PATIENCE_SECONDS)
     seconds = time.perf_counter() - began
     if not found.returncode:

@@ -2,6 +2,9 @@
 
 from tests.simulation.mutations import Edit, Mutant
 
+COORDINATION = "broker/kohort/broker/coordination"
+TRANSACTIONS = "broker/kohort/broker/transactions"
+STORAGE = "storage/kohort/storage"
 CONTROLLER = "broker/kohort/broker/controller"
 REPLICATION = "broker/kohort/broker/replication"
 
@@ -236,5 +239,48 @@ MUTANTS = (
         f"{REPLICATION}/read_replica.py",
         "    if offset > following.high_watermark:",
         "    if offset > following.log.log_end_offset:",
+    ),
+    # Transactions.
+    Mutant(
+        "a decision is followed before it is committed",
+        f"{COORDINATION}/shard.py",
+        "(decision.records)\n            self._owed.append((command, decision.effects))\n",
+        "(decision.records)\n            self._perform(decision.effects)\n",
+        is_of_transactions=True,
+    ),
+    Mutant(
+        "who takes transactions over forgets the markers that are due",
+        f"{TRANSACTIONS}/coordinator.py",
+        "                effects.append(_markers_due(transaction))\n",
+        "                pass\n",
+        is_of_transactions=True,
+    ),
+    Mutant(
+        "who takes transactions over forgets when their time is up",
+        f"{TRANSACTIONS}/coordinator.py",
+        "                effects.append(_timer(transaction))\n",
+        "                pass\n",
+        is_of_transactions=True,
+    ),
+    Mutant(
+        "a marker for a leader that has moved is given up",
+        f"{COORDINATION}/transaction_coordinators.py",
+        "        if code is ErrorCode.NONE or code in FINAL or",
+        "        if code is not ErrorCode.CONCURRENT_TRANSACTIONS or",
+        is_of_transactions=True,
+    ),
+    Mutant(
+        "a marker is told of before its replicas have it",
+        f"{COORDINATION}/transaction_markers.py",
+        "        self._flusher.request_commit(partition, committed)\n",
+        "        self._flusher.request_commit(partition, lambda error: None)\n        committed(None)\n",
+        is_of_transactions=True,
+    ),
+    Mutant(
+        "readers of committed records see open transactions in a cluster",
+        f"{STORAGE}/writable_log.py",
+        "            offset = min(offset, first_open)\n",
+        "            pass\n",
+        is_of_transactions=True,
     ),
 )

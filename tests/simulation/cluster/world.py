@@ -21,6 +21,8 @@ from tests.simulation.cluster.etcd import Entry, Etcd, Event, Transaction
 from tests.simulation.cluster.faults import Faults
 from tests.simulation.cluster.links import Links
 from tests.simulation.cluster.session import TTL_MS, Session, broker_key, partition_key, rules_key
+from tests.simulation.cluster.transactions.ensemble import Ensemble
+from tests.simulation.log_lines import log_lines
 from tests.simulation.schedule import START_MS, Schedule
 
 SETTLE_MS = 120_000
@@ -38,6 +40,10 @@ TOPICS = (
     (3, TopicRules(min_insync_replicas=1, unclean_leader_election=True)),
 )
 """Replication factor and rules of each partition's topic."""
+STATE_TOPIC = (3, TopicRules(min_insync_replicas=2))
+"""The same of `__transaction_state`."""
+WRITTEN = (0, 2)
+SEEDS_PER_TRANSACTIONAL = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +52,8 @@ class Shape:
 
     brokers: int = 5
     faults_ms: int = 90_000
+    has_transactions: bool | None = None
+    """None: in every fourth seed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +84,17 @@ class World:
         self.lag_ms = self.random.choice(LAGS_MS)
         self.node_ids = list(range(1, shape.brokers + 1))
         self.disks = {each: self._new_disk() for each in self.node_ids}
-        self.indexes = list(range(len(TOPICS)))
+        self.topics: tuple[tuple[int, TopicRules], ...] = TOPICS
+        self.state_index: int | None = None  # Where transactions are coordinated.
+        self.written = WRITTEN
+        """Which partitions are written to in transactions, too."""
+        has_transactions = shape.has_transactions
+        if has_transactions or (has_transactions is None and seed % SEEDS_PER_TRANSACTIONAL == 0):
+            self.state_index = len(TOPICS)
+            self.topics = (*TOPICS, STATE_TOPIC)
+        self.plain = list(range(len(TOPICS)))
+        """Which partitions somebody writes to and reads without transactions."""
+        self.indexes = list(range(len(self.topics)))
         self.topic_ids = {index: UUID(int=1_000 + index) for index in self.indexes}
         self.brokers: dict[int, Broker] = {}
         self._values = 0
@@ -85,18 +103,25 @@ class World:
         self._lost_disk = self._new_disk()
         self._rates = {each: 0.95 + self.random.random() / 10 for each in self.node_ids}
         Session.lives = 0
+        self.transactions = Ensemble(self, Random(seed)) if self.state_index is not None else None
 
     def _new_disk(self) -> Disk:
         return Disk(self.new_directory_id())
 
     def run(self) -> Outcome:
         """Let things go wrong, then let everything settle, and look whether it does. Raises: Violation."""
+        with log_lines(self.note):
+            return self._run_all()
+
+    def _run_all(self) -> Outcome:
         self._create_topics()
         for node_id in self.node_ids:
             self._start(node_id)
-        producers = [Producer(self, index) for index in self.indexes]
-        for index in self.indexes:
+        producers = [Producer(self, index) for index in self.plain]
+        for index in self.plain:
             Consumer(self, index)
+        if self.transactions is not None:
+            self.transactions.begin()
         faults = Faults(self)
         self.schedule.run_until(START_MS + self.shape.faults_ms)
         faults.stop()
@@ -123,7 +148,7 @@ class World:
 
     def _create_topics(self) -> None:
         usable = [UsableBroker(each, f"rack-{each % 3}") for each in self.node_ids]
-        for index, (factor, rules) in enumerate(TOPICS):
+        for index, (factor, rules) in enumerate(self.topics):
             replicas = place(usable, 1, factor, self.random.randrange)[0]
             directories = tuple(self.disks[each].directory_id for each in replicas)
             state = PartitionState(index, NO_LEADER, 0, replicas, replicas, directories=directories)
@@ -251,7 +276,7 @@ class World:
         for disk in self.disks.values():
             disk.sync_ms = 2
         for index in self.indexes:
-            rules = TOPICS[index][1]
+            rules = self.topics[index][1]
             self.etcd.transact(Transaction(puts={rules_key(index): rules}))
 
     def _settle(self, producers: list[Producer]) -> int:
@@ -266,6 +291,8 @@ class World:
         settled_ms = self.schedule.time_ms - began_ms
         self._take_records("after the faults every partition takes records", producers)
         self._go_on_without_one(producers)
+        if self.transactions is not None:
+            self.transactions.check()
         self._check_logs(producers)
         return settled_ms
 
