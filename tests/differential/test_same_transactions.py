@@ -60,14 +60,15 @@ ASKED = (
 )
 
 
-def script(seed: int) -> list[Step]:
-    """Return what is asked of both."""
+def script(seed: int, *, is_mixed: bool = False) -> list[Step]:
+    """Return what is asked of both: by one protocol or, as nobody should, by now the one, now the other."""
     dice = Random(seed)
     steps: list[Step] = [("InitProducerId", 4, 0, True)]
     kind = dice.choice((0, -1))  # Which protocol the producer speaks.
-    asked = [each for each in ASKED if not kind or not each[0].startswith("Add")]
+    asked = [each for each in ASKED if is_mixed or not kind or not each[0].startswith("Add")]
     for _ in range(STEPS):
         name, versions = dice.choice(asked)
+        kind = dice.choice((0, -1)) if is_mixed else kind
         shift = dice.choice((0, 0, 0, 0, -1, -1, 1))
         if name == "Produce":  # Of one by an epoch that nobody has yet, Apache Kafka remembers the sequence.
             shift = min(0, shift)
@@ -213,14 +214,15 @@ def addresses(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[tuple[
     kafka.stop()
 
 
+@pytest.mark.parametrize("is_mixed", [False, True], ids=["one-protocol", "both-protocols"])
 @pytest.mark.parametrize("seed", range(repetitions(0, by_night=100)))
 async def test_both_answer_a_transactional_producer_alike(
-    addresses: tuple[tuple[str, int], ...], seed: int
+    addresses: tuple[tuple[str, int], ...], seed: int, *, is_mixed: bool
 ) -> None:
-    steps, told = script(seed), []
+    steps, told = script(seed, is_mixed=is_mixed), []
     for address in addresses:
         with closing(Side(address)) as side:
             await side.prepare()
-            told.append(await side.play(f"id-{seed}", steps))
+            told.append(await side.play(f"id-{seed}-{is_mixed}", steps))
     for place, (own, kafkas) in enumerate(zip(*told, strict=True)):
         assert own == kafkas, told[0][max(0, place - 4) : place + 1]

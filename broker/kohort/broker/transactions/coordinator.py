@@ -241,7 +241,8 @@ class TransactionCoordinator:
         known = self.transactions.get(message.transactional_id)
         if known is None:
             raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-        if known.producer_id != producer_id and not _is_retry_over_ids(known, producer_id, producer_epoch):
+        is_over_ids = _bumps(command) and _is_retry_over_ids(known, producer_id, producer_epoch)
+        if known.producer_id != producer_id and not is_over_ids:
             raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
         if not _may_end(known, command):
             raise ApiError(ErrorCode.PRODUCER_FENCED)
@@ -400,9 +401,10 @@ def _may_end(known: Transaction, command: EndTransaction) -> bool:
 
 
 def _is_retry(known: Transaction, producer_id: int, producer_epoch: int) -> bool:
-    """Return whether a producer ends again what has ended, with the epoch of before (KIP-890)."""
-    if known.client_version < BUMPING_VERSION:
-        return False
+    """Return whether a producer whose ends bump the epoch ends again what has ended, with that of before.
+
+    Whoever has ended it: as in Kafka, one that was fenced may go on from there (KIP-588, KIP-890).
+    """
     if known.producer_id == producer_id and producer_epoch == known.producer_epoch - 1:
         return True
     return _is_retry_over_ids(known, producer_id, producer_epoch)
@@ -411,8 +413,7 @@ def _is_retry(known: Transaction, producer_id: int, producer_epoch: int) -> bool
 def _is_retry_over_ids(known: Transaction, producer_id: int, producer_epoch: int) -> bool:
     """Return whether that end has given the producer another id."""
     return (
-        known.client_version >= BUMPING_VERSION
-        and producer_id == known.previous_producer_id
+        producer_id == known.previous_producer_id
         and producer_epoch == EPOCH_MAX - 1
         and known.producer_epoch == 0
     )

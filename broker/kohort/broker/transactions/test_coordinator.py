@@ -241,6 +241,30 @@ def test_each_end_gives_a_producer_of_version_2_another_epoch(world: World) -> N
     assert world.add(producer[0], producer[1] + 1, version=2) == 0
 
 
+def test_a_producer_of_version_2_that_was_fenced_hears_so_and_may_go_on_from_there(world: World) -> None:
+    producer_id, epoch = started(world)
+    world.add(producer_id, epoch)
+    world.now_ms += TIMEOUT_MS
+    world.do(TimerFired(TransactionTimer("a")))
+    world.markers_written()
+    late = world.end(producer_id, epoch, version=5)
+    assert late.error_code == ErrorCode.INVALID_TXN_STATE, "it was aborted"
+    late = world.end(producer_id, epoch, commit=False, version=5)
+    assert (late.error_code, late.producer_id, late.producer_epoch) == (0, producer_id, epoch + 1)
+    assert world.end(producer_id, epoch).error_code == ErrorCode.PRODUCER_FENCED, "by version 1 it is not"
+
+
+def test_an_end_of_version_1_may_be_asked_again_by_version_2(world: World) -> None:
+    producer_id, epoch = started(world)
+    first = started(world)
+    assert first == (producer_id, epoch + 1)
+    world.add(*first, version=2)
+    assert world.end(*first, version=3).error_code == 0
+    world.markers_written()
+    again = world.end(producer_id, epoch, version=5)
+    assert (again.error_code, again.producer_epoch) == (0, epoch + 1)
+
+
 @pytest.mark.parametrize("commit", [True, False])
 def test_an_end_that_comes_late_does_not_end_the_next_transaction(world: World, commit: bool) -> None:
     producer_id, epoch = started(world)
