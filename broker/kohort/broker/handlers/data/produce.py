@@ -189,8 +189,6 @@ class Produce:
             self._append_now(partition, produced, place)
         except ApiError as refused:
             self._fail(place, refused)
-        except StorageError as failed:  # Of which the partition has not heard yet.
-            self._fail(place, ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(failed)))
 
     def _append_now(self, partition: Partition, produced: Produced, place: "_Place") -> None:
         """Append a batch, and ask for the flush. Raises: ApiError."""
@@ -199,7 +197,10 @@ class Produce:
             refused = partition.leadership.check_enough_replicas()
             if refused is not None:
                 raise ApiError(refused)
-        appended = partition.append(produced, self._now_ms)
+        try:
+            appended = partition.append(produced, self._now_ms)
+        except StorageError as failed:  # Of which the partition has not heard yet.
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(failed)) from failed
         if not appended.duplicate:
             self._count(produced)
         self.waiting += 1

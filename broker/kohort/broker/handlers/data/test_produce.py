@@ -162,6 +162,16 @@ def test_a_log_that_has_failed_while_a_batch_waited_for_its_transaction_is_a_sto
     assert results(sent(world))[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
 
 
+def test_a_log_that_a_thread_found_broken_costs_its_own_partition_alone(world: World) -> None:
+    """Else the connection closes, and what was written to the others is never acknowledged."""
+    world.create("t", 2)
+    world.partition("t", 1).log._fail("the disk is gone")
+    assert ask(world, message(batch_of(b"a"), batch_of(b"b"))) is None
+    world.flusher.flush()
+    codes = [each.error_code for each in results(sent(world))]
+    assert codes == [ErrorCode.NONE, ErrorCode.KAFKA_STORAGE_ERROR]
+
+
 @pytest.mark.parametrize("records", [None, b"", batch_of(b"a") + batch_of(b"b")])
 def test_anything_but_one_batch_is_an_invalid_record(world: World, records: bytes | None) -> None:
     world.create("t")
