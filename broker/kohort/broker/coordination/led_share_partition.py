@@ -251,6 +251,7 @@ class LedSharePartition:
         if self.error_code is None and self.core is not None:
             self._write(self.core.buried(dead.first_offset, dead.last_offset), _ignore)
             self.wake()
+            self._forget_if_unused()  # Where the log's start has passed them there is nothing to write.
 
     def _bury_dead(self, batches: Sequence[Batch]) -> None:
         """Have letters written for those of the batches, which are kept as such, that are to have one."""

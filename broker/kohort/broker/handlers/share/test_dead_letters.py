@@ -1,6 +1,8 @@
 """Dead letters of share groups (KIP-1191) on a broker: who gets one, what is in it, and that none is lost."""
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import TypeVar
 
 import pytest
 import trio
@@ -8,6 +10,7 @@ import trio
 from kohort.broker.broker import Broker
 from kohort.broker.coordination.dead_letters import DeadLetters
 from kohort.broker.coordination.test_shard import Client
+from kohort.broker.coordination.transaction_peers import Unreachable
 from kohort.broker.handlers.share.test_support import (
     ACCEPT,
     GROUP,
@@ -24,7 +27,9 @@ from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.protocol.messages import CreateTopicsRequest, CreateTopicsResponse
 from kohort.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig
 from kohort.protocol.records import Record, build_batch, iterate_batches, iterate_records
+from kohort.protocol.schema import Message
 
+A = TypeVar("A", bound=Message)
 LETTERS = "dlq.jobs"
 GAP = 0
 PATIENCE_S = 30.0
@@ -230,3 +235,39 @@ async def test_a_letter_that_was_not_written_before_the_end_is_written_after_it(
         assert await member.acknowledge((1, 1, [REJECT])) is ErrorCode.NONE
         await wait_until_done(broker, 2)
         assert len(letters(broker)) == 1
+
+
+async def test_letters_go_to_the_broker_that_leads_their_partition(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Others:
+        """Another broker, which is this one again."""
+
+        node_id = 99
+
+        def __init__(self, client: Client) -> None:
+            self.client = client
+            self.asked: list[int] = []
+
+        async def ask(self, node_id: int, request: Message, answer: type[A], version: int, /) -> A:
+            found = await self.client.ask(request, answer, version)
+            self.asked.append(node_id)
+            if len(self.asked) == 1:
+                raise Unreachable("the answer is lost")  # What was asked has been done: it is done twice.
+            return found
+
+    async with running(tmp_path) as broker:
+        client = await prepared(broker, errors_deadletterqueue_topic_name=LETTERS)
+        await make_topic(client)
+        await produce(client, "a")
+        member = await Member.join(broker, "one")
+        await member.fetch()
+        writer = broker.shares().partitions.dead_letters
+        others = Others(await Client.to(broker))
+        monkeypatch.setattr(writer, "_others", others)
+        monkeypatch.setattr(writer, "_partitions", SimpleNamespace(leads=lambda topic, index: False))
+        assert await member.acknowledge((0, 0, [REJECT])) is ErrorCode.NONE
+        assert offsets(await wait_for(broker, 2)) == [0, 0]
+        await wait_until_done(broker, 1)
+        leader = broker.metadata.snapshot().topics[LETTERS].partitions[0].leader
+        assert others.asked == [leader, leader]
