@@ -20,7 +20,7 @@ NOT_VALIDATED = -1
 """The epoch of a topology whose topics are not all there, or do not fit."""
 FIRST_EPOCH = 1
 """The epoch of a new group, in which nothing is assigned: members that wait for more of them are in it."""
-UNKNOWN_ENDPOINTS = -1
+FIRST_ENDPOINTS = 0
 """The epoch of endpoints that nobody was told of yet: it is not logged, and begins anew with each load."""
 
 
@@ -88,7 +88,7 @@ class StreamsGroup(Group):
         self.metadata_version: int | None = None
         self.delayed_until_ms: int | None = None  # A new group waits for more members until then.
         self.shutdown_member_id: str | None = None
-        self.endpoint_epoch = UNKNOWN_ENDPOINTS
+        self.endpoint_epoch = FIRST_ENDPOINTS
 
     def setting_ms(self, name: str, default_ms: int) -> int:
         """Return what was set for this group, or else what holds for all."""

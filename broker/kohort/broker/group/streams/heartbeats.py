@@ -8,7 +8,7 @@ from kohort.broker.group.events import MemberJoined
 from kohort.broker.group.group import CLASSIC
 from kohort.broker.group.streams.commands import StreamsGroupHeartbeat, heartbeat_error
 from kohort.broker.group.streams.endpoints import partitions_by_endpoint
-from kohort.broker.group.streams.group import StreamsGroup
+from kohort.broker.group.streams.group import FIRST_ENDPOINTS, StreamsGroup
 from kohort.broker.group.streams.leaving import leave
 from kohort.broker.group.streams.member import AWAY, JOINING, LEAVING, Endpoint, StreamsMember
 from kohort.broker.group.streams.requests import VERSION_OF_TASK_OFFSETS, check_heartbeat, topology_of
@@ -205,11 +205,12 @@ def _answer(
         active_tasks=_ids(member.assigned.active) if is_told else None,
         standby_tasks=_ids(member.assigned.standby) if is_told else None,
         warmup_tasks=_ids(member.assigned.warmup) if is_told else None,
-        endpoint_information_epoch=0 if is_new_group else group.endpoint_epoch,
+        endpoint_information_epoch=FIRST_ENDPOINTS if is_new_group else group.endpoint_epoch,
         partitions_by_user_endpoint=endpoints,
     )
     if is_new_group:
-        group.endpoint_epoch = -1  # As in Kafka: the epoch of a group's first heartbeat is not kept.
+        # As in Kafka: the epoch of a group's first heartbeat is not kept.
+        group.endpoint_epoch = FIRST_ENDPOINTS
     return response
 
 

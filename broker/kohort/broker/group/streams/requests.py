@@ -9,6 +9,7 @@ from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.protocol.messages import (
     StreamsGroupHeartbeatRequest,
     StreamsGroupHeartbeatSubtopology,
+    StreamsGroupHeartbeatTaskIds,
     StreamsGroupHeartbeatTopicInfo,
     StreamsGroupHeartbeatTopology,
 )
@@ -54,12 +55,17 @@ def _check_supported(message: StreamsGroupHeartbeatRequest, version: int) -> Non
 
 def _check_join(message: StreamsGroupHeartbeatRequest) -> None:
     _refuse_if(message.rebalance_timeout_ms == -1, "RebalanceTimeoutMs must be provided in first request.")
-    _refuse_if(bool(message.active_tasks), "ActiveTasks must be empty when (re-)joining.")
-    _refuse_if(bool(message.standby_tasks), "StandbyTasks must be empty when (re-)joining.")
-    _refuse_if(bool(message.warmup_tasks), "WarmupTasks must be empty when (re-)joining.")
+    _refuse_if(not _is_empty(message.active_tasks), "ActiveTasks must be empty when (re-)joining.")
+    _refuse_if(not _is_empty(message.standby_tasks), "StandbyTasks must be empty when (re-)joining.")
+    _refuse_if(not _is_empty(message.warmup_tasks), "WarmupTasks must be empty when (re-)joining.")
     if message.topology is None:
         raise ApiError(ErrorCode.INVALID_REQUEST, "Topology must be non-null when (re-)joining.")
     _check_topology(message.topology)
+
+
+def _is_empty(ids: tuple[StreamsGroupHeartbeatTaskIds, ...] | None) -> bool:
+    """Return whether no tasks are told; not whether nothing is told of them."""
+    return ids is not None and not ids
 
 
 def _check_topology(topology: StreamsGroupHeartbeatTopology) -> None:

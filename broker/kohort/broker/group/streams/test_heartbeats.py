@@ -311,7 +311,7 @@ def test_a_member_that_joins_again_with_nothing_is_told_what_it_has() -> None:
         ({"rack_id": " "}, "RackId can't be empty."),
         ({"topology": None}, "Topology must be non-null when (re-)joining."),
         ({"rebalance_timeout_ms": -1}, "RebalanceTimeoutMs must be provided in first request."),
-        ({"standby_tasks": None}, "If one task-type is non-null, all must be non-null."),
+        ({"standby_tasks": None}, "StandbyTasks must be empty when (re-)joining."),
         (
             {"active_tasks": (StreamsGroupHeartbeatTaskIds(subtopology_id="0", partitions=(0,)),)},
             "ActiveTasks must be empty when (re-)joining.",
@@ -334,6 +334,8 @@ def test_what_can_not_be_meant_is_refused_and_leaves_nothing(fields: dict[str, A
     assert one.send(0, **{**joins, **fields}) is ErrorCode.INVALID_REQUEST
     assert (one.last.error_message, one.last.status) == (words, ())
     assert not world.core.groups
+    assert one.send(1, active_tasks=()) is ErrorCode.INVALID_REQUEST
+    assert one.last.error_message == "If one task-type is non-null, all must be non-null."
     assert one.send(-3) is ErrorCode.INVALID_REQUEST
     assert one.send(-2) is ErrorCode.INVALID_REQUEST
     assert one.last.error_message == "InstanceId can't be null."

@@ -6,10 +6,12 @@ import msgspec
 
 from kohort.broker.handlers.administration.authorized_operations import GROUP_OPERATIONS
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import ConsumerGroupDescribeDescribedGroup
+from kohort.protocol.messages import ConsumerGroupDescribeDescribedGroup, StreamsGroupDescribeDescribedGroup
 from kohort.protocol.messages.describe_groups import DescribedGroup
 
-Described = TypeVar("Described", DescribedGroup, ConsumerGroupDescribeDescribedGroup)
+Described = TypeVar(
+    "Described", DescribedGroup, ConsumerGroupDescribeDescribedGroup, StreamsGroupDescribeDescribedGroup
+)
 
 
 def with_operations(groups: tuple[Described, ...], *, asked: bool) -> tuple[Described, ...]:

@@ -5,6 +5,7 @@ from typing import cast
 from kohort.broker.group.streams.commands import StreamsGroupDescribe, describe_error
 from kohort.broker.handlers.gather import Gather
 from kohort.broker.handlers.groups.family import Groups
+from kohort.broker.handlers.groups.group_operations import with_operations
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.protocol.messages import (
@@ -26,7 +27,8 @@ def handle(
 
     def finish(described: tuple[Message, ...]) -> None:
         found = cast("tuple[StreamsGroupDescribeDescribedGroup, ...]", described)
-        request.respond(StreamsGroupDescribeResponse(throttle_time_ms=0, groups=found))
+        told = with_operations(found, asked=message.include_authorized_operations)
+        request.respond(StreamsGroupDescribeResponse(throttle_time_ms=0, groups=told))
 
     gather = Gather(len(wanted), finish)
     for position, group_id in enumerate(wanted):

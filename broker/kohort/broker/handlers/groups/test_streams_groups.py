@@ -13,6 +13,7 @@ from kohort.broker.config import load_config
 from kohort.broker.coordination.test_shard import GROUP, SETTINGS, Client, prepared
 from kohort.broker.group.streams.test_world import application, subtopology, topic
 from kohort.broker.group.streams.topology import Status
+from kohort.broker.handlers.administration.authorized_operations import GROUP_OPERATIONS
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages import (
     ApiVersionsRequest,
@@ -140,11 +141,10 @@ async def test_groups_are_described_and_others_are_not_found(tmp_path: Path) -> 
     async with running(tmp_path) as broker:
         client = await prepared(broker)
         await Member(client, subtopology("0", "air")).join()
-        request = StreamsGroupDescribeRequest(
-            group_ids=(GROUP, "nobody"), include_authorized_operations=False
-        )
+        request = StreamsGroupDescribeRequest(group_ids=(GROUP, "nobody"), include_authorized_operations=True)
         found, missing = (await client.ask(request, StreamsGroupDescribeResponse)).groups
         assert (found.group_state, found.assignor_name, len(found.members)) == ("Stable", "sticky", 1)
+        assert found.authorized_operations == GROUP_OPERATIONS
         assert missing.error_code == ErrorCode.GROUP_ID_NOT_FOUND
 
 
