@@ -17,17 +17,16 @@ def test_ci_calls_the_same_targets_as_people_do() -> None:
     assert os.access(script, os.X_OK)
     text = script.read_text(encoding="utf-8")
     assert "make check" in text
-    assert text.index("make check") < text.index("make test")
+    assert text.index("make check") < text.index("\ntests test")
     subprocess.run(["bash", "-n", script], check=True)
 
 
 def test_ci_ends_within_forty_minutes_with_the_line_that_counts_most_tests() -> None:
     text = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
-    steps = re.findall(r"^step (\d+) (.+?)(?: \|\| .+)?$", text, re.MULTILINE)
+    (end_s,) = re.findall(r"^END=(\d+)", text, re.MULTILINE)
     (grace_s,) = re.findall(r"--kill-after=(\d+)", text)
-    assert sum(int(seconds) + int(grace_s) for seconds, _ in steps) <= 40 * 60
-    commands = [command for _, command in steps]
-    assert commands[-2:] == ["make test-spark", "make test"]
+    assert int(end_s) + int(grace_s) <= 40 * 60
+    assert re.findall(r"^tests (\S+)", text, re.MULTILINE) == ["test-spark", "test-system", "test"]
     assert text.endswith('\nexit "$status"\n')
 
 
@@ -45,7 +44,8 @@ def test_ci_goes_on_behind_a_step_that_fails_and_its_status_tells(tmp_path: Path
         )  # fmt: skip
         assert done.returncode == status
         assert done.stdout.split() == [
-            "venv", ".venv/.installed-spark", "check", "sim", "sim-cluster", "test-spark", "test",
+            "venv", ".venv/.installed-spark", "check", "sim", "sim-cluster",
+            "test-spark", "test-system", "test",
         ]  # fmt: skip
 
 
@@ -65,17 +65,32 @@ def test_who_does_not_ask_for_spark_does_not_get_it(target: str) -> None:
     assert "--group spark" in dry_run("test", "TESTS=tests/spark/test_read.py")
 
 
-def test_tests_are_run_by_one_of_the_two_targets() -> None:
-    here, *_ = re.findall(r"pytest .*", dry_run("test"))
-    spark, *_ = re.findall(r"pytest .*", dry_run("test-spark"))
-    left_out = re.findall(r"--ignore=(\S+)", here)
-    assert left_out == spark.split()[-len(left_out) :]
-    assert all((ROOT / each).is_dir() for each in left_out)
+def test_tests_are_run_by_one_of_the_three_targets() -> None:
+    here, system, spark = (
+        re.findall(r"pytest .*", dry_run(each))[0].split() for each in ("test", "test-system", "test-spark")
+    )
+    left_out = [each.removeprefix("--ignore=") for each in here if each.startswith("--ignore=")]
+    named = [each for each in (*system, *spark) if (ROOT / each).is_dir()]
+    assert left_out == named
+    assert {"tests/cluster", "tests/spark"} < set(named)
 
 
 @pytest.mark.parametrize(
     "target",
-    ["demo", "test", "test-spark", "nightly", "check", "interop", "bench", "fuzz", "docs", "wheel", "clean"],
+    [
+        "demo",
+        "test",
+        "test-system",
+        "test-spark",
+        "nightly",
+        "check",
+        "interop",
+        "bench",
+        "fuzz",
+        "docs",
+        "wheel",
+        "clean",
+    ],
 )
 def test_every_target_can_be_planned(target: str) -> None:
     make = shutil.which("make")
