@@ -48,7 +48,7 @@ class StreamsGroupMetadataValue(Message):
     metadata_hash: Int64
     validated_topology_epoch: Int32 = field(default=-1, tag=0, tagged="0+")
     last_assignment_configs: NullableArray[StreamsGroupAssignmentConfig] = field(
-        default=None, tag=1, tagged="0+"
+        default=(), tag=1, tagged="0+"
     )
     stored_description_topology_epoch: Int32 = field(default=-1, tag=2, tagged="0+")
     failed_description_topology_epoch: Int32 = field(default=-1, tag=3, tagged="0+")

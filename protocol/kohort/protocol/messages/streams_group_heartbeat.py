@@ -157,14 +157,14 @@ class StreamsGroupHeartbeatResponse(Message):
     member_id: String
     member_epoch: Int32
     heartbeat_interval_ms: Int32
-    acceptable_recovery_lag_legacy: Int32 = field(default=0, versions="0", ignorable=True)
+    acceptable_recovery_lag_legacy: Int32 = field(default=0, versions="0")
     task_offset_interval_ms: Int32
     acceptable_recovery_lag: Int64 = field(default=-1, versions="1+", ignorable=True)
-    status: NullableArray[StreamsGroupHeartbeatStatus] = field(default=None)
+    status: NullableArray[StreamsGroupHeartbeatStatus]
     active_tasks: NullableArray[StreamsGroupHeartbeatTaskIds] = field(default=None)
     standby_tasks: NullableArray[StreamsGroupHeartbeatTaskIds] = field(default=None)
     warmup_tasks: NullableArray[StreamsGroupHeartbeatTaskIds] = field(default=None)
-    topology_description_required: Bool = field(default=False, versions="1+", ignorable=True)
+    topology_description_required: Bool = field(default=False, versions="1+")
     endpoint_information_epoch: Int32
     partitions_by_user_endpoint: NullableArray[StreamsGroupHeartbeatEndpointToPartitions] = field(
         default=None

@@ -206,6 +206,7 @@ class Thread:
             member_epoch=0,
             heartbeat_interval_ms=0,
             task_offset_interval_ms=0,
+            status=(),
             endpoint_information_epoch=-1,
         )
 
