@@ -90,6 +90,22 @@ def _moves(
     return tuple(moves[:MOVES_KEPT])
 
 
+def moves_of(rebalance: Rebalance, before: Owners, after: Owners, now_ms: int) -> tuple[Move, ...]:
+    """Return what members gave up one by one and others got.
+
+    Nobody had it from when its owner had given it up, at the longest.
+    """
+    stopped = stopped_ms(rebalance)
+    moves = []
+    for place in sorted(before.keys() | after.keys()):
+        old, new = before.get(place), after.get(place)
+        if old != new:
+            since_ms = stopped.get(old or "", rebalance.started_ms)
+            until_ms = rebalance.joined_ms.get(new or "", now_ms) if old is None else now_ms
+            moves.append(Move(*place, old, new, max(until_ms - since_ms, 0)))
+    return tuple(moves[:MOVES_KEPT])
+
+
 def stopped_ms(rebalance: Rebalance) -> dict[str, int]:
     """Return when each member stopped reading: when it rejoined or left, or was last heard of."""
     stopped = rebalance.gone_ms | rebalance.joined_ms

@@ -12,7 +12,6 @@ from kohort.broker.group.consumer.target import preferred_assignor
 from kohort.broker.group.events import (
     Cause,
     CauseKind,
-    Move,
     Outcome,
     RebalanceCompleted,
     RebalanceReport,
@@ -20,7 +19,7 @@ from kohort.broker.group.events import (
 )
 from kohort.broker.group.history import remember
 from kohort.broker.group.rebalance import Rebalance
-from kohort.broker.group.reports import MOVES_KEPT, Owners, stopped_ms
+from kohort.broker.group.reports import Owners, moves_of
 from kohort.broker.group.turn import Turn
 
 ABSENT_KEPT = 1_000
@@ -135,7 +134,7 @@ def _close(
         protocol_name=f"{assignor} (by the broker)",
         waited_for=rebalance.waits(now_ms),
         removed_member_ids=tuple(rebalance.removed),
-        moves=_moves(group, rebalance, owners(group, members), now_ms),
+        moves=moves_of(rebalance, group.owners_before, owners(group, members), now_ms),
         is_initial=rebalance.is_initial,
         is_by_broker=True,
     )
@@ -143,17 +142,3 @@ def _close(
     group.owners_before = {}
     remember(turn, group, report)
     turn.note(RebalanceCompleted(group_id=group.group_id, at_ms=now_ms, report=report))
-
-
-def _moves(group: ConsumerGroup, rebalance: Rebalance, after: Owners, now_ms: int) -> tuple[Move, ...]:
-    """Return what has changed hands: nobody read it from when its owner had given it up, at the longest."""
-    before = group.owners_before
-    stopped = stopped_ms(rebalance)
-    moves = []
-    for topic, index in sorted(before.keys() | after.keys()):
-        old, new = before.get((topic, index)), after.get((topic, index))
-        if old != new:
-            since_ms = stopped.get(old or "", rebalance.started_ms)
-            until_ms = rebalance.joined_ms.get(new or "", now_ms) if old is None else now_ms
-            moves.append(Move(topic, index, old, new, max(until_ms - since_ms, 0)))
-    return tuple(moves[:MOVES_KEPT])

@@ -8,7 +8,6 @@ from collections.abc import Collection, Mapping
 from kohort.broker.group.events import (
     Cause,
     CauseKind,
-    Move,
     Outcome,
     RebalanceCompleted,
     RebalanceReport,
@@ -16,7 +15,7 @@ from kohort.broker.group.events import (
 )
 from kohort.broker.group.history import remember
 from kohort.broker.group.rebalance import Rebalance
-from kohort.broker.group.reports import MOVES_KEPT, Owners, stopped_ms
+from kohort.broker.group.reports import Owners, moves_of
 from kohort.broker.group.streams.assignor import NAME
 from kohort.broker.group.streams.group import StreamsGroup
 from kohort.broker.group.streams.member import StreamsMember
@@ -125,7 +124,7 @@ def _close(
         protocol_name=f"{NAME} (by the broker)",
         waited_for=rebalance.waits(now_ms),
         removed_member_ids=tuple(rebalance.removed),
-        moves=_moves(group, rebalance, owners(members), now_ms),
+        moves=moves_of(rebalance, group.owners_before, owners(members), now_ms),
         is_initial=rebalance.is_initial,
         is_by_broker=True,
     )
@@ -133,17 +132,3 @@ def _close(
     group.owners_before = {}
     remember(turn, group, report)
     turn.note(RebalanceCompleted(group_id=group.group_id, at_ms=now_ms, report=report))
-
-
-def _moves(group: StreamsGroup, rebalance: Rebalance, after: Owners, now_ms: int) -> tuple[Move, ...]:
-    """Return which tasks have changed hands: nobody ran one from when its owner had given it up."""
-    before = group.owners_before
-    stopped = stopped_ms(rebalance)
-    moves = []
-    for place in sorted(before.keys() | after.keys()):
-        old, new = before.get(place), after.get(place)
-        if old != new:
-            since_ms = stopped.get(old or "", rebalance.started_ms)
-            until_ms = rebalance.joined_ms.get(new or "", now_ms) if old is None else now_ms
-            moves.append(Move(*place, old, new, max(until_ms - since_ms, 0)))
-    return tuple(moves[:MOVES_KEPT])
