@@ -19,7 +19,7 @@ from kohort.broker.config.current import CurrentConfig
 from kohort.broker.config.group_bounds import bounds
 from kohort.broker.coordination.coordinators import Coordinators
 from kohort.broker.coordination.counters import GroupCounters
-from kohort.broker.coordination.events import note_event
+from kohort.broker.coordination.events import ToldEvents
 from kohort.broker.coordination.group_events import GroupEventLog
 from kohort.broker.coordination.group_machine import GroupMachine
 from kohort.broker.group import Event, GroupConfig
@@ -182,6 +182,7 @@ class Broker:
         self.request_counters = TransportCounters()
         self.partition_counters = PartitionCounters()
         self.group_counters = GroupCounters()
+        self._told_events = ToldEvents(self.group_counters, self.clock)
         self.leadership_counters = LeadershipCounters()
         if cluster is None:
             self._open(places.data, filesystem or OsFileSystem(), forget_stored_settings)
@@ -457,9 +458,10 @@ class Broker:
     def _beat(self) -> None:
         """Note that the loop goes round."""
         self._loop_part.beat(LOOP_SILENCE_MS_MAX)
+        self._told_events.tell_left_out()
 
     def _note(self, event: Event) -> None:
-        note_event(self.group_counters, event)
+        self._told_events.note(event)
         self.group_events.note(event)
 
     async def _ensure_offsets_topic(self) -> TopicState:

@@ -1,4 +1,6 @@
-"""Warnings that a client can cause as often as it likes: so many a second are written, the rest counted."""
+"""Lines that clients can cause as often as they like: so many a second are written, the rest counted."""
+
+from collections.abc import Callable
 
 from structlog.typing import FilteringBoundLogger
 
@@ -11,41 +13,50 @@ WINDOW_MS = 1_000
 class _Kind:
     """What was written and left out of one kind of line in the second under way."""
 
-    __slots__ = ("begin_ms", "left_out", "written")
+    __slots__ = ("begin_ms", "left_out", "write", "written")
 
-    def __init__(self, begin_ms: int) -> None:
+    def __init__(self, begin_ms: int, write: Callable[..., object]) -> None:
         self.begin_ms = begin_ms
+        self.write = write  # At the level of its lines; that an exception was left out is a warning.
         self.written = 0
         self.left_out = 0
 
 
 class ThrottledLog:
-    """A log that writes at most `LINES_PER_SECOND_MAX` of each kind; the event's text is the kind."""
+    """A log that writes at most so many lines a second of each kind; the event's text is the kind."""
 
-    def __init__(self, log: FilteringBoundLogger, clock: Clock) -> None:
+    def __init__(
+        self, log: FilteringBoundLogger, clock: Clock, lines_per_second_max: int = LINES_PER_SECOND_MAX
+    ) -> None:
         self._log = log
         self._clock = clock
+        self._lines_per_second_max = lines_per_second_max
         self._kinds: dict[str, _Kind] = {}
 
     def warning(self, event: str, **fields: object) -> None:
         """Write the line, or count it; the next one that is written says how many were left out."""
-        if self._may_write(event, fields):
+        if self._may_write(event, fields, self._log.warning):
             self._log.warning(event, **fields)
+
+    def info(self, event: str, **fields: object) -> None:
+        """Write the line, or count it, as `warning` does."""
+        if self._may_write(event, fields, self._log.info):
+            self._log.info(event, **fields)
 
     def exception(self, event: str, **fields: object) -> None:
         """Write the line with the traceback of the exception that is being handled, or count it."""
-        if self._may_write(event, fields):
+        if self._may_write(event, fields, self._log.warning):
             self._log.exception(event, **fields)
 
-    def _may_write(self, event: str, fields: dict[str, object]) -> bool:
+    def _may_write(self, event: str, fields: dict[str, object], write: Callable[..., object]) -> bool:
         """Return whether there is room in this second; if so, `fields` say what was left out before."""
         now_ms = self._clock.now_ms()
         kind = self._kinds.get(event)
         if kind is None:
-            kind = self._kinds[event] = _Kind(now_ms)
+            kind = self._kinds[event] = _Kind(now_ms, write)
         if now_ms - kind.begin_ms >= WINDOW_MS:
             kind.begin_ms, kind.written = now_ms, 0
-        if kind.written >= LINES_PER_SECOND_MAX:
+        if kind.written >= self._lines_per_second_max:
             kind.left_out += 1
             return False
         kind.written += 1
@@ -64,5 +75,5 @@ class ThrottledLog:
             if now_ms - kind.begin_ms < WINDOW_MS:
                 continue
             if kind.left_out:
-                self._log.warning(event, left_out=kind.left_out)
+                kind.write(event, left_out=kind.left_out)
             del self._kinds[event]
