@@ -22,7 +22,7 @@ from kohort.broker.group.events import (
     RebalanceStarted,
     StaticMemberReturned,
 )
-from kohort.broker.group.reports import assigned_partitions
+from kohort.broker.group.subscriptions import assigned_partitions
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages import (
     DeletableGroupResult,

@@ -10,7 +10,7 @@ from typing import Protocol
 from kohort.broker.coordination.coordinators import GroupShard
 from kohort.broker.group import Decision, GroupState, coordinator_partition
 from kohort.broker.group.group import Group
-from kohort.broker.group.reports import assigned_partitions
+from kohort.broker.group.subscriptions import assigned_partitions
 from kohort.broker.group.test_world import Logged, logged_state
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages import (

@@ -32,7 +32,8 @@ class JoinGroup(msgspec.Struct, frozen=True, gc=False):
     """Become a member of the next generation: JoinGroupResponse, perhaps much later.
 
     `member_id` is a fresh id that the core may give the member: client id (for a static member its
-    group.instance.id), a dash, a UUID. A consumer group looks at the `metadata`.
+    group.instance.id), a dash, a UUID; or the id that it has come with. A consumer group looks at the
+    `metadata`.
     """
 
     request_id: int

@@ -8,7 +8,7 @@ from kohort.broker.group.partition import hash_table_place
 from kohort.broker.group.rebalance import Rebalance
 from kohort.broker.group.shard_bytes import ShardBytes
 from kohort.broker.group.state import TRANSITIONS, GroupState
-from kohort.protocol.consumer import ConsumerProtocolSubscription
+from kohort.broker.group.subscriptions import subscribed_topics
 from kohort.protocol.errors import ApiError, ErrorCode, WireError
 from kohort.protocol.messages import (
     JoinGroupRequestProtocol,
@@ -232,9 +232,12 @@ class Group:
         if self.is_empty:
             return bool(protocol_type) and bool(protocols)
         everyone = len(self.members)
-        return protocol_type == self.protocol_type and any(
-            self.protocol_counts.get(each.name, 0) == everyone for each in protocols
-        )
+        if protocol_type != self.protocol_type:
+            return False
+        for each in protocols:  # noqa: SIM110  # Twice as quick without a generator.
+            if self.protocol_counts.get(each.name, 0) == everyone:
+                return True
+        return False
 
     def select_protocol(self) -> str:
         """Return the protocol with most votes; each member votes for its first that all speak.
@@ -249,6 +252,8 @@ class Group:
                 each.name for each in member.protocols if self.protocol_counts[each.name] == everyone
             )
             votes[choice] = votes.get(choice, 0) + 1
+        if len(votes) == 1:
+            return next(iter(votes))
         return max(votes, key=lambda name: (votes[name], -hash_table_place(name)))
 
     def update_protocols(self, member: Member, protocols: tuple[JoinGroupRequestProtocol, ...]) -> None:
@@ -294,7 +299,7 @@ class Group:
             if metadata is None:
                 return None
             try:
-                topics.update(ConsumerProtocolSubscription.decode_versioned(metadata).topics)
+                topics.update(subscribed_topics(metadata))
             except WireError:
                 return None
         return frozenset(topics)

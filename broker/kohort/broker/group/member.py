@@ -78,7 +78,10 @@ class Member:
 
     def metadata(self, protocol_name: str | None) -> bytes | None:
         """Return what the member said under that protocol, or None where it does not speak it."""
-        return next((each.metadata for each in self.protocols if each.name == protocol_name), None)
+        for each in self.protocols:
+            if each.name == protocol_name:
+                return each.metadata
+        return None
 
     def matches(self, protocols: tuple[JoinGroupRequestProtocol, ...]) -> bool:
         """Return whether a join brings just the protocols that the member joined with."""
@@ -87,7 +90,10 @@ class Member:
 
 def bytes_of(protocols: tuple[JoinGroupRequestProtocol, ...]) -> int:
     """Return about how many bytes the protocols take."""
-    return sum(PROTOCOL_BYTES + len(each.name) + len(each.metadata) for each in protocols)
+    size_bytes = 0
+    for each in protocols:
+        size_bytes += PROTOCOL_BYTES + len(each.name) + len(each.metadata)
+    return size_bytes
 
 
 def unique_by_name(

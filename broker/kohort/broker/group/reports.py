@@ -6,9 +6,8 @@ from kohort.broker.group.events import Move, Outcome, RebalanceCompleted, Rebala
 from kohort.broker.group.group import CONSUMER, Group
 from kohort.broker.group.history import remember
 from kohort.broker.group.rebalance import Rebalance
+from kohort.broker.group.subscriptions import assigned_partitions
 from kohort.broker.group.turn import Turn
-from kohort.protocol.consumer import ConsumerProtocolAssignment
-from kohort.protocol.errors import WireError
 
 MOVES_KEPT = 1_000
 
@@ -38,17 +37,6 @@ def owners(group: Group, assignments: Iterable[tuple[str, bytes]]) -> Owners:
         for topic, partition in assigned_partitions(assignment):
             owned[topic, partition] = member_id
     return owned
-
-
-def assigned_partitions(assignment: bytes) -> list[tuple[str, int]]:
-    """Return the partitions in a consumer's assignment; none where the bytes do not say."""
-    if not assignment:
-        return []
-    try:
-        decoded = ConsumerProtocolAssignment.decode_versioned(assignment)
-    except WireError:
-        return []
-    return [(each.topic, partition) for each in decoded.assigned_partitions for partition in each.partitions]
 
 
 def _report(

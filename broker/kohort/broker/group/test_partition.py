@@ -20,3 +20,11 @@ def test_hash_goes_over_utf_16_units() -> None:
     assert java_hash_code("é") == 0xE9
     assert java_hash_code("\U0001f600") == 0xD83D * 31 + 0xDE00
     assert java_hash_code("\ud83d") == 0xD83D  # A lone surrogate is a String in Java as well.
+
+
+@pytest.mark.parametrize("text", ["a" * 250, "a" * 251, "z" * 5_000, "é" * 250, "é" * 251, "~" * 30])
+def test_long_names_have_the_same_hash(text: str) -> None:
+    code = 0
+    for unit in text:
+        code = (31 * code + ord(unit)) % (1 << 32)
+    assert java_hash_code(text) % (1 << 32) == code

@@ -6,8 +6,8 @@ from kohort.broker.group.events import Cause, RebalanceReport, Waited
 from kohort.broker.group.group import CLASSIC, CONSUMER, SHARE, STREAMS, Group
 from kohort.broker.group.member import Member
 from kohort.broker.group.member_view import MemberView
-from kohort.broker.group.reports import assigned_partitions
 from kohort.broker.group.state import GroupState
+from kohort.broker.group.subscriptions import assigned_partitions
 from kohort.protocol.consumer import ConsumerProtocolSubscription
 from kohort.protocol.errors import WireError
 
@@ -89,7 +89,7 @@ def _member_view(group: Group, member: Member, now_ms: int) -> MemberView:
         is_leader=member.member_id == group.leader,
         protocols=tuple(each.name for each in member.protocols),
         topics=_topics(member) if is_consumer else (),
-        partitions=tuple(assigned_partitions(member.assignment)) if is_consumer else (),
+        partitions=assigned_partitions(member.assignment) if is_consumer else (),
         waits_for=waits_for,
         last_seen_ms=member.last_seen_ms,
         session_left_ms=max(member.session_deadline_ms - now_ms, 0),

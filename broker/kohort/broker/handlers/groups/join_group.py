@@ -16,7 +16,7 @@ def handle(groups: Groups, message: JoinGroupRequest, request: Request) -> Messa
     client_id = request.client_id or ""
     # Cut, so that every answer has room for it, and the one to the leader for those of all members.
     prefix = (message.group_instance_id or client_id)[:MAX_PREFIX_CHARACTERS]
-    fresh_id = f"{prefix}-{groups.fresh_id()}"
+    fresh_id = message.member_id or f"{prefix}-{groups.fresh_id()}"
 
     def command(request_id: int) -> JoinGroup:
         return JoinGroup(
