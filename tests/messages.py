@@ -10,6 +10,7 @@ from uuid import UUID
 
 from kohort.protocol import (
     consumer,
+    consumer_group_records,
     headers,
     offsets_topic,
     share_group_records,
@@ -36,6 +37,7 @@ EVERY_MESSAGE: tuple[type[Message], ...] = (
     offsets_topic.GroupMetadataValue,
     transaction_log.TransactionLogKey,
     transaction_log.TransactionLogValue,
+    *(cls for pair in consumer_group_records.RECORDS.values() for cls in pair),
     *(cls for pair in share_group_records.RECORDS.values() for cls in pair),
     *(cls for pair in streams_group_records.RECORDS.values() for cls in pair),
     *(cls for pair in share_state_log.RECORDS.values() for cls in pair),

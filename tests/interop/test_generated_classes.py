@@ -90,7 +90,7 @@ def _answers(data: bytes) -> Iterator[Answer]:
 
 def _java_class(cls: type[Message]) -> str:
     name = cls.__name__
-    if cls.__module__.endswith((".offsets_topic", ".share_group_records", ".streams_group_records")):
+    if cls.__module__.endswith((".offsets_topic", "_group_records")):
         return f"org.apache.kafka.coordinator.group.generated.{name}"
     if cls.__module__.endswith(".transaction_log"):
         return f"org.apache.kafka.coordinator.transaction.generated.{name}"

@@ -108,18 +108,20 @@ class Counted(construct.Construct):  # type: ignore[misc]  # construct is untype
 
 
 class Optional(construct.Construct):  # type: ignore[misc]  # construct is untyped
-    """A struct behind one signed byte: below zero is null."""
+    """A struct behind one signed byte: below zero is null. Where it is tagged, 0 in a varint is null."""
 
-    def __init__(self, inner: construct.Construct) -> None:
+    def __init__(self, inner: construct.Construct, is_tagged: bool) -> None:
         super().__init__()
-        self.inner = inner
+        self.inner, self.is_tagged = inner, is_tagged
+        self.flag = UVARINT if is_tagged else construct.Int8sb
 
     def _parse(self, stream: BytesIO, context: Any, path: str) -> Any:
-        flag = construct.Int8sb._parsereport(stream, context, path)
-        return None if flag < 0 else self.inner._parsereport(stream, context, path)
+        flag = self.flag._parsereport(stream, context, path)
+        is_null = not 0 < flag <= 0x7FFFFFFF if self.is_tagged else flag < 0
+        return None if is_null else self.inner._parsereport(stream, context, path)
 
     def _build(self, obj: Any, stream: BytesIO, context: Any, path: str) -> Any:
-        construct.Int8sb._build(-1 if obj is None else 1, stream, context, path)
+        self.flag._build(1 if obj is not None else 0 if self.is_tagged else -1, stream, context, path)
         if obj is not None:
             self.inner._build(obj, stream, context, path)
         return obj
@@ -212,7 +214,7 @@ def _form(field: Field, version: int, flexible: bool) -> construct.Construct:
     if field.wire.name == "struct":
         assert field.struct is not None
         inner = _struct(field.struct, version, flexible)
-        return Optional(inner) if nullable else inner
+        return Optional(inner, version in field.tagged) if nullable else inner
     return _simple(field.wire, flexible and field.flexible, nullable)
 
 

@@ -37,7 +37,6 @@ class ConsumerGroupMetadataValue(Message):
 
     epoch: Int32
     metadata_hash: Int64 = field(default=0, tag=0, tagged="0+")
-    creation_time_ms: Int64 = field(default=-1, tag=1, tagged="0+")
 
 
 @message(api_key=4, versions="0", flexible="none")
@@ -98,7 +97,12 @@ class ClassicMemberMetadata(Message):
 
 @message(versions="0", flexible="0+")
 class ConsumerGroupMemberMetadataValue(Message):
-    """Who a member is, and what it wants to read. Kafka: ConsumerGroupMemberMetadataValue.json."""
+    """Who a member is, and what it wants to read.
+
+    Where nothing is said of the classic side, Kafka reads an empty one: None has to stand there.
+
+    Kafka: ConsumerGroupMemberMetadataValue.json.
+    """
 
     instance_id: NullableString
     rack_id: NullableString
@@ -108,7 +112,7 @@ class ConsumerGroupMemberMetadataValue(Message):
     subscribed_topic_regex: NullableString
     rebalance_timeout_ms: Int32 = field(default=-1)
     server_assignor: NullableString
-    classic_member_metadata: ClassicMemberMetadata | None = field(default=None, tag=0, tagged="0+")
+    classic_member_metadata: ClassicMemberMetadata | None = field(tag=0, tagged="0+")
 
 
 @message(api_key=6, versions="0", flexible="none")
@@ -120,12 +124,13 @@ class ConsumerGroupTargetAssignmentMetadataKey(Message):
 
 @message(versions="0", flexible="0+")
 class ConsumerGroupTargetAssignmentMetadataValue(Message):
-    """The group epoch that the target was made for.
+    """The group epoch that the target was made for, and when.
 
     Kafka: ConsumerGroupTargetAssignmentMetadataValue.json.
     """
 
     assignment_epoch: Int32
+    assignment_timestamp: Int64 = field(default=0, tag=0, tagged="0+", ignorable=True)
 
 
 @message(api_key=7, versions="0", flexible="none")
@@ -165,7 +170,7 @@ class CurrentPartitions(Message):
 
     topic_id: Uuid
     partitions: Array[Int32]
-    assignment_epochs: NullableArray[Int32] = field(default=None, tag=0, tagged="0+")
+    assignment_epochs: NullableArray[Int32] = field(default=(), tag=0, tagged="0+")
 
 
 @message(versions="0", flexible="0+")

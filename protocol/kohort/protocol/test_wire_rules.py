@@ -6,6 +6,7 @@ from uuid import UUID
 import pytest
 
 from kohort.protocol import constructs
+from kohort.protocol.consumer_group_records import ClassicMemberMetadata, ConsumerGroupMemberMetadataValue
 from kohort.protocol.errors import EncodeError, WireError
 from kohort.protocol.messages import (
     ApiVersionsRequest,
@@ -70,6 +71,17 @@ def test_an_offset_commit_has_the_bytes_that_the_schema_says() -> None:
     data = head + b"\x02" + b"\x02t" + b"\x02" + body + b"\0" + b"\0"
     assert message.encode(8) == data
     assert OffsetCommitRequest.decode(data, 8) == message
+
+
+def test_a_tagged_struct_that_is_null_stands_behind_a_varint_of_zero() -> None:
+    told = message_of(ConsumerGroupMemberMetadataValue, client_id="c", classic_member_metadata=None)
+    head = b"\x01\x01\x02c\x01\x01\x01" + b"\xff" * 4 + b"\x01"
+    data = head + b"\x01\x00\x01\x00"
+    assert told.encode(0) == constructs.build(told, 0) == data
+    assert ConsumerGroupMemberMetadataValue.decode(data, 0) == told
+    assert constructs.parse(ConsumerGroupMemberMetadataValue, data, 0) == told
+    unsaid = ConsumerGroupMemberMetadataValue.decode(head + b"\0", 0)
+    assert unsaid.classic_member_metadata == message_of(ClassicMemberMetadata)
 
 
 def test_unknown_tagged_fields_inside_nested_structs_are_passed_over() -> None:

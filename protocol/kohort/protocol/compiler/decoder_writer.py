@@ -140,11 +140,15 @@ class DecoderWriter:
         if not nullable:
             self.source.add(f"{variable} = {self.struct(field.struct)}")
             return
-        # Kafka writes a nullable struct behind one signed byte: below zero is null.
         flag = self.source.fresh("flag")
-        self._run.append((flag, "b"))
-        self._end_run()
-        with self.source.block(f"if {flag} < 0:"):
+        is_null = f"{flag} < 0"  # Kafka writes a nullable struct behind one signed byte: below zero is null.
+        if self.version in field.tagged:  # A tagged one behind a varint, which its classes read as signed.
+            self._uvarint(flag)
+            is_null = f"not 0 < {flag} <= 0x7FFFFFFF"
+        else:
+            self._run.append((flag, "b"))
+            self._end_run()
+        with self.source.block(f"if {is_null}:"):
             self.source.add(f"{variable} = None")
         with self.source.block("else:"):
             self.source.add(f"{variable} = {self.struct(field.struct)}")

@@ -87,7 +87,7 @@ class EncoderWriter:
             return
         self.flush()
         with self.source.block(f"if {inner} is None:"):
-            self._append("b'\\xff'")
+            self._append("b'\\x00'" if self.version in field.tagged else "b'\\xff'")
         with self.source.block("else:"):
             self._append("b'\\x01'")
             self.struct(field.struct, inner)

@@ -87,6 +87,7 @@ class ConsumerGroup(Group):
         self.subscribed_topics = frozenset()
         self.metadata_hash = 0
         self.assignment_epoch = 0
+        self.assigned_at_ms: int | None = None
         self.consumer_members: dict[str, ConsumerMember] = {}
         self.targets: dict[str, Partitions] = {}
         self.regexes: dict[str, Resolved] = {}
@@ -105,7 +106,6 @@ class ConsumerGroup(Group):
         self.metadata_version: int | None = None  # Of what was last compared with `metadata_hash`.
         self.regexes_seen_ms: int | None = None
         self.topic_names: dict[UUID, str] = {}  # Of the topics that are read, for people.
-        self.assigned_at_ms: int | None = None
 
     @property
     def epoch(self) -> int:

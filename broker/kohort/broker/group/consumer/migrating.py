@@ -190,7 +190,7 @@ def _upgrade_records(group: Group, metadata: Metadata) -> list[Record]:
     for each in members:
         target = {topic_id: frozenset(indexes) for topic_id, indexes in each.assigned.items()}
         records.append(target_record(group_id, each.member_id, target))
-    records.append(target_epoch_record(group_id, epoch))
+    records.append(target_epoch_record(group_id, epoch, 0))
     records += [current_record(group_id, each) for each in members]
     return records
 

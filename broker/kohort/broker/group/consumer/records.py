@@ -48,9 +48,9 @@ def member_record(group_id: str, member: ConsumerMember) -> Record:
     return Record(ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=member.member_id), value)
 
 
-def target_epoch_record(group_id: str, epoch: int) -> Record:
-    """Return the record of the group epoch that the target was made for."""
-    value = ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch=epoch)
+def target_epoch_record(group_id: str, epoch: int, at_ms: int) -> Record:
+    """Return the record of the group epoch that the target was made for, and when; 0 if nobody knows."""
+    value = ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch=epoch, assignment_timestamp=at_ms)
     return Record(ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id), value)
 
 

@@ -123,6 +123,7 @@ def _target_epoch(
     group = _known(groups, key.group_id) if value is None else consumer_group(groups, key.group_id)
     if group is not None:
         group.assignment_epoch = 0 if value is None else value.assignment_epoch
+        group.assigned_at_ms = None if value is None else value.assignment_timestamp or None
         group.refresh()
 
 

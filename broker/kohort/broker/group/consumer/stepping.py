@@ -175,7 +175,6 @@ class Step:
             members.pop(replaced.member_id, None)
             current[wish.member_id] = target
         targets = update_target(turn, group, epoch, Wishes(members, current, regexes, self.metadata))
-        group.assigned_at_ms = turn.now_ms
         explaining.assigned(turn, group)
         return targets[wish.member_id], epoch
 

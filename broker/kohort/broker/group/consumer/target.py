@@ -51,7 +51,7 @@ def update_target(turn: Turn, group: ConsumerGroup, epoch: int, wishes: Wishes) 
     for member_id, target in targets.items():
         if group.targets.get(member_id) != target:
             turn.log(target_record(group.group_id, member_id, target))
-    turn.log(target_epoch_record(group.group_id, epoch))
+    turn.log(target_epoch_record(group.group_id, epoch, turn.now_ms))
     return targets
 
 

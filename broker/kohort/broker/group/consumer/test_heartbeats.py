@@ -216,6 +216,19 @@ def test_many_joins_share_one_assignment_and_who_waits_is_asked_to_come_soon() -
     assert sorted(len(each.has) for each in members) == [2, 2, 2]
 
 
+def test_a_coordinator_that_takes_over_waits_until_the_group_may_be_assigned_again() -> None:
+    world = ConsumerWorld(GroupConfig(), t=6)
+    one, two = Consumer(world, "one"), Consumer(world, "two")
+    one.join()
+    world.restart()
+    two.join()
+    assert two.last.heartbeat_interval_ms == 1_000
+    assert (world.group().epoch, world.group().assignment_epoch) == (3, 2)
+    world.sleep(1_000)
+    settle(one, two)
+    assert world.group().assignment_epoch == 3
+
+
 def test_members_choose_the_assignor() -> None:
     world = ConsumerWorld(t=4)
     one, two = Consumer(world, "one", assignor="range"), Consumer(world, "two", assignor="range")

@@ -112,6 +112,7 @@ def consumer_state(core: GroupCoordinator) -> dict[str, object]:
             group.epoch,
             group.metadata_hash,
             group.assignment_epoch,
+            group.assigned_at_ms,
             group.consumer_members,
             group.targets,
             group.regexes,
