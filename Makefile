@@ -38,7 +38,7 @@ SPARK_WORKERS ?= 2
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help venv jar demo test test-system test-spark again nightly check format interop spark applications suites differential large crash kills chaos bench fuzz fuzz-broker sim sim-cluster scenarios mutants mutants-cluster docs tables wheel constraints clean
+.PHONY: help venv jar demo test test-system test-spark again nightly check format interop spark applications suites differential large crash kills chaos bench budget fuzz fuzz-broker sim sim-cluster scenarios mutants mutants-cluster docs tables wheel constraints clean
 
 help:  ## Show the targets.
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -154,6 +154,9 @@ large: $(STAMP)  ## Run 1,000 groups of 10 members, on 10,000 connections.
 
 bench: jar  ## Run every benchmark.
 	@set -e; for each in benchmarks/*.py; do echo "== $$each"; $(PY) "$$each"; done
+
+budget: $(STAMP)  ## Count what each request costs the broker; more than benchmarks/budget.json says fails. ARGS=--record.
+	@$(PY) benchmarks/budget.py --check $(ARGS)
 
 fuzz: $(STAMP)  ## Throw random and mutated bytes at everything that decodes.
 	@$(PY) -m tests.fuzz.wire $(ARGS)

@@ -1,0 +1,590 @@
+"""What clients say to a broker in memory, API by API: scripts for `in_process.World`."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from functools import cache
+from itertools import count
+from typing import NamedTuple, Protocol, TypeVar
+from uuid import UUID
+
+import trio
+from benchmarks.parts.in_process import PATIENCE_SECONDS, Line, Script, Step, World, decoded, frame
+
+from kohort.protocol.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription, TopicPartitions
+from kohort.protocol.errors import ErrorCode
+from kohort.protocol.messages import (
+    ApiVersionsRequest,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    JoinGroupResponse,
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+    ProduceRequest,
+    ProduceResponse,
+    ShareAcknowledgeRequest,
+    ShareAcknowledgeResponse,
+    ShareFetchRequest,
+    ShareFetchResponse,
+    ShareGroupHeartbeatRequest,
+    ShareGroupHeartbeatResponse,
+    SyncGroupRequest,
+    SyncGroupRequestAssignment,
+    SyncGroupResponse,
+)
+from kohort.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatTopicPartitions
+from kohort.protocol.messages.create_topics import CreatableTopic
+from kohort.protocol.messages.fetch import FetchPartition
+from kohort.protocol.messages.produce import PartitionProduceData, TopicProduceData
+from kohort.protocol.messages.share_acknowledge import (
+    ShareAcknowledgeBatch,
+    ShareAcknowledgePartition,
+    ShareAcknowledgeTopic,
+)
+from kohort.protocol.messages.share_fetch import ShareFetchPartition, ShareFetchTopic
+from kohort.protocol.records import build_batch
+from kohort.protocol.schema import Message
+
+TOPIC = "budget"
+SESSION_MS = 60_000
+RECORD_BYTES = 100
+FETCHED_RECORDS = 16
+ROUNDS_MAX = 500  # Of a member that waits to be given something.
+WAIT_MS = 100
+HEARTBEAT_MS = 1_000
+SUBSCRIPTIONS = tuple(
+    ConsumerProtocolSubscription(
+        topics=(TOPIC,), user_data=bytes((number,)), owned_partitions=()
+    ).encode_versioned()
+    for number in range(2)
+)
+STOCK = 3_000  # Records for members of share groups, who take each one once.
+_numbers = count(1)
+A = TypeVar("A", bound=Message)
+R = TypeVar("R")
+Asking = Generator[Step, list[bytes], R]
+
+
+class Coded(Protocol):
+    """An answer with one code for all of it."""
+
+    @property
+    def error_code(self) -> int:
+        """0 where it went well."""
+        ...
+
+
+Scripts = Callable[[int], list[Script]]
+"""Makes the scripts that together ask for so many units of a workload."""
+LOADING = frozenset(
+    (
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    )
+)
+
+
+class Workload(NamedTuple):
+    """What is measured under one name."""
+
+    name: str
+    prepare: Callable[[World], Awaitable[Scripts]]
+    units: int = 64
+    """How many are asked for at a time."""
+
+
+# -- what all of them take ------------------------------------------------------------------------------
+
+
+def repeated(line: Line, request: bytes, times: int, check: Callable[[bytes], int], depth: int = 1) -> Script:
+    """Ask the same again and again, so much at a time; the last answer of each time has no error."""
+    together, awaits = request * depth, [line] * depth
+    for _ in range(times // depth):
+        answers = yield Step(((line, together),), awaits)
+        expect(check(answers[-1]))
+
+
+def expect(code: int) -> None:
+    """Return if that is no error."""
+    assert code == ErrorCode.NONE, ErrorCode(code).name
+
+
+def ask(line: Line, message: Message, kind: type[A], code: Callable[[A], int]) -> Asking[A]:
+    """Return the answer, which has no error."""
+    (answer,) = yield Step(((line, frame(message)),), (line,))
+    found = decoded(answer, kind)
+    expect(code(found))
+    return found
+
+
+def kept(asking: Asking[A], answers: list[A]) -> Script:
+    """Put an answer into a list."""
+    answers.append((yield from asking))
+
+
+async def asked(world: World, line: Line, message: Message, kind: type[A], code: Callable[[A], int]) -> A:
+    """Return the answer, asked for again while the broker is not ready. Raises: trio.TooSlowError."""
+    answers: list[A] = []
+    with trio.fail_after(PATIENCE_SECONDS):
+        while True:
+            await world.play([kept(ask(line, message, kind, lambda found: ErrorCode.NONE), answers)])
+            found = answers.pop()
+            if code(found) not in LOADING:
+                expect(code(found))
+                return found
+            await trio.sleep(0.005)  # Threads of the broker load what it is asked for.
+
+
+async def a_topic(world: World, line: Line, partitions: int = 1) -> str:
+    """Return the name of a new topic whose partitions can be written."""
+    name = f"{TOPIC}-{next(_numbers)}"
+    topic = CreatableTopic(
+        name=name, num_partitions=partitions, replication_factor=1, assignments=(), configs=()
+    )
+    request = CreateTopicsRequest(topics=(topic,), timeout_ms=30_000)
+    await asked(world, line, request, CreateTopicsResponse, lambda found: found.topics[0].error_code)
+    await asked(world, line, produce(name), ProduceResponse, produced)
+    return name
+
+
+async def topic_id_of(world: World, line: Line, name: str) -> UUID:
+    """Return a topic's id."""
+    found = await asked(
+        world, line, metadata(name), MetadataResponse, lambda found: found.topics[0].error_code
+    )
+    return found.topics[0].topic_id
+
+
+def a_group() -> str:
+    """Return an id that no group has had."""
+    return f"group-{next(_numbers)}"
+
+
+# -- requests -------------------------------------------------------------------------------------------
+
+
+def metadata(topic: str) -> MetadataRequest:
+    return MetadataRequest(topics=(MetadataRequestTopic(name=topic),), allow_auto_topic_creation=False)
+
+
+def produce(topic: str, values: Sequence[bytes] = (bytes(RECORD_BYTES),)) -> ProduceRequest:
+    batch = build_batch([(1_700_000_000_000, None, value, ()) for value in values])
+    data = TopicProduceData(name=topic, partition_data=(PartitionProduceData(index=0, records=batch),))
+    return ProduceRequest(acks=-1, timeout_ms=30_000, topic_data=(data,))
+
+
+def produced(found: ProduceResponse) -> int:
+    return found.responses[0].partition_responses[0].error_code
+
+
+def commit(group_id: str, topic: str) -> OffsetCommitRequest:
+    partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=1, committed_metadata="")
+    return OffsetCommitRequest(
+        group_id=group_id, topics=(OffsetCommitRequestTopic(name=topic, partitions=(partition,)),)
+    )
+
+
+def committed(found: OffsetCommitResponse) -> int:
+    return found.topics[0].partitions[0].error_code
+
+
+def offset_fetch(group_id: str, topic: str) -> OffsetFetchRequest:
+    topics = (OffsetFetchRequestTopics(name=topic, partition_indexes=(0,)),)
+    return OffsetFetchRequest(groups=(OffsetFetchRequestGroup(group_id=group_id, topics=topics),))
+
+
+def join(group_id: str, member_id: str, round_number: int = 0) -> JoinGroupRequest:
+    return JoinGroupRequest(
+        group_id=group_id,
+        session_timeout_ms=SESSION_MS,
+        rebalance_timeout_ms=SESSION_MS,
+        member_id=member_id,
+        protocol_type="consumer",
+        protocols=(JoinGroupRequestProtocol(name="range", metadata=SUBSCRIPTIONS[round_number % 2]),),
+    )
+
+
+def sync(group_id: str, joined: JoinGroupResponse) -> SyncGroupRequest:
+    """Return what a member asks next, a leader with a partition for each."""
+    return SyncGroupRequest(
+        group_id=group_id,
+        generation_id=joined.generation_id,
+        member_id=joined.member_id,
+        protocol_type="consumer",
+        protocol_name="range",
+        assignments=tuple(
+            SyncGroupRequestAssignment(member_id=each.member_id, assignment=_assignment(number))
+            for number, each in enumerate(joined.members)
+        ),
+    )
+
+
+@cache
+def _assignment(number: int) -> bytes:
+    given = (TopicPartitions(topic=TOPIC, partitions=(number,)),)
+    return ConsumerProtocolAssignment(assigned_partitions=given).encode_versioned()
+
+
+def heartbeat(group_id: str, joined: JoinGroupResponse) -> HeartbeatRequest:
+    return HeartbeatRequest(group_id=group_id, generation_id=joined.generation_id, member_id=joined.member_id)
+
+
+# -- groups of the classic protocol ---------------------------------------------------------------------
+
+
+def first_join(line: Line, group_id: str) -> Asking[str]:
+    """Return the id that the broker gives a new member."""
+    while True:
+        (answer,) = yield Step(((line, frame(join(group_id, ""))),), (line,))
+        found = decoded(answer, JoinGroupResponse)
+        if found.error_code not in LOADING:
+            assert found.error_code == ErrorCode.MEMBER_ID_REQUIRED, found
+            return found.member_id
+
+
+def joined_alone(line: Line, group_id: str) -> Asking[JoinGroupResponse]:
+    """Make a group of one."""
+    member_id = yield from first_join(line, group_id)
+    found = yield from ask(line, join(group_id, member_id), JoinGroupResponse, _code)
+    yield from ask(line, sync(group_id, found), SyncGroupResponse, _code)
+    return found
+
+
+def pair(one: Line, other: Line, group_id: str) -> Asking[list[JoinGroupResponse]]:
+    """Make a group of two: one is there alone, the other joins, the one hears of it and joins again."""
+    first = yield from joined_alone(one, group_id)
+    member_id = yield from first_join(other, group_id)
+    yield Step(((other, frame(join(group_id, member_id))),), ())
+    (answer,) = yield Step(((one, frame(heartbeat(group_id, first))),), (one,))
+    assert decoded(answer, HeartbeatResponse).error_code == ErrorCode.REBALANCE_IN_PROGRESS
+    return (yield from together(((one, join(group_id, first.member_id)),), (one, other), group_id))
+
+
+def together(
+    sends: Sequence[tuple[Line, JoinGroupRequest]], lines: Sequence[Line], group_id: str
+) -> Asking[list[JoinGroupResponse]]:
+    """Send the joins that are missing; let everybody sync once all are answered."""
+    answers = yield Step([(line, frame(each)) for line, each in sends], lines)
+    joined = [decoded(each, JoinGroupResponse) for each in answers]
+    asks = [(line, frame(sync(group_id, each))) for line, each in zip(lines, joined, strict=True)]
+    for each in (yield Step(asks, lines)):
+        expect(decoded(each, SyncGroupResponse).error_code)
+    return joined
+
+
+async def forming(world: World) -> Scripts:
+    """A group of two is formed: 2 JoinGroups are told an id, 3 are let in, 3 SyncGroups, a Heartbeat."""
+    one, other = await world.lines(2)
+
+    def form(times: int) -> Script:
+        for _ in range(times):
+            yield from pair(one, other, a_group())
+
+    return lambda times: [form(times)]
+
+
+async def rounds(world: World) -> Scripts:
+    """A group of two goes through a rebalance: 2 JoinGroups and 2 SyncGroups."""
+    lines, group_id = await world.lines(2), a_group()
+    joined: list[list[JoinGroupResponse]] = []
+    await world.play([kept(pair(lines[0], lines[1], group_id), joined)])
+    members = [each.member_id for each in joined[0]]
+    number = count(1)
+
+    def go_round(times: int) -> Script:
+        for _ in range(times):
+            turn = next(number)
+            sends = [(line, join(group_id, each, turn)) for line, each in zip(lines, members, strict=True)]
+            yield from together(sends, lines, group_id)
+
+    return lambda times: [go_round(times)]
+
+
+async def heartbeats(world: World) -> Scripts:
+    """A member of a group says that it lives."""
+    (line,), group_id = await world.lines(1), a_group()
+    joined: list[JoinGroupResponse] = []
+    await world.play([kept(joined_alone(line, group_id), joined)])
+    request = frame(heartbeat(group_id, joined[0]))
+    return lambda times: [repeated(line, request, times, lambda a: decoded(a, HeartbeatResponse).error_code)]
+
+
+# -- offsets --------------------------------------------------------------------------------------------
+
+
+def commits(connections: int, depth: int) -> Callable[[World], Awaitable[Scripts]]:
+    """Groups without members commit a partition, one group on each connection."""
+
+    async def prepare(world: World) -> Scripts:
+        lines = await world.lines(connections)
+        topic = await a_topic(world, lines[0])
+        groups = [a_group() for _ in lines]
+        for line, group_id in zip(lines, groups, strict=True):
+            await asked(world, line, commit(group_id, topic), OffsetCommitResponse, committed)
+        requests = [frame(commit(each, topic)) for each in groups]
+
+        def check(answer: bytes) -> int:
+            return committed(decoded(answer, OffsetCommitResponse))
+
+        return lambda times: [
+            repeated(line, request, times // connections, check, depth)
+            for line, request in zip(lines, requests, strict=True)
+        ]
+
+    return prepare
+
+
+def offset_fetches(connections: int, depth: int) -> Callable[[World], Awaitable[Scripts]]:
+    """Where groups stand in a partition is asked, of one group on each connection."""
+
+    async def prepare(world: World) -> Scripts:
+        lines = await world.lines(connections)
+        topic = await a_topic(world, lines[0])
+        groups = [a_group() for _ in lines]
+        for line, group_id in zip(lines, groups, strict=True):
+            await asked(world, line, commit(group_id, topic), OffsetCommitResponse, committed)
+        requests = [frame(offset_fetch(each, topic)) for each in groups]
+
+        def check(answer: bytes) -> int:
+            (group,) = decoded(answer, OffsetFetchResponse).groups
+            assert group.topics[0].partitions[0].committed_offset == 1
+            return group.error_code
+
+        return lambda times: [
+            repeated(line, request, times // connections, check, depth)
+            for line, request in zip(lines, requests, strict=True)
+        ]
+
+    return prepare
+
+
+# -- records --------------------------------------------------------------------------------------------
+
+
+def produces(depth: int) -> Callable[[World], Awaitable[Scripts]]:
+    """A record of 100 bytes is written, so many requests in flight."""
+
+    async def prepare(world: World) -> Scripts:
+        (line,) = await world.lines(1)
+        request = frame(produce(await a_topic(world, line)))
+        return lambda times: [
+            repeated(line, request, times, lambda a: produced(decoded(a, ProduceResponse)), depth)
+        ]
+
+    return prepare
+
+
+async def fetches(world: World) -> Scripts:
+    """The same 16 records are read, without a session."""
+    (line,) = await world.lines(1)
+    topic = await a_topic(world, line)
+    values = [bytes(RECORD_BYTES)] * FETCHED_RECORDS
+    await asked(world, line, produce(topic, values), ProduceResponse, produced)
+    partition = FetchPartition(partition=0, fetch_offset=1, partition_max_bytes=1_048_576)
+    request = FetchRequest(
+        max_wait_ms=WAIT_MS, min_bytes=1, topics=(FetchTopic(topic=topic, partitions=(partition,)),)
+    )
+
+    def check(answer: bytes) -> int:
+        (found,) = decoded(answer, FetchResponse).responses[0].partitions
+        assert found.records, found
+        return found.error_code
+
+    return lambda times: [repeated(line, frame(request), times, check)]
+
+
+# -- questions ------------------------------------------------------------------------------------------
+
+
+async def api_versions(world: World) -> Scripts:
+    """A client asks what the broker speaks."""
+    (line,) = await world.lines(1)
+    request = frame(ApiVersionsRequest(client_software_name="budget", client_software_version="1"))
+    return lambda times: [repeated(line, request, times, lambda answer: int.from_bytes(answer[4:6], "big"))]
+
+
+async def metadatas(world: World) -> Scripts:
+    """Who leads a topic of eight partitions."""
+    (line,) = await world.lines(1)
+    request = metadata(await a_topic(world, line, 8))
+
+    def check(answer: bytes) -> int:
+        (topic,) = decoded(answer, MetadataResponse).topics
+        assert len(topic.partitions) == 8
+        return topic.error_code
+
+    return lambda times: [repeated(line, frame(request), times, check)]
+
+
+async def find_coordinators(world: World) -> Scripts:
+    """Who coordinates a group."""
+    (line,) = await world.lines(1)
+    request = FindCoordinatorRequest(coordinator_keys=(a_group(),))
+
+    def code(found: FindCoordinatorResponse) -> int:
+        return found.coordinators[0].error_code
+
+    await asked(world, line, request, FindCoordinatorResponse, code)
+    return lambda times: [
+        repeated(line, frame(request), times, lambda answer: code(decoded(answer, FindCoordinatorResponse)))
+    ]
+
+
+# -- newer groups ---------------------------------------------------------------------------------------
+
+
+async def consumer_heartbeats(world: World) -> Scripts:
+    """A member of a group of the consumer protocol says that it lives; it has what it is to have."""
+    (line,), group_id, member_id = await world.lines(1), a_group(), str(UUID(int=next(_numbers)))
+    topic = await a_topic(world, line)
+    topic_id = await topic_id_of(world, line, topic)
+    hello = ConsumerGroupHeartbeatRequest(
+        group_id=group_id,
+        member_id=member_id,
+        member_epoch=0,
+        rebalance_timeout_ms=SESSION_MS,
+        subscribed_topic_names=(topic,),
+        topic_partitions=(),
+    )
+    found = await asked(world, line, hello, ConsumerGroupHeartbeatResponse, _code)
+    own = ConsumerGroupHeartbeatTopicPartitions(topic_id=topic_id, partitions=(0,))
+    for topic_partitions in ((own,), None):
+        alive = ConsumerGroupHeartbeatRequest(
+            group_id=group_id,
+            member_id=member_id,
+            member_epoch=found.member_epoch,
+            topic_partitions=topic_partitions,
+        )
+        found = await asked(world, line, alive, ConsumerGroupHeartbeatResponse, _code)
+
+    def check(answer: bytes) -> int:
+        return decoded(answer, ConsumerGroupHeartbeatResponse).error_code
+
+    return lambda times: [repeated(line, frame(alive), times, check)]
+
+
+class ShareMember:
+    """A member of a share group, with a session for one partition."""
+
+    def __init__(self, line: Line, topic_id: UUID) -> None:
+        self.line = line
+        self.group_id = a_group()
+        self.member_id = str(UUID(int=next(_numbers)))
+        self._topic_id = topic_id
+        self._epoch = 0
+
+    async def enter(self, world: World, topic: str) -> None:
+        """Join, and open the session once the partition is given to the member."""
+        hello = ShareGroupHeartbeatRequest(
+            group_id=self.group_id, member_id=self.member_id, member_epoch=0, subscribed_topic_names=(topic,)
+        )
+        found = await asked(world, self.line, hello, ShareGroupHeartbeatResponse, _code)
+        for _ in range(ROUNDS_MAX):
+            if found.assignment is not None and found.assignment.topic_partitions:
+                break
+            world.pass_time(HEARTBEAT_MS)
+            alive = ShareGroupHeartbeatRequest(
+                group_id=self.group_id, member_id=self.member_id, member_epoch=found.member_epoch
+            )
+            found = await asked(world, self.line, alive, ShareGroupHeartbeatResponse, _code)
+        assert found.assignment is not None
+        await asked(world, self.line, self._fetch(), ShareFetchResponse, _code)
+        self._epoch += 1
+
+    def worked(self, times: int) -> Script:
+        """Take a record and accept it, so often: a ShareFetch and a ShareAcknowledge each."""
+        for _ in range(times):
+            (answer,) = yield Step(((self.line, frame(self._fetch())),), (self.line,))
+            self._epoch += 1
+            found = decoded(answer, ShareFetchResponse).responses[0].partitions[0]
+            expect(found.error_code)
+            (acquired,) = found.acquired_records
+            assert acquired.first_offset == acquired.last_offset
+            batch = ShareAcknowledgeBatch(
+                first_offset=acquired.first_offset, last_offset=acquired.last_offset, acknowledge_types=(1,)
+            )
+            partition = ShareAcknowledgePartition(partition_index=0, acknowledgement_batches=(batch,))
+            request = ShareAcknowledgeRequest(
+                group_id=self.group_id,
+                member_id=self.member_id,
+                share_session_epoch=self._epoch,
+                topics=(ShareAcknowledgeTopic(topic_id=self._topic_id, partitions=(partition,)),),
+            )
+            (answer,) = yield Step(((self.line, frame(request)),), (self.line,))
+            self._epoch += 1
+            expect(decoded(answer, ShareAcknowledgeResponse).responses[0].partitions[0].error_code)
+
+    def _fetch(self) -> ShareFetchRequest:
+        partition = ShareFetchPartition(partition_index=0, acknowledgement_batches=())
+        return ShareFetchRequest(
+            group_id=self.group_id,
+            member_id=self.member_id,
+            share_session_epoch=self._epoch,
+            max_wait_ms=0,
+            min_bytes=0,
+            max_records=1,
+            batch_size=1,
+            topics=(ShareFetchTopic(topic_id=self._topic_id, partitions=(partition,)),),
+            forgotten_topics_data=(),
+        )
+
+
+async def share_fetches(world: World) -> Scripts:
+    """A member of a share group takes a record and accepts it: a ShareFetch and a ShareAcknowledge."""
+    (line,) = await world.lines(1)
+    topic = await a_topic(world, line)
+    member = ShareMember(line, await topic_id_of(world, line, topic))
+    await member.enter(world, topic)
+    written = frame(produce(topic))
+
+    def check(answer: bytes) -> int:
+        return produced(decoded(answer, ProduceResponse))
+
+    await world.play([repeated(line, written, STOCK, check)])
+    return lambda times: [member.worked(times)]
+
+
+WORKLOADS = (
+    Workload("ApiVersions", api_versions),
+    Workload("Metadata, 8 partitions", metadatas),
+    Workload("FindCoordinator", find_coordinators),
+    Workload("Heartbeat", heartbeats),
+    Workload("a group of two formed", forming, 32),
+    Workload("a round of a group of two", rounds, 32),
+    Workload("OffsetCommit", commits(1, 1)),
+    Workload("OffsetCommit, 16 connections", commits(16, 1), 256),
+    Workload("OffsetCommit, 16 x 16", commits(16, 16), 512),
+    Workload("OffsetFetch", offset_fetches(1, 1)),
+    Workload("OffsetFetch, 16 x 16", offset_fetches(16, 16), 512),
+    Workload("Produce, 1 record", produces(1)),
+    Workload("Produce, 1 record, 5 in flight", produces(5), 65),
+    Workload("Fetch, 16 records", fetches),
+    Workload("ConsumerGroupHeartbeat", consumer_heartbeats),
+    Workload("ShareFetch and ShareAcknowledge", share_fetches, 32),
+)
+
+
+def _code(found: Coded) -> int:
+    return found.error_code
