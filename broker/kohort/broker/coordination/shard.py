@@ -128,6 +128,7 @@ class Shard(Generic[CoreT]):
         self._owed: deque[Owed] = deque()  # For the next flush.
         self._flushing: deque[deque[Owed]] = deque()  # One entry per flush in flight.
         self._timers: set[object] = set()
+        self._on_timer = self._timer_fired  # One for all: a method of its own would be 200 bytes a member.
         self._marks: deque[Mark] = deque()  # How much waited for other replicas, and when.
 
     # -- asking -----------------------------------------------------------------------------------------
@@ -352,11 +353,10 @@ class Shard(Generic[CoreT]):
 
     def _set_timer(self, timer: SetTimer) -> None:
         self._timers.add(timer.key)
-        self._all_timers.set(
-            (self.index, timer.key), timer.deadline_ms, partial(self._timer_fired, timer.key)
-        )
+        self._all_timers.set_told((self.index, timer.key), timer.deadline_ms, self._on_timer)
 
-    def _timer_fired(self, key: object) -> None:
+    def _timer_fired(self, name: tuple[int, object]) -> None:
+        _, key = name
         self._timers.discard(key)
         self.submit(self.machine.timer_fired(key))
 

@@ -13,7 +13,7 @@ REMEMBERED_MAX = 1_024
 REMEMBERED_BYTES_MAX = 512  # Each takes some three times as much once it is read: 1.5 MB in all.
 
 
-def subscribed_topics(metadata: bytes) -> tuple[str, ...]:
+def subscribed_topics(metadata: bytes) -> frozenset[str]:
     """Return the topics that a consumer wants to read. Raises: WireError."""
     if len(metadata) <= REMEMBERED_BYTES_MAX:
         return _remembered_topics(metadata)
@@ -27,8 +27,8 @@ def assigned_partitions(assignment: bytes) -> tuple[tuple[str, int], ...]:
     return _partitions(assignment)
 
 
-def _topics(metadata: bytes) -> tuple[str, ...]:
-    return tuple(ConsumerProtocolSubscription.decode_versioned(metadata).topics)
+def _topics(metadata: bytes) -> frozenset[str]:
+    return frozenset(ConsumerProtocolSubscription.decode_versioned(metadata).topics)
 
 
 def _partitions(assignment: bytes) -> tuple[tuple[str, int], ...]:

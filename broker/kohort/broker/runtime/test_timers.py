@@ -109,3 +109,14 @@ def test_what_looks_first_may_keep_timers_from_firing() -> None:
     timers.before_due = lambda: timers.cancel("gone")
     assert timers.run_due(5) == 1
     assert ran == ["kept"]
+
+
+def test_an_action_of_many_timers_is_told_which_it_is() -> None:
+    timers = Timers()
+    told: list[object] = []
+    timers.set_told("one", 10, told.append)
+    timers.set_told("two", 20, told.append)
+    timers.set_told("one", 30, told.append)
+    timers.set("three", 25, lambda: told.append("action"))
+    assert timers.run_due(30) == 3
+    assert told == ["two", "action", "one"]

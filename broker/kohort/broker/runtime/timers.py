@@ -3,6 +3,7 @@
 import heapq
 import math
 from collections.abc import Callable, Hashable
+from typing import Any
 
 Action = Callable[[], None]
 STALE_PLACES_MIN = 1_024  # The heap is made anew when more places than this, and most, are stale.
@@ -15,7 +16,7 @@ class Timers:
         """Call `on_earlier` whenever a timer is set that is due before all others."""
         self._on_earlier = on_earlier
         self._heap: list[tuple[int, int, Hashable]] = []
-        self._entries: dict[Hashable, tuple[int, int, Action]] = {}
+        self._entries: dict[Hashable, tuple[int, int, Callable[..., object], bool]] = {}
         self._sequence = 0
         self.earliest_ms: float = math.inf
         """Before this time nothing is due. A timer that was cancelled may have left it too early."""
@@ -32,8 +33,15 @@ class Timers:
 
     def set(self, key: Hashable, deadline_ms: int, action: Action) -> None:
         """Let `action` run at `deadline_ms`; an earlier timer of the same key is replaced."""
+        self._set(key, deadline_ms, action, is_told=False)
+
+    def set_told(self, key: Hashable, deadline_ms: int, action: Callable[[Any], object]) -> None:
+        """Let `action` run with `key`: thousands of timers share one that way, and none has its own."""
+        self._set(key, deadline_ms, action, is_told=True)
+
+    def _set(self, key: Hashable, deadline_ms: int, action: Callable[..., object], *, is_told: bool) -> None:
         self._sequence += 1
-        self._entries[key] = (deadline_ms, self._sequence, action)
+        self._entries[key] = (deadline_ms, self._sequence, action, is_told)
         entry = (deadline_ms, self._sequence, key)
         heapq.heappush(self._heap, entry)
         if len(self._heap) > STALE_PLACES_MIN + 2 * len(self._entries):
@@ -66,8 +74,11 @@ class Timers:
         try:
             while (deadline_ms := self.next_deadline_ms()) is not None and deadline_ms <= now_ms:
                 _, _, key = heapq.heappop(self._heap)
-                _, _, action = self._entries.pop(key)
-                action()
+                _, _, action, is_told = self._entries.pop(key)
+                if is_told:
+                    action(key)
+                else:
+                    action()
                 count += 1
         finally:  # An action that raises leaves the others to the next round.
             next_ms = self.next_deadline_ms()

@@ -38,8 +38,10 @@ def speaks_over(
     if group is None or member is None:
         return
     on_close = request.connection.on_close
-    speakers = next((each for each in on_close if isinstance(each, Speakers)), None)
-    if speakers is None:
-        speakers = Speakers(coordinators)
-        on_close.append(speakers)
+    for each in on_close:
+        if isinstance(each, Speakers):
+            each.add(group.group_id, member.member_id)
+            return
+    speakers = Speakers(coordinators)
+    on_close.append(speakers)
     speakers.add(group.group_id, member.member_id)
