@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import socket
 import ssl
@@ -10,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
+from kohort.broker.transport.tls.test_key_updates import Records, secret_in
 from tests.attacks.innocent import Innocent
 from tests.security.secured import Secured, secured
 
@@ -20,6 +22,7 @@ HALF_OPEN_MAX = 256
 SILENT = 700
 BABBLING = 600
 STRANGERS = 40
+RENEWING, NEW_KEYS = 8, 25_000
 SEED = 19
 
 
@@ -109,3 +112,30 @@ def test_those_who_write_slowly_or_take_nothing_are_held_within_limits(
                     each.send(versions * 500 if number % 2 else drips[place : place + 1])
             place += 1
             time.sleep(0.01)
+
+
+def test_new_keys_without_end_cost_their_connections_alone(
+    tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    with beside_an_innocent_client(tmp_path, record_property) as here, ExitStack() as held:
+        floods = []
+        for number in range(RENEWING):
+            secrets = tmp_path / f"secrets-{number}"
+            context.keylog_filename = str(secrets)
+            plain = held.enter_context(socket.create_connection(here.address, 20))
+            stranger = held.enter_context(context.wrap_socket(plain))
+            cipher = stranger.cipher()
+            assert cipher is not None
+            records = Records(cipher[0], secret_in(secrets))
+            floods.append((stranger, b"".join(records.update() for _ in range(NEW_KEYS))))
+        for stranger, flood in floods:
+            with suppress(OSError), socket.socket(fileno=os.dup(stranger.fileno())) as below:
+                below.settimeout(20)
+                below.sendall(flood)
+        for stranger, _ in floods:
+            stranger.settimeout(20)
+            with suppress(ConnectionError, ssl.SSLError):
+                assert stranger.recv(1) == b"", "the broker closes it"

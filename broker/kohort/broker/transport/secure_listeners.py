@@ -71,7 +71,12 @@ class SecureListeners:
         doorman = self._doormen.get(protocol)
         if doorman is None:
             doorman = self._doormen[protocol] = Doorman(
-                self._current, self._counters, self._workers, self._log, asks_clients=protocol == SSL
+                self._current,
+                self._counters,
+                self._workers,
+                self._log,
+                self._clock,
+                asks_clients=protocol == SSL,
             )
             self.tasks[f"certificates of {protocol}"] = doorman.reload_regularly
         return doorman.open

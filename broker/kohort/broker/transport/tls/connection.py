@@ -19,8 +19,13 @@ class Doorman(Protocol):
         """With the newest certificates."""
         ...
 
-    def entered(self, connection: "TlsConnection", certificate: bytes | None, /) -> str:
-        """Return the principal of one that has shaken hands. Raises: ValueError where it has no name."""
+    def entered(
+        self, connection: "TlsConnection", certificate: bytes | None, resumed_until_s: float | None, /
+    ) -> str:
+        """Return the principal of one that has shaken hands. Raises: ValueError where it may not come in.
+
+        `resumed_until_s` is the end of its certificate, where OpenSSL has not looked at that.
+        """
         ...
 
     def failed(self, connection: "TlsConnection", reason: str, /) -> None:
@@ -81,7 +86,7 @@ class TlsConnection(Connection):
             self._refuse(reason)
             return False
         try:
-            self.principal = self._doorman.entered(self, self._tls.certificate())
+            self.principal = self._doorman.entered(self, self._tls.certificate(), self._tls.resumed_until_s())
         except ValueError as error:
             self._refuse(str(error))
             return False
@@ -113,15 +118,22 @@ class TlsConnection(Connection):
         if was_paused and not self.closed:
             self._go_on_with_leftovers()
 
+    def send_answers(self) -> None:
+        """Send answers; what is encrypted already may still have to wait for the socket."""
+        super().send_answers()
+        if not self.closed and self._tls.wants_write and not self.wants_write:
+            self._driver.watch(self)
+
     def on_writable(self) -> None:
-        """Let TLS go on with what it wanted to send, then send what waits."""
-        if self._tls.wants_write:
-            self._tls.wants_write = False
-            if not self._established or not self.paused:
-                self.on_readable()
-            if self.closed:
-                return
-        super().on_writable()
+        """Send what is encrypted already, then what waits."""
+        try:
+            self._tls.flush()
+        except OSError as error:
+            self._driver.lost(self, error)
+            self.close()
+            return
+        if not self._tls.wants_write:
+            super().on_writable()
 
     @property
     def unsent(self) -> bool:

@@ -12,6 +12,7 @@ import structlog
 
 from kohort.broker.config.current import CurrentConfig
 from kohort.broker.config.values import ConfigError
+from kohort.broker.runtime.clock import Clock
 from kohort.broker.runtime.supervisor import UNWATCHED, Watched
 from kohort.broker.runtime.throttled_log import ThrottledLog
 from kohort.broker.runtime.workers import Workers
@@ -37,6 +38,7 @@ class Doorman:
         counters: TransportCounters,
         workers: Workers,
         throttled: ThrottledLog,
+        clock: Clock,
         *,
         asks_clients: bool = True,
     ) -> None:
@@ -46,6 +48,7 @@ class Doorman:
         self._counters = counters
         self._workers = workers
         self._log = throttled
+        self._clock = clock
         self._half_open = Crowd[TlsConnection](HALF_OPEN_MAX)
         self._name_of = make_mapper(current.config)
         self._sources = sources(current.config)
@@ -77,8 +80,16 @@ class Doorman:
         self._half_open.came(connection, driver.now_ms)
         return connection
 
-    def entered(self, connection: TlsConnection, certificate: bytes | None, /) -> str:
-        """Return the principal of one that has shaken hands. Raises: ValueError where it has no name."""
+    def entered(
+        self, connection: TlsConnection, certificate: bytes | None, resumed_until_s: float | None, /
+    ) -> str:
+        """Return the principal of one that has shaken hands. Raises: ValueError where it may not come in.
+
+        A session from before is good for no longer than the certificate was that it began with: OpenSSL, as
+        it goes on with one, looks at no certificate, and gives another session in its place.
+        """
+        if resumed_until_s is not None and self._clock.wall_ms() / 1000 > resumed_until_s:
+            raise ValueError("its certificate is refused: certificate has expired since its session began")
         is_asked = self._asks_clients and self._current.config.ssl_client_auth != "none"
         name = self._name_of(subject_of(certificate)) if is_asked and certificate is not None else ANONYMOUS
         self._half_open.left(connection)

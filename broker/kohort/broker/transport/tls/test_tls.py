@@ -67,7 +67,7 @@ async def secure(folder: Path, *settings: tuple[str, str], poller: str = "epoll"
         *settings,
     ]
     async with test_support.world(*given, poller=poller) as world, trio.open_nursery() as nursery:
-        doorman = Doorman(world.current, world.counters, TrioWorkers(nursery), world.reactor.log)
+        doorman = Doorman(world.current, world.counters, TrioWorkers(nursery), world.reactor.log, world.clock)
         world.reactor._opens[0] = doorman.open
         yield Secure(world, doorman)
         nursery.cancel_scope.cancel()
