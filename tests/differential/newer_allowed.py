@@ -1,4 +1,4 @@
-"""Where kohort answers otherwise than Apache Kafka of consumer and share groups, on purpose, with the reason.
+"""Where kohort answers otherwise than Apache Kafka of groups of newer kinds, on purpose, with the reason.
 
 docs/compatibility.md lists them. Each but those that change nothing ends its script.
 """
@@ -46,6 +46,38 @@ def _joins_again(ask: Ask, ours: Rendered, theirs: Rendered) -> bool:
     )
 
 
+def _no_tasks_for_an_endpoint(ask: Ask, ours: Rendered, theirs: Rendered) -> bool:
+    return (
+        ask.name == "StreamsGroupHeartbeat"
+        and (ours["error_code"], theirs["error_code"]) == (NONE, UNKNOWN_SERVER_ERROR)
+        and ours["active_tasks"] == 0
+        and bool(ours["partitions_by_user_endpoint"])
+    )
+
+
+def _has_no_partitions_yet(ask: Ask, ours: Rendered, theirs: Rendered) -> bool:
+    return ask.name == "StreamsGroupDescribe" and _without_partitions(ours) == theirs
+
+
+def _is_not_ready(ask: Ask, ours: Rendered, theirs: Rendered) -> bool:
+    return (
+        ask.name == "ListGroups"
+        and [each for each in ours["groups"] if each["group_state"] != "NotReady"] == theirs["groups"]
+    )
+
+
+def _without_partitions(group: Rendered) -> Rendered:
+    topology = group["topology"]
+    if topology is None:
+        return group
+    kinds = ("repartition_source_topics", "state_changelog_topics")
+    subtopologies = [
+        {**each, **{kind: [{**topic, "partitions": 0} for topic in each[kind]] for kind in kinds}}
+        for each in topology["subtopologies"]
+    ]
+    return {**group, "topology": {**topology, "subtopologies": subtopologies}}
+
+
 NEWER_ALLOWED = (
     NewerAllowed(
         name="OffsetFetch has a member epoch and no member id; a classic member joins with metadata that "
@@ -62,6 +94,28 @@ NEWER_ALLOWED = (
         reason="the id says that it is the same process, whose first answer was lost",
         holds=_joins_again,
         ends=True,
+    ),
+    NewerAllowed(
+        name="a member of a streams group with an endpoint brings a topology that does not fit its topics",
+        kohort="is a member without tasks, and is told what is the matter",
+        kafka="UNKNOWN_SERVER_ERROR, from an exception that it does not expect",
+        reason="without an endpoint Kafka answers the same as kohort",
+        holds=_no_tasks_for_an_endpoint,
+        ends=True,
+    ),
+    NewerAllowed(
+        name="groups are listed that are NotReady",
+        kohort="lists them by that name, and by not_ready",
+        kafka="by not_ready alone",
+        reason="the first is the name that its own tools send",
+        holds=_is_not_ready,
+    ),
+    NewerAllowed(
+        name="a streams group is described after its first heartbeat, and its internal topics are there",
+        kohort="says how many partitions they have",
+        kafka="0, until the next heartbeat",
+        reason="it is known",
+        holds=_has_no_partitions_yet,
     ),
 )
 

@@ -35,7 +35,7 @@ from kohort.protocol.messages import (
 )
 from kohort.protocol.messages.create_topics import CreatableTopic
 from kohort.protocol.records import build_batch
-from tests.differential import consumer_script
+from tests.differential import consumer_script, streams_script
 from tests.differential.apache_kafka import ApacheKafka
 from tests.differential.run import IN_ORDER
 from tests.differential.told import Ask, Differs, Known, Peer, Rendered, Told, TooSlow
@@ -43,7 +43,6 @@ from tests.differential.wire import Connection
 from tests.interop.broker_process import BrokerProcess
 
 FOLDER = Path(__file__).with_name("recorded")
-SCRIPTS = 300
 AT_ONCE = 8
 ATTEMPTS = 10
 PATIENCE_S = 60.0
@@ -61,11 +60,14 @@ SETTINGS = (
     "group.share.min.record.lock.duration.ms=1000",
     "group.consumer.assignment.interval.ms=0",
     "group.share.assignment.interval.ms=0",
+    "group.streams.assignment.interval.ms=0",
+    "group.streams.initial.rebalance.delay.ms=0",
 )
 OF_KAFKA = (
     # Assignments are made with the heartbeat that asks for them, not beside it.
     "group.consumer.assignor.offload.enable=false",
     "group.share.assignor.offload.enable=false",
+    "group.streams.assignor.offload.enable=false",
 )
 
 
@@ -86,6 +88,7 @@ class Kind:
     topics: dict[str, int]
     batches: dict[str, Sequence[int]] = field(default_factory=dict)
     """How many records each batch has that stands in partition 0 of a topic."""
+    scripts: int = 300
 
     @property
     def path(self) -> Path:
@@ -95,7 +98,10 @@ class Kind:
 
 KINDS = {
     each.name: each
-    for each in (Kind("consumer-groups", consumer_script.ConsumerScript, consumer_script.TOPICS),)
+    for each in (
+        Kind("consumer-groups", consumer_script.ConsumerScript, consumer_script.TOPICS),
+        Kind("streams-groups", streams_script.StreamsScript, streams_script.TOPICS, scripts=150),
+    )
 }
 
 
@@ -248,12 +254,14 @@ def main(arguments: Sequence[str]) -> int:
     """Play the scripts on Apache Kafka, keep its answers, and return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m tests.differential.recordings")
     parser.add_argument("kinds", nargs="*", choices=[*KINDS, []], metavar="KIND")
-    parser.add_argument("--scripts", type=int, default=SCRIPTS, metavar="N")
+    parser.add_argument("--scripts", type=int, metavar="N")
     chosen = parser.parse_args(arguments)
     for name in chosen.kinds or KINDS:
         began_s = time.monotonic()
         with tempfile.TemporaryDirectory() as folder, apache_kafka(Path(folder)) as address:
-            played = trio.run(play_all, KINDS[name], address, None, range(chosen.scripts))
+            played = trio.run(
+                play_all, KINDS[name], address, None, range(chosen.scripts or KINDS[name].scripts)
+            )
         keep(KINDS[name], played)
         answers = sum(each.told.answers for each in played)
         sys.stdout.write(

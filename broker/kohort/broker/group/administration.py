@@ -60,8 +60,8 @@ def described(group: Group) -> DescribedGroup:
 
 
 def list_groups(turn: Turn, command: ListGroups) -> None:
-    """Answer with this shard's groups that pass both filters."""
-    states = {each.lower() for each in command.states_filter}
+    """Answer with this shard's groups that pass both filters; Kafka asks for NotReady as not_ready."""
+    states = {each.lower().replace("not_ready", "notready") for each in command.states_filter}
     types = {each.lower() for each in command.types_filter}
     groups = tuple(
         ListedGroup(

@@ -445,6 +445,17 @@ def test_the_group_is_listed_described_and_deleted_when_it_is_empty() -> None:
     assert not world.core.groups
 
 
+@pytest.mark.parametrize("state", ["NotReady", "notready", "not_ready", "Stable"])
+def test_a_group_that_is_not_ready_is_listed_by_either_name_of_that(state: str) -> None:
+    world = StreamsWorld(t=4)
+    Thread(world, "one", topology=WORD_COUNT).join()
+    assert world.group().state is GroupState.NOT_READY
+    request_id = next(world.request_ids)
+    world.run(world.core.handle(ListGroups(request_id, (state,), ()), world.now_ms))
+    listed = world.answer(request_id, ListGroupsResponse).groups
+    assert [each.group_id for each in listed] == ([] if state == "Stable" else ["g"])
+
+
 def deleted(world: StreamsWorld) -> ErrorCode:
     request_id = next(world.request_ids)
     world.run(world.core.handle(DeleteGroup(request_id, "g"), world.now_ms))
