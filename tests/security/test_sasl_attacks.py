@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import random
+import re
 import socket
 import struct
 from collections.abc import Callable, Iterator
@@ -146,3 +148,32 @@ def test_who_guesses_waits_and_is_told_nothing(
                 judged = partial(failures_are, here, before + number + 1)
                 wait_until(judged, "all guesses are judged", 60)
         assert here.metric("kohort_sasl_authentications_total") == 0
+
+
+def first_answer(here: Guarded, user: str) -> tuple[int, str, bytes]:
+    """Return what a stranger is told of a user's password: the salt's length and kind, the iterations."""
+    with socket.create_connection(address(here), 20) as stranger:
+        stranger.settimeout(20)
+        stranger.sendall(shaken("SCRAM-SHA-512") + shown(f"n,,n={user},r=nonce".encode()))
+        answer = b""
+        while (found := re.search(rb"r=nonce[0-9a-f]+,s=([A-Za-z0-9+/=]+),i=(\d+)", answer)) is None:
+            more = stranger.recv(4_096)
+            assert more
+            answer += more
+        salt = base64.b64decode(found[1])
+        return len(salt), "text" if salt.isalnum() else "bytes", found[2]
+
+
+def test_a_stranger_does_not_learn_which_users_there_are(tmp_path: Path) -> None:
+    settings = (
+        "sasl.enabled.mechanisms=SCRAM-SHA-512",
+        "listener.name.sasl_plaintext.scram-sha-512.sasl.jaas.config="
+        'org.apache.kafka.common.security.scram.ScramLoginModule required user_bob="bob-secret";',
+    )
+    with guarded(tmp_path, *settings) as here:
+        with Admin(bootstrap_servers=here.plain) as admin:
+            admin.set_user_password(USER, PASSWORD)
+        for user in (USER, "bob", *(f"nobody{number}" for number in range(30))):
+            length, kind, iterations = first_answer(here, user)
+            assert (kind, iterations) == ("text", b"4096"), user
+            assert 23 <= length <= 26, user

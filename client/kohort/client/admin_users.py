@@ -16,9 +16,14 @@ from kohort.protocol.messages import (
     ScramCredentialDeletion,
     ScramCredentialUpsertion,
 )
-from kohort.protocol.scram import BY_NUMBER, MECHANISMS, ScramMechanism, salted_password
-
-SALT_BYTES = 20
+from kohort.protocol.scram import (
+    BY_NUMBER,
+    MECHANISMS,
+    SALT_SEED_BYTES,
+    ScramMechanism,
+    salt_of,
+    salted_password,
+)
 
 
 class UserAdmin:
@@ -58,7 +63,7 @@ class UserAdmin:
             raise ConfigurationError("an empty password is none")
         given = []
         for mechanism in _mechanisms(mechanisms):
-            salt = secrets.token_bytes(SALT_BYTES)
+            salt = salt_of(secrets.token_bytes(SALT_SEED_BYTES))
             salted = await anyio.to_thread.run_sync(salted_password, mechanism, password, salt, iterations)
             given.append(
                 ScramCredentialUpsertion(

@@ -20,6 +20,10 @@ from typing import NamedTuple
 MIN_ITERATIONS = 4_096
 MAX_ITERATIONS = 16_384
 NONCE_BYTES_MAX = 1_024
+SALT_BITS = 130
+SALT_SEED_BYTES = 32
+"""Random bytes for one salt: enough that what is left over of them does not matter."""
+_SALT_DIGITS = b"0123456789abcdefghijklmnopqrstuvwxyz"
 
 _NAME = r"(?:[^=,\0]|=2C|=3D)+"
 _CLIENT_FIRST = re.compile(
@@ -63,6 +67,18 @@ class ScramCredential(NamedTuple):
     stored_key: bytes
     server_key: bytes
     iterations: int
+
+
+def salt_of(data: bytes) -> bytes:
+    """Return a salt as Kafka's tools make them, of random bytes: 130 bits in letters and digits.
+
+    All salts have this form, so that none tells whose they are. Source: Kafka's ScramFormatter.
+    """
+    number, digits = int.from_bytes(data, "big") % (1 << SALT_BITS), bytearray()
+    while number:
+        number, digit = divmod(number, len(_SALT_DIGITS))
+        digits.append(_SALT_DIGITS[digit])
+    return bytes(reversed(digits))
 
 
 def salted_password(mechanism: ScramMechanism, password: str, salt: bytes, iterations: int) -> bytes:

@@ -1,6 +1,7 @@
 """SCRAM by the example of RFC 7677, and by our two sides against each other."""
 
 import random
+import re
 from base64 import b64decode
 
 import pytest
@@ -13,6 +14,7 @@ from kohort.protocol.scram import (
     ScramServer,
     client_first,
     credential_of,
+    salt_of,
     salted_password,
 )
 
@@ -115,3 +117,12 @@ def test_whatever_is_ruined_is_refused_and_nothing_else_happens() -> None:
             with pytest.raises(ScramError):
                 server.final(bytes(ruined))
     assert taken
+
+
+def test_a_salt_has_the_form_of_kafkas() -> None:
+    chance = random.Random(7)
+    salts = [salt_of(chance.randbytes(32)) for _ in range(1_000)]
+    assert all(re.fullmatch(rb"[1-9a-z][0-9a-z]{19,25}", each) for each in salts)
+    assert {len(each) for each in salts} >= {25, 26}
+    assert len(set(salts)) == len(salts)
+    assert int(salt_of(b"\xff" * 32), 36) == 2**130 - 1

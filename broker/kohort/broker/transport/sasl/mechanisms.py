@@ -19,6 +19,7 @@ from kohort.protocol.scram import (
     ScramCredential,
     ScramMechanism,
     credential_of,
+    salt_of,
     salted_password,
 )
 
@@ -143,7 +144,7 @@ def _scram(mechanism: ScramMechanism, passwords: Mapping[str, str], users: Users
     """Return the mechanism for the users that the settings name, and those of the metadata before them."""
     fixed = {}
     for user, password in passwords.items():
-        salt = digest(SECRET, user.encode(), "sha256")
+        salt = salt_of(digest(SECRET, user.encode(), "sha256"))
         salted = salted_password(mechanism, password, salt, MIN_ITERATIONS)
         fixed[user] = credential_of(mechanism, salted, salt, MIN_ITERATIONS)
 

@@ -15,9 +15,8 @@ from kohort.protocol.scram import (
     ScramMechanism,
     ScramServer,
     client_first,
+    salt_of,
 )
-
-SALT_BYTES = 20
 
 Lookup = Callable[[str], ScramCredential | None]
 """Finds what is kept of a user's password."""
@@ -65,6 +64,6 @@ class Scram:
         return Step(self._server.first)
 
     def _made_up(self, user: str) -> ScramCredential:
-        salt = digest(self._secret, user.encode(), "sha512")
-        key = new(self._mechanism.hash, salt).digest()
-        return ScramCredential(salt[:SALT_BYTES], key, key, MIN_ITERATIONS)
+        seed = digest(self._secret, user.encode(), "sha512")
+        key = new(self._mechanism.hash, seed).digest()
+        return ScramCredential(salt_of(seed), key, key, MIN_ITERATIONS)
