@@ -36,7 +36,7 @@ class Guarded(Secured):
 
     def metric(self, name: str) -> float:
         """Return the value of a metric that has no labels."""
-        with urlopen(f"http://{self.broker.http}/metrics", timeout=10) as answer:
+        with urlopen(f"http://{self.broker.http}/metrics", timeout=60) as answer:
             lines: list[str] = answer.read().decode().splitlines()
         [value] = [line.split()[1] for line in lines if line.startswith(f"{name} ")]
         return float(value)

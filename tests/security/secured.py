@@ -91,7 +91,7 @@ class Secured:
         """Return the name in the certificate that the broker shows now."""
         context = ssl.create_default_context(cafile=str(self.trusted))
         with (
-            socket.create_connection(self.address, 5) as plain,
+            socket.create_connection(self.address, 60) as plain,
             context.wrap_socket(plain, server_hostname="localhost") as secure,
         ):
             found = secure.getpeercert()

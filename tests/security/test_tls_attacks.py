@@ -24,6 +24,7 @@ BABBLING = 600
 STRANGERS = 40
 RENEWING, NEW_KEYS = 8, 25_000
 SEED = 19
+PATIENCE_S = 60.0
 
 
 @contextmanager
@@ -63,7 +64,7 @@ def test_silent_strangers_take_nobodys_place(
     with beside_an_innocent_client(tmp_path, record_property) as here, ExitStack() as held:
         begun = hello()
         for number in range(SILENT):
-            stranger = held.enter_context(socket.create_connection(here.address, 5))
+            stranger = held.enter_context(socket.create_connection(here.address, PATIENCE_S))
             with suppress(OSError):
                 stranger.sendall(begun[: number % len(begun)])
             if number % 100 == 0:
@@ -84,7 +85,7 @@ def test_ruined_handshakes_cost_their_connections_alone(
                 ruined += chance.randbytes(chance.randrange(20_000))
             if number % 5 == 0:
                 ruined = bytearray(chance.randbytes(chance.randrange(1, 40_000)))
-            with socket.create_connection(here.address, 5) as stranger, suppress(OSError):
+            with socket.create_connection(here.address, PATIENCE_S) as stranger, suppress(OSError):
                 stranger.settimeout(0.02)
                 stranger.sendall(ruined)
                 stranger.recv(65_536)
@@ -99,7 +100,7 @@ def test_those_who_write_slowly_or_take_nothing_are_held_within_limits(
     with beside_an_innocent_client(tmp_path, record_property) as here, ExitStack() as held:
         strangers = []
         for _ in range(STRANGERS):
-            plain = socket.create_connection(here.address, 5)
+            plain = socket.create_connection(here.address, PATIENCE_S)
             strangers.append(held.enter_context(context.wrap_socket(plain)))
         for each in strangers:
             each.setblocking(False)
@@ -125,7 +126,7 @@ def test_new_keys_without_end_cost_their_connections_alone(
         for number in range(RENEWING):
             secrets = tmp_path / f"secrets-{number}"
             context.keylog_filename = str(secrets)
-            plain = held.enter_context(socket.create_connection(here.address, 20))
+            plain = held.enter_context(socket.create_connection(here.address, PATIENCE_S))
             stranger = held.enter_context(context.wrap_socket(plain))
             cipher = stranger.cipher()
             assert cipher is not None
@@ -133,9 +134,9 @@ def test_new_keys_without_end_cost_their_connections_alone(
             floods.append((stranger, b"".join(records.update() for _ in range(NEW_KEYS))))
         for stranger, flood in floods:
             with suppress(OSError), socket.socket(fileno=os.dup(stranger.fileno())) as below:
-                below.settimeout(20)
+                below.settimeout(PATIENCE_S)
                 below.sendall(flood)
         for stranger, _ in floods:
-            stranger.settimeout(20)
+            stranger.settimeout(PATIENCE_S)
             with suppress(ConnectionError, ssl.SSLError):
                 assert stranger.recv(1) == b"", "the broker closes it"
