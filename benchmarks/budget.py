@@ -4,6 +4,7 @@
     python benchmarks/budget.py --check         # `make budget`: status 1 where something costs more
     python benchmarks/budget.py --record        # write what it costs now into benchmarks/budget.json
     python benchmarks/budget.py --only Fetch    # these alone
+    python benchmarks/budget.py --write         # note the run, and write the docs (`make bench`)
 
 The broker is in this process, and its clients speak to it through memory (`parts/in_process.py`): what is
 counted is the reactor, the connection, the codec, the handler, the core, the log and the flush, without a
@@ -32,6 +33,7 @@ from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+from benchmarks.parts import history
 from benchmarks.parts.conversations import WORKLOADS, Scripts, Workload
 from benchmarks.parts.in_process import Meter, World, with_world
 
@@ -244,12 +246,21 @@ def table(costs: Mapping[str, Cost], budget: Mapping[str, Cost]) -> Iterator[str
         yield f"| {name} | {' | '.join(cells)} |"
 
 
+def page(run: Mapping[str, Any], costs: Mapping[str, Cost]) -> Iterator[str]:
+    """Yield the part of docs/performance.md."""
+    yield f"{history.described(dict(run))}, version `{run['version']}`."
+    yield f"The load before it was {run['load']:.1f}."
+    yield ""
+    yield from table(costs, {})
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure, print, and return 1 where something costs more than it may."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--only", metavar="WORD", default="", help="workloads with this in their name")
     parser.add_argument("--check", action="store_true", help="judge, and leave CPU time out")
     parser.add_argument("--record", action="store_true", help="make what it costs now the budget")
+    parser.add_argument("--write", action="store_true", help="note the run, and write the docs")
     parser.add_argument("--budget", metavar="FILE", type=Path, default=BUDGET, help="another budget")
     options = parser.parse_args(argv)
     workloads = [each for each in WORKLOADS if options.only in each.name]
@@ -261,6 +272,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     if options.record:
         record(costs, options.budget)
         return 0
+    if options.write:
+        run = {"version": history.revision(), "load": history.load_average()}
+        history.append("budget", {**run, "costs": {name: each._asdict() for name, each in costs.items()}})
+        history.write_part("budget", page(history.runs("budget")[-1], costs))
     if not options.check:
         return 0
     if not budget:

@@ -215,10 +215,12 @@ def offset_fetch(group_id: str, topic: str) -> OffsetFetchRequest:
     return OffsetFetchRequest(groups=(OffsetFetchRequestGroup(group_id=group_id, topics=topics),))
 
 
-def join(group_id: str, member_id: str, round_number: int = 0) -> JoinGroupRequest:
+def join(
+    group_id: str, member_id: str, round_number: int = 0, session_ms: int = SESSION_MS
+) -> JoinGroupRequest:
     return JoinGroupRequest(
         group_id=group_id,
-        session_timeout_ms=SESSION_MS,
+        session_timeout_ms=session_ms,
         rebalance_timeout_ms=SESSION_MS,
         member_id=member_id,
         protocol_type="consumer",

@@ -87,6 +87,7 @@ def test_tests_are_run_by_one_of_the_three_targets() -> None:
         "budget",
         "interop",
         "bench",
+        "bench-peers",
         "fuzz",
         "docs",
         "wheel",
