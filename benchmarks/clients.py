@@ -5,7 +5,8 @@
 Every figure is a process of its own. The clients take turns, and the median of the repetitions counts.
 All have the same settings: acks=all, linger 5 ms, batches of 16,384 bytes, no compression; consumers read
 assigned partitions from their beginning and look at every value. `~100` are values of 50 to 150 bytes. Apache
-Kafka joins in where there is Java. The tables are Markdown, for docs/performance.md.
+Kafka joins in where there is Java. The tables are Markdown, for docs/performance.md: records a second, and
+the CPU time that the client's process took for a record, which other programs on the machine falsify less.
 """
 
 import argparse
@@ -18,13 +19,13 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from benchmarks.parts.client_runs import CONSUMERS, PRODUCERS, Job, fill, make_topic
+from benchmarks.parts.client_runs import CONSUMERS, PRODUCERS, Job, Pace, fill, make_topic
 
 from tests.differential.apache_kafka import ApacheKafka, MissingTool
 from tests.interop.broker_process import BrokerProcess
@@ -43,6 +44,10 @@ TABLES = (
     ("Consumed one by one", "consume", ONE_BY_ONE),
     ("Produced", "produce", tuple(PRODUCERS)),
 )
+UNITS: dict[str, Callable[[Pace], float]] = {
+    "thousand records/s": lambda pace: pace.records_per_second / 1000,
+    "ns of CPU per record": lambda pace: pace.cpu_ns,
+}
 COMPARED = (
     ("consume", "kohort poll", "aiokafka getmany"),
     ("consume", "kohort poll", "kafka-python poll"),
@@ -93,12 +98,12 @@ def main() -> None:
     if options.child:
         child(json.loads(options.child))
         return
-    figures: dict[tuple[Cell, Run], list[float]] = {}
+    figures: dict[tuple[Cell, Run], list[Pace]] = {}
     with contextlib.ExitStack() as stack:
         brokers = started_brokers(stack, options.brokers.split(","))
         for cell in cells(list(brokers), options):
             measure(cell, brokers[cell.broker], options, figures)
-    print("\n".join(report({each: statistics.median(found) for each, found in figures.items()})))
+    print("\n".join(report({each: median(found) for each, found in figures.items()})))
 
 
 def arguments() -> argparse.Namespace:
@@ -144,7 +149,7 @@ def started_brokers(stack: contextlib.ExitStack, names: list[str]) -> dict[str, 
 
 
 def measure(
-    cell: Cell, bootstrap: str, options: argparse.Namespace, figures: dict[tuple[Cell, Run], list[float]]
+    cell: Cell, bootstrap: str, options: argparse.Namespace, figures: dict[tuple[Cell, Run], list[Pace]]
 ) -> None:
     """Let every client do every task as often as asked for."""
     tasks, words = options.tasks.split(","), [each for each in options.only.split(",") if each]
@@ -156,60 +161,70 @@ def measure(
     for _ in range(options.repeats):
         for run in runs:
             job = source if run.task == "consume" else cell.job(bootstrap, options.megabytes)
-            rate = in_a_process(run, job)
-            figures.setdefault((cell, run), []).append(rate)
-            print(f"{cell}: {run.task} {run.client}: {rate:,.0f}/s", file=sys.stderr)
+            pace = in_a_process(run, job)
+            figures.setdefault((cell, run), []).append(pace)
+            told = f"{pace.records_per_second:,.0f}/s, {pace.cpu_ns:,.0f} ns of CPU each"
+            print(f"{cell}: {run.task} {run.client}: {told}", file=sys.stderr)
 
 
-def in_a_process(run: Run, job: Job) -> float:
-    """Return the records a second that a process of its own has measured."""
+def median(paces: list[Pace]) -> Pace:
+    """Return the medians of the two figures, each by itself."""
+    return Pace(*(statistics.median(each) for each in zip(*paces, strict=True)))
+
+
+def in_a_process(run: Run, job: Job) -> Pace:
+    """Return the pace that a process of its own has measured."""
     command = [sys.executable, __file__, "--child", json.dumps([run, job])]
     done = subprocess.run(command, capture_output=True, text=True, timeout=RUN_TIMEOUT_S, check=False)
     if done.returncode:
         raise SystemExit(f"{run}, {job}: {done.stderr[-2000:]}")
-    return float(done.stdout)
+    return Pace(*json.loads(done.stdout))
 
 
 def child(options: list[list[object]]) -> None:
     """Do one client's work, in a process of its own."""
     task, client = options[0]
     run = (CONSUMERS if task == "consume" else PRODUCERS)[str(client)]
-    print(run(Job(*options[1])))  # type: ignore[arg-type]  # As the parent has made it.
+    print(json.dumps(run(Job(*options[1]))))  # type: ignore[arg-type]  # As the parent has made it.
 
 
-def report(medians: dict[tuple[Cell, Run], float]) -> Iterator[str]:
-    """Yield the tables as Markdown: thousands of records a second, and how kohort's best compares."""
+def report(medians: dict[tuple[Cell, Run], Pace]) -> Iterator[str]:
+    """Yield the tables as Markdown: what each client came to, and how kohort compares."""
     versions = ", ".join(f"{each} {importlib.metadata.version(each)}" for each in PACKAGES)
     yield f"Python {platform.python_version()}, {versions}; {os.cpu_count()} cores, {processor()}."
     for title, task, clients in TABLES:
         of_task = {
-            key: rate for key, rate in medians.items() if key[1].task == task and key[1].client in clients
+            key: pace for key, pace in medians.items() if key[1].task == task and key[1].client in clients
         }
         present = [each for each in clients if any(run.client == each for _, run in of_task)]
         if not present:
             continue
-        yield ""
-        yield f"| {title}, thousand records/s | " + " | ".join(present) + " |"
-        yield "| --- |" + " ---: |" * len(present)
-        for cell in dict.fromkeys(cell for cell, _ in of_task):
-            rates = [of_task[cell, Run(task, each)] for each in present]
-            yield f"| {cell} | " + " | ".join(f"{rate / 1000:,.0f}" for rate in rates) + " |"
+        for unit, figure in UNITS.items():
+            yield ""
+            yield f"| {title}, {unit} | " + " | ".join(present) + " |"
+            yield "| --- |" + " ---: |" * len(present)
+            for cell in dict.fromkeys(cell for cell, _ in of_task):
+                figures = [figure(of_task[cell, Run(task, each)]) for each in present]
+                yield f"| {cell} | " + " | ".join(f"{each:,.0f}" for each in figures) + " |"
     yield ""
     yield from ratios(medians)
 
 
-def ratios(medians: dict[tuple[Cell, Run], float]) -> Iterator[str]:
-    """Yield how many times as fast as another client kohort is at the same thing: the least, the most."""
-    yield "| kohort compared | least | most |"
-    yield "| --- | ---: | ---: |"
+def ratios(medians: dict[tuple[Cell, Run], Pace]) -> Iterator[str]:
+    """Yield how many times as good as another client kohort is at the same thing: the least, the most."""
+    yield "| kohort compared | records/s, least | most | records per CPU second, least | most |"
+    yield "| --- | ---: | ---: | ---: | ---: |"
     for task, ours, theirs in COMPARED:
-        found = [
-            medians[cell, Run(task, ours)] / medians[cell, Run(task, theirs)]
+        pairs = [
+            (medians[cell, Run(task, ours)], medians[cell, Run(task, theirs)])
             for cell in dict.fromkeys(cell for cell, _ in medians)
             if (cell, Run(task, ours)) in medians and (cell, Run(task, theirs)) in medians
         ]
-        if found:
-            yield f"| {task}: {ours} / {theirs} | {min(found):.2f} | {max(found):.2f} |"
+        if pairs:
+            by_clock = [our.records_per_second / their.records_per_second for our, their in pairs]
+            by_cpu = [their.cpu_ns / our.cpu_ns for our, their in pairs]
+            figures = (min(by_clock), max(by_clock), min(by_cpu), max(by_cpu))
+            yield f"| {task}: {ours} / {theirs} | " + " | ".join(f"{each:.2f}" for each in figures) + " |"
 
 
 def processor() -> str:

@@ -62,7 +62,26 @@ class Job(NamedTuple):
         return rounds * sum(sizes) + sum(sizes[:rest])
 
 
-Runner = Callable[[Job], float]
+class Pace(NamedTuple):
+    """How fast a client was: by the clock, and by the CPU time that its process took for a record."""
+
+    records_per_second: float
+    cpu_ns: float
+
+
+class Stopwatch:
+    """Runs from its making on."""
+
+    def __init__(self) -> None:
+        self._began_s, self._began_cpu_s = time.perf_counter(), time.process_time()
+
+    def pace(self, records: int) -> Pace:
+        """Return how fast so many records were handled since then."""
+        elapsed_s, cpu_s = time.perf_counter() - self._began_s, time.process_time() - self._began_cpu_s
+        return Pace(records / elapsed_s, cpu_s / records * 1e9)
+
+
+Runner = Callable[[Job], Pace]
 
 
 def make_topic(bootstrap: str, partitions: int) -> str:
@@ -94,24 +113,27 @@ class Meter:
 
     def __init__(self, job: Job) -> None:
         self._left, self._bytes_left, self._count = job.total, job.value_bytes(), 0
-        self._began = self._ended = 0.0
+        self._stopwatch: Stopwatch | None = None
+        self._pace: Pace | None = None
 
     def more(self, records: int, value_bytes: int) -> bool:
         """Count what has come; return whether there is more to come."""
         self._left -= records
         self._bytes_left -= value_bytes
-        if self._began:
+        if self._stopwatch is not None:
             self._count += records
         elif records:
-            self._began = time.perf_counter()
+            self._stopwatch = Stopwatch()
         if self._left:
             return True
-        self._ended = time.perf_counter()
         assert self._bytes_left == 0
+        assert self._stopwatch is not None
+        self._pace = self._stopwatch.pace(self._count)
         return False
 
-    def rate(self) -> float:
-        return self._count / (self._ended - self._began)
+    def pace(self) -> Pace:
+        assert self._pace is not None
+        return self._pace
 
 
 # Consumers
@@ -137,7 +159,7 @@ def _count(found: Mapping[Any, Sequence[Any]]) -> tuple[int, int]:
     return sum(map(len, found.values())), sum(map(_bytes_of, found.values()))
 
 
-def kohort_poll(job: Job) -> float:
+def kohort_poll(job: Job) -> Pace:
     from kohort.client import Consumer, TopicPartition
 
     meter = Meter(job)
@@ -147,10 +169,10 @@ def kohort_poll(job: Job) -> float:
         while more:
             records = consumer.poll(timeout_ms=POLL_MS)
             more = meter.more(len(records), _bytes_of(records))
-        return meter.rate()
+        return meter.pace()
 
 
-def kohort_tables(job: Job) -> float:
+def kohort_tables(job: Job) -> Pace:
     from kohort.client import Consumer, TopicPartition
 
     meter = Meter(job)
@@ -160,14 +182,14 @@ def kohort_tables(job: Job) -> float:
         while more:
             table = consumer.poll_arrow(timeout_ms=POLL_MS, max_bytes=TABLE_BYTES)
             more = meter.more(table.num_rows, _bytes_of_table(table))
-        return meter.rate()
+        return meter.pace()
 
 
-def kohort_aio_tables(job: Job) -> float:
+def kohort_aio_tables(job: Job) -> Pace:
     from kohort.client import TopicPartition
     from kohort.client.aio import Consumer
 
-    async def run() -> float:
+    async def run() -> Pace:
         meter = Meter(job)
         async with Consumer(bootstrap_servers=job.bootstrap, auto_offset_reset="earliest") as consumer:
             consumer.assign(*job.places(TopicPartition))
@@ -175,12 +197,12 @@ def kohort_aio_tables(job: Job) -> float:
             while more:
                 table = await consumer.poll_arrow(timeout_ms=POLL_MS, max_bytes=TABLE_BYTES)
                 more = meter.more(table.num_rows, _bytes_of_table(table))
-            return meter.rate()
+            return meter.pace()
 
     return anyio.run(run)
 
 
-def kohort_loop(job: Job) -> float:
+def kohort_loop(job: Job) -> Pace:
     from kohort.client import Consumer, TopicPartition
 
     meter = Meter(job)
@@ -194,14 +216,14 @@ def kohort_loop(job: Job) -> float:
             if seen == job.total:
                 break
         meter.more(job.total - 1, size)
-        return meter.rate()
+        return meter.pace()
 
 
-def kohort_aio_poll(job: Job) -> float:
+def kohort_aio_poll(job: Job) -> Pace:
     from kohort.client import TopicPartition
     from kohort.client.aio import Consumer
 
-    async def run() -> float:
+    async def run() -> Pace:
         meter = Meter(job)
         async with Consumer(bootstrap_servers=job.bootstrap, auto_offset_reset="earliest") as consumer:
             consumer.assign(*job.places(TopicPartition))
@@ -209,16 +231,16 @@ def kohort_aio_poll(job: Job) -> float:
             while more:
                 records = await consumer.poll(timeout_ms=POLL_MS)
                 more = meter.more(len(records), _bytes_of(records))
-            return meter.rate()
+            return meter.pace()
 
     return anyio.run(run)
 
 
-def kohort_aio_loop(job: Job) -> float:
+def kohort_aio_loop(job: Job) -> Pace:
     from kohort.client import TopicPartition
     from kohort.client.aio import Consumer
 
-    async def run() -> float:
+    async def run() -> Pace:
         meter = Meter(job)
         async with Consumer(bootstrap_servers=job.bootstrap, auto_offset_reset="earliest") as consumer:
             consumer.assign(*job.places(TopicPartition))
@@ -230,7 +252,7 @@ def kohort_aio_loop(job: Job) -> float:
                 if seen == job.total:
                     break
             meter.more(job.total - 1, size)
-            return meter.rate()
+            return meter.pace()
 
     return anyio.run(run)
 
@@ -243,7 +265,7 @@ def _confluent_consumer(job: Job) -> Any:
     return consumer
 
 
-def confluent_batches(job: Job) -> float:
+def confluent_batches(job: Job) -> Pace:
     consumer = _confluent_consumer(job)
     meter = Meter(job)
     more = True
@@ -253,10 +275,10 @@ def confluent_batches(job: Job) -> float:
         for each in records:
             size += len(each.value())
         more = meter.more(len(records), size)
-    return meter.rate()
+    return meter.pace()
 
 
-def confluent_loop(job: Job) -> float:
+def confluent_loop(job: Job) -> Pace:
     consumer = _confluent_consumer(job)
     meter = Meter(job)
     more = True
@@ -264,14 +286,14 @@ def confluent_loop(job: Job) -> float:
         record = consumer.poll(POLL_MS / 1000)
         if record is not None:
             more = meter.more(1, len(record.value()))
-    return meter.rate()
+    return meter.pace()
 
 
-def _aiokafka(work: Callable[[Any, Meter], Awaitable[float]]) -> Runner:
-    def run(job: Job) -> float:
+def _aiokafka(work: Callable[[Any, Meter], Awaitable[Pace]]) -> Runner:
+    def run(job: Job) -> Pace:
         from aiokafka import AIOKafkaConsumer, TopicPartition
 
-        async def consume() -> float:
+        async def consume() -> Pace:
             consumer = AIOKafkaConsumer(bootstrap_servers=job.bootstrap, auto_offset_reset="earliest")
             consumer.assign(job.places(TopicPartition))
             await consumer.start()
@@ -285,19 +307,19 @@ def _aiokafka(work: Callable[[Any, Meter], Awaitable[float]]) -> Runner:
     return run
 
 
-async def _aiokafka_batches(consumer: Any, meter: Meter) -> float:
+async def _aiokafka_batches(consumer: Any, meter: Meter) -> Pace:
     more = True
     while more:
         found = await consumer.getmany(timeout_ms=POLL_MS, max_records=AT_ONCE)
         more = meter.more(*_count(found))
-    return meter.rate()
+    return meter.pace()
 
 
-async def _aiokafka_loop(consumer: Any, meter: Meter) -> float:
+async def _aiokafka_loop(consumer: Any, meter: Meter) -> Pace:
     async for each in consumer:
         if not meter.more(1, len(each.value)):
             break
-    return meter.rate()
+    return meter.pace()
 
 
 def _kafka_python_consumer(job: Job) -> Any:
@@ -308,23 +330,23 @@ def _kafka_python_consumer(job: Job) -> Any:
     return consumer
 
 
-def kafka_python_batches(job: Job) -> float:
+def kafka_python_batches(job: Job) -> Pace:
     consumer = _kafka_python_consumer(job)
     meter = Meter(job)
     more = True
     while more:
         found = consumer.poll(timeout_ms=POLL_MS)
         more = meter.more(*_count(found))
-    return meter.rate()
+    return meter.pace()
 
 
-def kafka_python_loop(job: Job) -> float:
+def kafka_python_loop(job: Job) -> Pace:
     consumer = _kafka_python_consumer(job)
     meter = Meter(job)
     for each in consumer:
         if not meter.more(1, len(each.value)):
             break
-    return meter.rate()
+    return meter.pace()
 
 
 CONSUMERS: dict[str, Runner] = {
@@ -348,34 +370,34 @@ CONSUMERS: dict[str, Runner] = {
 KOHORT_PRODUCER: Any = {"acks": "all", "linger_ms": LINGER_MS, "batch_size": BATCH_BYTES}
 
 
-def kohort_send(job: Job) -> float:
+def kohort_send(job: Job) -> Pace:
     from kohort.client import Producer
 
     with Producer(bootstrap_servers=job.bootstrap, **KOHORT_PRODUCER) as producer:
         producer.send(job.topic, FIRST).result()
-        began = time.perf_counter()
+        stopwatch = Stopwatch()
         for value, partition in job.records():
             producer.send(job.topic, value, partition=partition)
         producer.flush()
-        return job.total / (time.perf_counter() - began)
+        return stopwatch.pace(job.total)
 
 
-def kohort_aio_send(job: Job) -> float:
+def kohort_aio_send(job: Job) -> Pace:
     from kohort.client.aio import Producer
 
-    async def run() -> float:
+    async def run() -> Pace:
         async with Producer(bootstrap_servers=job.bootstrap, **KOHORT_PRODUCER) as producer:
             await (await producer.send(job.topic, FIRST))
-            began = time.perf_counter()
+            stopwatch = Stopwatch()
             for value, partition in job.records():
                 await producer.send(job.topic, value, partition=partition)
             await producer.flush()
-            return job.total / (time.perf_counter() - began)
+            return stopwatch.pace(job.total)
 
     return anyio.run(run)
 
 
-def confluent_produce(job: Job) -> float:
+def confluent_produce(job: Job) -> Pace:
     from confluent_kafka import Producer
 
     producer = Producer(
@@ -383,7 +405,7 @@ def confluent_produce(job: Job) -> float:
     )
     producer.produce(job.topic, FIRST)
     assert producer.flush(FLUSH_S) == 0
-    began = time.perf_counter()
+    stopwatch = Stopwatch()
     for value, partition in job.records():
         while True:
             try:
@@ -392,31 +414,31 @@ def confluent_produce(job: Job) -> float:
             except BufferError:
                 producer.poll(0.01)
     assert producer.flush(FLUSH_S) == 0
-    return job.total / (time.perf_counter() - began)
+    return stopwatch.pace(job.total)
 
 
-def aiokafka_send(job: Job) -> float:
+def aiokafka_send(job: Job) -> Pace:
     from aiokafka import AIOKafkaProducer
 
-    async def run() -> float:
+    async def run() -> Pace:
         producer = AIOKafkaProducer(
             bootstrap_servers=job.bootstrap, acks="all", linger_ms=LINGER_MS, max_batch_size=BATCH_BYTES
         )
         await producer.start()
         try:
             await producer.send_and_wait(job.topic, FIRST)
-            began = time.perf_counter()
+            stopwatch = Stopwatch()
             for value, partition in job.records():
                 await producer.send(job.topic, value, partition=partition)
             await producer.flush()
-            return job.total / (time.perf_counter() - began)
+            return stopwatch.pace(job.total)
         finally:
             await producer.stop()
 
     return asyncio.run(run())
 
 
-def kafka_python_send(job: Job) -> float:
+def kafka_python_send(job: Job) -> Pace:
     from kafka import KafkaProducer
 
     producer = KafkaProducer(
@@ -427,13 +449,13 @@ def kafka_python_send(job: Job) -> float:
         enable_idempotence=False,
     )
     producer.send(job.topic, FIRST).get(FLUSH_S)
-    began = time.perf_counter()
+    stopwatch = Stopwatch()
     for value, partition in job.records():
         producer.send(job.topic, value, partition=partition)
     producer.flush()
-    rate = job.total / (time.perf_counter() - began)
+    pace = stopwatch.pace(job.total)
     producer.close()
-    return rate
+    return pace
 
 
 PRODUCERS: dict[str, Runner] = {
