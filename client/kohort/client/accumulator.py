@@ -1,7 +1,7 @@
 """Records on their way out, collected into batches per partition until the sender takes them.
 
 `append` may be called from any thread; the rest belongs to the sender's. What happens for each record is
-as little as Python allows: a place in a list under a lock. The rest happens once for each batch.
+as little as Python allows: its encoding, under a lock. The rest happens once for each batch.
 """
 
 import sys
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from types import FrameType
 
-from kohort.client.batch import Appended, Batch, Headers, ProducerIdentity
+from kohort.client.batch import PLAIN_RECORD_BYTES, Appended, Batch, Headers, ProducerIdentity
 from kohort.client.config import ProducerConfig
 from kohort.client.errors import BrokerError, KohortError
 from kohort.client.partitioner import choose_by_queue, partition_for_key
@@ -21,7 +21,6 @@ from kohort.client.values import TopicPartition
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.records import HEADER_BYTES, max_record_bytes
 
-_PLAIN_RECORD_BYTES = 14  # What a record without key and headers, below a megabyte, has besides its value.
 _KEYS_REMEMBERED = 16_384
 _ENOUGH_ROOM_BYTES = 1 << 20
 _partition_for_key = lru_cache(_KEYS_REMEMBERED)(partition_for_key)
@@ -34,6 +33,7 @@ class PartitionQueue:
         "batches",
         "failures",
         "in_flight",
+        "largest_bytes",
         "last_error",
         "not_before_ms",
         "open",
@@ -41,8 +41,9 @@ class PartitionQueue:
         "sequences",
     )
 
-    def __init__(self, partition: TopicPartition) -> None:
+    def __init__(self, partition: TopicPartition, largest_bytes: int) -> None:
         self.partition = partition
+        self.largest_bytes = largest_bytes  # What a batch may grow to.
         self.batches: deque[Batch] = deque()
         self.open: Batch | None = None
         self.in_flight: list[Batch] = []
@@ -50,6 +51,11 @@ class PartitionQueue:
         self.not_before_ms = 0
         self.failures = 0
         self.last_error: KohortError | None = None  # Why nothing was written lately.
+
+    @property
+    def waiting_bytes(self) -> int:
+        """How much waits to be sent."""
+        return sum([each.size_bytes for each in self.batches])
 
 
 class _TopicQueues:
@@ -74,6 +80,7 @@ class Accumulator:
         kind: type[Appended] = Appended,
     ) -> None:
         self._batch_bytes = min(config.batch_size, config.max_request_size)
+        self._largest_bytes = max(self._batch_bytes, min(config.batch_max_size, config.max_request_size))
         self._config = config
         self._kind = kind
         self._wake = wake
@@ -96,7 +103,7 @@ class Accumulator:
         with self._lock:
             queues = self._topics.setdefault(topic, _TopicQueues())
             for number in range(len(queues.partitions), partition_count):
-                queues.partitions.append(PartitionQueue(TopicPartition(topic, number)))
+                queues.partitions.append(PartitionQueue(TopicPartition(topic, number), self._largest_bytes))
 
     def partition_count(self, topic: str) -> int:
         """Return how many partitions of a topic take records, 0 while it is unknown."""
@@ -125,7 +132,7 @@ class Accumulator:
 
         Raises: BrokerError for a record that is too large for any request.
         """
-        size_bytes = _PLAIN_RECORD_BYTES + len(value or b"")
+        size_bytes = PLAIN_RECORD_BYTES + len(value or b"")
         if headers or key:
             size_bytes = max_record_bytes(key, value, headers)
         queues = self._topics.get(topic)
@@ -141,14 +148,12 @@ class Accumulator:
             else:
                 queue = queues.sticky or self._next_sticky(queues)
             batch = queue.open
-            is_new = batch is None or batch.size_bytes + size_bytes > self._batch_bytes
+            is_new = batch is None or batch.size_bytes + size_bytes > batch.reserved_bytes
             if batch is None or is_new:
                 batch = self._next_batch(queues, queue, size_bytes, partition is None and key is None)
                 if batch is None:
                     return None
-            rows = batch.rows
-            index = len(rows)
-            rows.append((timestamp_ms, key, value, headers))
+            index = batch.records.add(timestamp_ms, key, value, headers)
             batch.size_bytes += size_bytes
         if is_new and self.wakes and not self.is_woken:
             self.is_woken = True
@@ -163,8 +168,12 @@ class Accumulator:
         if is_sticky:
             queue = self._sticky_queue(queues, queue)
         batch = queue.open
-        if batch is None or batch.size_bytes + size_bytes > self._batch_bytes:
+        if batch is None or batch.size_bytes + size_bytes > queue.largest_bytes:
             batch = self._begin_batch(queue, size_bytes)
+        elif batch.size_bytes + size_bytes > batch.reserved_bytes:
+            batch = self._grown_batch(queue, batch, size_bytes)
+        if batch is None:
+            return None
         if is_sticky:
             queues.sticky_batch = batch
         return batch
@@ -173,13 +182,22 @@ class Accumulator:
         needed_bytes = max(self._batch_bytes, size_bytes + HEADER_BYTES)
         if self._reserved_bytes and self._reserved_bytes + needed_bytes > self._config.buffer_memory:
             return None
-        if queue.open is not None:
-            queue.open.close()
         batch = queue.open = Batch(queue.partition, monotonic_ms())
         batch.reserved_bytes = needed_bytes
         self._reserved_bytes += needed_bytes
         queue.batches.append(batch)
         self._pending.setdefault(queue.partition, queue)
+        return batch
+
+    def _grown_batch(self, queue: PartitionQueue, batch: Batch, size_bytes: int) -> Batch | None:
+        """Return a batch that is due, but was not sent yet, with memory for a record more (KIP-782)."""
+        batch.is_due = True
+        wanted_bytes = max(batch.reserved_bytes + self._batch_bytes, batch.size_bytes + size_bytes)
+        more_bytes = min(wanted_bytes, queue.largest_bytes) - batch.reserved_bytes
+        if self._reserved_bytes + more_bytes > self._config.buffer_memory:
+            return None
+        batch.reserved_bytes += more_bytes
+        self._reserved_bytes += more_bytes
         return batch
 
     def _check_size(self, queue: PartitionQueue, size_bytes: int) -> None:
@@ -201,9 +219,8 @@ class Accumulator:
         if queues.sticky_batch is not None:
             queues.sticky_bytes += queues.sticky_batch.size_bytes
             queues.sticky_batch = None
-        if queue.open is not None:  # It has no room for the record.
-            queue.open.close()
-            queue.open = None
+        if queue.open is not None:  # It has no room for the record, or has to grow for it.
+            queue.open.is_due = True
         elif queues.sticky_bytes < self._batch_bytes:
             return queue
         return self._next_sticky(queues)
@@ -238,7 +255,7 @@ class Accumulator:
             for queue in self._pending.values():
                 first = queue.batches[0]
                 at_ms = queue.not_before_ms
-                if first is queue.open and not hurried:
+                if first is queue.open and not first.is_due and not hurried:
                     at_ms = max(at_ms, first.created_ms + self._config.linger_ms)
                 if at_ms <= now_ms:
                     due.append(queue)
@@ -255,7 +272,6 @@ class Accumulator:
         batch = queue.batches.popleft()
         if batch is queue.open:
             queue.open = None
-            batch.close()
         del self._pending[queue.partition]
         if queue.batches:
             self._pending[queue.partition] = queue

@@ -17,9 +17,10 @@ from kohort.protocol.records import (
     NO_PRODUCER_ID,
     NO_SEQUENCE,
     Compression,
-    RecordFields,
+    Record,
+    RecordWriter,
     compress,
-    encode_records,
+    iterate_records,
     max_record_bytes,
     seal_batch,
 )
@@ -27,6 +28,8 @@ from kohort.protocol.records import (
 logger = logging.getLogger(__name__)
 
 Headers = Sequence[tuple[str, bytes | None]]
+PLAIN_RECORD_BYTES = 14
+"""What a record without key and headers, below a megabyte, has besides its value."""
 
 
 class Codec(msgspec.Struct, frozen=True):
@@ -67,12 +70,12 @@ class Batch:
         "error",
         "identity",
         "is_done",
+        "is_due",
         "log_append_ms",
         "partition",
         "parts",
-        "record_count",
+        "records",
         "reserved_bytes",
-        "rows",
         "sent_bytes",
         "sequence_was_reset",
         "size_bytes",
@@ -81,15 +84,15 @@ class Batch:
     def __init__(self, partition: TopicPartition, created_ms: int) -> None:
         self.partition = partition
         self.created_ms = created_ms
-        self.rows: list[RecordFields] = []
-        self.record_count = 0  # Set when it is closed.
+        self.records = RecordWriter()
         self.size_bytes = HEADER_BYTES  # At most, before compression.
         self.sent_bytes = 0  # As it was sent last.
-        self.reserved_bytes = 0  # Of buffer_memory, until its fate is known.
+        self.reserved_bytes = 0  # Of buffer_memory, until its fate is known: it has room for so much.
         self.attempts = 0
         self.identity = NOBODY
         self.base_sequence = NO_SEQUENCE
         self.sequence_was_reset = False
+        self.is_due = False  # It has as much as is worth a request, and waits for no more.
         self.is_done = False
         self.error: KohortError | None = None
         self.base_offset = -1
@@ -105,31 +108,35 @@ class Batch:
         """Whether it was given its place among the producer's batches: it was sent at least once."""
         return self.base_sequence != NO_SEQUENCE
 
-    def close(self) -> None:
-        """Take no more records."""
-        self.record_count = len(self.rows)
+    @property
+    def record_count(self) -> int:
+        """How many records it has."""
+        return self.records.count
 
     def encode(self, codec: Codec) -> bytes:
         """Return its records as they travel; that is done once, whatever number the batch goes by."""
         if self._payload is None:
-            self._payload = compress(codec.compression, encode_records(self.rows), codec.level)
+            self._payload = compress(codec.compression, self.records.payload(), codec.level)
         return self._payload
 
     def to_bytes(self, codec: Codec) -> bytes:
         """Return the record batch."""
-        sealed = seal_batch(
-            self.encode(codec),
-            record_count=self.record_count,
-            base_timestamp_ms=self.rows[0][0],
-            max_timestamp_ms=max([row[0] for row in self.rows]),
-            compression=codec.compression,
+        sealed = self._sealed(self.encode(codec), codec.compression)
+        self.sent_bytes = len(sealed)
+        return sealed
+
+    def _sealed(self, payload: bytes, compression: Compression) -> bytes:
+        return seal_batch(
+            payload,
+            record_count=self.records.count,
+            base_timestamp_ms=self.records.base_timestamp_ms,
+            max_timestamp_ms=self.records.max_timestamp_ms,
+            compression=compression,
             producer_id=self.identity.producer_id,
             producer_epoch=self.identity.epoch,
             base_sequence=self.base_sequence,
             is_transactional=self.identity.is_transactional,
         )
-        self.sent_bytes = len(sealed)
-        return sealed
 
     # Its fate
 
@@ -137,8 +144,7 @@ class Batch:
         """Its fate is known: wake who waits for it, and call who wanted to be called."""
         self.error = error
         self.is_done = True
-        self._payload = None
-        self.rows = []
+        self._let_go()
         self._wake()
         while (told := self._next_callback()) is not None:
             try:
@@ -154,28 +160,34 @@ class Batch:
 
     def split(self) -> "tuple[Batch, Batch]":
         """Return two halves, which carry its records, its sequence and whoever waits for it."""
-        middle = self.record_count // 2
-        first, second = self._part(0, middle), self._part(middle, self.record_count)
+        records = list(iterate_records(self._sealed(self.records.payload(), Compression.NONE)))
+        middle = len(records) // 2
+        first, second = self._part(records[:middle]), self._part(records[middle:])
+        if self.has_sequence:
+            first.identity = second.identity = self.identity
+            first.base_sequence = self.base_sequence
+            second.base_sequence = next_sequence(self.base_sequence, middle)
         first.reserved_bytes = self.reserved_bytes // 2
         second.reserved_bytes = self.reserved_bytes - first.reserved_bytes
         self.parts = (first, second)
         while (told := self._next_callback()) is not None:
             part, place = self.locate(told.index)
             part._callbacks.append(_Callback(place, told.call))
-        self.rows = []
-        self._payload = None
+        self._let_go()
         self._wake()
         return first, second
 
-    def _part(self, start: int, stop: int) -> "Batch":
+    def _part(self, records: Sequence[Record]) -> "Batch":
         part = Batch(self.partition, self.created_ms)
-        part.rows = self.rows[start:stop]
-        part.size_bytes += sum(max_record_bytes(*row[1:]) for row in part.rows)
-        part.close()
-        if self.has_sequence:
-            part.identity = self.identity
-            part.base_sequence = next_sequence(self.base_sequence, start)
+        for each in records:
+            part.records.add(each.timestamp, each.key, each.value, each.headers)
+            part.size_bytes += _record_bytes(each.key, each.value, each.headers)
         return part
+
+    def _let_go(self) -> None:
+        """Keep no records, of which deliveries may hold the batch for long."""
+        self._payload = None
+        self.records.clear()
 
     def locate(self, index: int) -> "tuple[Batch, int]":
         """Return the batch that carries a record by now, and its place there."""
@@ -247,6 +259,13 @@ class Batch:
             self._event.set()
         while self._waiting:
             self._waiting.pop().release()
+
+
+def _record_bytes(key: bytes | None, value: bytes | None, headers: Headers) -> int:
+    """Return what a record was counted as when it was appended."""
+    if key or headers:
+        return max_record_bytes(key, value, headers)
+    return PLAIN_RECORD_BYTES + len(value or b"")
 
 
 class _Callback:

@@ -95,6 +95,7 @@ class ProducerOptions(ClientOptions, total=False):
     enable_idempotence: bool
     linger_ms: int
     batch_size: int
+    batch_max_size: int
     buffer_memory: int
     compression_type: str | None
     compression_level: int | None
@@ -218,6 +219,7 @@ class ProducerConfig(ClientConfig, frozen=True, kw_only=True, forbid_unknown_fie
     enable_idempotence: bool = True
     linger_ms: Milliseconds = 5
     batch_size: Positive = 16_384
+    batch_max_size: Positive = 262_144
     buffer_memory: Positive = 33_554_432
     compression_type: str | None = None
     compression_level: int | None = None

@@ -192,6 +192,8 @@ class Outcomes:
         queue, batch = parcel
         self._landed(parcel)
         parts = batch.split()
+        half_bytes = max(self._config.batch_size, batch.size_bytes // 2)
+        queue.largest_bytes = min(queue.largest_bytes, half_bytes)  # It need not be refused again and again.
         logger.debug(
             "%s: %d records are too large for the broker; split", queue.partition, batch.record_count
         )

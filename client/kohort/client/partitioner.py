@@ -40,7 +40,7 @@ def partition_for_key(key: bytes, partition_count: int) -> int:
 
 class _Queue(Protocol):
     @property
-    def batches(self) -> Sequence[object]: ...
+    def waiting_bytes(self) -> int: ...
 
 
 AnyQueue = TypeVar("AnyQueue", bound=_Queue)
@@ -50,4 +50,4 @@ def choose_by_queue(queues: Sequence[AnyQueue]) -> AnyQueue:
     """Return one at random, of two the shorter: so a slow broker's partitions get less (KIP-794)."""
     first = queues[int(random.random() * len(queues))]
     second = queues[int(random.random() * len(queues))]
-    return second if len(second.batches) < len(first.batches) else first
+    return second if second.waiting_bytes < first.waiting_bytes else first

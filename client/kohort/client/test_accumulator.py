@@ -21,6 +21,11 @@ def accumulator(partitions: int = 4, **options: object) -> Accumulator:
     return made
 
 
+def small(partitions: int = 4, *, batch_size: int, **options: object) -> Accumulator:
+    """Return one whose batches do not grow beyond their size."""
+    return accumulator(partitions, batch_size=batch_size, batch_max_size=batch_size, **options)
+
+
 def try_add(
     accumulated: Accumulator, value: bytes = b"v", key: bytes | None = None, partition: int | None = 0
 ) -> Appended | None:
@@ -59,16 +64,56 @@ def test_records_wait_linger_ms_for_company() -> None:
 
 
 def test_a_full_batch_waits_for_nobody() -> None:
-    accumulated = accumulator(linger_ms=5_000, batch_size=1_000)
+    accumulated = small(linger_ms=5_000, batch_size=1_000)
     for _ in range(4):
         add(accumulated, b"x" * 300)
     assert len(values(take(accumulated))) == 2
     assert due(accumulated) == [], "the rest may still have company"
 
 
+def test_a_batch_that_is_due_grows_until_it_is_sent() -> None:
+    accumulated = accumulator(linger_ms=5_000, batch_size=1_000, batch_max_size=3_500)
+    for _ in range(2):
+        add(accumulated, b"x" * 300)
+    assert due(accumulated) == []
+    batches = {add(accumulated, b"x" * 300).batch for _ in range(10)}
+    first = take(accumulated)
+    assert len(values(first)) == 10
+    assert first.reserved_bytes == 3_500
+    assert len(batches) == 2
+    assert due(accumulated) == [], "what follows waits for company anew"
+    assert len(values(take(accumulated, LATER_MS))) == 2
+    accumulated.release(first)
+    assert accumulated.buffered_bytes == 1_000
+
+
+def test_a_batch_grows_no_further_than_there_is_memory() -> None:
+    accumulated = accumulator(linger_ms=5_000, batch_size=1_000, buffer_memory=2_500)
+    while try_add(accumulated, b"x" * 300) is not None:
+        assert accumulated.buffered_bytes <= 2_500
+    assert len(values(take(accumulated))) == 6
+
+
+def test_a_record_larger_than_a_batch_has_one_that_others_join() -> None:
+    accumulated = accumulator(linger_ms=5_000, batch_size=100, batch_max_size=2_000)
+    large, small_one = add(accumulated, b"x" * 1_500), add(accumulated)
+    assert large.batch is small_one.batch
+    assert add(accumulated, b"x" * 1_500).batch is not large.batch
+    assert [batch.record_count for _, batch in accumulated.waiting()] == [2, 1]
+
+
+def test_without_a_key_a_partition_that_has_its_batch_is_due_at_once() -> None:
+    accumulated = accumulator(2, linger_ms=5_000, batch_size=1_000)
+    used = [add(accumulated, b"x" * 300, partition=None).batch for _ in range(3)]
+    assert used[0].is_due
+    assert [queue.batches[0] for queue in due(accumulated)] == [used[0]]
+
+
 def test_the_sender_is_woken_once_for_what_it_has_not_seen() -> None:
     wakes: list[bool] = []
-    accumulated = Accumulator(producer_config({"batch_size": 100}), lambda: wakes.append(True))
+    accumulated = Accumulator(
+        producer_config({"batch_size": 100, "batch_max_size": 100}), lambda: wakes.append(True)
+    )
     accumulated.learn("t", 1)
     for _ in range(5):
         add(accumulated, b"x" * 80)
@@ -82,7 +127,7 @@ def test_the_sender_is_woken_once_for_what_it_has_not_seen() -> None:
 
 
 def test_a_batch_that_comes_back_goes_first_and_unchanged() -> None:
-    accumulated = accumulator(batch_size=100)
+    accumulated = small(batch_size=100)
     for number in range(2):
         add(accumulated, b"%d" % number + b"x" * 80)
     (queue,) = due(accumulated, LATER_MS)
@@ -101,7 +146,7 @@ def test_a_flush_waits_for_no_linger() -> None:
 
 
 def test_a_full_buffer_takes_no_more_until_something_is_written() -> None:
-    accumulated = accumulator(buffer_memory=500, batch_size=100)
+    accumulated = small(buffer_memory=500, batch_size=100)
     while try_add(accumulated, b"x" * 80) is not None:
         pass
     assert accumulated.buffered_bytes <= 500
@@ -138,7 +183,7 @@ def test_a_key_chooses_its_partition() -> None:
 
 
 def test_without_a_key_a_partition_gets_a_batch_before_the_next_one_does() -> None:
-    accumulated = accumulator(10_000, batch_size=1_000)
+    accumulated = small(10_000, batch_size=1_000)
     used = [add(accumulated, b"x" * 100, partition=None).batch.partition for _ in range(40)]
     runs = [used.count(each) for each in dict.fromkeys(used)]
     assert len(runs) > 2
@@ -146,7 +191,7 @@ def test_without_a_key_a_partition_gets_a_batch_before_the_next_one_does() -> No
 
 
 def test_what_left_early_counts_for_its_partition() -> None:
-    accumulated = accumulator(10_000, batch_size=1_000)
+    accumulated = small(10_000, batch_size=1_000)
     used = []
     for _ in range(40):
         used.append(add(accumulated, b"x" * 100, partition=None).batch.partition)
@@ -165,7 +210,7 @@ def test_slow_partitions_get_less() -> None:
 
 
 def test_expired_batches_are_taken_out_from_the_front() -> None:
-    accumulated = accumulator(batch_size=100)
+    accumulated = small(batch_size=100)
     add(accumulated, b"1" * 80)
     add(accumulated, b"2" * 80, partition=1)
     assert accumulated.expired(monotonic_ms()) == []
@@ -187,7 +232,7 @@ def test_threads_append_side_by_side() -> None:
     for each in threads:
         each.join()
     assert len({(id(each.batch), each.index) for each in appended}) == 8_000
-    assert sum(len(batch.rows) for _, batch in accumulated.waiting()) == 8_000
+    assert sum(batch.record_count for _, batch in accumulated.waiting()) == 8_000
 
 
 def test_a_finished_batch_knows_where_each_record_went() -> None:

@@ -4,8 +4,10 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
+from kohort.client.batch import Codec
 from kohort.client.blocking.producer import Delivery, Producer
 from kohort.client.record_input import checked_headers, checked_timestamp
+from kohort.protocol.records import iterate_records
 
 NOWHERE = "127.0.0.1:1"
 
@@ -20,7 +22,10 @@ def producer() -> Iterator[Producer]:
 
 
 def rows(delivery: Delivery) -> Sequence[object]:
-    return delivery.batch.rows
+    return [
+        (each.timestamp, each.key, each.value, tuple(each.headers))
+        for each in iterate_records(delivery.batch.to_bytes(Codec()))
+    ]
 
 
 @pytest.mark.parametrize("value", [b"plain", bytearray(b"made into bytes")])

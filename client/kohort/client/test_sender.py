@@ -43,6 +43,7 @@ class Log:
     def __init__(self) -> None:
         self.values: list[bytes] = []
         self.most_records = 1_000
+        self.refused = 0
         self._epoch = -1
         self._batches: list[tuple[int, int, int]] = []  # First and last sequence, offset of the first.
 
@@ -50,6 +51,7 @@ class Log:
         """Return Kafka's answer to a produced batch: a code and the offset of its first record."""
         header = read_header(data)
         if header.record_count > self.most_records:
+            self.refused += 1
             return ErrorCode.MESSAGE_TOO_LARGE, -1
         first, last = header.base_sequence, header.base_sequence + header.record_count - 1
         if header.producer_id >= 0:
@@ -120,7 +122,10 @@ class World:
         self.now_ms = 1_000_000
         for module in (accumulator, outcomes, producer_metrics, sender):
             monkeypatch.setattr(module, "monotonic_ms", lambda: self.now_ms)
-        config = producer_config({"batch_size": 100, "linger_ms": 0, **options})
+        batch_size = options.get("batch_size", 100)
+        config = producer_config(
+            {"batch_size": batch_size, "batch_max_size": batch_size, "linger_ms": 0, **options}
+        )
         self.known = Known(partitions)
         self.logs = [Log() for _ in range(partitions)]
         self.accumulator = Accumulator(config)
@@ -396,7 +401,11 @@ def test_whatever_breaks_each_record_is_written_once_and_in_order(
 ) -> None:
     dice = random.Random(seed)
     world = World(
-        monkeypatch, partitions=2, batch_size=dice.choice((100, 400)), linger_ms=dice.choice((0, 20))
+        monkeypatch,
+        partitions=2,
+        batch_size=dice.choice((100, 400)),
+        batch_max_size=dice.choice((100, 3_000)),
+        linger_ms=dice.choice((0, 20)),
     )
     for log in world.logs:
         log.most_records = dice.choice((2, 1_000))
@@ -421,6 +430,22 @@ def test_whatever_breaks_each_record_is_written_once_and_in_order(
         own = [n for n, each in enumerate(world.appended) if each.batch.partition.partition == partition]
         assert numbers(log) == own
         assert [world.appended[n].known_metadata().offset for n in own] == list(range(len(own)))
+
+
+def test_batches_that_are_too_large_for_the_broker_grow_so_far_no_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World(monkeypatch, batch_max_size=10_000, max_in_flight=1)
+    (log,) = world.logs
+    log.most_records = 12
+    for size in (40, 200):
+        refused = log.refused
+        world.send(1)
+        world.send(size)  # They wait for the first one's answer, and grow together meanwhile.
+        world.settle()
+    assert refused == 3, "40 records, and 20 twice"
+    assert log.refused == refused
+    assert numbers(log) == list(range(242))
 
 
 def test_whoever_waits_for_the_end_hears_of_it(monkeypatch: pytest.MonkeyPatch) -> None:

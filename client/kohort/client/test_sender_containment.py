@@ -2,9 +2,38 @@
 
 import pytest
 
+from kohort.client import batch
 from kohort.client.errors import SerializationError
 from kohort.client.test_sender import World, numbers, response
 from kohort.protocol.errors import ErrorCode
+
+
+def test_a_record_that_cannot_be_encoded_is_refused_and_leaves_its_batch_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World(monkeypatch, batch_max_size=10_000, linger_ms=5)
+    world.send(1)
+    for bad in (1.5, "late"):
+        with pytest.raises(TypeError):
+            world.accumulator.append("t", b"".ljust(60), None, 0, bad, ())  # type: ignore[arg-type]
+    world.send(2)
+    world.settle()
+    assert numbers(world.logs[0]) == list(range(3))
+    assert world.accumulator.buffered_bytes == 0
+
+
+def test_a_batch_whose_first_record_is_refused_goes_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(monkeypatch)
+    with pytest.raises(TypeError):
+        world.accumulator.append("t", 1, None, 0, 0, ())  # type: ignore[arg-type]
+    with pytest.raises(TypeError):
+        world.accumulator.append("t", b"v", None, 0, 0, ((1, 2),))  # type: ignore[arg-type]
+    world.settle()
+    assert world.logs[0].values == []
+    world.send(1)
+    world.settle()
+    assert numbers(world.logs[0]) == [0]
+    assert world.accumulator.buffered_bytes == 0
 
 
 def test_a_batch_that_cannot_be_encoded_fails_alone_and_no_sequence_is_missing(
@@ -13,17 +42,21 @@ def test_a_batch_that_cannot_be_encoded_fails_alone_and_no_sequence_is_missing(
     world = World(monkeypatch)
     world.send(1)
     world.settle()
-    world.send(1)
-    bad = world.accumulator.append("t", b"".ljust(60), None, 0, 1.5, ())  # type: ignore[arg-type]
-    assert bad is not None
+    with monkeypatch.context() as broken:
+        broken.setattr(batch, "compress", refuse)
+        (bad,) = world.send(1)
     world.send(2)
     world.settle()
     assert isinstance(bad.batch.error, SerializationError)
     assert isinstance(bad.batch.error.__cause__, TypeError)
     with pytest.raises(SerializationError, match="can't be encoded: TypeError"):
         bad.known_metadata()
-    assert numbers(world.logs[0]) == list(range(4))
+    assert numbers(world.logs[0]) == [0, 2, 3]
     assert world.accumulator.buffered_bytes == 0
+
+
+def refuse(compression: object, data: bytes, level: int | None) -> bytes:
+    raise TypeError("no codec takes that")
 
 
 def test_records_that_are_given_up_are_told_of_even_if_nobody_asks(

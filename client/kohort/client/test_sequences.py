@@ -9,8 +9,8 @@ OUT_OF_ORDER, UNKNOWN = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOW
 
 def batch(records: int) -> Batch:
     made = Batch(TopicPartition("t", 0), 0)
-    made.rows = [(0, None, b"v", ())] * records
-    made.close()
+    for _ in range(records):
+        made.records.add(0, None, b"v", ())
     return made
 
 

@@ -3,6 +3,7 @@
 from kohort.protocol.records.builder import (
     RecordFields,
     RecordHeaders,
+    RecordWriter,
     build_batch,
     encode_records,
     max_record_bytes,
@@ -54,6 +55,7 @@ __all__ = [
     "Record",
     "RecordFields",
     "RecordHeaders",
+    "RecordWriter",
     "batch_crc",
     "build_batch",
     "build_transaction_marker",

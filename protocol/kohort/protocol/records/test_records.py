@@ -1,6 +1,7 @@
 """Batches built and read again, in every codec, and what damage does to them."""
 
 import gzip
+import signal
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -13,6 +14,8 @@ from kohort.protocol.records import (
     Compression,
     ControlType,
     Record,
+    RecordFields,
+    RecordWriter,
     batch_crc,
     build_batch,
     build_transaction_marker,
@@ -283,6 +286,43 @@ def test_records_of_every_kind_stand_side_by_side() -> None:
         for each in iterate_records(build_batch(rows))
     ]
     assert read == [(time, key, value, list(headers)) for time, key, value, headers in rows]
+
+
+class Interrupted(Exception):
+    """What a signal handler raises."""
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no alarms on this system")
+def test_a_signal_handler_that_raises_leaves_whole_records_behind() -> None:
+    def interrupt(number: int, frame: object) -> None:
+        raise Interrupted
+
+    rows: list[RecordFields] = [(1_000, None, b"plain", ()), (1_001, b"k", b"with a key", (("h", b"1"),))]
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        for microseconds in range(20, 2_000, 20):
+            writer = RecordWriter()
+            with suppress(Interrupted):
+                signal.setitimer(signal.ITIMER_REAL, microseconds / 1e6)
+                while True:
+                    writer.add(*rows[writer.count % 2])
+            if writer.count:
+                batch = seal_batch(
+                    writer.payload(),
+                    record_count=writer.count,
+                    base_timestamp_ms=writer.base_timestamp_ms,
+                    max_timestamp_ms=writer.max_timestamp_ms,
+                )
+                read = [(each.timestamp, each.key, each.value) for each in iterate_records(batch)]
+                assert read == [rows[place % 2][:3] for place in range(writer.count)]
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_no_batch_is_empty() -> None:
+    with pytest.raises(ValueError, match="one record at least"):
+        encode_records([])
 
 
 def test_a_batch_is_sealed_again_with_other_numbers() -> None:
