@@ -217,7 +217,7 @@ def test_batches_larger_than_the_topic_allows_are_split(bootstrap: str, name: st
 
 
 def test_many_threads_send_side_by_side_each_in_its_order(bootstrap: str, name: str) -> None:
-    with Producer(bootstrap_servers=bootstrap, batch_size=1_000) as producer:
+    with Producer(bootstrap_servers=bootstrap, batch_size=1_000, batch_max_size=1_000) as producer:
 
         def run(thread: int) -> None:
             for number in range(500):

@@ -117,7 +117,7 @@ def test_a_partition_with_enough_ahead_does_not_keep_others_from_being_fetched(
     bootstrap: str, topic: MakeTopic
 ) -> None:
     busy, quiet = TopicPartition(topic(1), 0), TopicPartition(topic(1), 0)
-    produce(bootstrap, busy.topic, 500, batch_size=1_000)
+    produce(bootstrap, busy.topic, 500, batch_size=1_000, batch_max_size=1_000)
     with Consumer(
         bootstrap_servers=bootstrap,
         auto_offset_reset="earliest",
@@ -134,7 +134,7 @@ def test_a_partition_that_waits_for_records_does_not_hold_up_one_that_has_them(
     bootstrap: str, topic: MakeTopic
 ) -> None:
     busy, empty = TopicPartition(topic(1), 0), TopicPartition(topic(1), 0)
-    produce(bootstrap, busy.topic, 500, batch_size=1_000)
+    produce(bootstrap, busy.topic, 500, batch_size=1_000, batch_max_size=1_000)
     with Consumer(
         bootstrap_servers=bootstrap,
         auto_offset_reset="earliest",
