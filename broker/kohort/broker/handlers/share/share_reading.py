@@ -4,17 +4,24 @@ A member gets at least one batch where there is one. With `share.acquire.mode` r
 no more records than it asked for; else the batch with the last of these is its own as a whole.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from kohort.broker.coordination.led_share_partition import LedSharePartition
 from kohort.broker.group.share.record import Batch
 from kohort.protocol.records import BatchHeader, read_header
+from kohort.storage import StorageError
 
 READ_BYTES_MAX = 1024 * 1024
-"""So much is read of a partition at once, but for a batch that is larger."""
+"""So much is read of a partition at most, but for a batch that is larger."""
+STEP_BYTES = 16 * 1024
+STEP_GROWS = 8
+"""So much is read first, and so many times as much next: who takes one record needs no megabyte."""
 HEADER_BYTES = 61
 STRICT = 1
+
+_Placed = tuple[int, int, BatchHeader]
+"""Where a batch begins and ends in what was read."""
 
 
 class Taken(NamedTuple):
@@ -44,41 +51,57 @@ def take(
     """Return what the member has acquired, None where that is nothing. Raises: StorageError, OSError."""
     core, log = led.core, led.partition.log
     assert core is not None
-    offset = core.next_fetch_offset()
-    limit_bytes = min(max(max_bytes, 0), READ_BYTES_MAX)
-    data = log.read(offset, limit_bytes, led.end_offset, at_least_one_batch=True).read()
-    batches = _whole_batches(data)
+    start = offset = core.next_fetch_offset()
+    left_bytes = min(max(max_bytes, 0), READ_BYTES_MAX)
+    step_bytes = STEP_BYTES
+    pieces: list[bytes] = []
+    read_bytes = 0
+    batches: list[_Placed] = []
     acquired: list[Batch] = []
     count = 0
-    for _, _, header in batches:
-        if count >= max_records or header.base_offset >= led.end_offset:
-            break
-        limit = max_records - count if mode == STRICT else header.last_offset_delta + 1
-        got = led.acquire(member_id, max(header.base_offset, offset), header.last_offset, limit)
-        count += sum(each.last_offset + 1 - each.first_offset for each in got)
-        acquired += got
+    while count < max_records and offset < led.end_offset:
+        step_bytes = min(step_bytes, max(left_bytes, 0))
+        try:
+            data = log.read(offset, step_bytes, led.end_offset, at_least_one_batch=not pieces).read()
+        except (StorageError, OSError):
+            if acquired:
+                break  # The member gets what it has: the next fetch meets the error.
+            raise
+        before_bytes = read_bytes
+        for begin, end, header in _whole_batches(data):
+            if count >= max_records or header.base_offset >= led.end_offset:
+                break
+            limit = max_records - count if mode == STRICT else header.last_offset_delta + 1
+            got = led.acquire(member_id, max(header.base_offset, start), header.last_offset, limit)
+            count += sum(each.last_offset + 1 - each.first_offset for each in got)
+            acquired += got
+            batches.append((before_bytes + begin, before_bytes + end, header))
+            read_bytes, offset = before_bytes + end, header.next_offset
+        pieces.append(data[: read_bytes - before_bytes])
+        left_bytes -= read_bytes - before_bytes
+        if step_bytes >= left_bytes and read_bytes == before_bytes:
+            break  # Nothing is left, or the next batch is larger than what may be read.
+        step_bytes *= STEP_GROWS
     if led.wants_committed and acquired:
         acquired = _without_aborted(led, acquired, [header for _, _, header in batches])
     if not acquired:
         return None
-    return Taken(_cut(data, batches, acquired), acquired, count)
+    return Taken(_cut(b"".join(pieces), batches, acquired), acquired, count)
 
 
-def _whole_batches(data: bytes) -> list[tuple[int, int, BatchHeader]]:
-    """Return where each batch begins and ends, and its header; one that is cut is left out."""
-    found = []
+def _whole_batches(data: bytes) -> Iterator[_Placed]:
+    """Yield where each batch begins and ends, and its header; one that is cut is left out."""
     position = 0
     while position + HEADER_BYTES <= len(data):
         header = read_header(data, position)
         end = position + header.size_bytes
         if end > len(data):
             break
-        found.append((position, end, header))
+        yield position, end, header
         position = end
-    return found
 
 
-def _cut(data: bytes, batches: Sequence[tuple[int, int, BatchHeader]], acquired: Sequence[Batch]) -> bytes:
+def _cut(data: bytes, batches: Sequence[_Placed], acquired: Sequence[Batch]) -> bytes:
     """Return the batches from the first to the last of which something was acquired."""
     first, last = acquired[0].first_offset, acquired[-1].last_offset
     of_these = [
