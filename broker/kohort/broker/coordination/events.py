@@ -47,7 +47,8 @@ class ToldEvents:
 
     def __init__(self, counters: GroupCounters, clock: Clock) -> None:
         self._counters = counters
-        self._log = ThrottledLog(log, clock, LINES_PER_SECOND_MAX)
+        self._all = log.bind()  # The proxy would look for its logger at each event.
+        self._log = ThrottledLog(self._all, clock, LINES_PER_SECOND_MAX)
 
     def tell_left_out(self) -> None:
         """Log how many lines were left out, where it is quiet now; to be called now and then."""
@@ -57,7 +58,7 @@ class ToldEvents:
         """Count and log the event."""
         if type(event) not in SAID:  # Most are: several in a round of a group.
             member = event.member_id if isinstance(event, MemberEvent) else None
-            log.debug("group event", kind=type(event).__name__, group=event.group_id, member=member)
+            self._all.debug("group event", kind=type(event).__name__, group=event.group_id, member=member)
             return
         counters, lines = self._counters, self._log
         if isinstance(event, RebalanceStarted):
