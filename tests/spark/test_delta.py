@@ -18,8 +18,8 @@ from pyspark.sql import functions as F
 from kohort.client import TopicPartition
 from kohort.pipeline.ingest import TableFormatError, TableTakenError, reconcile
 from kohort.pipeline.ingest.batch_table import Batch
-from kohort.pipeline.ingest.delta_log import word_on
-from kohort.pipeline.ingest.delta_table import APPLICATION, DeltaTable
+from kohort.pipeline.ingest.delta_log import APPLICATION, word_on
+from kohort.pipeline.ingest.delta_table import DeltaTable
 from kohort.pipeline.ingest.formats import DELTA, PARQUET
 from tests.interop.broker_process import BrokerProcess
 from tests.interop.kafka_tools import Tools
@@ -153,6 +153,23 @@ def test_of_two_drivers_at_once_one_is_refused(delta: SparkSession, tmp_path: Pa
         results = at_once(drivers, rows(delta, 10 * number, 10), batch_of(number))
         assert sorted(results, key=str) == [10, TableTakenError]
     assert sorted(OtherReader(path).to_pandas()["offset"]) == list(range(40))
+
+
+def test_compaction_between_two_drivers_looks_lets_neither_pass_the_other(
+    delta: SparkSession, tmp_path: Path
+) -> None:
+    path = str(tmp_path / "table")
+    late, early = DeltaTable(delta, path), DeltaTable(delta, path)
+    for number in range(2):
+        early.begin()
+        early.put(rows(delta, 10 * number, 10), batch_of(number))
+    late.begin()
+    OtherReader(path).optimize.compact()
+    early.begin()
+    assert late.put(rows(delta, 20, 10), batch_of(2)) == 10
+    with pytest.raises(TableTakenError, match="put a batch into"):
+        early.put(rows(delta, 20, 10), batch_of(2))
+    assert sorted(OtherReader(path).to_pandas()["offset"]) == list(range(30))
 
 
 def at_once(drivers: list[DeltaTable], frame: DataFrame, batch: Batch) -> list[object]:

@@ -9,7 +9,9 @@ Source: Delta's PROTOCOL.md, sections 'Delta Log Entries' and 'Commit Provenance
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 
@@ -21,6 +23,8 @@ from kohort.pipeline.ingest.manifest import nested, partitions_of
 
 LOG, ENDING, DIGITS = "_delta_log", ".json", 20
 WRITTEN_BY = "kohort"
+APPLICATION = "kohort-ingest"
+"""Whose transactions the batches are."""
 
 
 class DeltaLogError(PipelineError):
@@ -50,9 +54,10 @@ class Word(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Put:
-    """A batch in the table: the version that it made, our word on it, and its rows."""
+    """A batch in the table: the version that it made, its transaction's number, our word on it, its rows."""
 
     version: int
+    number: int
     word: Word
     rows: int
 
@@ -111,24 +116,33 @@ class DeltaLog:
 
 def parse_commit(version: int, text: str) -> Put | None:
     """Return the batch that a version put in, None where it is not one of ours. Raises: DeltaLogError."""
+    try:
+        told = next(_actions(text, "commitInfo"), None)
+        transactions = {each["appId"]: int(each["version"]) for each in _actions(text, "txn")}
+    except (ValueError, KeyError, TypeError) as error:
+        raise DeltaLogError(f"version {version} of the Delta log is damaged: {error}") from None
+    if told is None:
+        return None
+    try:
+        word = msgspec.json.decode(told.get("userMetadata") or "", type=Word)
+    except msgspec.DecodeError:  # Another's word, or none.
+        return None
+    if word.written_by != WRITTEN_BY:
+        return None
+    if APPLICATION not in transactions:
+        raise DeltaLogError(f"version {version} of the Delta log has a batch of ours without its transaction")
+    rows = int((told.get("operationMetrics") or {}).get("numOutputRows", 0))
+    return Put(version, transactions[APPLICATION], word, rows)
+
+
+def _actions(text: str, kind: str) -> Iterator[dict[str, Any]]:
+    """Yield the actions of one kind, each as JSON has it. Raises: ValueError."""
+    sign = f'"{kind}"'
     for line in text.splitlines():
-        if '"commitInfo"' not in line:
-            continue
-        try:
-            told = json.loads(line).get("commitInfo")
-        except ValueError as error:
-            raise DeltaLogError(f"version {version} of the Delta log is damaged: {error}") from None
-        if told is None:
-            continue
-        try:
-            word = msgspec.json.decode(told.get("userMetadata") or "", type=Word)
-        except msgspec.DecodeError:  # Another's word, or none.
-            return None
-        if word.written_by != WRITTEN_BY:
-            return None
-        rows = int((told.get("operationMetrics") or {}).get("numOutputRows", 0))
-        return Put(version, word, rows)
-    return None
+        if sign in line:  # Most lines are files, with their statistics: they are not decoded for this.
+            found = json.loads(line).get(kind)
+            if found is not None:
+                yield found
 
 
 def _name(version: int) -> str:

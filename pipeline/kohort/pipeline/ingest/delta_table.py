@@ -1,8 +1,10 @@
 """A Delta Lake table, which every reader of Delta reads.
 
 A batch is one version of the table. Delta takes it with a transaction of our application, whose number has to
-be higher than the last: who has looked at the table before another driver changed it is refused by Delta, or
-passed over, and hears of it here. What the batch is, the version says itself (`delta_log`).
+be higher than the last: who has looked at the table before another driver put a batch in is refused by Delta,
+or passed over, and hears of it here. The number is the one behind that of the batch which was seen last: all
+who have seen the same take the same, whatever compaction has made of the table between their looks. What the
+batch is, the version says itself (`delta_log`).
 """
 
 from __future__ import annotations
@@ -21,14 +23,13 @@ from kohort.pipeline.delta import require_delta
 from kohort.pipeline.errors import DataLossError
 from kohort.pipeline.ingest.batch_table import Batch, TableTakenError
 from kohort.pipeline.ingest.checkpoint import Offsets
-from kohort.pipeline.ingest.delta_log import DeltaLog, Put, word_on
+from kohort.pipeline.ingest.delta_log import APPLICATION, DeltaLog, Put, word_on
 from kohort.pipeline.ingest.folder import open_folder
 from kohort.pipeline.ingest.manifest import partitions_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-APPLICATION = "kohort-ingest"
 CONFLICT = re.compile(r"\[DELTA_(?:CONCURRENT_\w+|METADATA_CHANGED|PROTOCOL_CHANGED)")
 """The conditions under which Delta refuses what was planned before another driver changed the table."""
 PLACE = ("topic", "partition", "offset")
@@ -110,7 +111,7 @@ class DeltaTable:
         Raises: TableTakenError where another driver was quicker.
         """
         token = uuid.uuid4().hex
-        seen, number = self._version, self._version + 1
+        seen, number = self._version, self._next_number()
         writer = frame.write.format("delta").mode("append")
         writer = writer.option("txnAppId", APPLICATION).option("txnVersion", str(number))
         word = word_on(batch, self.positions_before(batch), self.batches + 1, token)
@@ -126,6 +127,13 @@ class DeltaTable:
             raise self._taken()
         self._version, self._last = put.version, put
         return put.rows
+
+    def _next_number(self) -> int:
+        """Return a number that is taken as soon as another driver has put in the next batch.
+
+        Where the log knows of none any more, the version serves: no number was ever higher.
+        """
+        return self._version + 1 if self._last is None else self._last.number + 1
 
     def _taken(self) -> TableTakenError:
         return TableTakenError(

@@ -7,19 +7,23 @@ import pytest
 
 from kohort.client import TopicPartition
 from kohort.pipeline.ingest.batch_table import Batch
-from kohort.pipeline.ingest.delta_log import LOG, DeltaLog, DeltaLogError, parse_commit, word_on
+from kohort.pipeline.ingest.delta_log import APPLICATION, LOG, DeltaLog, DeltaLogError, parse_commit, word_on
 from kohort.pipeline.ingest.folder import LocalFolder
 
+Transactions = tuple[tuple[str, int], ...]
+OURS: Transactions = (("another", 2), (APPLICATION, 40))
 BATCH = Batch("q", 7, {TopicPartition("air", 0): 17, TopicPartition("air", 1): 0})
 
 
-def commit(word: str | None, operation: str = "WRITE") -> str:
+def commit(
+    word: str | None, operation: str = "WRITE", transactions: tuple[tuple[str, int], ...] = OURS
+) -> str:
     """Return a version's file."""
     told = {"operation": operation, "operationMetrics": {"numOutputRows": "12"}, "userMetadata": word}
     kept = {name: value for name, value in told.items() if value is not None}
-    return "\n".join(
-        [json.dumps({"protocol": {"minReaderVersion": 1}}), json.dumps({"commitInfo": kept}), "{}"]
-    )
+    actions: list[dict[str, object]] = [{"protocol": {"minReaderVersion": 1}}, {"commitInfo": kept}]
+    actions += [{"txn": {"appId": name, "version": number}} for name, number in transactions]
+    return "\n".join(map(json.dumps, [*actions, {"add": {"path": 'a "txn" b'}}]))
 
 
 @pytest.fixture
@@ -35,7 +39,7 @@ def put(tmp_path: Path, version: int, text: str) -> None:
 def test_a_version_says_its_batch_and_rows() -> None:
     found = parse_commit(3, commit(word_on(BATCH, {}, 8, "t")))
     assert found is not None
-    assert (found.version, found.rows, found.word.batch) == (3, 12, BATCH)
+    assert (found.version, found.number, found.rows, found.word.batch) == (3, 40, 12, BATCH)
     assert (found.word.batches, found.word.token) == (8, "t")
 
 
@@ -69,3 +73,8 @@ def test_a_damaged_version_is_an_error(log: DeltaLog, tmp_path: Path) -> None:
     put(tmp_path, 0, '{"commitInfo": {')
     with pytest.raises(DeltaLogError, match="version 0"):
         log.last_put()
+
+
+def test_a_batch_without_its_transaction_is_an_error() -> None:
+    with pytest.raises(DeltaLogError, match="without its transaction"):
+        parse_commit(3, commit(word_on(BATCH, {}, 8, "t"), transactions=OURS[:1]))
