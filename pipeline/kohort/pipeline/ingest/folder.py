@@ -79,8 +79,8 @@ class LocalFolder:
         return (self.path / name).exists()
 
     def read(self, name: str) -> str:
-        """Return a file's text. Raises: FileNotFoundError."""
-        return (self.path / name).read_text(encoding="utf-8")
+        """Return a file's text, of what is none a damaged one. Raises: FileNotFoundError."""
+        return (self.path / name).read_text(encoding="utf-8", errors="replace")
 
     def create(self, name: str, text: str) -> None:
         """Make a file with this text in one step. Raises: FileExistsError if somebody was quicker."""

@@ -47,7 +47,7 @@ class Mirror:
         self._deadline_s = float("inf")
         self._retry_s = RETRY_FIRST_S
         self._state = MirrorState()
-        self._thread = threading.Thread(target=self._run, name="kohort-spark-mirror", daemon=True)
+        self._thread = threading.Thread(target=self._supervise, name="kohort-spark-mirror", daemon=True)
 
     @property
     def state(self) -> MirrorState:
@@ -78,13 +78,15 @@ class Mirror:
         self._deadline_s = time.monotonic() + within_s
         self._closing.set()
         self._thread.join()
-        try:
-            progress = self._checkpoint.progress()
-        except (PipelineError, OSError) as error:
-            return MirrorState(self._state.batch_id, self._state.error or str(error))
-        if progress is not None and self._state.is_true and self._state.batch_id < progress.batch_id:
-            return MirrorState(self._state.batch_id, "the mirror has ended early: its thread said why")
         return self._state
+
+    def _supervise(self) -> None:
+        """Follow the checkpoint; what ends that unasked is in the state, so that nobody takes it for true."""
+        try:
+            self._run()
+        except Exception as error:
+            self._state = MirrorState(self._state.batch_id, f"the group is told no more: {error}")
+            raise
 
     def _run(self) -> None:
         pause_s = 0.0

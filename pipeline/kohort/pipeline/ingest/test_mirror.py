@@ -243,6 +243,36 @@ def test_a_checkpoint_that_cannot_be_looked_at_in_the_end_is_no_truth(
     assert mirror.finish(0).error == "stale file handle"
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_mirror_that_has_ended_is_true_no_more(
+    mirror: Mirror, group: Group, spark: Spark, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(_offsets: Offsets) -> Comparison:
+        raise RuntimeError("a fault of ours")
+
+    mirror.start()
+    monkeypatch.setattr(group, "look", broken)
+    spark.plan(0, 5)
+    spark.commit(0)
+    mirror.expect(0)
+    until(lambda: not mirror.state.is_true)
+    assert mirror.state.error == mirror.finish(0).error == "the group is told no more: a fault of ours"
+
+
+def test_a_checkpoint_that_is_no_text_is_told_of_and_does_not_end_the_mirror(
+    mirror: Mirror, group: Group, spark: Spark
+) -> None:
+    mirror.start()
+    spark.plan(0, 5)
+    (spark.folder / "commits" / "0").write_bytes(b"\xff\xfe")
+    mirror.expect(0)
+    until(lambda: not mirror.state.is_true)
+    assert "is of version" in str(mirror.state.error)
+    spark.commit(0)
+    until(lambda: group.commits == [5])
+    assert mirror.finish(5).is_true
+
+
 def test_errors_from_java_are_a_folders_errors() -> None:
     class Java:
         def __getattr__(self, name: str) -> "Java":
