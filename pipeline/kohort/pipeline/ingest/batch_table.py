@@ -16,6 +16,10 @@ class TableTakenError(PipelineError):
     """Another driver has changed the table: two queries write to it, or this one was thought dead."""
 
 
+class ColumnsError(PipelineError):
+    """A batch whose columns do not go into the table."""
+
+
 @dataclass(frozen=True, slots=True)
 class Batch:
     """A batch of a query, and the next offset to read of each partition behind it."""

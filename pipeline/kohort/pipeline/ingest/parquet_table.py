@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
+import pyarrow.parquet as pq
 from pyspark.sql import Observation
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
-from kohort.pipeline.ingest.batch_table import Batch
+from kohort.pipeline.ingest.batch_table import Batch, ColumnsError
 from kohort.pipeline.ingest.checkpoint import Offsets
+from kohort.pipeline.ingest.folder import LocalFolder
 from kohort.pipeline.ingest.manifest import Entry, Manifest, ManifestLog, nested
 from kohort.pipeline.ingest.table import FILE_ENDING
-from kohort.pipeline.ingest.writer import TableWriter, require_files
+from kohort.pipeline.ingest.writer import TableWriter, require_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -69,11 +73,36 @@ class ParquetTable:
     def put(self, frame: DataFrame, batch: Batch) -> int:
         """Write a batch's files, and put them into the manifest; return how many rows they have.
 
-        Raises: ManifestError where another driver has changed the table, DataLossError.
+        Raises: ManifestError where another driver has changed the table, ColumnsError, DataLossError.
         """
+        self._require_columns(frame)
         entry = self._write_files(frame, batch)
         self._writer.put(entry)
         return entry.rows
+
+    def _require_columns(self, frame: DataFrame) -> None:
+        """Return if the batch's columns go into one table with the others. Raises: ColumnsError."""
+        entries = self._writer.manifest.entries
+        if not entries:
+            return
+        there = StructType.fromJson(json.loads(entries[-1].columns))
+        known = {each.name: each.dataType.simpleString() for each in there}
+        for each in frame.schema:
+            own = each.dataType.simpleString()
+            if known.get(each.name, own) != own:
+                raise ColumnsError(
+                    f"the column {each.name} is {known[each.name]} in {self.uri}, and {own} in the batch:"
+                    " give what is decoded in another way a table of its own"
+                )
+
+    def _rows_in(self, files: tuple[str, ...], written: int) -> int:
+        """Return how many rows the files have that the driver sees; it takes a store's word for what it has.
+
+        On HDFS and object stores all see the same, and a look at each file costs a request or two.
+        """
+        if not isinstance(self._folder, LocalFolder):
+            return written if files else 0
+        return sum(int(pq.read_metadata(self._folder.path / each).num_rows) for each in files)
 
     def _write_files(self, frame: DataFrame, batch: Batch) -> Entry:
         """Write a batch's files into a folder of their own; return what the manifest has to say of them."""
@@ -84,6 +113,6 @@ class ParquetTable:
         rows = int(counted.get["rows"])
         names = self._folder.child(folder).names()
         files = tuple(f"{folder}/{name}" for name in sorted(names) if name.endswith(FILE_ENDING))
-        require_files(files, rows, f"{self.uri}/{folder}")
+        require_rows(self._rows_in(files, rows), rows, f"{self.uri}/{folder}")
         ends, columns = nested(batch.ends), frame.schema.json()
         return Entry(batch.query_id, batch.batch_id, files if rows else (), rows, ends, columns)

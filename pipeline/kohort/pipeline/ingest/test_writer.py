@@ -11,7 +11,7 @@ from kohort.pipeline.errors import DataLossError
 from kohort.pipeline.ingest import writer
 from kohort.pipeline.ingest.folder import LocalFolder
 from kohort.pipeline.ingest.manifest import DATA, Entry, Manifest, ManifestError, ManifestLog, nested
-from kohort.pipeline.ingest.writer import TableWriter, folder_of, generation_of, require_files
+from kohort.pipeline.ingest.writer import TableWriter, folder_of, generation_of, require_rows
 
 AIR = TopicPartition("air", 0)
 FILE = "part.parquet"
@@ -139,10 +139,10 @@ def test_who_begins_sees_what_was_put_in_since_it_was_made(table: Table) -> None
     table.check()
 
 
-def test_rows_without_files_are_an_error() -> None:
-    require_files((), 0, "data/x")
+def test_rows_that_the_driver_does_not_see_are_an_error() -> None:
+    require_rows(0, 0, "data/x")
     with pytest.raises(DataLossError, match="executors share"):
-        require_files((), 7, "data/x")
+        require_rows(3, 7, "data/x")
 
 
 def test_a_folder_bears_its_drivers_generation() -> None:

@@ -80,10 +80,10 @@ def clear_leftovers(log: ManifestLog, manifest: Manifest, generation: int) -> in
     return len(leftovers)
 
 
-def require_files(files: tuple[str, ...], rows: int, folder: str) -> None:
-    """Return if rows that were written are in files that can be seen here. Raises: DataLossError."""
-    if rows and not files:
+def require_rows(found: int, rows: int, folder: str) -> None:
+    """Return if all rows that were written are in files that can be seen here. Raises: DataLossError."""
+    if found != rows:
         raise DataLossError(
-            f"{rows:,} rows were written to {folder}, and the driver sees no file there: the table has"
+            f"{rows:,} rows were written to {folder}, and the driver sees {found:,} there: the table has"
             " to lie in a folder that the driver and all executors share"
         )
