@@ -41,6 +41,11 @@ def delta_jars() -> Sequence[Path]:
     return sorted(jars("delta").glob("*.jar"))
 
 
+def avro_jars() -> Sequence[Path]:
+    """Return the jar with Spark's decoder of Avro. Raises: MissingTool."""
+    return sorted(jars("avro").glob("*.jar"))
+
+
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """The session: two cores, no page, nothing but this machine's loopback; Delta where it can be had."""
@@ -49,6 +54,7 @@ def spark() -> Iterator[SparkSession]:
     try:
         found += connector_jars()
         found += delta_jars()
+        found += avro_jars()
         settings |= delta_settings(fetch=False)
     except MissingTool:
         pass
@@ -73,6 +79,16 @@ def delta(spark: SparkSession) -> SparkSession:
     """The session, when it has Delta Lake; else the test is skipped with a word."""
     try:
         delta_jars()
+    except MissingTool as missing:
+        pytest.skip(str(missing))
+    return spark
+
+
+@pytest.fixture(scope="session")
+def avro(spark: SparkSession) -> SparkSession:
+    """The session, when it has Spark's decoder of Avro; else the test is skipped with a word."""
+    try:
+        avro_jars()
     except MissingTool as missing:
         pytest.skip(str(missing))
     return spark

@@ -18,6 +18,10 @@ from tests.spark.ingest_driver import PATIENCE_S, until
 from tests.spark.ingest_world import only_large
 from tests.spark.topics import Topics, numbered
 
+NO_REPOSITORY = """<ivysettings><settings defaultResolver="none"/>
+<resolvers><filesystem name="none"><artifact pattern="/no/such/[artifact].jar"/></filesystem></resolvers>
+</ivysettings>"""
+
 
 def kohort(bootstrap: str, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "kohort.cli", "spark", *words]
@@ -87,6 +91,11 @@ def test_alerts_say_that_there_is_no_topic_before_spark_starts(bootstrap: str) -
     [
         (("ingest", "nosuch", "--to", "{new}", "--group", "g"), "there is no topic 'nosuch'"),
         (("ingest", "{topic}", "--to", "{new}", "--group", "g", "--from", "now"), "--from is 'now': give"),
+        (
+            ("ingest", "{topic}", "--to", "{new}", "--group", "g", "--format", "iceberg"),
+            "Iceberg cannot be written on Spark 4.2: what is published of iceberg-spark-runtime is",
+        ),
+        (("ingest", "{topic}", "--to", "{new}", "--group", "g", "--format", "csv"), "'csv' is no format"),
         (("replay", "nosuch", "{topic}", "--to", "{new}"), "there is no topic 'nosuch'"),
         (("replay", "{topic}", "--to-topic", "nosuch"), "there is no topic 'nosuch'"),
         (("replay", "{topic}", "--to", "{there}"), "--to: {there} is there already; give a folder"),
@@ -104,6 +113,21 @@ def test_what_is_wrong_is_said_before_spark_starts(
     assert done.returncode == 1, done.stdout
     assert done.stderr.startswith(f"kohort: {error.format(**names)}"), done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def test_jars_that_cannot_be_fetched_are_said_in_one_line(
+    bootstrap: str, topics: Topics, tmp_path: Path
+) -> None:
+    settings = tmp_path / "ivy.xml"
+    settings.write_text(NO_REPOSITORY)
+    nowhere = ["packages=no.such:package:1", f"ivySettings={settings}", f"ivy={tmp_path}"]
+    words = ["ingest", topics.make(), "--to", str(tmp_path / "t"), "--group", "g"]
+    words += [word for each in nowhere for word in ("--conf", f"spark.jars.{each}")]
+    done = kohort(bootstrap, *words)
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("kohort: Spark did not start: its launcher says above why. It was to fetch")
 
 
 @only_large

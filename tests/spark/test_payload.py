@@ -12,6 +12,16 @@ from pyspark.sql.types import StructType
 from kohort.pipeline.payload import Payload, PayloadError, decoded, decoder_package, parse_payload
 
 DDL = "carrier string, delay int"
+AVRO_SCHEMA = json.dumps(
+    {
+        "type": "record",
+        "name": "Flight",
+        "fields": [
+            {"name": "carrier", "type": ["null", "string"]},
+            {"name": "delay", "type": ["null", "int"]},
+        ],
+    }
+)
 GOOD = b'{"carrier": "AA", "delay": 7}'
 
 
@@ -48,12 +58,41 @@ def test_a_schema_that_is_none_is_an_error(spark: SparkSession, schema: str) -> 
         decoded(frame_of(spark, GOOD), Payload("json", schema))
 
 
-@pytest.mark.parametrize("form", ["avro", "protobuf"])
-def test_a_decoder_that_is_not_there_is_named(spark: SparkSession, form: str, tmp_path: Path) -> None:
+def test_a_decoder_that_is_not_there_is_named(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "schema").write_bytes(b"")
-    payload = Payload(form, str(tmp_path / "schema"), "air.Flight")
-    with pytest.raises(PayloadError, match=f"{decoder_package(form)}"):
+    payload = Payload("protobuf", str(tmp_path / "schema"), "air.Flight")
+    with pytest.raises(PayloadError, match=f"{decoder_package('protobuf')}"):
         decoded(frame_of(spark, GOOD), payload)
+
+
+def test_avro_becomes_columns_and_what_is_damaged_is_kept_as_it_came(avro: SparkSession) -> None:
+    values = [
+        b"\x02\x04AA\x02\x0e",
+        b"no avro",
+        None,
+        b"\x00\x00",  # A sound record, which has nothing but nulls.
+        b"\x02\x04AA",
+        b"\x02\x04AA\x02\x0e and more",
+        b"",
+    ]
+    frame = decoded(frame_of(avro, *values), Payload("avro", AVRO_SCHEMA))
+    good, wrong, tombstone, nulls, short, long, empty = frame.orderBy("offset").collect()
+    assert (good.value.carrier, good.value.delay, good.undecoded) == ("AA", 7, None)
+    assert (tombstone.value, tombstone.undecoded) == (None, None)
+    assert (nulls.value.asDict(), nulls.undecoded) == ({"carrier": None, "delay": None}, None)
+    for row in (wrong, short, long, empty):
+        assert (row.value, bytes(row.undecoded)) == (None, values[row.offset])
+
+
+def test_avro_values_need_not_be_records(avro: SparkSession) -> None:
+    first, second = decoded(frame_of(avro, b"\x04AA", b"A"), Payload("avro", '"string"')).collect()
+    assert (first.value, second.value, bytes(second.undecoded)) == ("AA", None, b"A")
+
+
+@pytest.mark.parametrize("schema", ["carrier string", '{"type": "recor"}'])
+def test_an_avro_schema_that_is_none_is_an_error(avro: SparkSession, schema: str) -> None:
+    with pytest.raises(PayloadError, match=r"Avro|avro"):
+        decoded(frame_of(avro, GOOD), Payload("avro", schema))
 
 
 @pytest.mark.parametrize(

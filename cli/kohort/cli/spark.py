@@ -3,8 +3,9 @@
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import reduce
 from importlib import import_module
 from importlib.util import find_spec
 from threading import Event
@@ -17,6 +18,7 @@ from kohort.cli.lazy import CommandGroup
 from kohort.cli.options import bootstrap_option, json_option, require_broker
 from kohort.cli.output import print_json, print_line
 from kohort.cli.progress import LoggedLines, StatusLine
+from kohort.pipeline.delta import adding_package
 from kohort.pipeline.errors import PipelineError
 from kohort.pipeline.servers import Servers
 from kohort.protocol.printable import printable
@@ -107,13 +109,21 @@ def telling_errors() -> Iterator[None]:
 
 @contextmanager
 def spark_session(
-    name: str, master: str, memory: str, settings: Mapping[str, str] | None = None
+    name: str,
+    master: str,
+    memory: str,
+    settings: Mapping[str, str] | None = None,
+    packages: Sequence[str] = (),
 ) -> Iterator["SparkSession"]:
-    """A session for one job; `settings` have Spark's own names.
+    """A session for one job; `settings` have Spark's own names, and whose `spark.jars` have the `packages`.
 
-    Raises: click.ClickException without PySpark or Java, or if a query fails.
+    Without these Spark fetches the packages. Raises: click.ClickException without PySpark or Java, where
+    Spark does not start, or if a query fails.
     """
     require_pyspark()
+    wanted = dict(settings or {})
+    if "spark.jars" not in wanted:
+        wanted = reduce(adding_package, packages, wanted)
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
@@ -122,7 +132,7 @@ def spark_session(
 
     with telling_errors():
         try:
-            session = local_session(name, master=master, memory=memory, settings=settings)
+            session = local_session(name, master=master, memory=memory, settings=wanted)
         except Py4JJavaError as error:
             raise click.ClickException(f"Spark did not start: {java_cause(str(error))}") from None
         session.sparkContext.setLogLevel("ERROR")

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 @click.option("--every", metavar="TIME", help='Go on, with a batch every "10 seconds"; else end at the end.')
 @click.option("--max-rows", type=click.IntRange(1), help="Rows that one batch takes at most.")
 @click.option(
-    "--format", "form", type=click.Choice(["parquet", "delta"]), default="parquet", show_default=True,
+    "--format", "form", metavar="[parquet|delta]", default="parquet", show_default=True,
     help="Parquet files with a manifest, or Delta Lake, which Spark fetches from Maven Central.",
 )  # fmt: skip
 @click.option(
@@ -84,20 +84,20 @@ def ingest_command(
     """
     cluster = cluster_at(servers)
     require_pyspark()
-    from kohort.pipeline.delta import adding_package, delta_settings, package
+    from kohort.pipeline.delta import delta_settings, package
+    from kohort.pipeline.ingest.formats import DELTA, require_format
     from kohort.pipeline.payload import decoded, parse_payload
 
     with telling_errors():
+        require_format(form)
         payload = None if decode is None else parse_payload(decode)
         require_place("--from", starting)
         require_topics(cluster, topics)
-    if form == "delta":
+    needed = [] if payload is None or payload.package is None else [payload.package]
+    if form == DELTA:
         settings = {**delta_settings(fetch=False), **settings}
-        if "spark.jars" not in settings:
-            settings = adding_package(settings, package())
-    if payload is not None and payload.package is not None:
-        settings = adding_package(settings, payload.package)
-    with spark_session("kohort ingest", master, memory, settings) as session:
+        needed.append(package())
+    with spark_session("kohort ingest", master, memory, settings, needed) as session:
         from kohort.pipeline.ingest import ingest
 
         reader = session.readStream.format("kohort").options(**cluster.options())

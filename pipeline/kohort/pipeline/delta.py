@@ -25,10 +25,14 @@ class NoDeltaError(PipelineError):
 
 def package() -> str:
     """Return the coordinates of Delta's jar for the installed Spark."""
+    return f"io.delta:delta-spark_{spark_minor()}_2.13:{VERSION}"
+
+
+def spark_minor() -> str:
+    """Return the minor version of the installed Spark, such as "4.2"."""
     import pyspark  # noqa: PLC0415  # Its version alone.
 
-    minor = ".".join(pyspark.__version__.split(".")[:2])
-    return f"io.delta:delta-spark_{minor}_2.13:{VERSION}"
+    return ".".join(pyspark.__version__.split(".")[:2])
 
 
 def adding_package(settings: Mapping[str, str], coordinates: str) -> dict[str, str]:

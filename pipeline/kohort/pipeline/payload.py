@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
-from pyspark.sql.types import DataType, StringType, StructType
+from pyspark.sql.types import StringType, StructType
 
 from kohort.pipeline.errors import PipelineError
 
@@ -30,6 +31,10 @@ _CORRUPT = "_corrupt"
 _NOT_LOADED = "_NOT_LOADED_SQL_FUNCTIONS_UNUSABLE"
 """The condition under which Spark names a function of which it lacks the jar."""
 _PERMISSIVE = {"mode": "PERMISSIVE"}
+_END, _END_MARK = "end", b"\xffkohort\xff"
+_END_TYPE = {"type": "fixed", "name": "kohort_end", "size": len(_END_MARK)}
+_AVRO_VERSION = "4.1.1"
+"""The newest that is published, which runs on Spark 4.2 as well."""
 
 
 class PayloadError(PipelineError):
@@ -54,7 +59,8 @@ def decoder_package(form: str) -> str:
     """Return the coordinates of the jar of Spark that decodes Avro or Protobuf."""
     import pyspark  # noqa: PLC0415  # Its version alone.
 
-    return f"org.apache.spark:spark-{form}_2.13:{pyspark.__version__}"
+    version = _AVRO_VERSION if form == AVRO else pyspark.__version__
+    return f"org.apache.spark:spark-{form}_2.13:{version}"
 
 
 def parse_payload(text: str) -> Payload:
@@ -81,25 +87,14 @@ def parse_payload(text: str) -> Payload:
     return Payload(form, schema, message)
 
 
-def _is_nothing(record: Column, kind: DataType) -> Column:
-    """Return whether nothing was decoded: Avro and Protobuf make a record of nulls of what is damaged."""
-    if not isinstance(kind, StructType) or not kind.names:
-        return record.isNull()
-    return functools.reduce(operator.and_, (record[name].isNull() for name in kind.names))
-
-
 def decoded(frame: DataFrame, payload: Payload) -> DataFrame:
     """Return the frame with `value` as a struct, and what could not be decoded in `undecoded`.
 
     Raises: PayloadError.
     """
     try:
-        if payload.form == JSON:
-            record, is_damaged = _from_json(F.col(VALUE), payload)
-        else:
-            record = _DECODERS[payload.form](F.col(VALUE), payload)
-            is_damaged = _is_nothing(record, frame.select(record.alias(VALUE)).schema[VALUE].dataType)
-        damaged = F.col(VALUE).isNotNull() & is_damaged
+        record, is_sound = _DECODERS[payload.form](F.col(VALUE), payload, frame)
+        damaged = F.col(VALUE).isNotNull() & ~is_sound
         return frame.select(
             *(each for each in frame.columns if each != VALUE),
             F.when(~damaged, record).alias(VALUE),
@@ -112,13 +107,16 @@ def decoded(frame: DataFrame, payload: Payload) -> DataFrame:
                 f" {payload.package}, which spark-submit takes as --packages"
             ) from None
         raise PayloadError(f"values cannot be decoded as {payload.form}: {error}") from None
+    except Py4JJavaError as error:  # The schema is none, says the library that reads it.
+        said = error.java_exception.getMessage()
+        raise PayloadError(f"values cannot be decoded as {payload.form}: {said}") from None
 
 
-def _from_json(value: Column, payload: Payload) -> tuple[Column, Column]:
+def _from_json(value: Column, payload: Payload, _frame: DataFrame) -> tuple[Column, Column]:
     schema = StructType([*_json_schema(payload.schema).fields]).add(_CORRUPT, StringType())
     options = {**_PERMISSIVE, "columnNameOfCorruptRecord": _CORRUPT}
     record = F.from_json(value.cast("string"), schema, options)
-    return record.dropFields(_CORRUPT), record.isNull() | record[_CORRUPT].isNotNull()
+    return record.dropFields(_CORRUPT), record.isNotNull() & record[_CORRUPT].isNull()
 
 
 def _json_schema(text: str) -> StructType:
@@ -134,16 +132,45 @@ def _json_schema(text: str) -> StructType:
     return found
 
 
-def _from_avro(value: Column, payload: Payload) -> Column:
+def _from_avro(value: Column, payload: Payload, _frame: DataFrame) -> tuple[Column, Column]:
+    """Return the record, and whether it is sound: what has been put behind the value comes out behind it.
+
+    Of what it cannot read Spark makes a record of nulls, which may be a sound one as well; and bytes that are
+    left over it passes over.
+    """
     from pyspark.sql.avro.functions import from_avro  # noqa: PLC0415  # Few need it.
 
-    return from_avro(value, payload.schema, _PERMISSIVE)
+    try:
+        fields = [{"name": VALUE, "type": json.loads(payload.schema)}, {"name": _END, "type": _END_TYPE}]
+    except ValueError as error:
+        raise PayloadError(f"the schema of Avro values is no JSON: {error}") from None
+    both = json.dumps({"type": "record", "name": "kohort_value_and_end", "fields": fields})
+    found = from_avro(F.concat(value, F.lit(_END_MARK)), both, _PERMISSIVE)
+    return found[VALUE], F.coalesce(found[_END] == F.lit(_END_MARK), F.lit(False))
 
 
-def _from_protobuf(value: Column, payload: Payload) -> Column:
+def _from_protobuf(value: Column, payload: Payload, frame: DataFrame) -> tuple[Column, Column]:
+    """Return the message, and whether it is sound, as far as can be told.
+
+    Of what it cannot read Spark makes a message of nulls. A sound one of nulls alone has no bytes, or has
+    fields alone that its schema does not know.
+    """
     from pyspark.sql.protobuf.functions import from_protobuf  # noqa: PLC0415  # Few need it.
 
-    return from_protobuf(value, payload.message, descFilePath=payload.schema, options=_PERMISSIVE)
+    found = from_protobuf(value, payload.message, descFilePath=payload.schema, options=_PERMISSIVE)
+    return found, (F.length(value) == 0) | _has_something(found, frame)
 
 
-_DECODERS: dict[str, Callable[[Column, Payload], Column]] = {AVRO: _from_avro, PROTOBUF: _from_protobuf}
+def _has_something(record: Column, frame: DataFrame) -> Column:
+    """Return whether a record that is computed from a frame has any field."""
+    kind = frame.select(record.alias(VALUE)).schema[VALUE].dataType
+    names = kind.names if isinstance(kind, StructType) else []
+    return functools.reduce(operator.or_, (record[name].isNotNull() for name in names), F.lit(False))
+
+
+_DECODERS: dict[str, Callable[[Column, Payload, DataFrame], tuple[Column, Column]]] = {
+    JSON: _from_json,
+    AVRO: _from_avro,
+    PROTOBUF: _from_protobuf,
+}
+"""Each returns the record, and whether the value has been decoded as a whole."""

@@ -6,14 +6,22 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
+from kohort.pipeline.delta import PACKAGES
+from kohort.pipeline.errors import PipelineError
 from kohort.pipeline.java import java_for_spark
 
+_LAUNCHER_ENDED = "JAVA_GATEWAY_EXITED"
 LOOPBACK = "127.0.0.1"
 LOCAL, STANDALONE = "local", "spark://"
 SUBMITTED = "PYSPARK_GATEWAY_PORT"
 """Where spark-submit has started this program, its JVM is there already and listens here."""
+
+
+class NoSessionError(PipelineError):
+    """Spark's launcher has ended before there was a session."""
 
 
 def local_session(
@@ -30,7 +38,7 @@ def local_session(
     (spark://HOST:7077) the executors are told the address that the driver has towards it. Where spark-submit
     runs the program, its options hold, and `master`, `memory` and `jars` are left out. `settings` are Spark's
     own names and come last.
-    Raises: NoJavaError.
+    Raises: NoJavaError, NoSessionError.
     """
     if is_submitted():
         return _registered(_builder(name, _COMMON | dict(settings or {})))
@@ -38,7 +46,22 @@ def local_session(
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ["JAVA_HOME"] = str(java_for_spark())
     wanted = _COMMON | _defaults(memory, jars) | _addresses(master) | dict(settings or {})
-    return _registered(_builder(name, wanted).master(master))
+    try:
+        return _registered(_builder(name, wanted).master(master))
+    except PySparkRuntimeError as error:
+        if error.getCondition() != _LAUNCHER_ENDED:
+            raise
+        raise _no_session(wanted.get(PACKAGES)) from None
+
+
+def _no_session(packages: str | None) -> NoSessionError:
+    """Return what is known of a launcher that has ended: why, it has written to standard error itself."""
+    if not packages:
+        return NoSessionError("Spark did not start: its launcher says above why")
+    return NoSessionError(
+        f"Spark did not start: its launcher says above why. It was to fetch {packages} from Maven Central:"
+        " where that is out of reach, name the files in spark.jars, which fetches nothing"
+    )
 
 
 def is_submitted() -> bool:

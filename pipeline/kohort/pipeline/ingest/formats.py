@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kohort.pipeline.errors import PipelineError
+from kohort.pipeline.iceberg import no_iceberg
 from kohort.pipeline.ingest.batch_table import BatchTable
 from kohort.pipeline.ingest.delta_log import LOG
 from kohort.pipeline.ingest.folder import open_folder
@@ -14,7 +15,7 @@ from kohort.pipeline.ingest.manifest import MANIFEST, ManifestLog
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-PARQUET, DELTA = "parquet", "delta"
+PARQUET, DELTA, ICEBERG = "parquet", "delta", "iceberg"
 FORMATS = (PARQUET, DELTA)
 _SIGNS = {MANIFEST: PARQUET, LOG: DELTA}
 """What lies in the folder of a table of each form."""
@@ -24,13 +25,20 @@ class TableFormatError(PipelineError):
     """A form that is not known, or another one than the table in the folder has."""
 
 
+def require_format(format: str) -> None:
+    """Return if tables of this form are written. Raises: TableFormatError, NoIcebergError."""
+    if format == ICEBERG:
+        raise no_iceberg()
+    if format not in FORMATS:
+        raise TableFormatError(f"{format!r} is no format of a table: give one of {', '.join(FORMATS)}")
+
+
 def open_table(spark: SparkSession, path: str, format: str, partition_by: Sequence[str] = ()) -> BatchTable:
     """Return the table in a folder, which need not be there yet.
 
-    Raises: TableFormatError, NoDeltaError, ManifestError, DeltaLogError.
+    Raises: TableFormatError, NoIcebergError, NoDeltaError, ManifestError, DeltaLogError.
     """
-    if format not in FORMATS:
-        raise TableFormatError(f"{format!r} is no format of a table: give one of {', '.join(FORMATS)}")
+    require_format(format)
     if partition_by and format != DELTA:
         raise TableFormatError("columns to lay the table out by take the format delta")
     folder = open_folder(spark, path)

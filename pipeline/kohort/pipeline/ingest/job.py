@@ -115,7 +115,7 @@ def ingest(
     `backwards` lets the group go back to the checkpoint, `fail_on_data_loss=False` takes gaps for granted.
 
     Raises: GroupBusyError, GroupAheadError, CheckpointLostError, CheckpointError, ManifestError,
-    NoDeltaError, TableFormatError, ExecutorsError.
+    NoDeltaError, NoIcebergError, TableFormatError, ExecutorsError.
     """
     spark = stream.sparkSession
     require_executors(spark, path)
