@@ -1,6 +1,8 @@
 """How fast topics become rows on Spark: `kohort` and `kohort-segments` beside Spark's own Kafka connector.
 
     python benchmarks/spark.py                    # ratios, 100 bytes and 1 KiB, plain and zstd
+    python benchmarks/spark.py --short            # two of these, smaller, and the ingest: a few minutes
+    python benchmarks/spark.py --ingest           # how long `kohort spark ingest` takes, from start to end
     python benchmarks/spark.py --rows 10000000    # many records end to end, with the memory they take
 
 The readers take turns on the same topics, into a sink that throws the rows away. CPU is that of the session's
@@ -9,8 +11,10 @@ The connector is tuned as the others are: 20,000 records per poll, 8 MiB per fet
 """
 
 import argparse
+import json
 import os
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -41,6 +45,8 @@ from tests.interop.kafka_tools import MissingTool, jars
 PARTITIONS = 4
 BATCH_BYTES = 16 << 10  # What Apache Kafka's producer fills by default.
 FETCH_BYTES = 8 << 20
+INGESTED_ROWS = 50_000
+INGESTS = 3
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
@@ -247,19 +253,60 @@ def stream_all(rows: int, found: Bench, folder: Path) -> None:
     print(f"the table has {table.count():,} rows of {distinct:,} offsets")
 
 
+def ingest_all(found: Bench, rounds: int, folder: Path) -> None:
+    """Print how long the command takes that ingests a topic into a table, Spark's start and end included."""
+    delta = ",".join(str(each) for each in sorted(jars("delta").glob("*.jar")))
+    loads = [Load(100, Compression.GZIP, 0), Load(100, Compression.LZ4, INGESTED_ROWS)]
+    for load in loads:
+        fill(found.broker.bootstrap, load)
+    for form in ("parquet", "delta"):
+        for load in loads:
+            told = [
+                ingest_once(found, load, form, delta, folder / f"{form}-{load.rows}-{n}")
+                for n in range(rounds)
+            ]
+            wall = statistics.median(seconds for seconds, _ in told)
+            longest = max(seconds for seconds, _ in told)
+            print(
+                f"ingest into {form:8} {told[0][1]:>7,} rows  wall {wall:6.2f} s,"
+                f" the longest {longest:6.2f} s of {rounds}",
+                flush=True,
+            )
+
+
+def ingest_once(found: Bench, load: Load, form: str, delta: str, folder: Path) -> tuple[float, int]:
+    """Return the seconds and the rows of one command."""
+    words = ["spark", "ingest", load.topic, "--to", str(folder / "table"), "--group", folder.name, "--json"]
+    words += ["--format", form, "-b", found.broker.bootstrap]
+    words += ["--conf", f"spark.jars={delta}"] if form == "delta" else []
+    began = time.perf_counter()
+    done = subprocess.run(
+        [sys.executable, "-m", "kohort.cli", *words], capture_output=True, text=True, check=True
+    )
+    return time.perf_counter() - began, int(json.loads(done.stdout)["rows"])
+
+
 def main() -> None:
     """Run what the arguments say."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--rows", type=int, help="stream so many records into a table instead")
+    parser.add_argument("--ingest", action="store_true", help="time `kohort spark ingest` instead")
+    parser.add_argument("--short", action="store_true", help="less of each, in a few minutes")
     parser.add_argument("--scale", type=float, default=1.0)
     parser.add_argument("--readers", default=",".join(READERS))
     parser.add_argument("--loads", default="100-none,100-zstd,1024-none,1024-zstd")
     options = parser.parse_args()
+    if options.short:
+        options.rounds, options.scale, options.loads = 3, 0.2, "100-none,1024-zstd"
     try:
         with bench({}) as found, tempfile.TemporaryDirectory(prefix="kohort-table-") as folder:
             if options.rows:
                 return stream_all(options.rows, found, Path(folder))
+            if options.ingest or options.short:
+                ingest_all(found, INGESTS, Path(folder))
+            if options.ingest:
+                return None
             warm_up = 4  # The JVM compiles what is hot: later readers would profit from the first ones.
             for each in options.loads.split(","):
                 size, codec = each.split("-")
