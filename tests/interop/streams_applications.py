@@ -13,7 +13,9 @@ from tests.interop.waiting import wait_until
 PATIENCE_S = 120.0
 SETTINGS = (
     "group.streams.session.timeout.ms=6000",
+    "group.streams.min.session.timeout.ms=6000",
     "group.streams.heartbeat.interval.ms=500",
+    "group.streams.min.heartbeat.interval.ms=500",
     "group.streams.initial.rebalance.delay.ms=200",
     "offsets.topic.num.partitions=2",
     "transaction.state.log.num.partitions=2",

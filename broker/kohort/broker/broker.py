@@ -27,7 +27,7 @@ from kohort.broker.handlers.administration.family import Administration
 from kohort.broker.handlers.data.family import Data
 from kohort.broker.handlers.data.fetch_sessions import FetchSessions
 from kohort.broker.handlers.data.record_checks import RecordChecks
-from kohort.broker.handlers.features import share_version, streams_version
+from kohort.broker.handlers.features import has_consumer_groups, has_streams_groups, share_version
 from kohort.broker.handlers.groups.family import Groups
 from kohort.broker.handlers.opening import Opening
 from kohort.broker.handlers.quota_switch import QuotaSwitch
@@ -359,6 +359,7 @@ class Broker:
             self.transactions,
             self.shares if share_version(self.current.config) else None,
             self._internal_topics(),
+            has_consumer_groups(self.current.config),
         )
         transactions = Transactions(self.transactions, groups, self.producer_ids)
         data = Data(
@@ -441,7 +442,7 @@ class Broker:
 
     def _internal_topics(self) -> "InternalTopics | None":
         """Return what makes the topics of streams groups, where there are any."""
-        if not streams_version(self.current.config):
+        if not has_streams_groups(self.current.config):
             return None
         from kohort.broker.coordination.internal_topics import InternalTopics  # noqa: PLC0415
 

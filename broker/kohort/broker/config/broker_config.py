@@ -226,6 +226,18 @@ class BrokerConfig(Settings):
         INT, 1800000, "The longest session timeout that a member may ask for."
     )
     group_max_size: int = setting(INT, INT_MAX, "How many members a group may have.", at_least(1))
+    group_coordinator_rebalance_protocols: tuple[str, ...] = setting(
+        LIST,
+        ("classic", "consumer", "streams"),
+        "The protocols that members of groups may speak; share groups are there in any case.",
+        each_of("consumer", "classic", "share", "streams"),
+    )
+    kohort_group_version: int = setting(
+        INT,
+        1,
+        "The level of the feature group.version: with 0 there are no consumer groups. Not in Kafka.",
+        between(0, 1),
+    )
     group_consumer_assignors: tuple[str, ...] = setting(
         LIST,
         ("uniform", "range"),
@@ -378,14 +390,32 @@ class BrokerConfig(Settings):
     group_streams_session_timeout_ms: int = setting(
         INT, 45000, "After how long without a heartbeat a streams group's member is put out.", at_least(1)
     )
+    group_streams_min_session_timeout_ms: int = setting(
+        INT, 45000, "The least that streams.session.timeout.ms of a group may be.", at_least(1)
+    )
+    group_streams_max_session_timeout_ms: int = setting(
+        INT, 60000, "The most that streams.session.timeout.ms of a group may be.", at_least(1)
+    )
     group_streams_heartbeat_interval_ms: int = setting(
         INT, 5000, "How often members of streams groups are asked to send heartbeats.", at_least(1)
+    )
+    group_streams_min_heartbeat_interval_ms: int = setting(
+        INT, 5000, "The least that streams.heartbeat.interval.ms of a group may be.", at_least(1)
+    )
+    group_streams_max_heartbeat_interval_ms: int = setting(
+        INT, 15000, "The most that streams.heartbeat.interval.ms of a group may be.", at_least(1)
     )
     group_streams_assignment_interval_ms: int = setting(
         INT,
         1000,
         "How long after an assignment a streams group gets its next one at the earliest.",
         at_least(0),
+    )
+    group_streams_min_assignment_interval_ms: int = setting(
+        INT, 0, "The least that streams.assignment.interval.ms of a group may be.", at_least(0)
+    )
+    group_streams_max_assignment_interval_ms: int = setting(
+        INT, 15000, "The most that streams.assignment.interval.ms of a group may be.", at_least(0)
     )
     group_streams_initial_rebalance_delay_ms: int = setting(
         INT, 3000, "How long a new streams group waits for more members before it is assigned.", at_least(0)
@@ -407,6 +437,9 @@ class BrokerConfig(Settings):
     )
     group_streams_task_offset_interval_ms: int = setting(
         INT, 60000, "How often members tell how far their copies are, where they can.", at_least(1)
+    )
+    group_streams_min_task_offset_interval_ms: int = setting(
+        INT, 15000, "The least that streams.task.offset.interval.ms of a group may be.", at_least(1)
     )
     kohort_streams_version: int = setting(
         INT,
@@ -996,6 +1029,8 @@ class BrokerConfig(Settings):
                 f"group.min.session.timeout.ms={self.group_min_session_timeout_ms} must not exceed "
                 f"group.max.session.timeout.ms={self.group_max_session_timeout_ms}"
             )
+        if "classic" not in self.group_coordinator_rebalance_protocols:
+            raise ConfigError("group.coordinator.rebalance.protocols: the classic protocol can't be disabled")
         check_broker(self)
         self.__dict__["_layers"] = layers
 

@@ -28,27 +28,34 @@ BOUNDED = (
     "share.record.lock.duration.ms",
     "share.delivery.count.limit",
     "share.partition.max.record.locks",
+    "streams.session.timeout.ms",
+    "streams.heartbeat.interval.ms",
+    "streams.assignment.interval.ms",
 )
 """The settings of groups that have bounds: `group.KIND.min.REST` and `group.KIND.max.REST` of the broker."""
-KINDS = ("consumer", "share")
-BOUNDS = {
-    name: (f"group.{kind}.min.{rest}", f"group.{kind}.max.{rest}")
-    for name in BOUNDED
-    for kind, _, rest in [name.partition(".")]
+KINDS = ("consumer", "share", "streams")
+BOUNDS: dict[str, tuple[str | None, str | None]] = {
+    **{
+        name: (f"group.{kind}.min.{rest}", f"group.{kind}.max.{rest}")
+        for name in BOUNDED
+        for kind, _, rest in [name.partition(".")]
+    },
+    "streams.task.offset.interval.ms": ("group.streams.min.task.offset.interval.ms", None),
+    "streams.num.standby.replicas": (None, "group.streams.max.standby.replicas"),
 }
+"""What the least and the greatest value of each are called, where there is such a bound."""
+LEAST, MOST = 0, 2**31 - 1
 
 
 def check_broker(broker: BrokerValues) -> None:
     """Raises: ConfigError where what holds for all groups lies outside its own bounds."""
-    for name, (least, most) in BOUNDS.items():
-        default = f"group.{name}"
-        if _number(broker, least) > _number(broker, most):
+    for name, (low, high) in bounds(broker).items():
+        least, most = BOUNDS[name]
+        if low > high:
             raise ConfigError(f"{most} must be greater than or equal to {least}")
-        if not _number(broker, least) <= _number(broker, default) <= _number(broker, most):
-            raise ConfigError(
-                f"{default}={_number(broker, default)} must be from {least}={_number(broker, least)} "
-                f"to {most}={_number(broker, most)}"
-            )
+        value = _number(broker, f"group.{name}")
+        if not low <= value <= high:
+            raise ConfigError(f"group.{name}={value} must be {_words(name, low, high)}")
     for kind in KINDS:
         session, heartbeat = f"group.{kind}.session.timeout.ms", f"group.{kind}.heartbeat.interval.ms"
         if _number(broker, session) <= _number(broker, heartbeat):
@@ -62,13 +69,25 @@ def check_group(broker: BrokerValues, overrides: Mapping[str, ConfigValue]) -> N
             value = overrides[name]
             assert isinstance(value, int)
             if not low <= value <= high:
-                least, most = BOUNDS[name]
-                raise ConfigError(f"{name}={value} must be from {least}={low} to {most}={high}")
+                raise ConfigError(f"{name}={value} must be {_words(name, low, high)}")
 
 
 def bounds(broker: BrokerValues) -> dict[str, tuple[int, int]]:
     """Return the least and the greatest value by the name of the group's setting."""
-    return {name: (_number(broker, least), _number(broker, most)) for name, (least, most) in BOUNDS.items()}
+    return {
+        name: (
+            LEAST if least is None else _number(broker, least),
+            MOST if most is None else _number(broker, most),
+        )
+        for name, (least, most) in BOUNDS.items()
+    }
+
+
+def _words(name: str, low: int, high: int) -> str:
+    least, most = BOUNDS[name]
+    if most is None:
+        return f"at least {least}={low}"
+    return f"at most {most}={high}" if least is None else f"from {least}={low} to {most}={high}"
 
 
 def _number(broker: BrokerValues, name: str) -> int:

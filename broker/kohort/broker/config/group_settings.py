@@ -209,11 +209,6 @@ def check_group_settings(broker: BrokerConfig, overrides: Mapping[str, str | Non
     if settings.errors_deadletterqueue_topic_name.startswith("__"):
         raise ConfigError("errors.deadletterqueue.topic.name: DLQ topic name must not start with '__'")
     check_group(broker, {name: settings.value(name) for name in overrides})
-    standbys, limit = settings.streams_num_standby_replicas, broker.group_streams_max_standby_replicas
-    if overrides and standbys > limit:
-        raise ConfigError(
-            "streams.num.standby.replicas must be less than or equal to group.streams.max.standby.replicas"
-        )
     for kind in ("consumer", "share", "streams"):
         session, heartbeat = f"{kind}.session.timeout.ms", f"{kind}.heartbeat.interval.ms"
         if session not in overrides and heartbeat not in overrides:

@@ -20,17 +20,13 @@ _NAMES = """
     fetch.purgatory.purge.interval.requests follower.fetch.last.tiered.offset.enable
     group.consumer.assignor.offload.enable
     group.coordinator.append.linger.ms group.coordinator.background.threads
-    group.coordinator.cached.buffer.max.bytes group.coordinator.rebalance.protocols
+    group.coordinator.cached.buffer.max.bytes
     group.coordinator.threads group.share.assignor.offload.enable
     group.share.assignors group.share.dlq.manager.class.name
     group.share.initialize.retry.interval.ms
     group.share.persister.class.name
     group.streams.assignor.offload.enable group.streams.assignors
-    group.streams.max.assignment.interval.ms
-    group.streams.max.heartbeat.interval.ms group.streams.max.session.timeout.ms
     group.streams.max.warmup.replicas
-    group.streams.min.assignment.interval.ms group.streams.min.heartbeat.interval.ms
-    group.streams.min.session.timeout.ms group.streams.min.task.offset.interval.ms
     group.streams.num.warmup.replicas
     group.streams.rack.aware.assignment.tags
     group.streams.topology.description.plugin.class

@@ -62,8 +62,8 @@ GROUP = "flights"
 A = TypeVar("A", bound=Message)
 
 
-def running(folder: Path) -> AbstractAsyncContextManager[Broker]:
-    return running_broker(load_config(None, SETTINGS), Places(Address("127.0.0.1", 0), folder))
+def running(folder: Path, *more: tuple[str, str]) -> AbstractAsyncContextManager[Broker]:
+    return running_broker(load_config(None, (*SETTINGS, *more)), Places(Address("127.0.0.1", 0), folder))
 
 
 class Client:

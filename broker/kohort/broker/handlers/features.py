@@ -13,6 +13,21 @@ SUPPORTED = {
 """The highest level of each."""
 
 
+def group_version(config: BrokerConfig) -> int:
+    """Return the level of group.version: 0, and there are no consumer groups."""
+    return config.kohort_group_version
+
+
+def has_consumer_groups(config: BrokerConfig) -> bool:
+    """Return whether members of consumer groups (KIP-848) are heard."""
+    return bool(group_version(config)) and "consumer" in config.group_coordinator_rebalance_protocols
+
+
+def has_streams_groups(config: BrokerConfig) -> bool:
+    """Return whether members of streams groups (KIP-1071) are heard."""
+    return bool(streams_version(config)) and "streams" in config.group_coordinator_rebalance_protocols
+
+
 def share_version(config: BrokerConfig) -> int:
     """Return the level of share.version: 0, and there are no share groups."""
     return config.kohort_share_version

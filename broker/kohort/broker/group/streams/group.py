@@ -90,10 +90,6 @@ class StreamsGroup(Group):
         self.shutdown_member_id: str | None = None
         self.endpoint_epoch = FIRST_ENDPOINTS
 
-    def setting_ms(self, name: str, default_ms: int) -> int:
-        """Return what was set for this group, or else what holds for all."""
-        return int(self.overrides.get(name, default_ms))
-
     @property
     def epoch(self) -> int:
         """The group epoch."""

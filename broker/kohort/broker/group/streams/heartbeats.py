@@ -179,8 +179,8 @@ def _answer(
     if group.endpoint_epoch != message.endpoint_information_epoch:
         others = (each for each in group.streams_members.values() if each.member_id != member.member_id)
         endpoints = partitions_by_endpoint((*others, member), step.configured, step.metadata)
-    interval_ms = group.setting_ms(
-        "streams.heartbeat.interval.ms", config.group_streams_heartbeat_interval_ms
+    interval_ms = config.of_group(
+        group.overrides, "streams.heartbeat.interval.ms", config.group_streams_heartbeat_interval_ms
     )
     if step.configured.missing:
         interval_ms = min(interval_ms, READY_SOON_MS)
@@ -193,11 +193,15 @@ def _answer(
         member_id=member.member_id,
         member_epoch=member.epoch,
         heartbeat_interval_ms=interval_ms,
-        acceptable_recovery_lag=group.setting_ms(
-            "streams.acceptable.recovery.lag", config.group_streams_acceptable_recovery_lag
+        acceptable_recovery_lag=config.of_group(
+            group.overrides, "streams.acceptable.recovery.lag", config.group_streams_acceptable_recovery_lag
         ),
         task_offset_interval_ms=(
-            group.setting_ms("streams.task.offset.interval.ms", config.group_streams_task_offset_interval_ms)
+            config.of_group(
+                group.overrides,
+                "streams.task.offset.interval.ms",
+                config.group_streams_task_offset_interval_ms,
+            )
             if is_newer
             else 0  # As Kafka 4.3 has it, which never looks at offsets of tasks.
         ),

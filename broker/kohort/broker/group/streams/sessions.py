@@ -12,7 +12,9 @@ def extend_session(turn: Turn, group: StreamsGroup, member_id: str) -> None:
     session = group.sessions.get(member_id)
     if session is None:
         session = group.sessions[member_id] = Session()
-    timeout_ms = group.setting_ms("streams.session.timeout.ms", turn.config.group_streams_session_timeout_ms)
+    timeout_ms = turn.config.of_group(
+        group.overrides, "streams.session.timeout.ms", turn.config.group_streams_session_timeout_ms
+    )
     session.last_seen_ms = turn.now_ms
     session.deadline_ms = turn.now_ms + timeout_ms
     if session.timer_ms is None or session.timer_ms > session.deadline_ms:
@@ -47,8 +49,10 @@ def forget_timers(turn: Turn, group: StreamsGroup, member_id: str) -> None:
 
 def delay_assignment(turn: Turn, group: StreamsGroup) -> None:
     """Let a new group wait for more members before its first assignment, unless it waits already."""
-    delay_ms = group.setting_ms(
-        "streams.initial.rebalance.delay.ms", turn.config.group_streams_initial_rebalance_delay_ms
+    delay_ms = turn.config.of_group(
+        group.overrides,
+        "streams.initial.rebalance.delay.ms",
+        turn.config.group_streams_initial_rebalance_delay_ms,
     )
     if delay_ms > 0 and not is_delayed(turn, group):
         group.delayed_until_ms = turn.now_ms + delay_ms

@@ -182,8 +182,10 @@ class Step:
             words = "Assignment delayed due to the configured initial rebalance delay."
             self.statuses.append((Status.ASSIGNMENT_DELAYED, words))
             return NO_TASKS, group.assignment_epoch
-        interval_ms = group.setting_ms(
-            "streams.assignment.interval.ms", turn.config.group_streams_assignment_interval_ms
+        interval_ms = turn.config.of_group(
+            group.overrides,
+            "streams.assignment.interval.ms",
+            turn.config.group_streams_assignment_interval_ms,
         )
         since_ms = interval_ms if group.assigned_at_ms is None else turn.now_ms - group.assigned_at_ms
         if 0 <= since_ms < interval_ms:
@@ -200,7 +202,9 @@ class Step:
 def standby_replicas(turn: Turn, group: StreamsGroup) -> int:
     """Return how many copies of its tasks' state the group keeps."""
     config = turn.config
-    wanted = group.setting_ms("streams.num.standby.replicas", config.group_streams_num_standby_replicas)
+    wanted = config.of_group(
+        group.overrides, "streams.num.standby.replicas", config.group_streams_num_standby_replicas
+    )
     return min(wanted, config.group_streams_max_standby_replicas)
 
 

@@ -5,7 +5,7 @@ from functools import cache
 
 from kohort.broker.handlers.administration.family import Administration
 from kohort.broker.handlers.apis import MODULES
-from kohort.broker.handlers.features import SUPPORTED, share_version, streams_version
+from kohort.broker.handlers.features import SUPPORTED, group_version, share_version, streams_version
 from kohort.broker.handlers.prepared import Prepared
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ErrorCode
@@ -40,13 +40,13 @@ def handle(
     if _is_meant_for_another(admin, message):
         return ApiVersionsResponse(error_code=ErrorCode.REBOOTSTRAP_REQUIRED, api_keys=())
     config = admin.current.config
-    return _prepared(share_version(config), streams_version(config))
+    return _prepared(group_version(config), share_version(config), streams_version(config))
 
 
 @cache
-def _prepared(share_level: int, streams_level: int) -> Prepared[ApiVersionsResponse]:
+def _prepared(group_level: int, share_level: int, streams_level: int) -> Prepared[ApiVersionsResponse]:
     """Return what nearly every connection asks first, with these features at those levels."""
-    return Prepared(supported(share_level, streams_level))
+    return Prepared(supported(group_level, share_level, streams_level))
 
 
 def _is_meant_for_another(admin: Administration, message: ApiVersionsRequest) -> bool:
@@ -58,10 +58,17 @@ def _is_meant_for_another(admin: Administration, message: ApiVersionsRequest) ->
 
 @cache
 def supported(
-    share_level: int = SUPPORTED["share.version"], streams_level: int = SUPPORTED["streams.version"]
+    group_level: int = SUPPORTED["group.version"],
+    share_level: int = SUPPORTED["share.version"],
+    streams_level: int = SUPPORTED["streams.version"],
 ) -> ApiVersionsResponse:
     """Return every API that has a handler, and the features; one at level 0 is not finalized, as in Kafka."""
-    levels = {**SUPPORTED, "share.version": share_level, "streams.version": streams_level}
+    levels = {
+        **SUPPORTED,
+        "group.version": group_level,
+        "share.version": share_level,
+        "streams.version": streams_level,
+    }
     return ApiVersionsResponse(
         error_code=ErrorCode.NONE,
         api_keys=tuple(map(_range, sorted(MODULES))),

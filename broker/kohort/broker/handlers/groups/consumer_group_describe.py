@@ -7,7 +7,7 @@ from kohort.broker.handlers.gather import Gather
 from kohort.broker.handlers.groups.family import Groups
 from kohort.broker.handlers.groups.group_operations import with_operations
 from kohort.broker.transport.request import Request
-from kohort.protocol.errors import ApiError
+from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.protocol.messages import (
     ConsumerGroupDescribeDescribedGroup,
     ConsumerGroupDescribeRequest,
@@ -21,8 +21,9 @@ def handle(
 ) -> ConsumerGroupDescribeResponse | None:
     """Ask every group's shard; answered when all have answered."""
     wanted = tuple(dict.fromkeys(message.group_ids))  # A large group named a thousand times is answered once.
-    if not wanted:
-        return ConsumerGroupDescribeResponse(throttle_time_ms=0, groups=())
+    if not wanted or not groups.has_consumer_groups:
+        refused = tuple(describe_error(each, ErrorCode.UNSUPPORTED_VERSION) for each in wanted)
+        return ConsumerGroupDescribeResponse(throttle_time_ms=0, groups=refused)
 
     def finish(described: tuple[Message, ...]) -> None:
         found = cast("tuple[ConsumerGroupDescribeDescribedGroup, ...]", described)

@@ -4,7 +4,7 @@ from kohort.broker.group import NO_REQUEST
 from kohort.broker.group.consumer.commands import ConsumerGroupHeartbeat
 from kohort.broker.handlers.groups.family import Groups
 from kohort.broker.transport.request import Request
-from kohort.protocol.errors import ApiError
+from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.protocol.messages import ConsumerGroupHeartbeatRequest
 from kohort.protocol.schema import Message
 
@@ -24,6 +24,8 @@ def handle(groups: Groups, message: ConsumerGroupHeartbeatRequest, request: Requ
             request.may_describe,
         )
 
+    if not groups.has_consumer_groups:
+        return command(NO_REQUEST).refused(ErrorCode.UNSUPPORTED_VERSION)
     try:
         shard = groups.coordinators.shard_of(message.group_id)
     except ApiError as error:

@@ -31,5 +31,7 @@ class Groups(msgspec.Struct, frozen=True):
     """What share groups take, made at first use; None where nobody asks for any."""
     internal_topics: "InternalTopics | None" = None
     """What makes the topics of streams groups; None where there are no such groups."""
+    has_consumer_groups: bool = True
+    """Whether members of consumer groups (KIP-848) are heard."""
     fresh_id: Callable[[], UUID] = uuid4
     """Where the random part of member ids comes from."""

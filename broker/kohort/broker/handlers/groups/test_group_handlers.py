@@ -9,6 +9,12 @@ from kohort.broker.coordination.test_shard import GROUP, Client, commit, found, 
 from kohort.broker.group import coordinator_partition
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages import (
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
     DescribeGroupsRequest,
     DescribeGroupsResponse,
     FindCoordinatorRequest,
@@ -129,3 +135,34 @@ async def test_what_may_be_done_to_a_group_is_told_who_asks(tmp_path: Path) -> N
             request = DescribeGroupsRequest(groups=(GROUP,), include_authorized_operations=asked)
             (found,) = (await client.ask(request, DescribeGroupsResponse)).groups
             assert found.authorized_operations == told
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "features"),
+    [
+        ("kohort.group.version", "0", set[str]()),
+        ("group.coordinator.rebalance.protocols", "classic,streams", {"group.version"}),
+    ],
+)
+async def test_where_they_are_switched_off_there_are_no_consumer_groups(
+    tmp_path: Path, name: str, value: str, features: set[str]
+) -> None:
+    async with running(tmp_path, (name, value)) as broker:
+        client = await prepared(broker)
+        heartbeat = ConsumerGroupHeartbeatRequest(
+            group_id=GROUP,
+            member_id="m",
+            member_epoch=0,
+            rebalance_timeout_ms=60_000,
+            subscribed_topic_names=("air",),
+            topic_partitions=(),
+        )
+        joined = await client.ask(heartbeat, ConsumerGroupHeartbeatResponse)
+        assert joined.error_code == ErrorCode.UNSUPPORTED_VERSION
+        describe = ConsumerGroupDescribeRequest(group_ids=(GROUP,), include_authorized_operations=False)
+        (described,) = (await client.ask(describe, ConsumerGroupDescribeResponse)).groups
+        assert described.error_code == ErrorCode.UNSUPPORTED_VERSION
+        software = ApiVersionsRequest(client_software_name="a", client_software_version="1")
+        versions = await client.ask(software, ApiVersionsResponse, version=3)
+        assert {each.name for each in versions.finalized_features} & {"group.version"} == features
+        assert (await join(client, None)).error_code == ErrorCode.MEMBER_ID_REQUIRED

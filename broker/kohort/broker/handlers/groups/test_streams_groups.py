@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 import trio
 
-from kohort.broker.broker import Address, Broker, Places
-from kohort.broker.broker import running as running_broker
-from kohort.broker.config import load_config
-from kohort.broker.coordination.test_shard import GROUP, SETTINGS, Client, prepared
+from kohort.broker.broker import Broker
+from kohort.broker.coordination.test_shard import GROUP, Client, prepared
+from kohort.broker.coordination.test_shard import running as running_shard
 from kohort.broker.group.streams.test_world import application, subtopology, topic
 from kohort.broker.group.streams.topology import Status
 from kohort.broker.handlers.administration.authorized_operations import GROUP_OPERATIONS
@@ -31,8 +30,7 @@ PATIENCE_S = 30
 
 
 def running(folder: Path, *more: tuple[str, str]) -> AbstractAsyncContextManager[Broker]:
-    config = load_config(None, (*SETTINGS, AT_ONCE, *more))
-    return running_broker(config, Places(Address("127.0.0.1", 0), folder))
+    return running_shard(folder, AT_ONCE, *more)
 
 
 class Member:
@@ -148,14 +146,23 @@ async def test_groups_are_described_and_others_are_not_found(tmp_path: Path) -> 
         assert missing.error_code == ErrorCode.GROUP_ID_NOT_FOUND
 
 
+async def check_there_are_none(client: Client) -> None:
+    joined = await Member(client, subtopology("0", "air")).join()
+    assert joined.error_code == ErrorCode.UNSUPPORTED_VERSION
+    request = StreamsGroupDescribeRequest(group_ids=(GROUP,), include_authorized_operations=False)
+    (described,) = (await client.ask(request, StreamsGroupDescribeResponse)).groups
+    assert described.error_code == ErrorCode.UNSUPPORTED_VERSION
+
+
+async def test_where_their_protocol_is_not_named_there_are_no_streams_groups(tmp_path: Path) -> None:
+    async with running(tmp_path, ("group.coordinator.rebalance.protocols", "classic,consumer")) as broker:
+        await check_there_are_none(await prepared(broker))
+
+
 async def test_without_the_feature_there_are_no_streams_groups(tmp_path: Path) -> None:
     async with running(tmp_path, ("kohort.streams.version", "0")) as broker:
         client = await prepared(broker)
-        joined = await Member(client, subtopology("0", "air")).join()
-        assert joined.error_code == ErrorCode.UNSUPPORTED_VERSION
-        request = StreamsGroupDescribeRequest(group_ids=(GROUP,), include_authorized_operations=False)
-        (described,) = (await client.ask(request, StreamsGroupDescribeResponse)).groups
-        assert described.error_code == ErrorCode.UNSUPPORTED_VERSION
+        await check_there_are_none(client)
         versions = await client.ask(
             ApiVersionsRequest(client_software_name="a", client_software_version="1"),
             ApiVersionsResponse,
