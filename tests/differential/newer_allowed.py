@@ -12,6 +12,7 @@ from tests.differential.told import Ask, Rendered
 
 UNKNOWN_SERVER_ERROR, NONE = -1, 0
 UNRELEASED_INSTANCE_ID = 111
+UNKNOWN_MEMBER_ID, INVALID_REQUEST, GROUP_ID_NOT_FOUND = 25, 42, 69
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,15 @@ def _has_no_partitions_yet(ask: Ask, ours: Rendered, theirs: Rendered) -> bool:
     return ask.name == "StreamsGroupDescribe" and _without_partitions(ours) == theirs
 
 
+def _is_static(ask: Ask, ours: Rendered, theirs: Rendered) -> bool:
+    return (
+        ask.name == "StreamsGroupHeartbeat"
+        and "instance_id" in ask.text
+        and ours["error_code"] in (UNKNOWN_MEMBER_ID, GROUP_ID_NOT_FOUND)
+        and theirs["error_code"] == INVALID_REQUEST
+    )
+
+
 def _is_not_ready(ask: Ask, ours: Rendered, theirs: Rendered) -> bool:
     return (
         ask.name == "ListGroups"
@@ -101,6 +111,14 @@ NEWER_ALLOWED = (
         kafka="UNKNOWN_SERVER_ERROR, from an exception that it does not expect",
         reason="without an endpoint Kafka answers the same as kohort",
         holds=_no_tasks_for_an_endpoint,
+        ends=True,
+    ),
+    NewerAllowed(
+        name="a member of a streams group names a static one that is not there",
+        kohort="UNKNOWN_MEMBER_ID; GROUP_ID_NOT_FOUND",
+        kafka="INVALID_REQUEST",
+        reason="static members of streams groups are there from Kafka 4.4 on",
+        holds=_is_static,
         ends=True,
     ),
     NewerAllowed(

@@ -46,6 +46,7 @@ class StreamsGroup(Group):
         "delayed_until_ms",
         "description_epochs",
         "endpoint_epoch",
+        "instances",
         "last_configs",
         "metadata_hash",
         "metadata_version",
@@ -78,6 +79,7 @@ class StreamsGroup(Group):
         # Derived from what is logged:
         self.active_owners: dict[Task, str] = {}  # The process that runs a task, or has yet to give it up.
         self.copy_owners: dict[Task, Counter[str]] = {}  # Those that keep a copy of it, likewise.
+        self.instances: dict[str, str] = {}  # The static members' ids, by group.instance.id.
         self.topology_bytes = 0
         # Volatile:
         self.sessions: dict[str, Session] = {}
@@ -104,6 +106,11 @@ class StreamsGroup(Group):
     def is_blank(self) -> bool:
         """Whether the log says nothing of the group."""
         return False
+
+    def static_member(self, instance_id: str) -> StreamsMember | None:
+        """Return the member with that group.instance.id."""
+        member_id = self.instances.get(instance_id)
+        return None if member_id is None else self.streams_members[member_id]
 
     def streams_member(self, member_id: str) -> StreamsMember:
         """Return the member. Raises: ApiError UNKNOWN_MEMBER_ID."""
@@ -135,6 +142,8 @@ class StreamsGroup(Group):
             self._hold(-former.brought_bytes)
             self._release(former)
         self.streams_members[member.member_id] = member
+        if member.instance_id is not None:
+            self.instances[member.instance_id] = member.member_id
         self._hold(member.brought_bytes)
         for held in (member.assigned, member.revoking):
             for task in each_task(held.active):
@@ -153,6 +162,8 @@ class StreamsGroup(Group):
         self._release(member)
         self.sessions.pop(member_id, None)
         self.revocations.pop(member_id, None)
+        if member.instance_id is not None and self.instances.get(member.instance_id) == member_id:
+            del self.instances[member.instance_id]
         self.refresh()
 
     def let_go(self) -> None:

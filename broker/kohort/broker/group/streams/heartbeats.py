@@ -5,10 +5,16 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from kohort.broker.group.events import MemberJoined
-from kohort.broker.group.group import CLASSIC
 from kohort.broker.group.streams.commands import StreamsGroupHeartbeat, heartbeat_error
 from kohort.broker.group.streams.endpoints import partitions_by_endpoint
 from kohort.broker.group.streams.group import FIRST_ENDPOINTS, StreamsGroup
+from kohort.broker.group.streams.joining import (
+    Joined,
+    existing_group,
+    joined,
+    joined_group,
+    known_member,
+)
 from kohort.broker.group.streams.leaving import leave
 from kohort.broker.group.streams.member import AWAY, JOINING, LEAVING, Endpoint, StreamsMember
 from kohort.broker.group.streams.requests import VERSION_OF_TASK_OFFSETS, check_heartbeat, topology_of
@@ -45,15 +51,14 @@ def _live(turn: Turn, command: StreamsGroupHeartbeat) -> StreamsGroupHeartbeatRe
     message = command.message
     owned = _owned(message)
     if message.member_epoch == JOINING:
-        group = _joined_group(turn, message)
-        before = group.streams_members.get(message.member_id) or StreamsMember(member_id=message.member_id)
+        group = joined_group(turn, message)
+        start = joined(group, message)
     else:
-        group = _existing(turn, message.group_id)
-        before = group.streams_member(message.member_id)
-        _check_epoch(before, message.member_epoch, owned)
-    step = Step(turn, command.metadata, group, before)
-    wish = _updated(before, command)
-    _check_room(turn, group, before, wish, message)
+        group = existing_group(turn, message.group_id)
+        start = Joined(known_member(group, message, owned))
+    step = Step(turn, command.metadata, group, start)
+    wish = _updated(start.member, command)
+    _check_room(turn, group, start.member, wish, message)
     step.prepare(None if message.topology is None else topology_of(message.topology), owned)
     is_new_group = turn.groups.by_id.get(group.group_id) is not group
     member = step.take(wish, owned)
@@ -65,52 +70,11 @@ def _live(turn: Turn, command: StreamsGroupHeartbeat) -> StreamsGroupHeartbeatRe
     return _answer(command, step, member, is_new_group=is_new_group)
 
 
-def _joined_group(turn: Turn, message: StreamsGroupHeartbeatRequest) -> StreamsGroup:
-    """Return the group that the member joins, a new one that nobody knows yet. Raises: ApiError."""
-    group = turn.groups.by_id.get(message.group_id)
-    if isinstance(group, StreamsGroup):
-        limit = turn.config.group_streams_max_size
-        if group.member_count >= limit and message.member_id not in group.streams_members:
-            raise ApiError(
-                ErrorCode.GROUP_MAX_SIZE_REACHED,
-                f"The streams group has reached its maximum capacity of {limit} members.",
-            )
-        return group
-    if group is None or (group.group_type == CLASSIC and group.is_empty and not group.pending_members):
-        return StreamsGroup(message.group_id, turn.groups.shard_bytes)
-    raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {message.group_id} is not a streams group.")
-
-
-def _existing(turn: Turn, group_id: str) -> StreamsGroup:
-    group = turn.groups.by_id.get(group_id)
-    if isinstance(group, StreamsGroup):
-        return group
-    if group is None:
-        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Streams group {group_id} not found.")
-    raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a streams group.")
-
-
 def _owned(message: StreamsGroupHeartbeatRequest) -> Tasks | None:
     if message.active_tasks is None:
         return None
     return Tasks(
         task_set(message.active_tasks), task_set(message.standby_tasks), task_set(message.warmup_tasks)
-    )
-
-
-def _check_epoch(member: StreamsMember, epoch: int, owned: Tasks | None) -> None:
-    """Pass a member in its epoch, or one that missed the last answer. Raises: ApiError."""
-    if epoch == member.epoch:
-        return
-    if epoch < member.epoch:
-        has_missed_answer = owned is not None and member.assigned.contains(owned)
-        if epoch == member.previous_epoch and has_missed_answer:
-            return
-    word = "greater" if epoch > member.epoch else "smaller"
-    raise ApiError(
-        ErrorCode.FENCED_MEMBER_EPOCH,
-        f"The streams group member has a {word} member epoch ({epoch}) than the one known by the group "
-        f"coordinator ({member.epoch}). The member must abandon all its partitions and rejoin.",
     )
 
 
@@ -139,6 +103,7 @@ def _updated(member: StreamsMember, command: StreamsGroupHeartbeat) -> StreamsMe
     endpoint, tags = message.user_endpoint, message.client_tags
     return msgspec.structs.replace(
         member,
+        instance_id=member.instance_id if message.instance_id is None else message.instance_id,
         rack_id=member.rack_id if message.rack_id is None else message.rack_id,
         rebalance_timeout_ms=(
             member.rebalance_timeout_ms
@@ -162,6 +127,7 @@ def _note_joined(turn: Turn, group: StreamsGroup, member: StreamsMember) -> None
             member_id=member.member_id,
             client_id=member.client_id,
             client_host=member.client_host,
+            group_instance_id=member.instance_id,
         )
     )
 

@@ -1,5 +1,7 @@
 """Members of streams groups that go: by their own word, or because nothing was heard of them."""
 
+import msgspec
+
 from kohort.broker.group.decision import RevocationTimer, SessionTimer
 from kohort.broker.group.events import (
     Cause,
@@ -11,17 +13,22 @@ from kohort.broker.group.events import (
 )
 from kohort.broker.group.streams import explaining
 from kohort.broker.group.streams.group import StreamsGroup
-from kohort.broker.group.streams.member import MemberState, StreamsMember
-from kohort.broker.group.streams.records import epoch_record, member_tombstones
+from kohort.broker.group.streams.joining import check_static
+from kohort.broker.group.streams.member import AWAY, MemberState, StreamsMember
+from kohort.broker.group.streams.records import current_record, epoch_record, member_tombstones
 from kohort.broker.group.streams.sessions import (
     expect_revocation,
     extend_session,
     forget_timers,
     set_session_timer,
 )
+from kohort.broker.group.streams.tasks import NOTHING_HELD
 from kohort.broker.group.turn import Turn
 from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.protocol.messages import StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse
+
+LEFT = "left the group"
+AWAY_FOR_A_WHILE = "left, and will be back"
 
 
 def leave(turn: Turn, message: StreamsGroupHeartbeatRequest) -> StreamsGroupHeartbeatResponse:
@@ -29,10 +36,20 @@ def leave(turn: Turn, message: StreamsGroupHeartbeatRequest) -> StreamsGroupHear
     group = turn.groups.by_id.get(message.group_id)
     if not isinstance(group, StreamsGroup):
         raise not_found(message.group_id, is_there=group is not None)
-    member = group.streams_member(message.member_id)
+    if message.instance_id is None:
+        member = group.streams_member(message.member_id)
+    else:
+        member = check_static(group, message.instance_id, message.member_id)
     if message.shutdown_application and group.shutdown_member_id is None:
         group.shutdown_member_id = member.member_id
-    put_out(turn, group, explaining.cause_of(turn, CauseKind.MEMBER_LEFT, member), member)
+    is_away = message.instance_id is not None and message.member_epoch == AWAY
+    if is_away:
+        away = msgspec.structs.replace(
+            member, epoch=AWAY, assigned=member.assigned.since_ever(), revoking=NOTHING_HELD
+        )
+        turn.log(current_record(group.group_id, away))
+    else:
+        put_out(turn, group, explaining.cause_of(turn, CauseKind.MEMBER_LEFT, member), member)
     turn.note(
         MemberLeft(
             group_id=group.group_id,
@@ -40,7 +57,8 @@ def leave(turn: Turn, message: StreamsGroupHeartbeatRequest) -> StreamsGroupHear
             member_id=member.member_id,
             client_id=member.client_id,
             client_host=member.client_host,
-            reason="left the group",
+            group_instance_id=member.instance_id,
+            reason=AWAY_FOR_A_WHILE if is_away else LEFT,
         )
     )
     return StreamsGroupHeartbeatResponse(
@@ -111,6 +129,7 @@ def _expire(turn: Turn, group: StreamsGroup, member_id: str, kind: CauseKind, re
             member_id=member_id,
             client_id=member.client_id,
             client_host=member.client_host,
+            group_instance_id=member.instance_id,
             after_ms=after_ms,
             reason=reason,
         )

@@ -12,7 +12,7 @@ JOINING = 0
 LEAVING = -1
 """The epoch with which a member goes."""
 AWAY = -2
-"""The epoch with which a static member would go for a while."""
+"""The epoch with which a static member goes for a while."""
 
 
 class MemberState(IntEnum):

@@ -24,6 +24,8 @@ def check_heartbeat(message: StreamsGroupHeartbeatRequest, version: int) -> None
     _refuse_if(not message.member_id.strip(), "MemberId can't be empty.")
     _refuse_if(not message.group_id.strip(), "GroupId can't be empty.")
     _refuse_if(message.rack_id is not None and not message.rack_id.strip(), "RackId can't be empty.")
+    instance_id = message.instance_id
+    _refuse_if(instance_id is not None and not instance_id.strip(), "InstanceId can't be empty.")
     epoch = message.member_epoch
     if epoch == JOINING:
         _check_join(message)
@@ -41,7 +43,6 @@ def check_heartbeat(message: StreamsGroupHeartbeatRequest, version: int) -> None
 
 def _check_supported(message: StreamsGroupHeartbeatRequest, version: int) -> None:
     """Refuse what Kafka 4.3 does not do yet, and what no Kafka does: topics by their expression."""
-    _refuse_if(message.instance_id is not None, "Static membership is not yet supported.")
     if version < VERSION_OF_TASK_OFFSETS:
         _refuse_if(message.task_offsets is not None, "TaskOffsets are not supported yet.")
         _refuse_if(message.task_end_offsets is not None, "TaskEndOffsets are not supported yet.")

@@ -5,7 +5,7 @@ new epoch makes a new target; the target brings this member one step on. Source:
 GroupMetadataManager.streamsGroupHeartbeat.
 """
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 
 from kohort.broker.group.consumer.subscriptions import Metadata, metadata_hash
 from kohort.broker.group.events import CauseKind
@@ -13,6 +13,7 @@ from kohort.broker.group.group_records import group_tombstone
 from kohort.broker.group.streams import explaining
 from kohort.broker.group.streams.assignor import Candidate, Work, assign
 from kohort.broker.group.streams.group import NOT_VALIDATED, StreamsGroup
+from kohort.broker.group.streams.joining import Joined, take_place
 from kohort.broker.group.streams.member import MemberState, StreamsMember
 from kohort.broker.group.streams.reconciling import reconciled
 from kohort.broker.group.streams.records import (
@@ -40,12 +41,13 @@ STANDBYS = "num.standby.replicas"
 class Step:
     """What a heartbeat leads to. `prepare` may refuse it and logs nothing; `take` logs."""
 
-    def __init__(self, turn: Turn, metadata: Metadata, group: StreamsGroup, before: StreamsMember) -> None:
+    def __init__(self, turn: Turn, metadata: Metadata, group: StreamsGroup, start: Joined) -> None:
         self.turn = turn
         self.metadata = metadata
         self.group = group
-        self.before = before
-        self.is_new = before.member_id not in group.streams_members
+        self.start = start
+        self.before = before = start.member
+        self.is_new = before.member_id not in group.streams_members and start.replaced is None
         self.statuses: list[tuple[Status, str]] = []
         self.waits_ms: int | None = None
         self.topology: Topology | None = group.topology
@@ -108,6 +110,8 @@ class Step:
         assert self.topology is not None
         assert self.configured is not None
         self._enter()
+        if self.start.replaced is not None:
+            take_place(turn, group, self.start)
         if self.is_new or wish != self.before:
             turn.log(member_record(group.group_id, wish))
         if group.topology is None:
@@ -156,7 +160,7 @@ class Step:
         assert self.configured is not None
         validated = self.topology.epoch if self.configured.is_ready else NOT_VALIDATED
         configs = {STANDBYS: str(standby_replicas(turn, group))}
-        has_new_wish = self.is_new or wish != self.before
+        has_new_wish = self.is_new or _what_counts(wish) != _what_counts(self.before)
         has_new_topics = (
             self.metadata_hash != group.metadata_hash or validated != group.validated_topology_epoch
         )
@@ -173,9 +177,10 @@ class Step:
 
     def _target(self, wish: StreamsMember, epoch: int) -> tuple[Tasks, int]:
         """Return what the member shall have, and from which epoch on."""
-        turn, group = self.turn, self.group
+        turn, group, replaced = self.turn, self.group, self.start.replaced
+        target = group.target(wish.member_id if replaced is None else replaced.member_id)
         if epoch <= group.assignment_epoch:
-            return group.target(wish.member_id), group.assignment_epoch
+            return target, group.assignment_epoch
         if is_delayed(turn, group):
             assert group.delayed_until_ms is not None
             self.waits_ms = group.delayed_until_ms - turn.now_ms
@@ -192,11 +197,25 @@ class Step:
             self.waits_ms = interval_ms - since_ms
             words = "Assignment delayed due to the configured assignment interval."
             self.statuses.append((Status.ASSIGNMENT_DELAYED, words))
-            return group.target(wish.member_id), group.assignment_epoch
+            return target, group.assignment_epoch
         members = {**group.streams_members, wish.member_id: wish}
+        if replaced is not None and replaced.member_id != wish.member_id:
+            del members[replaced.member_id]
+        candidates = _candidates(group, members)
+        candidates[wish.member_id] = Candidate(wish.process_id, target)
         assert self.configured is not None
-        targets = update_target(turn, group, members.values(), self.configured, epoch)
+        targets = update_target(turn, group, candidates, self.configured, epoch)
         return targets[wish.member_id], epoch
+
+
+def _candidates(group: StreamsGroup, members: Mapping[str, StreamsMember]) -> dict[str, Candidate]:
+    """Return the members as the assignor sees them, with what they should have until now."""
+    return {key: Candidate(each.process_id, group.target(key)) for key, each in members.items()}
+
+
+def _what_counts(member: StreamsMember) -> tuple[object, ...]:
+    """Return what of a member the assignment depends on (Kafka: hasEpochRelevantMemberConfigChanged)."""
+    return member.topology_epoch, member.rack_id, member.client_tags, member.process_id
 
 
 def standby_replicas(turn: Turn, group: StreamsGroup) -> int:
@@ -209,22 +228,17 @@ def standby_replicas(turn: Turn, group: StreamsGroup) -> int:
 
 
 def update_target(
-    turn: Turn, group: StreamsGroup, members: Iterable[StreamsMember], topics: Configured, epoch: int
+    turn: Turn, group: StreamsGroup, members: Mapping[str, Candidate], topics: Configured, epoch: int
 ) -> dict[str, Tasks]:
     """Return what every member shall have from `epoch` on, and log what of it is new.
 
     Of a topology that does not fit its topics there are no tasks.
     """
-    found = {each.member_id: each for each in members}
     if topics.is_ready and topics.subtopologies is not None:
         work = {key: Work(each.tasks, each.is_stateful) for key, each in topics.subtopologies.items()}
-        candidates = {
-            member_id: Candidate(member.process_id, group.target(member_id))
-            for member_id, member in found.items()
-        }
-        targets = assign(candidates, work, standby_replicas(turn, group))
+        targets = assign(members, work, standby_replicas(turn, group))
     else:
-        targets = dict.fromkeys(found, NO_TASKS)
+        targets = dict.fromkeys(members, NO_TASKS)
     for member_id in sorted(targets):
         if group.targets.get(member_id) != targets[member_id]:
             turn.log(target_record(group.group_id, member_id, targets[member_id]))
@@ -239,5 +253,5 @@ def delay_is_over(turn: Turn, group: StreamsGroup) -> None:
         return  # A timer of an earlier life of the group.
     group.delayed_until_ms = None
     if group.streams_members and group.epoch > group.assignment_epoch and group.configured is not None:
-        members = group.streams_members.values()
-        update_target(turn, group, members, group.configured, group.epoch)
+        candidates = _candidates(group, group.streams_members)
+        update_target(turn, group, candidates, group.configured, group.epoch)

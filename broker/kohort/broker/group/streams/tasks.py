@@ -64,6 +64,11 @@ class HeldTasks(msgspec.Struct, frozen=True):
         """The same tasks, since whenever."""
         return Tasks(without_epochs(self.active), self.standby, self.warmup)
 
+    def since_ever(self) -> "HeldTasks":
+        """Return the same tasks from epoch 0 on, as those of a static member that is away."""
+        active = {key: dict.fromkeys(partitions, 0) for key, partitions in self.active.items()}
+        return HeldTasks(active, self.standby, self.warmup)
+
     def overlaps(self, owned: Tasks) -> bool:
         """Return whether a member that owns these tasks has one of those in the same role."""
         return (

@@ -307,7 +307,7 @@ def test_a_member_that_joins_again_with_nothing_is_told_what_it_has() -> None:
 @pytest.mark.parametrize(
     "fields, words",
     [
-        ({"instance_id": "i"}, "Static membership is not yet supported."),
+        ({"instance_id": " "}, "InstanceId can't be empty."),
         ({"rack_id": " "}, "RackId can't be empty."),
         ({"topology": None}, "Topology must be non-null when (re-)joining."),
         ({"rebalance_timeout_ms": -1}, "RebalanceTimeoutMs must be provided in first request."),

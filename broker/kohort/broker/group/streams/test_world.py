@@ -10,6 +10,7 @@ from kohort.broker.group import GroupConfig, GroupCoordinator
 from kohort.broker.group.consumer.test_world import Metadata, metadata_of
 from kohort.broker.group.streams.commands import StreamsGroupDescribe, StreamsGroupHeartbeat
 from kohort.broker.group.streams.group import StreamsGroup
+from kohort.broker.group.streams.member import AWAY
 from kohort.broker.group.streams.tasks import Task, each_task
 from kohort.broker.group.streams.topology import Status
 from kohort.broker.group.test_world import World
@@ -141,7 +142,8 @@ def check(group: StreamsGroup) -> None:
     runs: dict[Task, str] = {}
     places: set[tuple[str, Task]] = set()
     for member in group.streams_members.values():
-        assert member.previous_epoch <= member.epoch <= group.assignment_epoch <= group.epoch
+        assert member.previous_epoch <= member.epoch or member.epoch == AWAY
+        assert member.epoch <= group.assignment_epoch <= group.epoch
         for held in (member.assigned, member.revoking):
             for task in each_task(held.active):
                 assert task not in runs, (task, runs[task], member.member_id)
@@ -188,8 +190,10 @@ class Thread:
         topology: StreamsGroupHeartbeatTopology = COPY,
         group_id: str = "g",
         version: int = 0,
+        instance: str | None = None,
     ) -> None:
         self.world = world
+        self.instance = instance
         self.member_id = name
         self.process = process or f"process-{name}"
         self.topology = topology
@@ -212,12 +216,13 @@ class Thread:
 
     def command(self, epoch: int, **fields: Any) -> StreamsGroupHeartbeat:
         """What comes in when it says that."""
+        said = {"instance_id": self.instance, **fields}
         message = StreamsGroupHeartbeatRequest(
             group_id=self.group_id,
             member_id=self.member_id,
             member_epoch=epoch,
             endpoint_information_epoch=self.endpoint_epoch,
-            **fields,
+            **said,
         )
         message.encode(self.version)
         request_id = next(self.world.request_ids)
@@ -264,8 +269,8 @@ class Thread:
             **fields,
         )
 
-    def leave(self) -> ErrorCode:
-        return self.send(-1)
+    def leave(self, epoch: int = -1) -> ErrorCode:
+        return self.send(epoch)
 
     @property
     def statuses(self) -> dict[Status, str]:
