@@ -7,21 +7,24 @@ prints against Apache Kafka 4.3.1.
 from __future__ import annotations
 
 import signal
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from kohort.client import Admin, Consumer, NewTopic, Producer, TopicPartition
+from kohort.client import Admin, NewTopic
 from tests.cli import here
 from tests.interop.broker_process import BrokerProcess
 from tests.interop.kafka_tools import MissingTool, Output, Tools
-from tests.interop.streams_applications import PATIENCE_S, SETTINGS, StreamsApplication
-from tests.interop.waiting import wait_until
-
-WORDS = ("one", "two", "three", "five", "eight")
-PARTITIONS = 3
+from tests.interop.streams_applications import (
+    PARTITIONS,
+    SETTINGS,
+    Counted,
+    Results,
+    StreamsApplication,
+    send,
+)
 
 
 @pytest.fixture
@@ -44,37 +47,6 @@ def make_topics(broker: BrokerProcess, *names: str) -> None:
         admin.create_topics(*(NewTopic(name, partitions=PARTITIONS) for name in names))
 
 
-def send(broker: BrokerProcess, topic: str, *records: tuple[str | None, str]) -> None:
-    with Producer(bootstrap_servers=broker.bootstrap, enable_idempotence=True) as producer:
-        for number, (key, value) in enumerate(records):
-            if key is None:
-                producer.send(topic, value.encode(), partition=number % PARTITIONS)
-            else:
-                producer.send(topic, value.encode(), key=key.encode())
-
-
-class Results:
-    """What is committed to a topic, as it comes."""
-
-    def __init__(self, broker: BrokerProcess, topic: str) -> None:
-        self.records: list[tuple[str, str]] = []
-        self._consumer = Consumer(bootstrap_servers=broker.bootstrap, isolation_level="read_committed")
-        self._consumer.assign(*(TopicPartition(topic, index) for index in range(PARTITIONS)))
-        self._consumer.seek_to_beginning()
-
-    def wait_for(self, count: int) -> None:
-        """Return when so many have come."""
-        wait_until(lambda: self._has(count), f"{count} results", PATIENCE_S)
-
-    def _has(self, count: int) -> bool:
-        for each in self._consumer.poll(timeout_ms=200):
-            self.records.append(((each.key or b"").decode(), (each.value or b"").decode()))
-        return len(self.records) >= count
-
-    def close(self) -> None:
-        self._consumer.close()
-
-
 def test_words_are_counted_once_while_an_instance_and_the_broker_are_killed(
     broker: BrokerProcess, tmp_path: Path
 ) -> None:
@@ -82,31 +54,19 @@ def test_words_are_counted_once_while_an_instance_and_the_broker_are_killed(
     what = ("count", "lines", "counts", "num.stream.threads=2")
     one = application(broker, "word-count", tmp_path / "one", *what)
     two = application(broker, "word-count", tmp_path / "two", *what)
-    results = Results(broker, "counts")
-    written = 0
-
-    def write() -> None:
-        nonlocal written
-        send(broker, "lines", *((None, " ".join(WORDS)) for _ in range(30)))
-        written += 30 * len(WORDS)
-        results.wait_for(written)
-
+    counted = Counted(lambda: broker.bootstrap)
     with one, two:
         one.wait_for("RUNNING")
         two.wait_for("RUNNING")
-        write()
+        counted.write()
         one.kill()
-        write()  # Its tasks are the other's once its session has ended.
+        counted.write()  # Its tasks are the other's once its session has ended.
         broker.restart(signal.SIGKILL)
-        write()
+        counted.write()
         one.start()
         one.wait_for("RUNNING")
-        write()
-    results.close()
-    by_word: dict[str, list[int]] = defaultdict(list)
-    for word, count in results.records:
-        by_word[word].append(int(count))
-    assert dict(by_word) == {word: list(range(1, written // len(WORDS) + 1)) for word in WORDS}
+        counted.write()
+    counted.check()
 
 
 def test_the_topics_of_a_join_are_made_as_it_needs_them_and_every_order_finds_its_city(
@@ -114,17 +74,17 @@ def test_the_topics_of_a_join_are_made_as_it_needs_them_and_every_order_finds_it
 ) -> None:
     make_topics(broker, "orders", "users", "joined")
     users = [(f"user-{number}", f"city-{number}") for number in range(20)]
-    send(broker, "users", *users)
+    send(broker.bootstrap, "users", *users)
     what = ("join", "orders", "users", "joined")
     one = application(broker, "join", tmp_path / "one", *what)
     two = application(broker, "join", tmp_path / "two", *what)
-    results = Results(broker, "joined")
+    results = Results(broker.bootstrap, "joined")
     with one, two:
         one.wait_for("RUNNING")
         two.wait_for("RUNNING")
         for number in range(3):
             orders = [(f"order-{number}-{each}", f"user-{each % 20}") for each in range(60)]
-            send(broker, "orders", *orders)
+            send(broker.bootstrap, "orders", *orders)
             results.wait_for(60 * (number + 1))
             if number == 0:
                 two.kill()
@@ -153,8 +113,8 @@ def test_kafkas_tool_lists_describes_resets_and_deletes(
     make_topics(broker, "lines", "counts")
     with application(broker, "g", tmp_path / "one", "count", "lines", "counts") as one:
         one.wait_for("RUNNING")
-        send(broker, "lines", *((None, "one two") for _ in range(6)))
-        results = Results(broker, "counts")
+        send(broker.bootstrap, "lines", *((None, "one two") for _ in range(6)))
+        results = Results(broker.bootstrap, "counts")
         results.wait_for(12)
         results.close()
         assert run("--list").lines == ["g"]
@@ -183,6 +143,11 @@ def test_kafkas_tool_lists_describes_resets_and_deletes(
     assert ["g", "Streams", "streams"] in listed
     ours = here.kohort("groups", "list", "--type", "--state", "--bootstrap-server", broker.bootstrap).stdout
     assert ["g", "Streams", "Empty"] in [line.split() for line in ours.splitlines()]
+    told = here.kohort("groups", "explain", "g", "--bootstrap-server", broker.bootstrap).stdout
+    first, *_, last = told.strip().split("\n\n")
+    assert " joined.\n" in first, told
+    assert "0 0-2; 1 0-2  nobody -> " in first, told
+    assert last.endswith(" left."), told
     described = here.kohort("groups", "describe", "g", "--bootstrap-server", broker.bootstrap).stdout
     assert ["g", "lines", "0", "2"] in [line.split()[:4] for line in described.splitlines()]
     reset = run("--reset-offsets", "--to-earliest", "--group", "g", "--input-topic", "lines", "--execute")
