@@ -7,6 +7,7 @@ TRANSACTIONS = "broker/kohort/broker/transactions"
 STORAGE = "storage/kohort/storage"
 CONTROLLER = "broker/kohort/broker/controller"
 REPLICATION = "broker/kohort/broker/replication"
+HANDLERS = "broker/kohort/broker/handlers"
 
 MUTANTS = (
     # What is committed.
@@ -281,6 +282,20 @@ MUTANTS = (
         f"{STORAGE}/writable_log.py",
         "            offset = min(offset, first_open)\n",
         "            pass\n",
+        is_of_transactions=True,
+    ),
+    Mutant(
+        "offsets of aborted transactions count",
+        f"{COORDINATION}/shard.py",
+        "            core.end_pending(write.producer_id, write.end.is_commit)\n",
+        "            core.end_pending(write.producer_id, True)\n",
+        is_of_transactions=True,
+    ),
+    Mutant(
+        "what a producer of old sends late is not asked about",
+        f"{HANDLERS}/transactions/permission.py",
+        "place, answered, verify_only=True\n",
+        "place, lambda code: answered(None), verify_only=True\n",
         is_of_transactions=True,
     ),
 )

@@ -41,7 +41,7 @@ TOPICS = (
 )
 """Replication factor and rules of each partition's topic."""
 STATE_TOPIC = (3, TopicRules(min_insync_replicas=2))
-"""The same of `__transaction_state`."""
+"""The same of `__transaction_state`, and of `__consumer_offsets`."""
 WRITTEN = (0, 2)
 SEEDS_PER_TRANSACTIONAL = 4
 
@@ -85,13 +85,13 @@ class World:
         self.node_ids = list(range(1, shape.brokers + 1))
         self.disks = {each: self._new_disk() for each in self.node_ids}
         self.topics: tuple[tuple[int, TopicRules], ...] = TOPICS
-        self.state_index: int | None = None  # Where transactions are coordinated.
+        self.state_index: int | None = None  # Where transactions are coordinated, and behind it groups.
         self.written = WRITTEN
         """Which partitions are written to in transactions, too."""
         has_transactions = shape.has_transactions
         if has_transactions or (has_transactions is None and seed % SEEDS_PER_TRANSACTIONAL == 0):
             self.state_index = len(TOPICS)
-            self.topics = (*TOPICS, STATE_TOPIC)
+            self.topics = (*TOPICS, STATE_TOPIC, STATE_TOPIC)
         self.plain = list(range(len(TOPICS)))
         """Which partitions somebody writes to and reads without transactions."""
         self.indexes = list(range(len(self.topics)))

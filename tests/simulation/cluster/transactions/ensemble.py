@@ -5,8 +5,13 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from kohort.broker.metadata.partition_state import PartitionState
+from tests.simulation.cluster.disk import MemoryLog
 from tests.simulation.cluster.session import partition_key
-from tests.simulation.cluster.transactions.clients import CommittedReader, TransactionalProducer
+from tests.simulation.cluster.transactions.clients import (
+    CommittedReader,
+    TransactionalProducer,
+    group_id_of,
+)
 from tests.simulation.cluster.transactions.ledger import Ledger
 
 if TYPE_CHECKING:
@@ -41,10 +46,15 @@ class Ensemble:
 
     def _is_clean(self) -> bool:
         """Whether no partition that counts was led uncleanly: else what is lost was allowed to be."""
+        books = self._world.books.partitions
+        return not any(books[each].unclean_since for each in self._touched)
+
+    @property
+    def _touched(self) -> tuple[int, ...]:
+        """Where transactions leave something: their state, groups' offsets, records."""
         state_index = self._world.state_index
         assert state_index is not None
-        books = self._world.books.partitions
-        return not any(books[each].unclean_since for each in (state_index, *self._world.written))
+        return state_index, state_index + 1, *self._world.written
 
     def _fresh_random(self) -> Random:
         return Random(self._random.getrandbits(64))
@@ -91,12 +101,25 @@ class Ensemble:
                 process.alive = False
         self._wait_for("every transaction ends in the end", ENDS_MS_MAX, self._open)
         if self._is_clean():
-            self.ledger.check(
-                [self._world.disks[self._leader(each)].logs[each] for each in self._world.written]
-            )
+            self.ledger.check([self._log(each) for each in self._world.written])
+            self._check_offsets()
         seen = self._world.books.seen
         seen["transaction committed"] += sum(self.ledger.commits.values())
         seen["transaction aborted"] += self.ledger.aborts
+
+    def _check_offsets(self) -> None:
+        """Look what groups have committed: what its coordinator says is what the log has."""
+        _, offsets_index, *_ = self._touched
+        found = self.ledger.check_offsets(self._log(offsets_index))
+        coordinator = self._world.brokers[self._leader(offsets_index)].led_transactions
+        for each in IDS:
+            group_id = group_id_of(each)
+            said, right = coordinator.offset(group_id), found.get(group_id)
+            rule = "who takes groups over knows what is committed"
+            self._world.books.expect(rule, said == right, lambda s=said, r=right: f"{s}, not {r}")  # type: ignore[misc]  # bound defaults
+
+    def _log(self, world_index: int) -> MemoryLog:
+        return self._world.disks[self._leader(world_index)].logs[world_index]
 
     def _wait_for(self, rule: str, ms_max: int, missing: Callable[[], list[str]]) -> None:
         deadline_ms = self._world.schedule.time_ms + ms_max
@@ -117,13 +140,16 @@ class Ensemble:
         return idle
 
     def _open(self) -> list[str]:
-        """Return what is not stable yet."""
-        found = []
-        for index, world_index in enumerate(self._world.written):
+        """Return what has not ended, or is not stable yet."""
+        found: list[str] = []
+        state_index, *touched = self._touched
+        coordinator = self._world.brokers.get(self._leader(state_index))
+        found += ["no coordinator"] if coordinator is None else coordinator.led_transactions.under_way()
+        for world_index in touched:
             broker = self._world.brokers.get(self._leader(world_index))
-            led = None if broker is None else broker.led_transactions.written(index)
+            led = None if broker is None else broker.led_transactions.led(world_index)
             if led is None or led.last_stable_offset < led.log.log_end_offset:
-                found.append(f"partition {index}")
+                found.append(f"partition {world_index}")
         return found
 
     def _leader(self, world_index: int) -> int:

@@ -1,8 +1,9 @@
 """What was promised of transactions in the cluster: who wrote what, how it ended, what readers were shown."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
+from kohort.protocol.offsets_topic import OffsetCommitRecord, decode_record
 from kohort.protocol.records import ControlType, iterate_records, read_control_type, read_header
 from tests.simulation.cluster.disk import MemoryLog
 from tests.simulation.cluster.transactions.partitions import batches_of
@@ -11,13 +12,14 @@ from tests.simulation.cluster.transactions.partitions import batches_of
 class Attempt:
     """One transaction: what it writes to every partition, and what its producer was told."""
 
-    __slots__ = ("commit_is_asked", "token", "told", "values")
+    __slots__ = ("commit_is_asked", "has_offset", "token", "told", "values")
 
     def __init__(self, token: str) -> None:
         self.token = token
         self.values: dict[str, int] = {}  # Which partition each belongs to.
         self.commit_is_asked = False
         self.told: bool | None = None
+        self.has_offset = False  # Whether a group's offset is known to go with it.
 
 
 class Ledger:
@@ -73,20 +75,48 @@ class Ledger:
                 rule = "a transaction has ended as its producer was told"
                 self._expect(rule, bool(seen) == attempt.told or not attempt.values, lambda d=detail: d)  # type: ignore[misc]  # a bound default
 
+    def check_offsets(self, log: MemoryLog) -> dict[str, str]:
+        """Look which offsets a log has committed; return the metadata of each group's last."""
+        found = [each for batch in _committed_batches(log) for each in _offsets_of(batch)]
+        tokens = {token for _, token in found}
+        for attempt in self._attempts.values():
+            if attempt.told is not None and (attempt.has_offset or not attempt.told):
+                right = attempt.told
+                self._expect(
+                    "an offset counts where its transaction does",
+                    (attempt.token in tokens) == right,
+                    lambda each=attempt: f"{each.token}: {each.told}",  # type: ignore[misc]  # a bound default
+                )
+        return dict(found)
+
 
 def _committed_in(log: MemoryLog) -> list[str]:
     """Return the values that a log has committed."""
-    found: list[str] = []
-    pending: dict[int, list[str]] = defaultdict(list)
+    return [value for batch in _committed_batches(log) for value in values_of(batch)]
+
+
+def _committed_batches(log: MemoryLog) -> Iterator[bytes]:
+    """Yield the batches that a log has committed, transaction by transaction."""
+    pending: dict[int, list[bytes]] = defaultdict(list)
     for _, batch in batches_of(log):
         header = read_header(batch)
         if header.is_control:
             kinds = {read_control_type(record.key) for record in iterate_records(batch)}
-            values = pending.pop(header.producer_id, [])
-            found += values if ControlType.COMMIT in kinds else []
+            batches = pending.pop(header.producer_id, [])
+            yield from batches if ControlType.COMMIT in kinds else ()
+        elif header.is_transactional:
+            pending[header.producer_id].append(batch)
         else:
-            pending[header.producer_id] += values_of(batch)
-    return found
+            yield batch
+
+
+def _offsets_of(batch: bytes) -> Iterator[tuple[str, str]]:
+    """Yield groups, and the metadata of the offsets that a batch commits."""
+    for record in iterate_records(batch):
+        found = decode_record(bytes(record.key or b""), None if record.value is None else bytes(record.value))
+        assert isinstance(found, OffsetCommitRecord)
+        assert found.value is not None
+        yield found.key.group, found.value.metadata
 
 
 def values_of(batch: bytes) -> list[str]:

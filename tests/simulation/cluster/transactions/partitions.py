@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from kohort.broker.metadata import TRANSACTIONS_TOPIC
+from kohort.broker.metadata import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from kohort.broker.partitions import Partition
 from kohort.broker.partitions.partition import Committed, LedElsewhere
 from kohort.broker.replication import Leadership
@@ -201,9 +201,8 @@ class Table:
 
 def places_of(state_index: int, written: Sequence[int]) -> dict[int, Place]:
     """Return where the model's partitions are, by their topics' names."""
-    return {state_index: (TRANSACTIONS_TOPIC, 0)} | {
-        world_index: (WRITTEN, index) for index, world_index in enumerate(written)
-    }
+    places = {state_index: (TRANSACTIONS_TOPIC, 0), state_index + 1: (OFFSETS_TOPIC, 0)}
+    return places | {world_index: (WRITTEN, index) for index, world_index in enumerate(written)}
 
 
 def batches_of(log: MemoryLog) -> Iterator[tuple[int, bytes]]:

@@ -1,10 +1,12 @@
 """The broker's parts for transactions in one process of the cluster, on the model of replication.
 
-Real are the coordinator with its shard, which loads from a replicated log; who writes markers, and the lines
-to other brokers; the handlers; and who may write to a partition. Rounds, time and links are the model's.
+Real are the coordinators of transactions and of groups with their shards, which load from replicated logs;
+who writes markers, and the lines to other brokers; the handlers; and who may write to a partition. Rounds,
+time and links are the model's.
 """
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -12,21 +14,33 @@ import structlog
 
 from kohort.broker.config import BrokerConfig
 from kohort.broker.config.current import CurrentConfig
+from kohort.broker.coordination.coordinators import Coordinators
+from kohort.broker.coordination.counters import GroupCounters
+from kohort.broker.coordination.group_machine import GroupMachine
 from kohort.broker.coordination.transaction_coordinators import TransactionCoordinators
 from kohort.broker.coordination.transaction_machine import TransactionMachine
 from kohort.broker.coordination.transaction_markers import MarkerWriter
 from kohort.broker.coordination.transaction_peers import TransactionPeers, Unreachable
+from kohort.broker.group import GroupConfig
 from kohort.broker.handlers.data import init_producer_id
 from kohort.broker.handlers.data.transactional import Permissions
-from kohort.broker.handlers.transactions import add_partitions_to_txn, end_txn, write_txn_markers
+from kohort.broker.handlers.groups.family import Groups
+from kohort.broker.handlers.transactions import (
+    add_offsets_to_txn,
+    add_partitions_to_txn,
+    end_txn,
+    txn_offset_commit,
+    write_txn_markers,
+)
 from kohort.broker.handlers.transactions.family import Transactions
-from kohort.broker.metadata import TRANSACTIONS_TOPIC
+from kohort.broker.metadata import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from kohort.broker.metadata.partition_state import NO_LEADER
 from kohort.broker.partitions.partition import Committed
 from kohort.broker.replication import Leadership
 from kohort.broker.runtime.throttled_log import ThrottledLog
 from kohort.broker.runtime.timers import Timers
 from kohort.broker.transactions.coordinator import TransactionConfig
+from kohort.broker.transactions.transaction import TransactionState
 from kohort.broker.transport.request import Origin, Request
 from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.protocol.records import BatchHeader, read_header
@@ -41,16 +55,21 @@ if TYPE_CHECKING:
     from tests.simulation.cluster.broker import Broker
 
 ASK_TIMEOUT_MS = 2_000
-PRODUCE_VERSION = 12
 READ_RECORDS_MAX = 40
+AT_REST = frozenset(
+    (TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
+)
 NEVER_MS = 1 << 62
 CONFIG = CurrentConfig(BrokerConfig())
 HANDLERS: dict[str, Callable[..., Any]] = {
+    "AddOffsetsToTxn": add_offsets_to_txn.handle,
     "AddPartitionsToTxn": add_partitions_to_txn.handle,
     "EndTxn": end_txn.handle,
+    "TxnOffsetCommit": txn_offset_commit.handle,
     "WriteTxnMarkers": write_txn_markers.handle,
 }
 
+BATCHED_FROM = add_partitions_to_txn.BATCHED_FROM
 ASKED_BY_BROKERS = ("AddPartitionsToTxn", "WriteTxnMarkers")
 
 Reply = Callable[[Any], None]
@@ -103,7 +122,8 @@ class TransactionParts:
         self._broker = broker
         self._state_index = state_index
         self._written = written
-        self._table = Table(broker, places_of(state_index, written))
+        self._places = places_of(state_index, written)
+        self._table = Table(broker, self._places)
         self._rounds = Rounds(broker)
         self._woken_at_ms = NEVER_MS
         self._timers = Timers(self._timer_set)
@@ -113,20 +133,34 @@ class TransactionParts:
             cast(Any, self), cast(Any, workers), ThrottledLog(structlog.get_logger("kohort"), clock)
         )
         metadata = cast(Any, self)
+        self.groups = Coordinators(
+            GroupMachine(GroupConfig()),
+            metadata,
+            CONFIG,
+            ensure_topic=self._topic_is_there,
+            logs=table,
+            flusher=rounds,
+            timers=self._timers,
+            clock=clock,
+            workers=cast(Any, workers),
+            counters=GroupCounters(),
+            note=lambda _: None,
+            is_here=partial(self._table.leads, OFFSETS_TOPIC),
+        )
         self.coordinators = TransactionCoordinators(
             TransactionMachine(TransactionConfig()),
             metadata,
             CONFIG,
             ensure_topic=self._topic_is_there,
             partitions=table,
-            markers=MarkerWriter(table, cast(Any, None), rounds, clock, cast(Any, workers)),
+            markers=MarkerWriter(table, self.groups, rounds, clock, cast(Any, workers)),
             flusher=rounds,
             timers=self._timers,
             clock=clock,
             workers=cast(Any, workers),
             peers=peers,
         )
-        groups = cast(Any, SimpleNamespace(metadata=metadata))
+        groups = Groups(self.groups, metadata, self.node_id, GroupCounters(), self._topic_is_there)
         self._transactions = Transactions(lambda: self.coordinators, groups, cast(Any, self))
         self._permissions = Permissions(self._transactions)
         self._workers = workers
@@ -145,18 +179,26 @@ class TransactionParts:
         return self._broker.world.next_value()
 
     async def _topic_is_there(self) -> None:
-        """Stand for making `__transaction_state`."""
+        """Stand for making an internal topic."""
+
+    def watch(self, _follow: object) -> Callable[[], None]:
+        """Tell of no change: who leads what is told by `begin` and `end`."""
+        return lambda: None
 
     def snapshot(self) -> Any:
         """Return the metadata as they are known here."""
 
-        def topic(indexes: tuple[int, ...]) -> Any:
+        def topic(name: str, indexes: tuple[int, ...]) -> Any:
             states = (self._broker.state(each) for each in indexes)
             leaders = (NO_LEADER if state is None else state.leader for state in states)
-            return SimpleNamespace(partitions=[SimpleNamespace(leader=each) for each in leaders])
+            return SimpleNamespace(name=name, partitions=[SimpleNamespace(leader=each) for each in leaders])
 
-        topics = {TRANSACTIONS_TOPIC: topic((self._state_index,)), WRITTEN: topic(self._written)}
-        return SimpleNamespace(topics=topics)
+        of_topics = {
+            TRANSACTIONS_TOPIC: (self._state_index,),
+            OFFSETS_TOPIC: (self._state_index + 1,),
+            WRITTEN: self._written,
+        }
+        return SimpleNamespace(topics={name: topic(name, indexes) for name, indexes in of_topics.items()})
 
     def _timer_set(self) -> None:
         deadline_ms = self._timers.next_deadline_ms()
@@ -191,22 +233,45 @@ class TransactionParts:
     def begin(self, index: int, core: Leadership) -> None:
         """Lead a partition from now on."""
         self._table.begin(index, core)
-        if index == self._state_index:
-            self.coordinators.refresh()
+        self._refresh(index)
 
     def end(self, index: int) -> None:
         """Lead it no more."""
         self._table.end(index)
+        self._refresh(index)
+
+    def _refresh(self, index: int) -> None:
         if index == self._state_index:
             self.coordinators.refresh()
+        elif index == self._state_index + 1:
+            self.groups.refresh()
 
     def advanced(self, index: int) -> None:
         """More of a partition is on every replica that counts."""
         self._table.advanced(index)
 
-    def written(self, index: int) -> LedPartition | None:
-        """Return a partition that transactions write to, where it is led here."""
-        return self._table.peek(WRITTEN, index)
+    def led(self, world_index: int) -> LedPartition | None:
+        """Return a partition of the model that transactions are about, where it is led here."""
+        return self._table.peek(*self._places[world_index])
+
+    def under_way(self) -> list[str]:
+        """Return the transactional ids coordinated here that have not ended, or that they load."""
+        try:
+            shards = list(self.coordinators.shards())
+        except ApiError:
+            return [TRANSACTIONS_TOPIC]
+        return [
+            transactional_id
+            for shard in shards
+            for transactional_id, each in shard.core.transactions.items()
+            if each.state not in AT_REST
+        ]
+
+    def offset(self, group_id: str) -> str | None:
+        """Return what a group has committed, as its coordinator knows it: the metadata of its one offset."""
+        group = self.groups.group(group_id)
+        found = {} if group is None else group.offsets.get(WRITTEN, {})
+        return found[0].metadata if found else None
 
     # -- who asks -------------------------------------------------------------------------------------------
 
@@ -219,7 +284,7 @@ class TransactionParts:
 
         def answer(found: Any) -> None:
             if broker.may_act:
-                if name not in ASKED_BY_BROKERS:
+                if name not in ASKED_BY_BROKERS or version < BATCHED_FROM:
                     broker.world.answered(broker)
                 reply(found)
 
@@ -244,7 +309,7 @@ class TransactionParts:
         if message is not None:
             answer(message)
 
-    def produce(self, index: int, transactional_id: str, batch: bytes, reply: Reply) -> None:
+    def produce(self, index: int, transactional_id: str, batch: bytes, version: int, reply: Reply) -> None:
         """Append a batch of a transaction, once it is known to belong there; reply with a code (acks=all)."""
         if not self._broker.may_act:
             return
@@ -267,7 +332,7 @@ class TransactionParts:
                 answer(error.code)
 
         try:
-            request = _request("Produce", PRODUCE_VERSION, reply)
+            request = _request("Produce", version, reply)
             if self._permissions.may_append(cast(Any, partition), header, request, transactional_id, resume):
                 resume(None)
         except ApiError as error:
