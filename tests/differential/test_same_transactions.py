@@ -1,7 +1,9 @@
 """The same conversations of a transactional producer on kohort and on Apache Kafka 4.3.1, by seed, by night.
 
 A producer asks as it should, and also by the epoch before or behind its own: late, twice, or as somebody who
-is fenced. What both brokers answer has to be the same: codes, and how its epoch goes on.
+is fenced. What both brokers answer has to be the same: codes, and how its epoch goes on. But for one thing:
+where the old protocol has ended a transaction, Apache Kafka takes an end by the epoch before, in the new one,
+for the same that is asked again. That epoch was somebody else's, who is fenced, and is told so here.
 """
 
 from __future__ import annotations
@@ -175,6 +177,17 @@ class Side:
         return {"transactional_id": transactional_id, "acks": -1, "timeout_ms": 5_000, "topic_data": data}
 
 
+def _is_fenced_here(own: tuple[object, ...], kafkas: tuple[object, ...]) -> bool:
+    """Return whether an end by the epoch before is refused here, and would not be if it were one's own."""
+    name, version, shift, _, code, *rest = own
+    return (
+        (name, version, code) == ("EndTxn", 5, ErrorCode.PRODUCER_FENCED.name)
+        and shift == -1
+        and kafkas[4] in (ErrorCode.NONE.name, ErrorCode.INVALID_TXN_STATE.name)
+        and rest == list(kafkas[5:])
+    )
+
+
 def _message(of: type[Message], values: dict[str, Any]) -> Message:
     """Return a message of plain values, those of the structs in it as dictionaries."""
     structs = {each.name: each.struct for each in of.declaration().fields}
@@ -225,4 +238,6 @@ async def test_both_answer_a_transactional_producer_alike(
             await side.prepare()
             told.append(await side.play(f"id-{seed}-{is_mixed}", steps))
     for place, (own, kafkas) in enumerate(zip(*told, strict=True)):
+        if is_mixed and _is_fenced_here(own, kafkas):
+            continue
         assert own == kafkas, told[0][max(0, place - 4) : place + 1]

@@ -403,11 +403,13 @@ def _may_end(known: Transaction, command: EndTransaction) -> bool:
 def _is_retry(known: Transaction, producer_id: int, producer_epoch: int) -> bool:
     """Return whether a producer whose ends bump the epoch ends again what has ended, with that of before.
 
-    Whoever has ended it: as in Kafka, one that was fenced may go on from there (KIP-588, KIP-890).
+    As in Kafka, one that was fenced because its time was up may go on from there (KIP-588, KIP-890). One
+    whose id another process has taken may not: what has ended then is the other's, and so is its epoch.
     """
-    if known.producer_id == producer_id and producer_epoch == known.producer_epoch - 1:
-        return True
-    return _is_retry_over_ids(known, producer_id, producer_epoch)
+    is_epoch_before = known.producer_id == producer_id and producer_epoch == known.producer_epoch - 1
+    return (is_epoch_before and _is_its_own(known, producer_epoch)) or _is_retry_over_ids(
+        known, producer_id, producer_epoch
+    )
 
 
 def _is_retry_over_ids(known: Transaction, producer_id: int, producer_epoch: int) -> bool:
@@ -416,7 +418,18 @@ def _is_retry_over_ids(known: Transaction, producer_id: int, producer_epoch: int
         producer_id == known.previous_producer_id
         and producer_epoch == EPOCH_MAX - 1
         and known.producer_epoch == 0
+        and _is_its_own(known, producer_epoch)
     )
+
+
+def _is_its_own(known: Transaction, producer_epoch: int) -> bool:
+    """Return whether the newest epoch is of the producer that had the one before.
+
+    It is where an end has bumped it, or the coordinator, for the time was up, or that producer asked for it.
+    Stricter than Kafka, which does not look at that: where both speak different protocols, it tells the
+    producer of before that its transaction was committed, and has two go on by one epoch.
+    """
+    return known.client_version >= BUMPING_VERSION or known.last_producer_epoch == producer_epoch
 
 
 def _prepared(

@@ -254,15 +254,35 @@ def test_a_producer_of_version_2_that_was_fenced_hears_so_and_may_go_on_from_the
     assert world.end(producer_id, epoch).error_code == ErrorCode.PRODUCER_FENCED, "by version 1 it is not"
 
 
-def test_an_end_of_version_1_may_be_asked_again_by_version_2(world: World) -> None:
-    producer_id, epoch = started(world)
-    first = started(world)
-    assert first == (producer_id, epoch + 1)
-    world.add(*first, version=2)
-    assert world.end(*first, version=3).error_code == 0
+@pytest.mark.parametrize("commit", [True, False])
+def test_what_another_of_version_1_has_ended_is_not_ones_own(world: World, commit: bool) -> None:
+    """Apache Kafka answers that it is done, and gives the one that is fenced the other's epoch."""
+    fenced = started(world)
+    world.add(*fenced, version=2)
+    assert world.init().error_code == ErrorCode.CONCURRENT_TRANSACTIONS, "it is aborted first"
     world.markers_written()
-    again = world.end(producer_id, epoch, version=5)
-    assert (again.error_code, again.producer_epoch) == (0, epoch + 1)
+    newest = started(world)
+    world.add(*newest)
+    assert world.end(*newest, commit=commit).error_code == 0
+    world.markers_written()
+    before = newest[0], newest[1] - 1
+    for old in (fenced, before):
+        for is_commit in (True, False):
+            late = world.end(*old, commit=is_commit, version=5)
+            assert late.error_code == ErrorCode.PRODUCER_FENCED
+    assert world.end(*newest, commit=commit).error_code == 0, "who has ended it may ask again"
+
+
+def test_what_another_of_version_1_has_ended_by_another_id_is_not_ones_own(world: World) -> None:
+    producer_id, _ = started(world)
+    world.core.transactions["a"].producer_epoch = EPOCH_MAX - 1
+    newest = started(world)
+    assert newest[0] != producer_id
+    world.add(*newest)
+    assert world.end(*newest).error_code == 0
+    world.markers_written()
+    late = world.end(producer_id, EPOCH_MAX - 1, version=5)
+    assert late.error_code == ErrorCode.INVALID_PRODUCER_ID_MAPPING
 
 
 @pytest.mark.parametrize("commit", [True, False])
