@@ -6,6 +6,8 @@ coordinator's: answers, records, notes, and the group's state where it changes. 
     ana joins                     # a member with the id that it was given; `as=` makes it static
     ana syncs ana=t-0 ben=t-1     # whoever does not lead just syncs
     ana beats | commits t-0=5 | fetches t-0 | leaves | hangs up | starts anew
+    ana commits t-0=5 transaction=7      # it counts once that ends: the transaction 7 commits, or aborts
+    ana fetches t-0 stable=yes           # and hears of none before
     3s pass
 """
 
@@ -21,6 +23,7 @@ from kohort.broker.group import (
     DeleteGroup,
     DescribeGroup,
     Effect,
+    EndOffsets,
     Event,
     ExpireOffsets,
     GroupConfig,
@@ -41,8 +44,10 @@ from kohort.broker.group import (
     TimerFired,
     TimerKey,
     TopicsDeleted,
+    TxnOffsetCommit,
     refusal,
 )
+from kohort.broker.group.decision import TransactionalWrite
 from kohort.protocol.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription, TopicPartitions
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages import (
@@ -62,6 +67,9 @@ from kohort.protocol.messages import (
     OffsetFetchRequestTopics,
     SyncGroupRequest,
     SyncGroupRequestAssignment,
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
 )
 from kohort.protocol.schema import Message
 from tests.scenarios.telling import answer_text, event_text, record_text, seconds
@@ -130,7 +138,7 @@ class Conversation:
         self.lines: list[str] = []
         self._core: GroupCoordinator | None = None
         self._now_ms = 0
-        self._log: list[Record] = []
+        self._log: list[tuple[tuple[Record, ...], TransactionalWrite | None]] = []
         self._timers: dict[TimerKey, tuple[int, int]] = {}
         self._people: dict[str, Person] = {}
         self._asked: dict[int, tuple[str, Command]] = {}
@@ -206,6 +214,10 @@ class Conversation:
             self._flush_fails = True
         elif what == "retention check":
             self._do("", ExpireOffsets())
+        elif words[0] == "transaction" and words[2] in ("commits", "aborts"):
+            self._do(
+                "the coordinator", EndOffsets(next(self._ids), int(words[1]), 0, words[2] == "commits", 0)
+            )
         elif words[0] == "topic" and words[2] == "vanishes":
             self._do("", TopicsDeleted(frozenset({words[1]})))
         else:
@@ -268,6 +280,9 @@ class Conversation:
 
     def _commit(self, person: Person, fields: Fields, _plain: list[str]) -> None:
         told = {name: value for name, value in fields.items() if re.fullmatch(r".+-\d+", name)}
+        if "transaction" in fields:
+            self._commit_in_transaction(person, fields, told)
+            return
         topics = tuple(
             OffsetCommitRequestTopic(
                 name=topic,
@@ -290,6 +305,31 @@ class Conversation:
             topics=topics,
         )
         self._do(person.name, OffsetCommit(next(self._ids), message, 9))
+
+    def _commit_in_transaction(self, person: Person, fields: Fields, told: Fields) -> None:
+        topics = tuple(
+            TxnOffsetCommitRequestTopic(
+                name=topic,
+                partitions=tuple(
+                    TxnOffsetCommitRequestPartition(
+                        partition_index=index, committed_offset=int(told[f"{topic}-{index}"])
+                    )
+                    for index in indexes
+                ),
+            )
+            for topic, indexes in partitions_of(",".join(told)).items()
+        )
+        message = TxnOffsetCommitRequest(
+            transactional_id=f"id-{fields['transaction']}",
+            group_id=self._group_id(person, fields),
+            producer_id=int(fields["transaction"]),
+            producer_epoch=0,
+            generation_id_or_member_epoch=int(fields.get("generation", person.generation_id)),
+            member_id=person.member_id,
+            group_instance_id=person.instance,
+            topics=topics,
+        )
+        self._do(person.name, TxnOffsetCommit(next(self._ids), message))
 
     def _fetch(self, person: Person, fields: Fields, plain: list[str]) -> None:
         topics = None
@@ -377,8 +417,7 @@ class Conversation:
     def _lose(self, request_id: int, decision: Decision) -> None:
         """The disk fails: what was decided is not done, all who wait are sent away, the log is read anew."""
         self._flush_fails = False
-        for record in decision.records:
-            self.core.replay(record)
+        self._replay(decision.records, decision.transaction)
         self.tell("lost: the flush failed")
         if request_id in self._asked:
             self._refuse(request_id, ErrorCode.NOT_COORDINATOR)
@@ -388,13 +427,28 @@ class Conversation:
         self._restart()
 
     def _carry_out(self, decision: Decision) -> None:
+        write = decision.transaction
+        self._replay(decision.records, write)
+        if decision.records or write is not None:
+            self._log.append((decision.records, write))
+        pending = "" if write is None else f", once transaction {write.producer_id} is committed"
         for record in decision.records:
-            self.core.replay(record)
-            self._log.append(record)
-            self.tell(f"log: {record_text(record)}")
+            self.tell(f"log: {record_text(record)}{pending}")
+        if write is not None and write.end is not None:
+            ended = "committed" if write.end.is_commit else "aborted"
+            self.tell(f"log: transaction {write.producer_id} is {ended}")
         for effect in decision.effects:
             self._perform(effect)
         self._tell_states()
+
+    def _replay(self, records: tuple[Record, ...], write: TransactionalWrite | None) -> None:
+        for record in records:
+            if write is None:
+                self.core.replay(record)
+            else:
+                self.core.replay_pending(write.producer_id, record)
+        if write is not None and write.end is not None:
+            self.core.end_pending(write.producer_id, write.end.is_commit)
 
     def _perform(self, effect: Effect) -> None:
         match effect:
@@ -408,7 +462,8 @@ class Conversation:
                 self._note(event)
 
     def _answer(self, name: str, message: Message) -> None:
-        self._people[name].hear(message)
+        if name in self._people:
+            self._people[name].hear(message)
         self.tell(f"-> {name}: {answer_text(message)}")
 
     def _note(self, event: Event) -> None:
@@ -444,8 +499,8 @@ class Conversation:
         self._core = GroupCoordinator(self.core.config)
         self._timers.clear()
         self._asked.clear()
-        for record in self._log:
-            self._core.replay(record)
+        for records, write in self._log:
+            self._replay(records, write)
         self._carry_out(self._core.loaded(self._now_ms))
 
 

@@ -25,6 +25,7 @@ from kohort.broker.group.events import (
 from kohort.broker.group.subscriptions import assigned_partitions
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages import (
+    AddOffsetsToTxnResponse,
     DeletableGroupResult,
     DescribedGroup,
     HeartbeatResponse,
@@ -35,6 +36,7 @@ from kohort.protocol.messages import (
     OffsetDeleteResponse,
     OffsetFetchResponseGroup,
     SyncGroupResponse,
+    TxnOffsetCommitResponse,
 )
 from kohort.protocol.offsets_topic import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey
 from kohort.protocol.schema import Message
@@ -79,7 +81,9 @@ def answer_text(message: Message) -> str:
             return code_name(message.error_code)
         case OffsetDeleteResponse() if message.error_code:
             return code_name(message.error_code)
-        case OffsetCommitResponse() | OffsetDeleteResponse():
+        case AddOffsetsToTxnResponse():
+            return code_name(message.error_code)
+        case OffsetCommitResponse() | OffsetDeleteResponse() | TxnOffsetCommitResponse():
             return _by_partition(
                 [
                     (topic.name, each.partition_index, code_name(each.error_code))
@@ -124,7 +128,13 @@ def _fetch_text(message: OffsetFetchResponseGroup) -> str:
     if message.error_code:
         return code_name(message.error_code)
     found = [
-        (t.name, p.partition_index, f"at {p.committed_offset}" + (f" ({p.metadata})" if p.metadata else ""))
+        (
+            t.name,
+            p.partition_index,
+            code_name(p.error_code)
+            if p.error_code
+            else f"at {p.committed_offset}" + (f" ({p.metadata})" if p.metadata else ""),
+        )
         for t in message.topics
         for p in t.partitions
     ]
