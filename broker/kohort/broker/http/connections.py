@@ -14,6 +14,7 @@ import trio
 from starlette.types import ASGIApp
 
 from kohort.broker.http.conversation import Conversation
+from kohort.broker.http.encrypted import Encrypted
 
 if TYPE_CHECKING:
     from kohort.broker.http.security import HttpSecurity
@@ -78,11 +79,9 @@ class Connections:
     def _context(self) -> ssl.SSLContext | None:
         return None if self._security is None else self._security.context
 
-    def _encrypted(self, stream: trio.SocketStream) -> trio.SocketStream | trio.SSLStream[trio.SocketStream]:
+    def _encrypted(self, stream: trio.SocketStream) -> "trio.SocketStream | Encrypted":
         context = self._context
-        if context is None:
-            return stream
-        return trio.SSLStream(stream, context, server_side=True, https_compatible=True)
+        return stream if context is None else Encrypted(stream, context)
 
     def _make_room(self) -> bool:
         """End the connection that has asked nothing for longest; return whether there is such a one."""

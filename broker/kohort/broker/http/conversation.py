@@ -12,6 +12,8 @@ import h11
 import trio
 from starlette.types import ASGIApp, Message, Scope
 
+from kohort.broker.http.encrypted import Encrypted
+
 HEADER_SECONDS = 10.0
 """So long a client may be silent or take over its headers, also between two requests of one connection."""
 REQUEST_SECONDS = 60.0
@@ -29,7 +31,7 @@ _OURS = (h11.IDLE, h11.SEND_RESPONSE)
 class Conversation:
     """Serves one connection under a deadline that moves with each request."""
 
-    def __init__(self, app: ASGIApp, stream: trio.SocketStream | trio.SSLStream[trio.SocketStream]) -> None:
+    def __init__(self, app: ASGIApp, stream: trio.SocketStream | Encrypted) -> None:
         self._app = app
         self._stream = stream
         self.waits_since: float | None = trio.current_time()
@@ -111,7 +113,7 @@ class Conversation:
         self._patience.cancel()
 
     async def _linger(self) -> None:
-        if isinstance(self._stream, trio.SSLStream):
+        if isinstance(self._stream, Encrypted):
             return  # It cannot be ended in one direction alone.
         self._patience.deadline = trio.current_time() + LINGER_SECONDS
         await self._stream.send_eof()
@@ -122,7 +124,9 @@ class Conversation:
 class _Answer:
     """What an application says to one request."""
 
-    def __init__(self, protocol: h11.Connection, stream: trio.abc.SendStream, *, is_head: bool) -> None:
+    def __init__(
+        self, protocol: h11.Connection, stream: trio.SocketStream | Encrypted, *, is_head: bool
+    ) -> None:
         self._protocol = protocol
         self._stream = stream
         self._is_head = is_head

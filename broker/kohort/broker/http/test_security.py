@@ -4,6 +4,7 @@ import socket
 import ssl
 from base64 import b64encode
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +13,15 @@ import trio
 import trustme
 
 from kohort.broker.config import BrokerConfig, ConfigError
-from kohort.broker.http import pages
+from kohort.broker.http import conversation, pages
 from kohort.broker.http.credentials import Credentials, WrongCredentials
 from kohort.broker.http.security import HttpSecurity
 from kohort.broker.http.test_http import FakeView
+from kohort.broker.transport.tls.test_key_updates import Records, secret_in
 
 SECRET, OTHER = "a long secret", "another secret"
-PATIENCE_SECONDS = 10
+PATIENCE_SECONDS = 30
+NEW_KEYS = 20_000
 WRONG = [
     None,
     "",
@@ -88,8 +91,10 @@ class Closed:
         made = self.authority.issue_cert("localhost", common_name=name)
         self.keys.write_bytes(made.private_key_and_cert_chain_pem.bytes())
 
-    async def open(self) -> trio.SSLStream[trio.SocketStream]:
+    async def open(self, secrets: Path | None = None) -> trio.SSLStream[trio.SocketStream]:
         context = ssl.create_default_context()
+        if secrets is not None:
+            context.keylog_filename = str(secrets)
         self.authority.configure_trust(context)
         plain = await trio.open_tcp_stream("127.0.0.1", self.port)
         return trio.SSLStream(plain, context, server_hostname="localhost", https_compatible=True)
@@ -154,6 +159,21 @@ async def test_new_certificates_and_secrets_need_no_restart(closed: Closed) -> N
     closed.file.write_text("nobody")
     await trio.sleep(0.3)  # Three looks: what cannot be used changes nothing.
     assert (await closed.said("/metrics", f"Bearer {OTHER}"))[0] == 200
+
+
+async def test_who_sends_nothing_but_new_keys_is_closed(
+    closed: Closed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conversation, "HEADER_SECONDS", 3_600.0)
+    stream = await closed.open(tmp_path / "secrets")
+    await stream.do_handshake()
+    records = Records(stream.cipher()[0], secret_in(tmp_path / "secrets"))
+    flood = b"".join(records.update() for _ in range(NEW_KEYS))
+    with trio.fail_after(PATIENCE_SECONDS), suppress(trio.BrokenResourceError):
+        await stream.transport_stream.send_all(flood)
+        assert await stream.transport_stream.receive_some() == b""
+    await stream.transport_stream.aclose()
+    assert (await closed.said("/health/live", None))[0] == 200
 
 
 async def test_who_speaks_no_tls_is_told_nothing(closed: Closed) -> None:
