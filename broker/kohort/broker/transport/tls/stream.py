@@ -206,10 +206,15 @@ class TlsTransport:
                 self._socket.send(_ALERT)
 
     def close(self) -> None:
-        """Say that this is the end, if the socket takes that at once, and close it."""
+        """Say that this is the end, if the socket takes that at once, and close it.
+
+        What OpenSSL holds goes at once: the connection itself may wait for the collector.
+        """
         with suppress(OSError, ValueError):  # Its answer is not waited for; one that has gone gets none.
             try:
                 self._tls.unwrap()
             finally:
                 self.flush()
         self._socket.close()
+        self._unsent = b""
+        del self._tls, self._arrived, self._leaving

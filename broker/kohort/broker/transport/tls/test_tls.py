@@ -1,8 +1,10 @@
 """Connections over TLS, through real sockets: handshakes, what no poller sees, strangers."""
 
 import os
+import socket
 import ssl
 import sys
+import weakref
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -27,6 +29,7 @@ from kohort.broker.transport.test_support import (
 )
 from kohort.broker.transport.tls.connection import HANDSHAKE_MS_MAX
 from kohort.broker.transport.tls.doorman import HALF_OPEN_MAX, Doorman
+from kohort.broker.transport.tls.stream import TlsTransport
 from kohort.protocol.messages import FetchResponse, HeartbeatResponse, ListGroupsResponse
 
 AUTHORITY = trustme.CA()
@@ -270,3 +273,20 @@ async def test_an_end_in_the_middle_of_a_handshake_leaves_nothing(tmp_path: Path
             await stream.aclose()
         await here.world.until(lambda: here.world.counters.connections_closed == 5)
         assert here.doorman.half_open == 0
+
+
+def test_what_openssl_holds_goes_at_once(tmp_path: Path) -> None:
+    """A connection that has closed may wait for the collector, with all that it still refers to."""
+    (tmp_path / "key").write_bytes(AUTHORITY.issue_cert("localhost").private_key_and_cert_chain_pem.bytes())
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "key")
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    with theirs:
+        transport = TlsTransport(ours, context)
+        theirs.sendall(b"\x16\x03\x01\x02\x00\x01")
+        with pytest.raises(BlockingIOError):
+            transport.shake_hands()
+        held = weakref.ref(transport._tls)
+        transport.close()
+        assert held() is None
