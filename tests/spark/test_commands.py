@@ -185,6 +185,8 @@ def test_ingest_replay_audit_and_analyse_say_what_they_did(
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
     assert (told["rows"], told["group"]["error"]) == (300, None)
+    noise = ("WARN ", "log level", "log4j", "Traceback", "BrokenPipe")
+    assert not [line for line in done.stderr.splitlines() if any(each in line for each in noise)]
     done = kohort(bootstrap, "replay", topic, "--to", str(tmp_path / "again"), "--until", "group:spark")
     assert done.stdout.startswith("300 records written"), done.stderr
     done = kohort(

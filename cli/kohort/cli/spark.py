@@ -128,11 +128,11 @@ def spark_session(
     from pyspark.errors import PySparkException
 
     from kohort.pipeline.executors import require_executors
-    from kohort.pipeline.session import local_session
+    from kohort.pipeline.session import local_session, quietly
 
     with telling_errors():
         try:
-            session = local_session(name, master=master, memory=memory, settings=wanted)
+            session = local_session(name, master=master, memory=memory, settings=quietly(wanted, master))
         except Py4JJavaError as error:
             raise click.ClickException(f"Spark did not start: {java_cause(str(error))}") from None
         session.sparkContext.setLogLevel("ERROR")

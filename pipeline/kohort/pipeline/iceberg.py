@@ -19,5 +19,5 @@ def no_iceberg() -> NoIcebergError:
     published = ", ".join(f"{version} for Spark {named}" for named, version in RUNTIMES.items())
     return NoIcebergError(
         f"Iceberg cannot be written on Spark {minor}: what is published of iceberg-spark-runtime is"
-        f" {published}. Give the format delta: Delta's UniForm has Iceberg's readers read it too"
+        f" {published}. Give the format delta, which readers besides Spark know as well"
     )

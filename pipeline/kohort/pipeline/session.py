@@ -13,6 +13,9 @@ from kohort.pipeline.delta import PACKAGES
 from kohort.pipeline.errors import PipelineError
 from kohort.pipeline.java import java_for_spark
 
+_DAEMON, QUIET_DAEMON = "spark.python.daemon.module", "kohort.pipeline.quiet_daemon"
+_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+_QUIET = Path(__file__).resolve().with_name("quiet.log4j2.properties")
 _LAUNCHER_ENDED = "JAVA_GATEWAY_EXITED"
 LOOPBACK = "127.0.0.1"
 LOCAL, STANDALONE = "local", "spark://"
@@ -62,6 +65,16 @@ def _no_session(packages: str | None) -> NoSessionError:
         f"Spark did not start: its launcher says above why. It was to fetch {packages} from Maven Central:"
         " where that is out of reach, name the files in spark.jars, which fetches nothing"
     )
+
+
+def quietly(settings: Mapping[str, str], master: str) -> dict[str, str]:
+    """Return the settings of a session whose driver writes errors alone to standard error, from its start on.
+
+    What the settings say is kept, and is the last word. Executors of a cluster write into files of their own.
+    """
+    daemon = {_DAEMON: QUIET_DAEMON} if master.startswith(LOCAL) else {}
+    java = f"-Dlog4j2.configurationFile={_QUIET.as_uri()} {settings.get(_JAVA_OPTIONS, '')}"
+    return {**daemon, **settings, _JAVA_OPTIONS: java.rstrip()}
 
 
 def is_submitted() -> bool:
