@@ -254,13 +254,15 @@ class World:
             assert moment == AFTER_GROUP
             assert told[0] >= BATCH
 
+    def frame(self, spark: SparkSession) -> DataFrame:
+        """Return the table."""
+        if self.format == DELTA:
+            return spark.read.format(DELTA).load(self.table)
+        return read_manifest(spark, self.table)
+
     def values(self, spark: SparkSession) -> list[int]:
         """Return the numbers in the table, sorted."""
-        if self.format == DELTA:
-            frame = spark.read.format(DELTA).load(self.table)
-        else:
-            frame = read_manifest(spark, self.table)
-        rows = frame.select(F.col("value").cast("string").cast("int").alias("number")).collect()
+        rows = self.frame(spark).select(F.col("value").cast("string").cast("int").alias("number")).collect()
         return sorted(row["number"] for row in rows)
 
     def committed(self) -> dict[TopicPartition, int]:

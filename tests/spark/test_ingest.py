@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import shutil
 import socket
+from datetime import UTC
 from pathlib import Path
 
 import pytest
 from pyspark.errors.exceptions.captured import StreamingQueryException
 from pyspark.sql import SparkSession
 
-from kohort.client import Consumer, OffsetAndMetadata, TopicPartition
+from kohort.client import Consumer, OffsetAndMetadata, Producer, ResourceType, TopicPartition
 from kohort.pipeline.ingest import (
     CheckpointLostError,
     GroupAheadError,
@@ -30,6 +31,14 @@ from tests.interop.kafka_tools import Tools
 from tests.spark.ingest_driver import until
 from tests.spark.ingest_world import EACH_FORMAT, GROUP, PARTITIONS, TOPIC, World, format_of, only_large
 
+T0 = 1_700_000_000_000
+KINDS: list[tuple[bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]] = [
+    (b"k", b"v", (("a", b"1"), ("a", None), ("b", b""))),
+    (None, b"", ()),
+    (b"", None, (("\u00e4" * 200, b"x" * 300),)),
+    (b"large", bytes(range(256)) * 10_000, ()),
+]
+"""Key, value and headers of records that have little in common."""
 SOURCES = ("kohort", pytest.param("kafka", marks=only_large))
 
 
@@ -63,6 +72,35 @@ def test_after_available_now_every_record_is_there_once_and_the_group_has_no_lag
     world.assert_nothing_is_lost_or_doubled(spark)
     world.assert_group_is_at_the_end()
     assert world.lag_by_kafkas_tool() == [0] * PARTITIONS
+
+
+@only_large
+def test_records_of_every_kind_arrive_as_they_are(world: World, spark: SparkSession) -> None:
+    """Nulls, empty ones, headers, large values, times that go back; and nothing that was aborted."""
+    limits = {"max.message.bytes": "4000000", "retention.ms": "-1"}
+    with world.admin() as admin:
+        admin.alter_configs(ResourceType.TOPIC, world.topic, values=limits)
+    with Producer(
+        bootstrap_servers=world.broker.bootstrap, max_request_size=4_000_000, transactional_id=world.topic
+    ) as producer:
+        producer.init_transactions()
+        for is_kept in (False, True, True, False):
+            producer.begin_transaction()
+            for number, (key, value, headers) in enumerate(KINDS):
+                at_ms = T0 - 60_000 * number
+                producer.send(world.topic, value, key=key, partition=0, timestamp_ms=at_ms, headers=headers)
+            if is_kept:
+                producer.commit_transaction()
+            else:
+                producer.abort_transaction()
+    for _ in range(2):  # The second one finds nothing but markers behind what it has.
+        world.ingest(world.stream(spark, include_headers="true"))
+        world.assert_group_is_at_the_end()
+    rows = world.frame(spark).orderBy("offset").collect()
+    found = [(row.key, row.value, [tuple(each) for each in row.headers]) for row in rows]
+    assert found == [(key, value, list(headers)) for key, value, headers in [*KINDS, *KINDS]]
+    times = [row.timestamp.replace(tzinfo=UTC).timestamp() * 1000 for row in rows]
+    assert times == [T0 - 60_000 * number for number in range(len(KINDS))] * 2
 
 
 @only_large
