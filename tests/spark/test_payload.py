@@ -46,6 +46,25 @@ def test_json_becomes_columns_and_what_is_damaged_is_kept_as_it_came(
     assert (empty.value.carrier, empty.undecoded) == (None, None)
 
 
+@pytest.mark.parametrize(
+    "value",
+    [
+        GOOD + GOOD,
+        GOOD + b" and more",
+        GOOD + b"}",
+        b"[" + GOOD + b"," + GOOD + b"]",
+        GOOD + b', "end": 1}',
+        b"null",
+        b"7",
+        b"",
+        b"\xff\xfe",
+    ],
+)
+def test_json_that_is_not_one_object_is_kept_as_it_came(spark: SparkSession, value: bytes) -> None:
+    (row,) = decoded(frame_of(spark, value), Payload("json", DDL)).collect()
+    assert (row.value, bytes(row.undecoded)) == (None, value)
+
+
 def test_a_schema_may_be_sparks_own_json(spark: SparkSession) -> None:
     schema = json.dumps(StructType().add("carrier", "string").jsonValue())
     (row,) = decoded(frame_of(spark, GOOD), Payload("json", schema)).collect()

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
-from pyspark.sql.types import StringType, StructType
+from pyspark.sql.types import IntegerType, StringType, StructType
 
 from kohort.pipeline.errors import PipelineError
 
@@ -31,7 +31,8 @@ _CORRUPT = "_corrupt"
 _NOT_LOADED = "_NOT_LOADED_SQL_FUNCTIONS_UNUSABLE"
 """The condition under which Spark names a function of which it lacks the jar."""
 _PERMISSIVE = {"mode": "PERMISSIVE"}
-_END, _END_MARK = "end", b"\xffkohort\xff"
+_END, _END_MARK, _END_NUMBER = "end", b"\xffkohort\xff", 1_801_875_055
+"""What is put behind a value, to see that it comes out behind it; in Avro bytes, in JSON a number."""
 _END_TYPE = {"type": "fixed", "name": "kohort_end", "size": len(_END_MARK)}
 _AVRO_VERSION = "4.1.1"
 """The newest that is published, which runs on Spark 4.2 as well."""
@@ -113,10 +114,16 @@ def decoded(frame: DataFrame, payload: Payload) -> DataFrame:
 
 
 def _from_json(value: Column, payload: Payload, _frame: DataFrame) -> tuple[Column, Column]:
-    schema = StructType([*_json_schema(payload.schema).fields]).add(_CORRUPT, StringType())
+    """Return the record, and whether it is sound: what comes behind the first object Spark passes over.
+
+    So the value is made a field of an object which has another one behind it.
+    """
+    schema = StructType().add(VALUE, _json_schema(payload.schema)).add(_END, IntegerType())
     options = {**_PERMISSIVE, "columnNameOfCorruptRecord": _CORRUPT}
-    record = F.from_json(value.cast("string"), schema, options)
-    return record.dropFields(_CORRUPT), record.isNotNull() & record[_CORRUPT].isNull()
+    text = F.concat(F.lit(f'{{"{VALUE}":'), value.cast("string"), F.lit(f',"{_END}":{_END_NUMBER}}}'))
+    found = F.from_json(text, schema.add(_CORRUPT, StringType()), options)
+    is_whole = F.coalesce(found[_END] == _END_NUMBER, F.lit(False))
+    return found[VALUE], found[VALUE].isNotNull() & found[_CORRUPT].isNull() & is_whole
 
 
 def _json_schema(text: str) -> StructType:
