@@ -5,9 +5,8 @@ from uuid import UUID
 
 from kohort.broker.group.consumer.commands import ConsumerGroupDescribe, describe_error
 from kohort.broker.group.consumer.group import ConsumerGroup
-from kohort.broker.group.consumer.member import ConsumerMember
+from kohort.broker.group.consumer.member import ConsumerMember, preferred_assignor
 from kohort.broker.group.consumer.subscriptions import Metadata
-from kohort.broker.group.consumer.target import preferred_assignor
 from kohort.broker.group.turn import Turn
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages import (

@@ -7,9 +7,12 @@ from uuid import UUID
 
 import msgspec
 
-from kohort.broker.group.consumer.member import ConsumerMember
+from kohort.broker.group.config import GroupConfig
+from kohort.broker.group.consumer.member import ConsumerMember, preferred_assignor
 from kohort.broker.group.consumer.partitions import Held, Partitions
-from kohort.broker.group.group import CONSUMER, Group
+from kohort.broker.group.epochs.group import EpochGroup
+from kohort.broker.group.group import CONSUMER
+from kohort.broker.group.reports import Owners
 from kohort.broker.group.shard_bytes import ShardBytes
 from kohort.broker.group.state import GroupState
 from kohort.protocol.errors import ApiError, ErrorCode
@@ -29,17 +32,6 @@ class Resolved(msgspec.Struct, frozen=True):
     timestamp_ms: int
 
 
-class Session:
-    """How long a member counts as alive without a word; `timer_ms` is when the shell's timer will fire."""
-
-    __slots__ = ("deadline_ms", "last_seen_ms", "timer_ms")
-
-    def __init__(self) -> None:
-        self.last_seen_ms = 0
-        self.deadline_ms = 0
-        self.timer_ms: int | None = None
-
-
 class Awaited(msgspec.Struct, frozen=True):
     """What a classic member has to send next, by when: JoinGroup or SyncGroup."""
 
@@ -47,7 +39,7 @@ class Awaited(msgspec.Struct, frozen=True):
     deadline_ms: int
 
 
-class ConsumerGroup(Group):
+class ConsumerGroup(EpochGroup[ConsumerMember]):
     """A group as one shard knows it (Kafka: ConsumerGroup).
 
     The group epoch grows with each change of what its members read or of the topics that they read; the
@@ -61,22 +53,16 @@ class ConsumerGroup(Group):
     group_type = CONSUMER
 
     __slots__ = (
-        "assigned_at_ms",
-        "assignment_epoch",
         "awaited",
         "consumer_members",
         "instances",
         "metadata_hash",
         "metadata_version",
         "name_counts",
-        "overrides",
         "owners",
-        "owners_before",
         "regex_counts",
         "regexes",
         "regexes_seen_ms",
-        "revocations",
-        "sessions",
         "targets",
         "topic_names",
     )
@@ -86,8 +72,6 @@ class ConsumerGroup(Group):
         self.protocol_type = CONSUMER
         self.subscribed_topics = frozenset()
         self.metadata_hash = 0
-        self.assignment_epoch = 0
-        self.assigned_at_ms: int | None = None
         self.consumer_members: dict[str, ConsumerMember] = {}
         self.targets: dict[str, Partitions] = {}
         self.regexes: dict[str, Resolved] = {}
@@ -97,25 +81,29 @@ class ConsumerGroup(Group):
         self.name_counts: Counter[str] = Counter()
         self.regex_counts: Counter[str] = Counter()
         # Volatile:
-        self.sessions: dict[str, Session] = {}
         self.awaited: dict[str, Awaited] = {}  # What classic members have to send next, and until when.
-        self.revocations: dict[str, int] = {}  # In which epoch a member was asked to give up partitions.
-        self.owners_before: dict[tuple[str, int], str] = {}  # As the rebalance in progress found them.
         self.generation_id = 1  # Its first members are in epoch 2, as Apache Kafka has it from 4.3 on.
-        self.overrides: Mapping[str, str] = {}  # What was set for this group alone, by its last command.
         self.metadata_version: int | None = None  # Of what was last compared with `metadata_hash`.
         self.regexes_seen_ms: int | None = None
         self.topic_names: dict[UUID, str] = {}  # Of the topics that are read, for people.
 
     @property
-    def epoch(self) -> int:
-        """The group epoch."""
-        return self.generation_id
+    def epoch_members(self) -> Mapping[str, ConsumerMember]:
+        """The members, by their ids."""
+        return self.consumer_members
 
-    @property
-    def member_count(self) -> int:
-        """How many members the group has."""
-        return len(self.consumer_members)
+    def owners_of(self, members: Mapping[str, ConsumerMember]) -> Owners:
+        """Return who of these has which partition; a topic that was not seen yet goes by its id."""
+        return {
+            (self.topic_names.get(topic_id, str(topic_id)), index): member_id
+            for member_id, member in members.items()
+            for topic_id, indexes in member.assigned.items()
+            for index in indexes
+        }
+
+    def assignor_name(self, members: Mapping[str, ConsumerMember], config: GroupConfig) -> str:
+        """Return the assignor that most of these members ask for."""
+        return preferred_assignor(members, config.default_consumer_assignor)
 
     def static_member(self, instance_id: str) -> ConsumerMember | None:
         """Return the member with that group.instance.id."""

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 import msgspec
 
 from kohort.broker.group.causes import client_reason
-from kohort.broker.group.consumer import explaining
 from kohort.broker.group.consumer.group import ConsumerGroup
 from kohort.broker.group.consumer.joining import check_static
 from kohort.broker.group.consumer.member import AWAY, ConsumerMember, MemberState
@@ -17,9 +16,18 @@ from kohort.broker.group.consumer.records import (
     member_tombstones,
     regex_tombstone,
 )
-from kohort.broker.group.consumer.sessions import forget_timers, set_session_timer
+from kohort.broker.group.consumer.sessions import forget_timers
 from kohort.broker.group.decision import AwaitedTimer, RevocationTimer, SessionTimer
-from kohort.broker.group.events import Cause, CauseKind, GroupEmptied, MemberExpired, MemberLeft
+from kohort.broker.group.epochs import explaining
+from kohort.broker.group.epochs.leaving import (
+    AWAY_FOR_A_WHILE,
+    LEFT,
+    SILENT,
+    note_expired,
+    note_left,
+)
+from kohort.broker.group.epochs.sessions import has_ended, silent_ms
+from kohort.broker.group.events import Cause, CauseKind, GroupEmptied
 from kohort.broker.group.turn import Turn
 from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.protocol.messages import (
@@ -27,9 +35,6 @@ from kohort.protocol.messages import (
     ConsumerGroupHeartbeatResponse,
     MemberIdentity,
 )
-
-LEFT = "left the group"
-AWAY_FOR_A_WHILE = "left, and will be back"
 
 
 def leave(turn: Turn, message: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse:
@@ -45,10 +50,10 @@ def leave(turn: Turn, message: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHe
     if message.instance_id is not None and message.member_epoch == AWAY:
         away = msgspec.structs.replace(member, epoch=AWAY, revoking={})
         turn.log(current_record(group.group_id, away))
-        _note_left(turn, group, member, AWAY_FOR_A_WHILE)
+        note_left(turn, group.group_id, member, AWAY_FOR_A_WHILE)
     else:
         put_out(turn, group, explaining.cause_of(turn, CauseKind.MEMBER_LEFT, member), member)
-        _note_left(turn, group, member, LEFT)
+        note_left(turn, group.group_id, member, LEFT)
     return ConsumerGroupHeartbeatResponse(
         throttle_time_ms=0,
         error_code=ErrorCode.NONE,
@@ -92,7 +97,7 @@ def leave_together(turn: Turn, group: ConsumerGroup, identities: Sequence[Member
             continue
         codes.append(ErrorCode.NONE)
         if leaving.setdefault(member.member_id, member) is member:
-            _note_left(turn, group, member, client_reason(identity.reason) or LEFT)
+            note_left(turn, group.group_id, member, client_reason(identity.reason) or LEFT)
     if leaving:
         cause = explaining.cause_of(turn, CauseKind.MEMBER_LEFT, next(iter(leaving.values())))
         put_out(turn, group, cause, *leaving.values())
@@ -113,14 +118,8 @@ def _identified(group: ConsumerGroup, identity: MemberIdentity) -> ConsumerMembe
 
 def session_timer_fired(turn: Turn, group: ConsumerGroup, key: SessionTimer) -> None:
     """Put the member out if nothing was heard of it, or wait on for as long as it has said since."""
-    session = group.sessions.get(key.member_id)
-    if session is None:
-        return
-    if turn.now_ms < session.deadline_ms:
-        set_session_timer(turn, group, key.member_id, session)
-        return
-    session.timer_ms = None
-    _expire(turn, group, key.member_id, CauseKind.MEMBER_EXPIRED, "nothing was heard of it")
+    if has_ended(turn, group, key):
+        _expire(turn, group, key.member_id, CauseKind.MEMBER_EXPIRED, SILENT)
 
 
 def revocation_timer_fired(turn: Turn, group: ConsumerGroup, key: RevocationTimer) -> None:
@@ -147,33 +146,6 @@ def awaited_timer_fired(turn: Turn, group: ConsumerGroup, key: AwaitedTimer) -> 
 
 def _expire(turn: Turn, group: ConsumerGroup, member_id: str, kind: CauseKind, reason: str) -> None:
     member = group.consumer_member(member_id)
-    session = group.sessions.get(member_id)
-    after_ms = 0 if session is None else turn.now_ms - session.last_seen_ms
-    cause = explaining.cause_of(turn, kind, member, after_ms=after_ms)
-    put_out(turn, group, cause, member)
-    turn.note(
-        MemberExpired(
-            group_id=group.group_id,
-            at_ms=turn.now_ms,
-            member_id=member_id,
-            client_id=member.client_id,
-            client_host=member.client_host,
-            group_instance_id=member.instance_id,
-            after_ms=after_ms,
-            reason=reason,
-        )
-    )
-
-
-def _note_left(turn: Turn, group: ConsumerGroup, member: ConsumerMember, reason: str) -> None:
-    turn.note(
-        MemberLeft(
-            group_id=group.group_id,
-            at_ms=turn.now_ms,
-            member_id=member.member_id,
-            client_id=member.client_id,
-            client_host=member.client_host,
-            group_instance_id=member.instance_id,
-            reason=reason,
-        )
-    )
+    after_ms = silent_ms(turn, group, member_id)
+    put_out(turn, group, explaining.cause_of(turn, kind, member, after_ms=after_ms), member)
+    note_expired(turn, group.group_id, member, reason, after_ms)

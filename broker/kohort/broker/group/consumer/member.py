@@ -1,6 +1,7 @@
 """A member of a consumer group, as the log has it."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from enum import IntEnum
 
 import msgspec
@@ -82,3 +83,9 @@ def brought_bytes(
     if classic is None:
         return names_bytes
     return names_bytes + sum(len(name) + len(metadata) for name, metadata in classic.protocols)
+
+
+def preferred_assignor(members: Mapping[str, ConsumerMember], default: str) -> str:
+    """Return the assignor that most members ask for; the default where nobody asks for one."""
+    votes = Counter(each.server_assignor for each in members.values() if each.server_assignor is not None)
+    return votes.most_common(1)[0][0] if votes else default

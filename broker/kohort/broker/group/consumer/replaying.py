@@ -12,6 +12,7 @@ import msgspec
 from kohort.broker.group.consumer.group import ConsumerGroup, Resolved
 from kohort.broker.group.consumer.member import ClassicSide, ConsumerMember, MemberState
 from kohort.broker.group.consumer.partitions import Held
+from kohort.broker.group.epochs.replaying import forget, group_of, known, made_unless_gone
 from kohort.broker.group.turn import Groups
 from kohort.protocol.consumer_group_records import (
     ClassicMemberMetadata,
@@ -44,20 +45,8 @@ def replay(groups: Groups, key: Message, value: Message | None) -> None:
 
 
 def consumer_group(groups: Groups, group_id: str) -> ConsumerGroup:
-    """Return the group; offsets that were there without one are its own from now on."""
-    group = groups.by_id.get(group_id)
-    if isinstance(group, ConsumerGroup):
-        return group
-    made = groups.by_id[group_id] = ConsumerGroup(group_id, groups.shard_bytes)
-    if group is not None:
-        made.offsets = group.offsets
-        group.let_go()
-    return made
-
-
-def _known(groups: Groups, group_id: str) -> ConsumerGroup | None:
-    group = groups.by_id.get(group_id)
-    return group if isinstance(group, ConsumerGroup) else None
+    """Return the group; what was there under its id before was written earlier, and is over."""
+    return group_of(groups, group_id, ConsumerGroup)
 
 
 def _epoch(groups: Groups, key: ConsumerGroupMetadataKey, value: ConsumerGroupMetadataValue | None) -> None:
@@ -71,21 +60,19 @@ def _epoch(groups: Groups, key: ConsumerGroupMetadataKey, value: ConsumerGroupMe
 
 
 def _forget(groups: Groups, group_id: str) -> None:
-    group = _known(groups, group_id)
+    group = known(groups, group_id, ConsumerGroup)
     if group is None:
         return
     for member_id in list(group.consumer_members):
         group.drop_member(member_id)
-    del groups.by_id[group_id]
-    if group.offsets:  # They have records of their own, which go on as those of a simple group.
-        groups.get_or_create(group_id).offsets = group.offsets
+    forget(groups, group)
 
 
 def _member(
     groups: Groups, key: ConsumerGroupMemberMetadataKey, value: ConsumerGroupMemberMetadataValue | None
 ) -> None:
     if value is None:
-        group = _known(groups, key.group_id)
+        group = known(groups, key.group_id, ConsumerGroup)
         if group is not None:
             group.drop_member(key.member_id)
         return
@@ -120,7 +107,7 @@ def _target_epoch(
     key: ConsumerGroupTargetAssignmentMetadataKey,
     value: ConsumerGroupTargetAssignmentMetadataValue | None,
 ) -> None:
-    group = _known(groups, key.group_id) if value is None else consumer_group(groups, key.group_id)
+    group = made_unless_gone(value, groups, key.group_id, ConsumerGroup)
     if group is not None:
         group.assignment_epoch = 0 if value is None else value.assignment_epoch
         group.assigned_at_ms = None if value is None else value.assignment_timestamp or None
@@ -133,7 +120,7 @@ def _target(
     value: ConsumerGroupTargetAssignmentMemberValue | None,
 ) -> None:
     if value is None:
-        group = _known(groups, key.group_id)
+        group = known(groups, key.group_id, ConsumerGroup)
         if group is not None:
             group.targets.pop(key.member_id, None)
         return
@@ -147,7 +134,7 @@ def _current(
     key: ConsumerGroupCurrentMemberAssignmentKey,
     value: ConsumerGroupCurrentMemberAssignmentValue | None,
 ) -> None:
-    group = _known(groups, key.group_id) if value is None else consumer_group(groups, key.group_id)
+    group = made_unless_gone(value, groups, key.group_id, ConsumerGroup)
     if group is None:
         return
     member = group.consumer_members.get(key.member_id)
@@ -192,7 +179,7 @@ def _regex(
     key: ConsumerGroupRegularExpressionKey,
     value: ConsumerGroupRegularExpressionValue | None,
 ) -> None:
-    group = _known(groups, key.group_id) if value is None else consumer_group(groups, key.group_id)
+    group = made_unless_gone(value, groups, key.group_id, ConsumerGroup)
     if group is None:
         return
     if value is None:

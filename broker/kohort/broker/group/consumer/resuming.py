@@ -3,7 +3,8 @@
 from kohort.broker.group.consumer.group import ConsumerGroup
 from kohort.broker.group.consumer.member import MemberState
 from kohort.broker.group.consumer.migrating import downgrade_soon
-from kohort.broker.group.consumer.sessions import expect_revocation, extend_session
+from kohort.broker.group.consumer.sessions import extend_session
+from kohort.broker.group.epochs.sessions import expect_revocation
 from kohort.broker.group.events import GroupLoaded
 from kohort.broker.group.turn import Turn
 

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping
 from uuid import UUID
 
-from kohort.broker.group.consumer import explaining
 from kohort.broker.group.consumer.group import ConsumerGroup, Resolved
 from kohort.broker.group.consumer.joining import Joined
 from kohort.broker.group.consumer.member import ConsumerMember, MemberState
@@ -16,14 +15,11 @@ from kohort.broker.group.consumer.records import (
     regex_record,
     regex_tombstone,
 )
-from kohort.broker.group.consumer.sessions import (
-    expect_revocation,
-    extend_session,
-    stop_awaiting,
-    stop_expecting,
-)
+from kohort.broker.group.consumer.sessions import extend_session, stop_awaiting
 from kohort.broker.group.consumer.subscriptions import Metadata, metadata_hash, resolved_anew, topics_of
 from kohort.broker.group.consumer.target import Wishes, update_target
+from kohort.broker.group.epochs import explaining
+from kohort.broker.group.epochs.sessions import expect_revocation, stop_expecting
 from kohort.broker.group.events import CauseKind, MemberJoined
 from kohort.broker.group.turn import Turn
 

@@ -1,6 +1,5 @@
 """The target assignment: what every member shall have, decided anew for a new group epoch."""
 
-from collections import Counter
 from collections.abc import Mapping
 from uuid import UUID
 
@@ -8,19 +7,13 @@ import msgspec
 
 from kohort.broker.group.consumer.assignors import ASSIGNORS
 from kohort.broker.group.consumer.group import ConsumerGroup, Resolved
-from kohort.broker.group.consumer.member import ConsumerMember
+from kohort.broker.group.consumer.member import ConsumerMember, preferred_assignor
 from kohort.broker.group.consumer.partitions import Partitions
 from kohort.broker.group.consumer.records import target_epoch_record, target_record
 from kohort.broker.group.consumer.subscriptions import Metadata, topics_of
 from kohort.broker.group.turn import Turn
 
 Members = Mapping[str, ConsumerMember]
-
-
-def preferred_assignor(members: Members, default: str) -> str:
-    """Return the assignor that most members ask for; the default where nobody asks for one."""
-    votes = Counter(each.server_assignor for each in members.values() if each.server_assignor is not None)
-    return votes.most_common(1)[0][0] if votes else default
 
 
 class Wishes(msgspec.Struct, frozen=True):

@@ -7,8 +7,8 @@ from uuid import UUID
 
 import msgspec
 
-from kohort.broker.group.consumer.group import Session
 from kohort.broker.group.consumer.partitions import Partitions
+from kohort.broker.group.epochs.sessions import Session
 from kohort.broker.group.group import SHARE, Group
 from kohort.broker.group.shard_bytes import ShardBytes
 from kohort.broker.group.share.member import ShareMember

@@ -1,7 +1,8 @@
 """Members of share groups that go: by their own word, or because nothing was heard of them."""
 
-from kohort.broker.group.consumer.group import Session
 from kohort.broker.group.decision import SessionTimer
+from kohort.broker.group.epochs.leaving import LEFT, SILENT
+from kohort.broker.group.epochs.sessions import begin_session, forget_session, has_ended, silent_ms
 from kohort.broker.group.events import GroupEmptied, GroupLoaded, MemberExpired, MemberLeft
 from kohort.broker.group.share.group import ShareGroup
 from kohort.broker.group.share.member import ShareMember
@@ -26,7 +27,7 @@ def leave(turn: Turn, message: ShareGroupHeartbeatRequest) -> ShareGroupHeartbea
             client_id=member.client_id,
             client_host=member.client_host,
             group_instance_id=None,
-            reason="left the group",
+            reason=LEFT,
         )
     )
     _put_out(turn, group, member)
@@ -41,13 +42,8 @@ def leave(turn: Turn, message: ShareGroupHeartbeatRequest) -> ShareGroupHeartbea
 
 def session_timer_fired(turn: Turn, group: ShareGroup, key: SessionTimer) -> None:
     """Put the member out if nothing was heard of it, or wait on for as long as it has said since."""
-    session = group.sessions.get(key.member_id)
-    if session is None:
+    if not has_ended(turn, group, key):
         return
-    if turn.now_ms < session.deadline_ms:
-        _set_timer(turn, group, key.member_id, session)
-        return
-    session.timer_ms = None
     member = group.share_member(key.member_id)
     turn.note(
         MemberExpired(
@@ -57,8 +53,8 @@ def session_timer_fired(turn: Turn, group: ShareGroup, key: SessionTimer) -> Non
             client_id=member.client_id,
             client_host=member.client_host,
             group_instance_id=None,
-            after_ms=turn.now_ms - session.last_seen_ms,
-            reason="nothing was heard of it",
+            after_ms=silent_ms(turn, group, key.member_id),
+            reason=SILENT,
         )
     )
     _put_out(turn, group, member)
@@ -70,29 +66,17 @@ def _put_out(turn: Turn, group: ShareGroup, member: ShareMember) -> None:
         turn.log(record)
     turn.log(epoch_record(group.group_id, group.epoch + 1, group.metadata_hash))
     group.metadata_version = None  # The hash is that of its topics, too: the next heartbeat looks again.
-    if group.sessions.pop(member.member_id, None) is not None:
-        turn.cancel_timer(SessionTimer(group.group_id, member.member_id))
+    forget_session(turn, group, member.member_id)
     if group.member_count == 1:
         turn.note(GroupEmptied(group_id=group.group_id, at_ms=turn.now_ms, generation_id=group.epoch + 1))
 
 
 def extend_session(turn: Turn, group: ShareGroup, member_id: str) -> None:
-    """Let the member's session begin anew; a timer that is set fires early, and is then set again."""
-    session = group.sessions.get(member_id)
-    if session is None:
-        session = group.sessions[member_id] = Session()
+    """Let the member's session begin anew."""
     timeout_ms = turn.config.of_group(
         group.overrides, "share.session.timeout.ms", turn.config.group_share_session_timeout_ms
     )
-    session.last_seen_ms = turn.now_ms
-    session.deadline_ms = turn.now_ms + timeout_ms
-    if session.timer_ms is None or session.timer_ms > session.deadline_ms:
-        _set_timer(turn, group, member_id, session)
-
-
-def _set_timer(turn: Turn, group: ShareGroup, member_id: str, session: Session) -> None:
-    session.timer_ms = session.deadline_ms
-    turn.set_timer(SessionTimer(group.group_id, member_id), session.deadline_ms)
+    begin_session(turn, group, member_id, timeout_ms)
 
 
 def resume(turn: Turn, group: ShareGroup) -> None:

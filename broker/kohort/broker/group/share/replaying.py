@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from kohort.broker.group.consumer.partitions import Partitions, TopicPartitions
+from kohort.broker.group.epochs.replaying import forget, group_of, known, made_unless_gone
 from kohort.broker.group.share.group import ShareGroup, ShareTopic, ShareTopics
 from kohort.broker.group.share.member import ShareMember
 from kohort.broker.group.turn import Groups
@@ -34,19 +35,7 @@ def replay(groups: Groups, key: Message, value: Message | None) -> None:
 
 def share_group(groups: Groups, group_id: str) -> ShareGroup:
     """Return the group; what was there under its id before was written earlier, and is over."""
-    group = groups.by_id.get(group_id)
-    if isinstance(group, ShareGroup):
-        return group
-    made = groups.by_id[group_id] = ShareGroup(group_id, groups.shard_bytes)
-    if group is not None:
-        made.offsets = group.offsets
-        group.let_go()
-    return made
-
-
-def _known(groups: Groups, group_id: str) -> ShareGroup | None:
-    group = groups.by_id.get(group_id)
-    return group if isinstance(group, ShareGroup) else None
+    return group_of(groups, group_id, ShareGroup)
 
 
 def _epoch(groups: Groups, key: ShareGroupMetadataKey, value: ShareGroupMetadataValue | None) -> None:
@@ -59,21 +48,19 @@ def _epoch(groups: Groups, key: ShareGroupMetadataKey, value: ShareGroupMetadata
 
 
 def _forget(groups: Groups, group_id: str) -> None:
-    group = _known(groups, group_id)
+    group = known(groups, group_id, ShareGroup)
     if group is None:
         return
     for member_id in list(group.share_members):
         group.drop_member(member_id)
-    del groups.by_id[group_id]
-    if group.offsets:
-        groups.get_or_create(group_id).offsets = group.offsets
+    forget(groups, group)
 
 
 def _member(
     groups: Groups, key: ShareGroupMemberMetadataKey, value: ShareGroupMemberMetadataValue | None
 ) -> None:
     if value is None:
-        group = _known(groups, key.group_id)
+        group = known(groups, key.group_id, ShareGroup)
         if group is not None:
             group.drop_member(key.member_id)
         return
@@ -95,7 +82,7 @@ def _target_epoch(
     key: ShareGroupTargetAssignmentMetadataKey,
     value: ShareGroupTargetAssignmentMetadataValue | None,
 ) -> None:
-    group = _known(groups, key.group_id) if value is None else share_group(groups, key.group_id)
+    group = made_unless_gone(value, groups, key.group_id, ShareGroup)
     if group is not None:
         group.assignment_epoch = 0 if value is None else value.assignment_epoch
 
@@ -108,7 +95,7 @@ def _target(
     if value is not None:
         share_group(groups, key.group_id).targets[key.member_id] = _partitions(value.topic_partitions)
         return
-    group = _known(groups, key.group_id)
+    group = known(groups, key.group_id, ShareGroup)
     if group is not None:
         group.targets.pop(key.member_id, None)
 
@@ -118,7 +105,7 @@ def _current(
     key: ShareGroupCurrentMemberAssignmentKey,
     value: ShareGroupCurrentMemberAssignmentValue | None,
 ) -> None:
-    group = _known(groups, key.group_id) if value is None else share_group(groups, key.group_id)
+    group = made_unless_gone(value, groups, key.group_id, ShareGroup)
     if group is None:
         return
     member = group.share_members.get(key.member_id)
@@ -141,7 +128,7 @@ def _state(
     key: ShareGroupStatePartitionMetadataKey,
     value: ShareGroupStatePartitionMetadataValue | None,
 ) -> None:
-    group = _known(groups, key.group_id) if value is None else share_group(groups, key.group_id)
+    group = made_unless_gone(value, groups, key.group_id, ShareGroup)
     if group is None:
         return
     group.initializing = {} if value is None else _topics(value.initializing_topics)

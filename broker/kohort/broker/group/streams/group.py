@@ -4,10 +4,14 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from kohort.broker.group.consumer.group import VERSION_OF_MEMBER_EPOCHS, Session
-from kohort.broker.group.group import STREAMS, Group
+from kohort.broker.group.config import GroupConfig
+from kohort.broker.group.consumer.group import VERSION_OF_MEMBER_EPOCHS
+from kohort.broker.group.epochs.group import EpochGroup
+from kohort.broker.group.group import STREAMS
+from kohort.broker.group.reports import Owners
 from kohort.broker.group.shard_bytes import ShardBytes
 from kohort.broker.group.state import GroupState
+from kohort.broker.group.streams.assignor import NAME
 from kohort.broker.group.streams.member import StreamsMember
 from kohort.broker.group.streams.tasks import NO_TASKS, Task, Tasks, each_task
 from kohort.broker.group.streams.topology import Configured, Topology
@@ -24,7 +28,7 @@ FIRST_ENDPOINTS = 0
 """The epoch of endpoints that nobody was told of yet: it is not logged, and begins anew with each load."""
 
 
-class StreamsGroup(Group):
+class StreamsGroup(EpochGroup[StreamsMember]):
     """A group as one shard knows it (Kafka: StreamsGroup).
 
     The group epoch grows with each change of its members, its topology, the topics that it needs or its
@@ -39,8 +43,6 @@ class StreamsGroup(Group):
 
     __slots__ = (
         "active_owners",
-        "assigned_at_ms",
-        "assignment_epoch",
         "configured",
         "copy_owners",
         "delayed_until_ms",
@@ -50,10 +52,6 @@ class StreamsGroup(Group):
         "last_configs",
         "metadata_hash",
         "metadata_version",
-        "overrides",
-        "owners_before",
-        "revocations",
-        "sessions",
         "shutdown_member_id",
         "streams_members",
         "targets",
@@ -73,7 +71,6 @@ class StreamsGroup(Group):
         self.description_epochs: tuple[int, int] = (NOT_VALIDATED, NOT_VALIDATED)
         self.topology: Topology | None = None
         self.assignment_epoch = FIRST_EPOCH
-        self.assigned_at_ms: int | None = None
         self.streams_members: dict[str, StreamsMember] = {}
         self.targets: dict[str, Tasks] = {}
         # Derived from what is logged:
@@ -82,10 +79,6 @@ class StreamsGroup(Group):
         self.instances: dict[str, str] = {}  # The static members' ids, by group.instance.id.
         self.topology_bytes = 0
         # Volatile:
-        self.sessions: dict[str, Session] = {}
-        self.revocations: dict[str, int] = {}  # In which epoch a member was asked to give up tasks.
-        self.owners_before: dict[tuple[str, int], str] = {}  # As the rebalance in progress found them.
-        self.overrides: Mapping[str, str] = {}  # What was set for this group alone, by its last command.
         self.configured: Configured | None = None  # What follows from the topics of `metadata_version`.
         self.metadata_version: int | None = None
         self.delayed_until_ms: int | None = None  # A new group waits for more members until then.
@@ -93,14 +86,21 @@ class StreamsGroup(Group):
         self.endpoint_epoch = FIRST_ENDPOINTS
 
     @property
-    def epoch(self) -> int:
-        """The group epoch."""
-        return self.generation_id
+    def epoch_members(self) -> Mapping[str, StreamsMember]:
+        """The members, by their ids."""
+        return self.streams_members
 
-    @property
-    def member_count(self) -> int:
-        """How many members the group has."""
-        return len(self.streams_members)
+    def owners_of(self, members: Mapping[str, StreamsMember]) -> Owners:
+        """Return who of these runs which task: its subtopology and partition."""
+        return {
+            (task.subtopology_id, task.partition): member_id
+            for member_id, member in members.items()
+            for task in each_task(member.assigned.active)
+        }
+
+    def assignor_name(self, members: Mapping[str, StreamsMember], config: GroupConfig) -> str:
+        """Return the only assignor that there is."""
+        return NAME
 
     @property
     def is_blank(self) -> bool:

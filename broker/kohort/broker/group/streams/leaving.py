@@ -3,32 +3,30 @@
 import msgspec
 
 from kohort.broker.group.decision import RevocationTimer, SessionTimer
+from kohort.broker.group.epochs import explaining
+from kohort.broker.group.epochs.leaving import (
+    AWAY_FOR_A_WHILE,
+    LEFT,
+    SILENT,
+    note_expired,
+    note_left,
+)
+from kohort.broker.group.epochs.sessions import expect_revocation, has_ended, silent_ms
 from kohort.broker.group.events import (
     Cause,
     CauseKind,
     GroupEmptied,
     GroupLoaded,
-    MemberExpired,
-    MemberLeft,
 )
-from kohort.broker.group.streams import explaining
 from kohort.broker.group.streams.group import StreamsGroup
 from kohort.broker.group.streams.joining import check_static
 from kohort.broker.group.streams.member import AWAY, MemberState, StreamsMember
 from kohort.broker.group.streams.records import current_record, epoch_record, member_tombstones
-from kohort.broker.group.streams.sessions import (
-    expect_revocation,
-    extend_session,
-    forget_timers,
-    set_session_timer,
-)
+from kohort.broker.group.streams.sessions import extend_session, forget_timers
 from kohort.broker.group.streams.tasks import NOTHING_HELD
 from kohort.broker.group.turn import Turn
 from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.protocol.messages import StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse
-
-LEFT = "left the group"
-AWAY_FOR_A_WHILE = "left, and will be back"
 
 
 def leave(turn: Turn, message: StreamsGroupHeartbeatRequest) -> StreamsGroupHeartbeatResponse:
@@ -50,17 +48,7 @@ def leave(turn: Turn, message: StreamsGroupHeartbeatRequest) -> StreamsGroupHear
         turn.log(current_record(group.group_id, away))
     else:
         put_out(turn, group, explaining.cause_of(turn, CauseKind.MEMBER_LEFT, member), member)
-    turn.note(
-        MemberLeft(
-            group_id=group.group_id,
-            at_ms=turn.now_ms,
-            member_id=member.member_id,
-            client_id=member.client_id,
-            client_host=member.client_host,
-            group_instance_id=member.instance_id,
-            reason=AWAY_FOR_A_WHILE if is_away else LEFT,
-        )
-    )
+    note_left(turn, group.group_id, member, AWAY_FOR_A_WHILE if is_away else LEFT)
     return StreamsGroupHeartbeatResponse(
         throttle_time_ms=0,
         error_code=ErrorCode.NONE,
@@ -97,14 +85,8 @@ def put_out(turn: Turn, group: StreamsGroup, cause: Cause, member: StreamsMember
 
 def session_timer_fired(turn: Turn, group: StreamsGroup, key: SessionTimer) -> None:
     """Put the member out if nothing was heard of it, or wait on for as long as it has said since."""
-    session = group.sessions.get(key.member_id)
-    if session is None:
-        return
-    if turn.now_ms < session.deadline_ms:
-        set_session_timer(turn, group, key.member_id, session)
-        return
-    session.timer_ms = None
-    _expire(turn, group, key.member_id, CauseKind.MEMBER_EXPIRED, "nothing was heard of it")
+    if has_ended(turn, group, key):
+        _expire(turn, group, key.member_id, CauseKind.MEMBER_EXPIRED, SILENT)
 
 
 def revocation_timer_fired(turn: Turn, group: StreamsGroup, key: RevocationTimer) -> None:
@@ -119,21 +101,9 @@ def revocation_timer_fired(turn: Turn, group: StreamsGroup, key: RevocationTimer
 
 def _expire(turn: Turn, group: StreamsGroup, member_id: str, kind: CauseKind, reason: str) -> None:
     member = group.streams_member(member_id)
-    session = group.sessions.get(member_id)
-    after_ms = 0 if session is None else turn.now_ms - session.last_seen_ms
+    after_ms = silent_ms(turn, group, member_id)
     put_out(turn, group, explaining.cause_of(turn, kind, member, after_ms=after_ms), member)
-    turn.note(
-        MemberExpired(
-            group_id=group.group_id,
-            at_ms=turn.now_ms,
-            member_id=member_id,
-            client_id=member.client_id,
-            client_host=member.client_host,
-            group_instance_id=member.instance_id,
-            after_ms=after_ms,
-            reason=reason,
-        )
-    )
+    note_expired(turn, group.group_id, member, reason, after_ms)
 
 
 def resume(turn: Turn, group: StreamsGroup) -> None:

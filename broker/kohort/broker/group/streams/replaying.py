@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from kohort.broker.group.epochs.replaying import forget, group_of, known, made_unless_gone
 from kohort.broker.group.streams.group import FIRST_EPOCH, StreamsGroup
 from kohort.broker.group.streams.member import Endpoint, MemberState, StreamsMember
 from kohort.broker.group.streams.tasks import NOTHING_HELD, HeldTasks, Since, Tasks, task_set
@@ -42,19 +43,7 @@ def replay(groups: Groups, key: Message, value: Message | None) -> None:
 
 def streams_group(groups: Groups, group_id: str) -> StreamsGroup:
     """Return the group; what was there under its id before was written earlier, and is over."""
-    group = groups.by_id.get(group_id)
-    if isinstance(group, StreamsGroup):
-        return group
-    made = groups.by_id[group_id] = StreamsGroup(group_id, groups.shard_bytes)
-    if group is not None:
-        made.offsets = group.offsets
-        group.let_go()
-    return made
-
-
-def _known(groups: Groups, group_id: str) -> StreamsGroup | None:
-    group = groups.by_id.get(group_id)
-    return group if isinstance(group, StreamsGroup) else None
+    return group_of(groups, group_id, StreamsGroup)
 
 
 def _epoch(groups: Groups, key: StreamsGroupMetadataKey, value: StreamsGroupMetadataValue | None) -> None:
@@ -74,22 +63,20 @@ def _epoch(groups: Groups, key: StreamsGroupMetadataKey, value: StreamsGroupMeta
 
 
 def _forget(groups: Groups, group_id: str) -> None:
-    group = _known(groups, group_id)
+    group = known(groups, group_id, StreamsGroup)
     if group is None:
         return
     for member_id in list(group.streams_members):
         group.drop_member(member_id)
     group.let_go()
-    del groups.by_id[group_id]
-    if group.offsets:
-        groups.get_or_create(group_id).offsets = group.offsets
+    forget(groups, group)
 
 
 def _member(
     groups: Groups, key: StreamsGroupMemberMetadataKey, value: StreamsGroupMemberMetadataValue | None
 ) -> None:
     if value is None:
-        group = _known(groups, key.group_id)
+        group = known(groups, key.group_id, StreamsGroup)
         if group is not None:
             group.drop_member(key.member_id)
         return
@@ -117,7 +104,7 @@ def _target_epoch(
     key: StreamsGroupTargetAssignmentMetadataKey,
     value: StreamsGroupTargetAssignmentMetadataValue | None,
 ) -> None:
-    group = _known(groups, key.group_id) if value is None else streams_group(groups, key.group_id)
+    group = made_unless_gone(value, groups, key.group_id, StreamsGroup)
     if group is not None:
         group.assignment_epoch = FIRST_EPOCH if value is None else value.assignment_epoch
         group.assigned_at_ms = None if value is None else value.assignment_timestamp or None
@@ -134,7 +121,7 @@ def _target(
             task_set(value.active_tasks), task_set(value.standby_tasks), task_set(value.warmup_tasks)
         )
         return
-    group = _known(groups, key.group_id)
+    group = known(groups, key.group_id, StreamsGroup)
     if group is not None:
         group.targets.pop(key.member_id, None)
 
@@ -144,7 +131,7 @@ def _current(
     key: StreamsGroupCurrentMemberAssignmentKey,
     value: StreamsGroupCurrentMemberAssignmentValue | None,
 ) -> None:
-    group = _known(groups, key.group_id) if value is None else streams_group(groups, key.group_id)
+    group = made_unless_gone(value, groups, key.group_id, StreamsGroup)
     if group is None:
         return
     member = group.streams_members.get(key.member_id)
@@ -191,7 +178,7 @@ def _since(ids: Iterable[StreamsGroupCurrentTaskIds], member_epoch: int) -> Sinc
 
 def _topology(groups: Groups, key: StreamsGroupTopologyKey, value: StreamsGroupTopologyValue | None) -> None:
     if value is None:
-        group = _known(groups, key.group_id)
+        group = known(groups, key.group_id, StreamsGroup)
         if group is not None:
             group.put_topology(None, 0)
         return

@@ -1,49 +1,22 @@
-"""How long members may be silent, and how long they may take to give tasks up."""
+"""How long members may be silent, and how long a new group waits for more of them."""
 
-from kohort.broker.group.consumer.group import Session
-from kohort.broker.group.decision import JoinTimer, RevocationTimer, SessionTimer
+from kohort.broker.group.decision import JoinTimer
+from kohort.broker.group.epochs.sessions import begin_session, forget_session, stop_expecting
 from kohort.broker.group.streams.group import StreamsGroup
-from kohort.broker.group.streams.member import StreamsMember
 from kohort.broker.group.turn import Turn
 
 
 def extend_session(turn: Turn, group: StreamsGroup, member_id: str) -> None:
-    """Let the member's session begin anew; a timer that is set fires early, and is then set again."""
-    session = group.sessions.get(member_id)
-    if session is None:
-        session = group.sessions[member_id] = Session()
+    """Let the member's session begin anew."""
     timeout_ms = turn.config.of_group(
         group.overrides, "streams.session.timeout.ms", turn.config.group_streams_session_timeout_ms
     )
-    session.last_seen_ms = turn.now_ms
-    session.deadline_ms = turn.now_ms + timeout_ms
-    if session.timer_ms is None or session.timer_ms > session.deadline_ms:
-        set_session_timer(turn, group, member_id, session)
-
-
-def set_session_timer(turn: Turn, group: StreamsGroup, member_id: str, session: Session) -> None:
-    """Let the shell come back when the session ends, as it looks now."""
-    session.timer_ms = session.deadline_ms
-    turn.set_timer(SessionTimer(group.group_id, member_id), session.deadline_ms)
-
-
-def expect_revocation(turn: Turn, group: StreamsGroup, member: StreamsMember) -> None:
-    """Give the member its rebalance timeout to give up what it has to."""
-    group.revocations[member.member_id] = member.epoch
-    deadline_ms = turn.now_ms + max(member.rebalance_timeout_ms, 0)
-    turn.set_timer(RevocationTimer(group.group_id, member.member_id), deadline_ms)
-
-
-def stop_expecting(turn: Turn, group: StreamsGroup, member_id: str) -> None:
-    """Wait no longer for the member to give anything up."""
-    if group.revocations.pop(member_id, None) is not None:
-        turn.cancel_timer(RevocationTimer(group.group_id, member_id))
+    begin_session(turn, group, member_id, timeout_ms)
 
 
 def forget_timers(turn: Turn, group: StreamsGroup, member_id: str) -> None:
     """Forget the session of a member that goes, and what it had to give up."""
-    if group.sessions.pop(member_id, None) is not None:
-        turn.cancel_timer(SessionTimer(group.group_id, member_id))
+    forget_session(turn, group, member_id)
     stop_expecting(turn, group, member_id)
 
 

@@ -8,9 +8,10 @@ GroupMetadataManager.streamsGroupHeartbeat.
 from collections.abc import Mapping
 
 from kohort.broker.group.consumer.subscriptions import Metadata, metadata_hash
+from kohort.broker.group.epochs import explaining
+from kohort.broker.group.epochs.sessions import expect_revocation, stop_expecting
 from kohort.broker.group.events import CauseKind
 from kohort.broker.group.group_records import group_tombstone
-from kohort.broker.group.streams import explaining
 from kohort.broker.group.streams.assignor import Candidate, Work, assign
 from kohort.broker.group.streams.group import NOT_VALIDATED, StreamsGroup
 from kohort.broker.group.streams.joining import Joined, take_place
@@ -24,12 +25,7 @@ from kohort.broker.group.streams.records import (
     target_record,
     topology_record,
 )
-from kohort.broker.group.streams.sessions import (
-    delay_assignment,
-    expect_revocation,
-    is_delayed,
-    stop_expecting,
-)
+from kohort.broker.group.streams.sessions import delay_assignment, is_delayed
 from kohort.broker.group.streams.tasks import NO_TASKS, Tasks, TaskSet
 from kohort.broker.group.streams.topology import Configured, Status, Topology, configured
 from kohort.broker.group.turn import Turn

@@ -1,10 +1,12 @@
-"""What a streams group's rebalances were about: why the epoch grew, whom the others waited for, what moved.
+"""What the rebalances of groups with epochs were about: why one grew, whom the others waited for, what moved.
 
-As those of consumer groups, and told by the same reports; what moves are tasks, by subtopology and partition.
+One begins with a new group epoch and is over when everybody has what the target gives it; epochs that come in
+between are its further causes. Volatile as the classic groups' are, and told by the same reports.
 """
 
 from collections.abc import Collection, Mapping
 
+from kohort.broker.group.epochs.group import EpochGroup, EpochMember, M
 from kohort.broker.group.events import (
     Cause,
     CauseKind,
@@ -15,29 +17,26 @@ from kohort.broker.group.events import (
 )
 from kohort.broker.group.history import remember
 from kohort.broker.group.rebalance import Rebalance
-from kohort.broker.group.reports import Owners, moves_of
-from kohort.broker.group.streams.assignor import NAME
-from kohort.broker.group.streams.group import StreamsGroup
-from kohort.broker.group.streams.member import StreamsMember
-from kohort.broker.group.streams.tasks import each_task
+from kohort.broker.group.reports import moves_of
 from kohort.broker.group.turn import Turn
 
 ABSENT_KEPT = 1_000
 
 
-def cause_of(turn: Turn, kind: CauseKind, member: StreamsMember, *, after_ms: int = 0) -> Cause:
+def cause_of(turn: Turn, kind: CauseKind, member: EpochMember, *, after_ms: int = 0) -> Cause:
     """Return the cause that lies with a member."""
     return Cause(
         kind=kind,
         at_ms=turn.now_ms,
         member_id=member.member_id,
         client_id=member.client_id,
+        group_instance_id=member.instance_id,
         client_host=member.client_host,
         after_ms=after_ms,
     )
 
 
-def epoch_grows(turn: Turn, group: StreamsGroup, cause: Cause, without: Collection[str] = ()) -> None:
+def epoch_grows(turn: Turn, group: EpochGroup[M], cause: Cause, without: Collection[str] = ()) -> None:
     """Begin a rebalance, or let the one in progress have one more cause: then all have to come again.
 
     For those it is `without` a new one waits not at all, since their going is what begins it.
@@ -48,10 +47,10 @@ def epoch_grows(turn: Turn, group: StreamsGroup, cause: Cause, without: Collecti
         rebalance.joined_ms.clear()
         rebalance.join_completed_ms = None
         return
-    members = group.streams_members
+    members = group.epoch_members
     expected = {key: each.client_id for key, each in members.items() if key not in without}
     group.rebalance = Rebalance(cause, turn.now_ms, group.epoch, expected, is_initial=not members)
-    group.owners_before = owners(members)
+    group.owners_before = group.owners_of(members)
     turn.note(
         RebalanceStarted(
             group_id=group.group_id,
@@ -64,7 +63,7 @@ def epoch_grows(turn: Turn, group: StreamsGroup, cause: Cause, without: Collecti
     )
 
 
-def gone(turn: Turn, group: StreamsGroup, member_id: str, *, is_expired: bool) -> None:
+def gone(turn: Turn, group: EpochGroup[M], member_id: str, *, is_expired: bool) -> None:
     """Wait no longer for who has left, or was put out."""
     rebalance = group.rebalance
     if rebalance is not None:
@@ -73,40 +72,35 @@ def gone(turn: Turn, group: StreamsGroup, member_id: str, *, is_expired: bool) -
             rebalance.removed.append(member_id)
 
 
-def assigned(turn: Turn, group: StreamsGroup) -> None:
+def assigned(turn: Turn, group: EpochGroup[M]) -> None:
     """The target for the newest epoch is there."""
     if group.rebalance is not None:
         group.rebalance.join_completed_ms = turn.now_ms
 
 
-def stepped(turn: Turn, group: StreamsGroup, member: StreamsMember, epoch: int) -> None:
+def stepped(turn: Turn, group: EpochGroup[M], member: M, epoch: int) -> None:
     """Take a member's step into account; with the last one the rebalance is over."""
     rebalance = group.rebalance
     if rebalance is None or rebalance.join_completed_ms is None or member.epoch != epoch:
         return
     rebalance.joined_ms.setdefault(member.member_id, turn.now_ms)  # It has given up what it had to.
-    members = {**group.streams_members, member.member_id: member}
+    members = {**group.epoch_members, member.member_id: member}
     if all(each.is_reconciled(epoch) for each in members.values() if each.member_id not in rebalance.gone_ms):
         _close(turn, group, rebalance, epoch, members)
 
 
-def emptied(turn: Turn, group: StreamsGroup, epoch: int) -> None:
+def emptied(turn: Turn, group: EpochGroup[M], epoch: int) -> None:
     """The last member has gone: nobody is waited for."""
     if group.rebalance is not None:
         _close(turn, group, group.rebalance, epoch, {})
 
 
-def owners(members: Mapping[str, StreamsMember]) -> Owners:
-    """Return who runs which task: its subtopology and partition."""
-    return {
-        (task.subtopology_id, task.partition): member_id
-        for member_id, member in members.items()
-        for task in each_task(member.assigned.active)
-    }
-
-
 def _close(
-    turn: Turn, group: StreamsGroup, rebalance: Rebalance, epoch: int, members: Mapping[str, StreamsMember]
+    turn: Turn,
+    group: EpochGroup[M],
+    rebalance: Rebalance,
+    epoch: int,
+    members: Mapping[str, M],
 ) -> None:
     now_ms = turn.now_ms
     assigned_ms = now_ms if rebalance.join_completed_ms is None else rebalance.join_completed_ms
@@ -121,10 +115,10 @@ def _close(
         still_ms=now_ms - rebalance.started_ms,
         members=len(members),
         leader=None,
-        protocol_name=f"{NAME} (by the broker)",
+        protocol_name=f"{group.assignor_name(members, turn.config)} (by the broker)",
         waited_for=rebalance.waits(now_ms),
         removed_member_ids=tuple(rebalance.removed),
-        moves=moves_of(rebalance, group.owners_before, owners(members), now_ms),
+        moves=moves_of(rebalance, group.owners_before, group.owners_of(members), now_ms),
         is_initial=rebalance.is_initial,
         is_by_broker=True,
     )

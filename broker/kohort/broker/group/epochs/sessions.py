@@ -1,0 +1,87 @@
+"""How long members may be silent, and how long they may take to give up what they have to."""
+
+from typing import TYPE_CHECKING, Protocol
+
+from kohort.broker.group.decision import RevocationTimer, SessionTimer
+from kohort.broker.group.turn import Turn
+
+if TYPE_CHECKING:
+    from kohort.broker.group.epochs.group import EpochMember
+
+
+class Session:
+    """How long a member counts as alive without a word; `timer_ms` is when the shell's timer will fire."""
+
+    __slots__ = ("deadline_ms", "last_seen_ms", "timer_ms")
+
+    def __init__(self) -> None:
+        self.last_seen_ms = 0
+        self.deadline_ms = 0
+        self.timer_ms: int | None = None
+
+
+class WithSessions(Protocol):
+    """A group whose members have sessions."""
+
+    group_id: str
+    sessions: dict[str, Session]
+
+
+class WithRevocations(WithSessions, Protocol):
+    """A group whose members are asked to give something up."""
+
+    revocations: dict[str, int]
+
+
+def begin_session(turn: Turn, group: WithSessions, member_id: str, timeout_ms: int) -> None:
+    """Let the member's session begin anew; a timer that is set fires early, and is then set again."""
+    session = group.sessions.get(member_id)
+    if session is None:
+        session = group.sessions[member_id] = Session()
+    session.last_seen_ms = turn.now_ms
+    session.deadline_ms = turn.now_ms + timeout_ms
+    if session.timer_ms is None or session.timer_ms > session.deadline_ms:
+        _set_timer(turn, group, member_id, session)
+
+
+def has_ended(turn: Turn, group: WithSessions, key: SessionTimer) -> bool:
+    """Return whether the session whose timer fired is over; if not, the timer is set for when it will be."""
+    session = group.sessions.get(key.member_id)
+    if session is None:
+        return False
+    if turn.now_ms < session.deadline_ms:
+        _set_timer(turn, group, key.member_id, session)
+        return False
+    session.timer_ms = None
+    return True
+
+
+def silent_ms(turn: Turn, group: WithSessions, member_id: str) -> int:
+    """Return for how long nothing has been heard of the member."""
+    session = group.sessions.get(member_id)
+    return 0 if session is None else turn.now_ms - session.last_seen_ms
+
+
+def forget_session(turn: Turn, group: WithSessions, member_id: str) -> None:
+    """Forget the session of a member that goes."""
+    if group.sessions.pop(member_id, None) is not None:
+        turn.cancel_timer(SessionTimer(group.group_id, member_id))
+
+
+def expect_revocation(turn: Turn, group: WithRevocations, member: "EpochMember") -> None:
+    """Give the member its rebalance timeout to give up what it has to."""
+    group.revocations[member.member_id] = member.epoch
+    deadline_ms = turn.now_ms + max(member.rebalance_timeout_ms, 0)
+    turn.set_timer(RevocationTimer(group.group_id, member.member_id), deadline_ms)
+
+
+def stop_expecting(turn: Turn, group: WithRevocations, member_id: str) -> None:
+    """Wait no longer for the member to give anything up."""
+    if group.revocations.pop(member_id, None) is not None:
+        turn.cancel_timer(RevocationTimer(group.group_id, member_id))
+
+
+def _set_timer(turn: Turn, group: WithSessions, member_id: str, session: Session) -> None:
+    """Let the shell come back when the session ends, as it looks now."""
+    session.timer_ms = session.deadline_ms
+    turn.set_timer(SessionTimer(group.group_id, member_id), session.deadline_ms)
