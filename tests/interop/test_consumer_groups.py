@@ -1,4 +1,4 @@
-"""Consumer groups (KIP-848) with unmodified clients: librdkafka and Java in one group, under kills."""
+"""Consumer groups (KIP-848) with unmodified clients, librdkafka, Java and franz-go, under kills."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from tests.cli import here
 from tests.interop.broker_process import BrokerProcess
 from tests.interop.clients import Place
 from tests.interop.conftest import MakeTopic
+from tests.interop.go_programs import go_program
 from tests.interop.java_member import CONSUMER_PROTOCOL, JavaMember
 from tests.interop.kafka_tools import MissingTool, Tools
 from tests.interop.members import Owner, wait_until_shared
@@ -29,6 +31,7 @@ SETTINGS = (
     "group.consumer.assignment.interval.ms=100",
     "offsets.topic.replication.factor=1",
 )
+PATIENCE_S = 60.0
 VICTIM = """
 import json, sys
 from confluent_kafka import Consumer
@@ -125,6 +128,50 @@ class Victim:
                 self.assignment = frozenset(Place(*each) for each in json.loads(line))
 
 
+class FranzGo:
+    """A member of franz-go, in a process of its own; it commits what it has read."""
+
+    def __init__(self, bootstrap: str, group: str, topic: str) -> None:
+        self.assignment: frozenset[Place] = frozenset()
+        self.values: list[bytes] = []
+        self._topic = topic
+        self._has_closed = False
+        self._process = subprocess.Popen(
+            [go_program("member"), bootstrap, group, topic],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def close(self) -> None:
+        """Leave the group, and return when the process has ended."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        assert self._process.wait(PATIENCE_S) == 0
+        self._reader.join()
+        assert self._has_closed
+
+    def kill(self) -> None:
+        """Kill it with SIGKILL: nobody tells the group."""
+        self._process.kill()
+        self._process.wait()
+        self._reader.join()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        with self._process.stdout as lines:
+            for line in lines:
+                what, *words = line.split()
+                if what == "record":
+                    self.values.append(words[0].encode())
+                elif what == "owns":
+                    self.assignment = frozenset(Place(self._topic, int(each)) for each in words)
+                else:
+                    self._has_closed = what == "closed"
+
+
 def produce(bootstrap: str, places: list[Place], values: range) -> None:
     """Write these numbers to the partitions in turn."""
     producer = Producer({"bootstrap.servers": bootstrap})
@@ -196,6 +243,30 @@ def test_a_regular_expression_and_a_static_member_of_librdkafka(
         )
     finally:
         consumer.close()
+
+
+def test_franz_gos_members_share_with_librdkafkas_and_one_of_them_is_killed(
+    bootstrap: str, group: str, make_topic: MakeTopic
+) -> None:
+    places = make_topic(6)
+    topic = places[0].topic
+    try:
+        one = FranzGo(bootstrap, group, topic)
+    except MissingTool as missing:
+        pytest.skip(str(missing))
+    two, other = FranzGo(bootstrap, group, topic), Librdkafka(bootstrap, group, topic)
+    wait_until_shared([one, two, other], places, PATIENCE_S)
+    listed = here.kohort("groups", "list", "--type", "--bootstrap-server", bootstrap).stdout
+    assert [group, "Consumer"] in [line.split() for line in listed.splitlines()]
+    produce(bootstrap, places, range(100))
+    read = (one.values, two.values, other.values)
+    wait_until(lambda: sum(map(len, read)) >= 100, "all are read", PATIENCE_S)
+    assert sorted(value for values in read for value in values) == sorted(b"%d" % each for each in range(100))
+    two.kill()
+    wait_until_shared([one, other], places, PATIENCE_S)
+    one.close()
+    wait_until_shared([other], places, PATIENCE_S)
+    other.close()
 
 
 def test_javas_consumer_shares_with_librdkafkas_and_kafkas_tool_tells_of_both(
