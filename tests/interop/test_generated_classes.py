@@ -164,7 +164,8 @@ def test_what_kohort_accepts_kafka_accepts_and_reads_alike(jvm: Jvm) -> None:
         shown = f"SEED={SEED} {question}: {answer}"
         assert answer.status != NOT_READ, shown
         if answer.status == WRITTEN:
-            assert type(message).decode(answer.data, question.version) == message, shown
+            again = type(message).decode(answer.data, question.version)
+            assert again == message or repr(again) == repr(message), shown  # No NaN equals itself.
         else:  # It reads unknown tags in any order, and writes them in ascending order alone.
             assert b"raw tag field" in answer.data, shown
 
