@@ -9,6 +9,8 @@ coordinator's: answers, records, notes, and the group's state where it changes. 
     ana commits t-0=5 transaction=7      # it counts once that ends: the transaction 7 commits, or aborts
     ana fetches t-0 stable=yes           # and hears of none before
     3s pass
+
+What members of groups with epochs do is in `heartbeats.py`.
 """
 
 import re
@@ -72,6 +74,7 @@ from kohort.protocol.messages import (
     TxnOffsetCommitRequestTopic,
 )
 from kohort.protocol.schema import Message
+from tests.scenarios.heartbeats import EpochHeartbeat, EpochMember, Topics
 from tests.scenarios.telling import answer_text, event_text, record_text, seconds
 
 UNITS_MS = {"ms": 1, "s": 1_000, "min": 60_000, "h": 3_600_000}
@@ -110,6 +113,7 @@ class Person:
         self.generation_id = -1
         self.protocol: str | None = None
         self.request_id = 0
+        self.in_epochs: EpochMember | None = None
 
     def field(self, name: str, default: str) -> str:
         """Return what it said when it joined, now or before."""
@@ -122,6 +126,8 @@ class Person:
 
     def hear(self, message: Message) -> None:
         """Keep what a client keeps of an answer."""
+        if self.in_epochs is not None:
+            self.in_epochs.hear(message)
         if isinstance(message, JoinGroupResponse):
             if message.error_code in (ErrorCode.NONE, ErrorCode.MEMBER_ID_REQUIRED):
                 self.member_id = message.member_id
@@ -141,8 +147,9 @@ class Conversation:
         self._log: list[tuple[tuple[Record, ...], TransactionalWrite | None]] = []
         self._timers: dict[TimerKey, tuple[int, int]] = {}
         self._people: dict[str, Person] = {}
-        self._asked: dict[int, tuple[str, Command]] = {}
+        self._asked: dict[int, tuple[str, Command | EpochHeartbeat]] = {}
         self._states: dict[str, str] = {}
+        self._topics = Topics()
         self._ids = count(1)
         self._numbers = count(1)
         self._loading = False
@@ -196,6 +203,10 @@ class Conversation:
             "describes": self._describe,
             "lists": self._list,
             "deletes": self._delete,
+            "enters": lambda person, fields, _: self._heartbeat(person, "enters", fields),
+            "lives": lambda person, _, __: self._heartbeat(person, "lives", {}),
+            "tells": lambda person, _, __: self._heartbeat(person, "tells", {}),
+            "goes": lambda person, _, plain: self._heartbeat(person, " ".join(["goes", *plain]), {}),
         }
         if verb not in actions:
             raise ScenarioError(f"nobody knows how to {verb!r}: {' '.join(words)}")
@@ -218,6 +229,9 @@ class Conversation:
             self._do(
                 "the coordinator", EndOffsets(next(self._ids), int(words[1]), 0, words[2] == "commits", 0)
             )
+        elif words[0] == "topic" and words[2] == "comes":
+            name, _, number = words[1].partition(":")
+            self._topics.come(name, int(number))
         elif words[0] == "topic" and words[2] == "vanishes":
             self._do("", TopicsDeleted(frozenset({words[1]})))
         else:
@@ -368,6 +382,17 @@ class Conversation:
     def _start_anew(self, person: Person, _fields: Fields, _plain: list[str]) -> None:
         """The process is another one: it has the settings, and knows nothing else."""
         person.member_id, person.generation_id, person.request_id = "", -1, 0
+        person.in_epochs = None
+
+    def _heartbeat(self, person: Person, what: str, fields: Fields) -> None:
+        """One of a member of a consumer or a streams group."""
+        if what == "enters":
+            person.fields |= fields
+            name = f"{person.name}-{next(self._numbers)}"
+            person.in_epochs = person.in_epochs or EpochMember(name, person.fields)
+        if person.in_epochs is None:
+            raise ScenarioError(f"{person.name} is nobody's member")
+        self._do(person.name, person.in_epochs.says(next(self._ids), self._topics, what))
 
     # -- what administrators do -----------------------------------------------------------------------------
 
@@ -394,7 +419,7 @@ class Conversation:
 
     # -- the shell ------------------------------------------------------------------------------------------
 
-    def _do(self, name: str, command: Command) -> None:
+    def _do(self, name: str, command: Command | EpochHeartbeat) -> None:
         """Do what a shell does with a command."""
         request_id = getattr(command, "request_id", 0)
         if name and not isinstance(command, RequestLost):
@@ -410,7 +435,7 @@ class Conversation:
 
     def _refuse(self, request_id: int, code: ErrorCode) -> None:
         name, command = self._asked.pop(request_id)
-        message = refusal(command, code)
+        message = command.refused(code) if isinstance(command, EpochHeartbeat) else refusal(command, code)
         if message is not None:
             self._answer(name, message)
 

@@ -26,6 +26,7 @@ from kohort.broker.group.subscriptions import assigned_partitions
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages import (
     AddOffsetsToTxnResponse,
+    ConsumerGroupHeartbeatResponse,
     DeletableGroupResult,
     DescribedGroup,
     HeartbeatResponse,
@@ -35,11 +36,13 @@ from kohort.protocol.messages import (
     OffsetCommitResponse,
     OffsetDeleteResponse,
     OffsetFetchResponseGroup,
+    StreamsGroupHeartbeatResponse,
     SyncGroupResponse,
     TxnOffsetCommitResponse,
 )
 from kohort.protocol.offsets_topic import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey
 from kohort.protocol.schema import Message
+from tests.scenarios.telling_epochs import epoch_record_text, heartbeat_text
 
 SHARDS = 50
 
@@ -72,6 +75,8 @@ def answer_text(message: Message) -> str:
             return f"assigned {assignment_text(message.assignment)}, protocol {message.protocol_name}"
         case HeartbeatResponse():
             return code_name(message.error_code)
+        case ConsumerGroupHeartbeatResponse() | StreamsGroupHeartbeatResponse():
+            return heartbeat_text(message)
         case LeaveGroupResponse() if message.members:
             return ", ".join(
                 f"{each.member_id or each.group_instance_id or '?'} {code_name(each.error_code)}"
@@ -155,6 +160,10 @@ def _described_text(message: DescribedGroup) -> str:
 def record_text(record: Record) -> str:
     """Return a record of `__consumer_offsets` in words, with its partition."""
     key, value = record.key, record.value
+    if not isinstance(key, OffsetCommitKey | GroupMetadataKey):
+        told = epoch_record_text(record)
+        assert told is not None, record
+        return told
     shard = coordinator_partition(key.group, SHARDS)
     if isinstance(key, OffsetCommitKey):
         where = f"{key.group} {key.topic}-{key.partition}"
