@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 REOPEN_DELAYS_MS = (100, 500, 2_000, 10_000)
 OPENERS = 4
+OPENED_AT_ONCE = 16  # By one call of a thread: the way there and back costs as much as a small log,
+OPENING_MS = 50  # and who stops the broker waits for no more than the log under way then.
 FOLDER_CHECK_SECONDS = 1
 FOLDER_CHECK_MS_MAX = 30_000  # A look that takes longer hangs in the disk.
 
@@ -242,9 +244,21 @@ class PartitionTable:
         """Open one partition after another, beside others who do the same."""
         try:
             while waiting:
-                await self._workers.in_thread(waiting.popleft().open)
+                await self._workers.in_thread(self._open_next, waiting)
         finally:
             done.set()
+
+    def _open_next(self, waiting: deque[Partition]) -> None:
+        """Open a few of those that wait, while other threads take some as well. Blocks."""
+        ends_ms = self._clock.now_ms() + OPENING_MS
+        for _ in range(OPENED_AT_ONCE):
+            try:
+                partition = waiting.popleft()
+            except IndexError:  # There is none any more, or another thread was quicker.
+                return
+            partition.open()
+            if self._clock.now_ms() >= ends_ms:
+                return
 
     def close(self) -> None:
         """End the work on files that is in progress; the data folder closes the logs. Blocks.

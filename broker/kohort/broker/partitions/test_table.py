@@ -1,5 +1,5 @@
 import shutil
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from threading import Event, Timer
 from uuid import UUID, uuid4
@@ -9,7 +9,7 @@ import trio
 from structlog.testing import capture_logs
 
 from kohort.broker.metadata import Mutation, PartitionState, TopicState
-from kohort.broker.partitions import Partition
+from kohort.broker.partitions import Partition, table
 from kohort.broker.partitions.test_support import NODE_ID, World
 from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.storage import PartitionLog, StorageError
@@ -230,6 +230,27 @@ async def test_start_after_a_crash_recovers_every_log(tmp_path: Path) -> None:
         again.workers._nursery = nursery
         await again.table.open_all()
     assert [(each.opened, each.high_watermark) for each in again.table] == [(True, 0), (True, 0), (True, 3)]
+
+
+async def test_a_thread_recovers_many_small_logs_in_one_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(tmp_path)
+    world.create("t", 100)
+    world.crash()
+    again = World(tmp_path, metadata=world.metadata)
+    in_thread, calls = again.workers.in_thread, []
+
+    async def counted(function: Callable[..., object], *arguments: object) -> object:
+        calls.append(function)
+        return await in_thread(function, *arguments)
+
+    monkeypatch.setattr(again.workers, "in_thread", counted)
+    async with trio.open_nursery() as nursery:
+        again.workers._nursery = nursery
+        await again.table.open_all()
+    assert all(each.opened for each in again.table)
+    assert len(calls) <= 100 / table.OPENED_AT_ONCE + table.OPENERS
 
 
 async def test_opened_waits_for_the_log(world: World) -> None:
