@@ -38,7 +38,7 @@ SPARK_WORKERS ?= 2
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help venv jar demo test test-system test-spark again nightly check format interop spark applications suites differential large crash kills chaos bench bench-peers budget fuzz fuzz-broker sim sim-cluster scenarios mutants mutants-cluster docs tables wheel constraints clean
+.PHONY: help venv jar demo test test-system test-spark again nightly check format interop spark applications suites differential large crash kills chaos bench bench-peers flames budget fuzz fuzz-broker sim sim-cluster scenarios mutants mutants-cluster docs tables wheel constraints clean
 
 help:  ## Show the targets.
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -155,11 +155,15 @@ large: $(STAMP)  ## Run 1,000 groups of 10 members, on 10,000 connections.
 WRITTEN := benchmarks/budget.py benchmarks/growth.py
 bench: jar  ## Run every benchmark, and write what requests cost, and how that grows, into the docs.
 	@set -e; for each in $(WRITTEN); do echo "== $$each"; $(PY) "$$each" --write; done
-	@set -e; for each in $(filter-out $(WRITTEN) benchmarks/peers.py,$(wildcard benchmarks/*.py)); do \
+	@set -e; for each in $(filter-out $(WRITTEN) benchmarks/peers.py benchmarks/flames.py,$(wildcard benchmarks/*.py)); do \
 		echo "== $$each"; $(PY) "$$each"; done
 
 bench-peers: $(STAMP)  ## Measure kohort beside Apache Kafka and kfake, and write the docs' table. PEERS=DIR, ARGS="--old REV".
 	@PEERS="$(PEERS)" $(PY) benchmarks/peers.py $(ARGS)
+
+flames: $(STAMP)  ## Draw flame graphs of the hot paths into build/flames by py-spy, which it installs. ARGS="--only commits".
+	@test -x $(BIN)/py-spy || $(PIP) install --quiet --constraint constraints.txt --group profile
+	@$(PY) benchmarks/flames.py $(ARGS)
 
 budget: $(STAMP)  ## Count what each request costs the broker; more than benchmarks/budget.json says fails. ARGS=--record.
 	@$(PY) benchmarks/budget.py --check $(ARGS)

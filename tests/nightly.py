@@ -100,6 +100,7 @@ STEPS = (
     Step("docs", "make docs", 10),
     Step("busy", f"{PYTEST} tests/client/test_busy_user.py", 10, {"KOHORT_TEST_BUSY": "1"}),
     Step("soak", f"{PYTEST} tests/client/test_soak.py", 20, {"KOHORT_TEST_SOAK_S": "600"}),
+    Step("load", f"{PYTEST} -s tests/large/test_steady_load.py", 20, {"KOHORT_TEST_LOAD_S": "600"}),
     Step("churn", f"{PYTEST} tests/client/test_consumer_churn.py", 10, {"KOHORT_TEST_CHURN_S": "60"}),
     Step("producer", f"{PYTEST} tests/client/test_produce_while_killed.py", 30, {"ROUNDS": "100"}),
     Step(

@@ -189,8 +189,10 @@ def metadata(topic: str) -> MetadataRequest:
     return MetadataRequest(topics=(MetadataRequestTopic(name=topic),), allow_auto_topic_creation=False)
 
 
-def produce(topic: str, values: Sequence[bytes] = (bytes(RECORD_BYTES),)) -> ProduceRequest:
-    batch = build_batch([(1_700_000_000_000, None, value, ()) for value in values])
+def produce(
+    topic: str, values: Sequence[bytes] = (bytes(RECORD_BYTES),), timestamp_ms: int = 1_700_000_000_000
+) -> ProduceRequest:
+    batch = build_batch([(timestamp_ms, None, value, ()) for value in values])
     data = TopicProduceData(name=topic, partition_data=(PartitionProduceData(index=0, records=batch),))
     return ProduceRequest(acks=-1, timeout_ms=30_000, topic_data=(data,))
 

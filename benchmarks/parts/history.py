@@ -38,7 +38,10 @@ def machine() -> dict[str, object]:
 
 def revision() -> str:
     """Return the commit that is checked out, with a plus where something was changed since."""
-    head = _git("-C", str(ROOT), "rev-parse", "--short=10", "HEAD")
+    try:
+        head = _git("-C", str(ROOT), "rev-parse", "--short=10", "HEAD")
+    except (OSError, subprocess.CalledProcessError):  # Sources without their history.
+        return "unknown"
     changed = _git("-C", str(ROOT), "status", "--porcelain", "--", *SOURCES)
     return head + ("+" if changed else "")
 

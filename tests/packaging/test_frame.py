@@ -88,6 +88,7 @@ def test_tests_are_run_by_one_of_the_three_targets() -> None:
         "interop",
         "bench",
         "bench-peers",
+        "flames",
         "fuzz",
         "docs",
         "wheel",
