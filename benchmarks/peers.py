@@ -46,6 +46,7 @@ WARM_SECONDS = 30.0
 LAX = "--set log.flush.interval.messages=9223372036854775807"
 SYNCED_KAFKA = "log.flush.interval.messages=1"
 STOP_SECONDS = 20.0
+RUNS_SHOWN = 10
 MODE_SECONDS_MAX = 240
 MODES = ("heartbeat", "groups", "join", "commit", "small", "produce")
 WRITING = ("commit", "small", "produce")
@@ -351,8 +352,23 @@ def picture(run: Mapping[str, Any]) -> str:
     return ratio_bars("kohort beside Apache Kafka, warm: times as good", rows, list(series))
 
 
-def page(run: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the part of docs/performance.md."""
+def past(noted: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield what the newest version came to in earlier runs, a line each, where there are any."""
+    if len(noted) < 2:
+        return
+    names = [each.name for each in ROWS if any(each.name in run["medians"] for run in noted)]
+    yield ""
+    yield "| run | version | load | " + " | ".join(names) + " |"
+    yield "| --- | --- | ---: |" + " ---: |" * len(names)
+    for run in noted[-RUNS_SHOWN:]:
+        cells = [run["medians"].get(name, {}).get("new") for name in names]
+        shown_cells = " | ".join("" if each is None else number(each) for each in cells)
+        yield f"| {run['date']} | `{run['versions']['new']}` | {run['load']:.1f} | {shown_cells} |"
+
+
+def page(noted: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield the part of docs/performance.md: the last run, and the new version in those before."""
+    run = noted[-1]
     versions = run["versions"]
     old = f", old is `{versions['old']}`" if "old" in versions else ""
     yield f"{history.described(dict(run))}. New is `{versions['new']}`{old}; medians of"
@@ -364,6 +380,7 @@ def page(run: Mapping[str, Any]) -> Iterator[str]:
     yield from cpu_table(run)
     yield ""
     yield "![How many times as good as Apache Kafka](pictures/peers.svg)"
+    yield from past(noted)
 
 
 def render() -> None:
@@ -371,7 +388,7 @@ def render() -> None:
     noted = history.runs("peers")
     if not noted:
         sys.exit("there is no run in benchmarks/history/peers.jsonl")
-    history.write_part("peers", page(noted[-1]))
+    history.write_part("peers", page(noted))
     (history.PICTURES / "peers.svg").write_text(picture(noted[-1]), encoding="utf-8")
 
 

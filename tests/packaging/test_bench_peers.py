@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from benchmarks.parts.charts import panels, ratio_bars
 from benchmarks.parts.history import write_part
-from benchmarks.peers import MODES, ROWS, Column, figures, in_turns, ratio, table
+from benchmarks.peers import MODES, ROWS, Column, figures, in_turns, page, ratio, table
 
 ROOT = Path(__file__).parents[2]
 TIMEOUT_S = 120.0
@@ -122,6 +122,31 @@ def test_the_table_leaves_open_what_was_not_measured() -> None:
         "| | old | new | lax | new / old |",
         "| --- | ---: | ---: | ---: | ---: |",
         "| commits/s, 1 connection, depth 1 | 2,500 | 5,000 |  | 2.00 |",
+    ]
+
+
+def test_the_page_tells_what_earlier_runs_came_to() -> None:
+    where = {"cores": 2, "processor": "a CPU", "memory_gib": 24, "kernel": "6", "python": "3.11"}
+
+    def run(version: str, commits: float) -> dict[str, object]:
+        return {
+            "date": "2026-11-23T12:00Z",
+            "machine": where,
+            "versions": {"new": version},
+            "columns": ["new"],
+            "turns": {"new": 3},
+            "seconds": 2.0,
+            "load": 0.5,
+            "medians": {"commits/s, 1 connection, depth 1": {"new": commits}},
+        }
+
+    first, second = run("1234567", 2_500.0), run("89abcde", 5_000.0)
+    assert not any(line.startswith("| run |") for line in page([first]))
+    assert list(page([first, second]))[-4:] == [
+        "| run | version | load | commits/s, 1 connection, depth 1 |",
+        "| --- | --- | ---: | ---: |",
+        "| 2026-11-23T12:00Z | `1234567` | 0.5 | 2,500 |",
+        "| 2026-11-23T12:00Z | `89abcde` | 0.5 | 5,000 |",
     ]
 
 
