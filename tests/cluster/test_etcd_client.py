@@ -255,7 +255,7 @@ async def test_a_watch_from_before_a_compaction_says_so(shared_etcd: EtcdProcess
     async with connected(shared_etcd.url) as client:
         first = await client.put(Put(b"compact", b""))
         last = await client.put(Put(b"compact", b""))
-        await client._call("kv/compaction", {"revision": str(last)})
+        await client.call("kv/compaction", {"revision": str(last)})
         with trio.fail_after(PATIENCE_SECONDS), pytest.raises(EtcdCompacted) as caught:
             await Watch(client, b"compact", b"", first).run(lambda _: None)
         assert caught.value.compact_revision == last
@@ -291,7 +291,7 @@ async def enable_users(url: str) -> None:
             ("auth/user/grant", {"user": "kohort", "role": "brokers"}),
             ("auth/enable", {}),
         ):
-            await client._call(path, form)
+            await client.call(path, form)
 
 
 async def test_a_user_may_what_its_role_may_and_its_token_is_renewed(guarded_etcd: EtcdProcess) -> None:

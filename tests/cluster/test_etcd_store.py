@@ -204,7 +204,7 @@ async def test_who_is_behind_a_compaction_reads_everything_anew(shared_etcd: Etc
             before = late.snapshot()
             await update(other, changed)
             after = await put(other, topic("c"))
-            await late._client._call("kv/compaction", {"revision": str(after.version)})
+            await late._client.call("kv/compaction", {"revision": str(after.version)})
             nursery.start_soon(late.follow)
             await until(lambda: late.snapshot().topics == after.topics)
             assert late.snapshot().topics["b"] is before.topics["b"]

@@ -11,7 +11,8 @@ from typing import Any, cast
 
 import msgspec
 
-from kohort.testing.metadata import Json, MetadataStore, Refused
+from kohort.broker.etcd.key_store import KeyStore, Refused
+from kohort.broker.etcd.messages import Json
 
 TICK_SECONDS = 0.05  # How late a lease may end, and how long a watch may outlive its connection.
 STATUS = {5: 404, 12: 501}
@@ -22,7 +23,7 @@ class MetadataServer:
     """The store, and the threads that answer for it; from its making until `close`."""
 
     def __init__(self) -> None:
-        self._store = MetadataStore()
+        self._store = KeyStore()
         self._changed = threading.Condition()
         self._ended = False
         self._http = _Server(("127.0.0.1", 0), _Handler)

@@ -19,45 +19,24 @@ import msgspec
 import trio
 
 from kohort.broker.etcd.address import Credentials
+from kohort.broker.etcd.calls import PERMISSION_DENIED, Calls, rejection
 from kohort.broker.etcd.errors import (
-    EtcdCompacted,
     EtcdError,
-    EtcdLeaseLost,
     EtcdRejected,
     EtcdSilent,
     EtcdUnauthorized,
     EtcdUnavailable,
 )
-from kohort.broker.etcd.messages import (
-    Compare,
-    Delete,
-    Found,
-    Json,
-    Lease,
-    Operation,
-    Put,
-    Range,
-    Transacted,
-    delete_json,
-    found_of,
-    put_json,
-    range_json,
-    revision_of,
-    transacted_of,
-    txn_json,
-)
+from kohort.broker.etcd.messages import Json
 
 CALL_SECONDS = 5.0
 TURN_SECONDS = 0.1  # Between two turns around endpoints that all refuse.
-PAGE_KEYS = 1_000
 KEEPALIVE_IDLE_SECONDS = 5
 
-NOT_FOUND, PERMISSION_DENIED, OUT_OF_RANGE, UNAVAILABLE, UNAUTHENTICATED = 5, 7, 11, 14, 16  # gRPC's numbers.
-DEADLINE_EXCEEDED = 4
 NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 
 
-class EtcdClient:
+class EtcdClient(Calls):
     """The endpoints of one etcd, and who one is to it. Close it, or use it as a block."""
 
     def __init__(
@@ -93,76 +72,9 @@ class EtcdClient:
         """Close every connection."""
         await self._http.aclose()
 
-    # -- keys -------------------------------------------------------------------------------------------
-
-    async def range(self, asked: Range, *, seconds: float | None = None) -> Found:
-        """Return what there is, linearizable. Raises: EtcdError."""
-        return found_of(await self._call("kv/range", range_json(asked), seconds=seconds, again=True))
-
-    async def range_all(self, key: bytes, end: bytes) -> Found:
-        """Return all keys from `key` on and below `end` as of one revision. Raises: EtcdError."""
-        found = await self.range(Range(key, end, PAGE_KEYS))
-        items = list(found.items)
-        revision, more = found.revision, found.more
-        while more:
-            page = await self.range(Range(items[-1].key + b"\0", end, PAGE_KEYS, revision))
-            items += page.items
-            more = page.more
-        return Found(revision, tuple(items))
-
-    async def put(self, asked: Put, *, seconds: float | None = None) -> int:
-        """Return the revision at which the key has the value. Raises: EtcdError."""
-        return revision_of(await self._call("kv/put", put_json(asked), seconds=seconds, again=True))
-
-    async def delete(self, asked: Delete, *, seconds: float | None = None) -> int:
-        """Return the revision at which the keys are gone. Raises: EtcdError."""
-        return revision_of(
-            await self._call("kv/deleterange", delete_json(asked), seconds=seconds, again=True)
-        )
-
-    async def txn(
-        self,
-        compares: Sequence[Compare],
-        success: Sequence[Operation],
-        failure: Sequence[Operation] = (),
-        *,
-        seconds: float | None = None,
-    ) -> Transacted:
-        """Return how it ended: `success` was done if all comparisons held, otherwise `failure`.
-
-        Raises: EtcdError; after an `EtcdUnavailable` with `maybe_done` look whether it was done.
-        """
-        form = txn_json(compares, success, failure)
-        return transacted_of(await self._call("kv/txn", form, seconds=seconds))
-
-    # -- leases -----------------------------------------------------------------------------------------
-
-    async def grant(self, ttl_seconds: int, *, seconds: float | None = None) -> Lease:
-        """Return a new lease. Raises: EtcdError."""
-        answer = await self._call("lease/grant", {"TTL": str(ttl_seconds)}, seconds=seconds, again=True)
-        return Lease(int(answer["ID"]), int(answer["TTL"]))
-
-    async def keep_alive(self, lease_id: int, *, seconds: float | None = None) -> int:
-        """Return how many seconds the lease is good for from now on.
-
-        Raises: EtcdLeaseLost where there is no such lease any more; EtcdError.
-        """
-        answer = await self._call("lease/keepalive", {"ID": str(lease_id)}, seconds=seconds, again=True)
-        ttl_seconds = int(answer["result"].get("TTL", 0))
-        if ttl_seconds <= 0:
-            raise EtcdLeaseLost(NOT_FOUND, "the lease has expired")
-        return ttl_seconds
-
-    async def revoke(self, lease_id: int, *, seconds: float | None = None) -> None:
-        """Return once the lease and all keys under it are gone. Raises: EtcdError."""
-        try:
-            await self._call("lease/revoke", {"ID": str(lease_id)}, seconds=seconds, again=True)
-        except EtcdLeaseLost:
-            return
-
     # -- asking -----------------------------------------------------------------------------------------
 
-    async def _call(
+    async def call(
         self, path: str, form: object, *, seconds: float | None = None, again: bool = False
     ) -> Json:
         """Return the answer; `again` says that the call may be made twice. Raises: EtcdError."""
@@ -316,7 +228,7 @@ async def _lines(endpoint: str, response: httpx.Response) -> AsyncIterator[Json]
             if line:
                 message = _json(endpoint, line)
                 if "error" in message:
-                    raise _rejection(endpoint, message["error"])
+                    raise rejection(endpoint, message["error"])
                 yield message["result"]
 
 
@@ -324,9 +236,9 @@ def _decoded(endpoint: str, status: int, content: bytes) -> Json:
     """Return what a whole answer holds. Raises: EtcdError."""
     answer = _json(endpoint, content)
     if status != httpx.codes.OK:
-        raise _rejection(endpoint, answer)
+        raise rejection(endpoint, answer)
     if "error" in answer:  # The one message of a stream, such as keepalive's.
-        raise _rejection(endpoint, answer["error"])
+        raise rejection(endpoint, answer["error"])
     return answer
 
 
@@ -338,26 +250,6 @@ def _json(endpoint: str, content: bytes) -> Json:
     if not isinstance(answer, dict):
         raise EtcdUnavailable(f"{endpoint} answers what etcd would not: is it etcd?", maybe_done=True)
     return answer
-
-
-def _rejection(endpoint: str, error: Json | str) -> EtcdError:
-    """Return what an error in an answer means."""
-    if isinstance(error, str):
-        error = {"message": error}
-    code = int(error.get("code", error.get("grpc_code", 0)))
-    message = str(error.get("message") or error.get("error") or "refused without a word")
-    told = f"{endpoint}: {message}"
-    if code in (UNAVAILABLE, DEADLINE_EXCEEDED) or "no leader" in message:
-        return EtcdUnavailable(told, maybe_done="no leader" not in message)
-    if code in (PERMISSION_DENIED, UNAUTHENTICATED) or "auth store is old" in message:
-        return EtcdUnauthorized(code, told)
-    if "user name is empty" in message:
-        return EtcdUnauthorized(code, f"{told}: etcd asks for a user (kohort.etcd.user)")
-    if "lease not found" in message:
-        return EtcdLeaseLost(code, told)
-    if "has been compacted" in message:
-        return EtcdCompacted(code, told)
-    return EtcdRejected(code, told)
 
 
 def _words(error: Exception) -> str:

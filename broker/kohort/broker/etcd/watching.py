@@ -5,7 +5,7 @@ from collections.abc import Callable
 import structlog
 import trio
 
-from kohort.broker.etcd.client import OUT_OF_RANGE, EtcdClient
+from kohort.broker.etcd.calls import OUT_OF_RANGE, Calls
 from kohort.broker.etcd.errors import EtcdCompacted, EtcdSilent, EtcdUnauthorized, EtcdUnavailable
 from kohort.broker.etcd.messages import Json, Range, Watched, watch_json, watched_of
 
@@ -19,7 +19,7 @@ class Watch:
     """The keys from `key` on and below `end`, from `revision` on."""
 
     def __init__(
-        self, client: EtcdClient, key: bytes, end: bytes, revision: int, *, idle_seconds: float = IDLE_SECONDS
+        self, client: Calls, key: bytes, end: bytes, revision: int, *, idle_seconds: float = IDLE_SECONDS
     ) -> None:
         self._client = client
         self._key = key

@@ -10,7 +10,7 @@ from uuid import UUID
 import structlog
 import trio
 
-from kohort.broker.etcd.client import EtcdClient
+from kohort.broker.etcd.calls import Calls
 from kohort.broker.etcd.errors import EtcdCompacted, EtcdError, EtcdRejected, EtcdUnavailable
 from kohort.broker.etcd.messages import (
     Compare,
@@ -55,7 +55,7 @@ class EtcdMetadataStore:
 
     def __init__(
         self,
-        client: EtcdClient,
+        client: Calls,
         keys: Keys,
         image: EtcdImage,
         *,
@@ -76,7 +76,7 @@ class EtcdMetadataStore:
     @classmethod
     async def connect(
         cls,
-        client: EtcdClient,
+        client: Calls,
         name: str,
         cluster_id: str,
         *,
@@ -359,7 +359,7 @@ def _lives(snapshot: Snapshot, broker: BrokerState) -> bool:
     return here is not None and here.epoch == broker.epoch
 
 
-async def _read(client: EtcdClient, keys: Keys) -> EtcdImage:
+async def _read(client: Calls, keys: Keys) -> EtcdImage:
     """Return all that etcd has of the cluster. Raises: StorageError."""
     try:
         found = await client.range_all(keys.prefix, keys.end)

@@ -11,7 +11,7 @@ from typing import Protocol
 import structlog
 import trio
 
-from kohort.broker.etcd.client import EtcdClient
+from kohort.broker.etcd.calls import Calls
 from kohort.broker.etcd.errors import EtcdError, EtcdLeaseLost
 from kohort.broker.etcd.messages import Compare, KeyValue, Put, Range, created_at, not_there
 from kohort.broker.metadata.etcd_layout import Keys, broker_state, broker_value
@@ -61,9 +61,7 @@ class Unheeded:
 class Membership:
     """This broker's registration."""
 
-    def __init__(
-        self, client: EtcdClient, keys: Keys, *, ttl_ms: int, heartbeat_ms: int, tenure: Tenure
-    ) -> None:
+    def __init__(self, client: Calls, keys: Keys, *, ttl_ms: int, heartbeat_ms: int, tenure: Tenure) -> None:
         self._client = client
         self._keys = keys
         self._ttl_ms = ttl_ms

@@ -1,7 +1,8 @@
-"""What a cluster in a test has in place of etcd: keys with their revisions, transactions, leases, watches.
+"""What stands in for etcd where there is none: keys with their revisions, transactions, leases, watches.
 
-It is one store in the memory of the test's process, and answers in the JSON of etcd's gateway what brokers
-ask of it. No clock and no socket: time is passed in, in seconds. Source: etcd's rpc.proto, its mvcc.
+It is one store in memory, and answers in the JSON of etcd's gateway what brokers ask of it. No clock, no
+file and no socket: time is passed in, in seconds. The brokers of one host have it in place of etcd, and
+those of a test's cluster. Source: etcd's rpc.proto, its mvcc.
 """
 
 from base64 import b64decode, b64encode
@@ -9,7 +10,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-Json = Mapping[str, Any]
+from kohort.broker.etcd.messages import Json
 
 NOT_FOUND, INVALID_ARGUMENT, OUT_OF_RANGE, UNIMPLEMENTED = 5, 3, 11, 12  # gRPC's numbers.
 
@@ -42,14 +43,16 @@ class Lease:
         self.keys: set[bytes] = set()
 
 
-class MetadataStore:
+class KeyStore:
     """The keys, and how they came to be what they are. One thread at a time."""
 
-    def __init__(self) -> None:
-        self.revision = 1
-        self.compacted = 0
-        self._history: dict[bytes, list[Entry]] = {}
+    def __init__(self, entries: Iterable[Entry] = (), revision: int = 1) -> None:
+        """Begin with what there was at a revision; what came before that is compacted away."""
+        self._history: dict[bytes, list[Entry]] = {each.key: [each] for each in entries}
         self._changes: list[Entry] = []  # By revision.
+        self.revision = revision
+        self.compacted = 0
+        self._told_from = revision + 1 if self._history else 0  # What has come before nobody knows.
         self._leases: dict[int, Lease] = {}
         self._lease_ids = 0
 
@@ -141,6 +144,32 @@ class MetadataStore:
         self._history.setdefault(entry.key, []).append(entry)
         self._changes.append(entry)
 
+    def entries(self) -> list[Entry]:
+        """Return every key that there is, as it was put last."""
+        return [last for history in self._history.values() if (last := history[-1]).value is not None]
+
+    def adopt(self, leases: Mapping[int, int]) -> None:
+        """Know these leases, by their numbers and times to live; what was put under others goes now."""
+        for number, ttl_seconds in leases.items():
+            self._leases[number] = Lease(ttl_seconds, float("inf"))
+            self._lease_ids = max(self._lease_ids, number)
+        revision = self.revision + 1
+        for entry in self.entries():
+            if entry.lease in self._leases:
+                self._leases[entry.lease].keys.add(entry.key)
+            elif entry.lease:
+                self._add(Entry(entry.key, None, 0, revision, 0, 0))
+        self._took(revision)
+
+    def changes_since(self, revision: int) -> list[Entry]:
+        """Return what has changed behind a revision that is not compacted, in order."""
+        return self._changes[bisect_right(self._changes, revision, key=lambda each: each.revision) :]
+
+    def keep_changes(self, most: int) -> None:
+        """Forget the oldest changes where there are more than twice as many as `most`."""
+        if len(self._changes) > 2 * most:
+            self._compact(self._changes[-most].revision)
+
     def _took(self, revision: int) -> None:
         """Let the revision count, if it has changed anything."""
         if self._changes and self._changes[-1].revision == revision:
@@ -224,7 +253,7 @@ class MetadataStore:
         None where there is nothing to tell. Raises: Refused where those changes are forgotten.
         """
         start = int(form.get("start_revision", 0)) or self.revision + 1
-        if start < self.compacted:
+        if start < max(self.compacted, self._told_from):
             raise Refused(OUT_OF_RANGE, "mvcc: required revision has been compacted")
         key, end = b64decode(form["key"]), b64decode(form.get("range_end", ""))
         place = bisect_right(self._changes, start - 1, key=lambda each: each.revision)
