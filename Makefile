@@ -32,7 +32,7 @@ TESTS ?=
 WORKERS ?= $(shell echo $$(($$(nproc 2>/dev/null || echo 2) * 2)))
 PYTEST := $(PY) -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 SPARK_TESTS := pipeline tests/spark
-SYSTEM_TESTS := tests/attacks tests/cluster tests/interop tests/security
+SYSTEM_TESTS := tests/attacks tests/cluster tests/interop tests/security tests/workers
 # A Spark driver computes on both cores; another one beside it waits for its start-ups at most.
 SPARK_WORKERS ?= 2
 ARGS ?=

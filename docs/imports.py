@@ -16,7 +16,7 @@ PAGE = ROOT / "docs" / "architecture.md"
 PACKAGE = "kohort.broker."
 BEGIN, END = "<!-- imports: written by docs/imports.py -->\n", "<!-- imports: end -->"
 COMPOSITION = "composition"
-COMPOSING = ("broker", "ephemeral", "main", "__main__")
+COMPOSING = ("broker", "ephemeral", "main", "serving", "supervise", "worker", "__main__")
 BESIDE = ("logs", "lean_imports")
 """Modules that set up the process: no part of the house."""
 

@@ -69,6 +69,7 @@ STEPS = (
     Step("attacks", f"{PYTEST} tests/attacks tests/security", 40, {"KOHORT_TEST_NIGHTLY": "1"}),
     Step("repetitions", f"{PYTEST} {' '.join(REPEATED)}", 40, {"KOHORT_TEST_NIGHTLY": "1"}),
     Step("cluster", f"{PYTEST} tests/cluster", 20, {"KOHORT_TEST_NIGHTLY": "1"}),
+    Step("workers", f"{PYTEST} tests/workers", 20),
     Step("chaos", "make chaos", 40),
     Step("crash", "make crash", 45),
     Step(

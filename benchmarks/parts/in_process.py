@@ -24,12 +24,13 @@ from typing import Any, NamedTuple, Protocol, TextIO, TypeVar
 import trio
 
 from kohort.broker import ephemeral
-from kohort.broker.broker import Address, Broker, Places, running
+from kohort.broker.broker import Broker, running
 from kohort.broker.config import load_config
 from kohort.broker.logs import configure_logs
 from kohort.broker.runtime.clock import ManualClock
 from kohort.broker.transport.connection import Connection, Driver
 from kohort.broker.transport.file_range import FileRange
+from kohort.broker.transport.places import Address, Places
 from kohort.broker.transport.poller import POLLERS, READ, VARIABLE, EpollPoller, Events
 from kohort.protocol.headers import RequestHeader
 from kohort.protocol.registry import BY_NAME

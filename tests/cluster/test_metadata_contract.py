@@ -1,5 +1,6 @@
 """What every metadata store keeps, whether it is one broker's file or a cluster's etcd."""
 
+import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
@@ -13,6 +14,10 @@ import trio
 from kohort.broker.authorization.acls import Binding, Entry, Filter, Pattern
 from kohort.broker.authorization.authorizer import Authorizer
 from kohort.broker.etcd.client import EtcdClient
+from kohort.broker.host.channel import Channel
+from kohort.broker.host.key_log import KeyLog
+from kohort.broker.host.keys_client import KeysClient
+from kohort.broker.host.keys_server import KeysServer
 from kohort.broker.metadata import (
     BrokerState,
     ConfigResource,
@@ -56,7 +61,36 @@ async def in_etcd(url: str, name: str) -> AsyncIterator[MetadataStore]:
         nursery.cancel_scope.cancel()
 
 
-@pytest.fixture(params=["embedded", "etcd", "a test's"])
+class HostsMetadata:
+    """What a host's supervisor serves: opened while it is open already, it is the same one."""
+
+    def __init__(self, folder: Path) -> None:
+        self._file = folder / "metadata.jsonl"
+        self._server: KeysServer | None = None
+
+    @asynccontextmanager
+    async def opened(self) -> AsyncIterator[MetadataStore]:
+        """Give a store over a channel of its own."""
+        async with trio.open_nursery() as nursery:
+            is_first = self._server is None
+            if self._server is None:
+                self._server = KeysServer(KeyLog(OsFileSystem(), self._file))
+                nursery.start_soon(self._server.run)
+            ours, theirs = socket.socketpair()
+            for each in (ours, theirs):
+                each.setblocking(False)
+            client = KeysClient(Channel(theirs))
+            nursery.start_soon(self._server.serve, Channel(ours), pytest.fail)
+            nursery.start_soon(client.run)
+            store = await EtcdMetadataStore.connect(client, "host", "c")
+            nursery.start_soon(store.follow)
+            yield store
+            nursery.cancel_scope.cancel()
+            if is_first:
+                self._server = None
+
+
+@pytest.fixture(params=["embedded", "etcd", "a test's", "a host's"])
 def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Opened:
     """The way to open the store that the test is about."""
     if request.param == "embedded":
@@ -64,6 +98,8 @@ def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Opened:
     if request.param == "a test's":
         server: MetadataServer = request.getfixturevalue("metadata_server")
         return partial(in_etcd, server.url, uuid4().hex)
+    if request.param == "a host's":
+        return HostsMetadata(tmp_path).opened
     etcd: EtcdProcess = request.getfixturevalue("shared_etcd")
     return partial(in_etcd, etcd.url, uuid4().hex)
 

@@ -17,9 +17,10 @@ import pytest
 import trio
 from structlog.testing import capture_logs
 
-from kohort.broker.broker import Address, Places, running
+from kohort.broker.broker import running
 from kohort.broker.config import load_config
 from kohort.broker.coordination.test_shard import Client
+from kohort.broker.transport.places import Address, Places
 from kohort.storage import StorageError
 from kohort.storage.memory_filesystem import MemoryFileSystem
 from tests.crash.breaking_file_system import (

@@ -22,6 +22,9 @@ _READY = re.compile(r"^kohort ready kafka=(?P<kafka>\S+) http=(?P<http>\S+) data
 class BrokerProcess:
     """`kohort serve` on a data folder of its own; started again, it keeps its ports and its data."""
 
+    start_timeout_s = START_TIMEOUT_S
+    stop_timeout_s = STOP_TIMEOUT_S
+
     def __init__(self, folder: Path, *settings: str) -> None:
         self.data = folder / "data"
         self.log_path = folder / "broker.log"
@@ -108,10 +111,9 @@ class BrokerProcess:
                 return int(line.split()[1])
         raise KeyError(name)
 
-    @staticmethod
-    def _first_line(process: subprocess.Popen[str]) -> str:
+    def _first_line(self, process: subprocess.Popen[str]) -> str:
         assert process.stdout is not None
-        silence = threading.Timer(START_TIMEOUT_S, process.kill)
+        silence = threading.Timer(self.start_timeout_s, process.kill)
         silence.start()
         try:
             return process.stdout.readline().rstrip("\n")
@@ -124,7 +126,7 @@ class BrokerProcess:
             return 0
         process.send_signal(how)
         try:
-            return process.wait(STOP_TIMEOUT_S)
+            return process.wait(self.stop_timeout_s)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

@@ -1,10 +1,9 @@
 """One broker: its parts, how they start, and how they end."""
 
-import socket
 from base64 import urlsafe_b64encode
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -75,6 +74,7 @@ from kohort.broker.runtime.timers import Timers
 from kohort.broker.runtime.workers import TrioWorkers, Workers
 from kohort.broker.transport.counters import TransportCounters
 from kohort.broker.transport.dispatch import Dispatch
+from kohort.broker.transport.places import PLAINTEXT, Address, Places, advertised, bind
 from kohort.broker.transport.reactor import Reactor
 from kohort.storage import DataDirectory, FileSystem, OsFileSystem, StorageError
 from kohort.storage.journal import Journal
@@ -99,46 +99,8 @@ CLOSERS = 8  # Logs that are closed at once: their syncs share what the disk doe
 
 log = structlog.get_logger("kohort.broker")
 
-
-PLAINTEXT = "PLAINTEXT"
-
-
-class Address(msgspec.Struct, frozen=True):
-    """A host and a port, and what is spoken there."""
-
-    host: str
-    port: int
-    protocol: str = PLAINTEXT
-    name: str = ""
-    """What settings call the listener there; without one it is called after its protocol."""
-
-    def __str__(self) -> str:
-        scheme = "" if self.protocol == PLAINTEXT else f"{self.protocol}://"
-        return (
-            f"{scheme}[{self.host}]:{self.port}" if ":" in self.host else f"{scheme}{self.host}:{self.port}"
-        )
-
-
-class Listener(msgspec.Struct, frozen=True):
-    """Where a broker listens, and what it tells those who came that way to connect to."""
-
-    listen: Address
-    advertise: Address | None = None
-
-
-class Places(msgspec.Struct, frozen=True):
-    """Where a broker listens, what it tells clients to connect to, and where its data is."""
-
-    listen: Address
-    data: Path
-    advertise: Address | None = None
-    more: tuple[Listener, ...] = ()
-    """Where else it listens; to other brokers the first counts."""
-
-    @property
-    def listeners(self) -> tuple[Listener, ...]:
-        """All of them, the first one first."""
-        return Listener(self.listen, self.advertise), *self.more
+Join = Callable[[DataDirectory], AbstractAsyncContextManager["ClusterMember"]]
+"""Gives the member of a cluster that has this data folder."""
 
 
 class Broker:
@@ -168,6 +130,7 @@ class Broker:
         self._between = between
         self.cluster = cluster
         self._listeners = places.listeners
+        self._shared = places.shared
         self.advertised: tuple[tuple[str, int], ...] = ()
         """Host and port for the clients of each listener, once it listens."""
         self.listening: tuple[Address, ...] = tuple(each.listen for each in places.listeners)
@@ -502,7 +465,11 @@ class Broker:
         """
         opens, security = self._opens()
         with ExitStack() as unless_registered:
-            socks = [unless_registered.enter_context(bind(each.listen)) for each in self._listeners]
+            is_one_of_several = bool(self._shared)
+            socks, shared = (
+                [unless_registered.enter_context(bind(each, is_shared=is_one_of_several)) for each in places]
+                for places in ([each.listen for each in self._listeners], self._shared)
+            )
             ports = [sock.getsockname()[1] for sock in socks]
             self.listening = tuple(
                 msgspec.structs.replace(each.listen, port=port)
@@ -522,7 +489,9 @@ class Broker:
             await self._checkpoint()  # What was scanned now need not be scanned again.
         offline = {(each.topic_id, each.index) for each in self.partitions if each.offline is not None}
         self.journal.forget(but=offline)
-        for number, sock in enumerate(socks):
+        if self.cluster is not None:
+            await self.cluster.until_others_are_here()
+        for number, sock in (*enumerate(socks), *enumerate(shared)):
             self.reactor.listen(sock, number, opens.get(number))
         self.coordinators.start()
         if self.cluster is None:
@@ -732,15 +701,20 @@ async def running(
     *,
     between: Callable[[Dispatch], Dispatch] | None = None,
     forget_stored_settings: bool = False,
+    join: "Join | None" = None,
 ) -> AsyncIterator[Broker]:
     """Serve within the block; closed behind it, once every task and thread of the broker has ended.
 
-    `between`, `forget_stored_settings`: see `Broker`. Raises: StorageError, OSError where the start fails;
+    `between`, `forget_stored_settings`: see `Broker`. `join` makes it a member of a cluster that the settings
+    do not name. Raises: StorageError, OSError where the start fails;
     ConfigError where the cluster that the settings name can't be.
     """
     broker: Broker | None = None
     try:
-        async with member_of_cluster(config, places, filesystem) as cluster, trio.open_nursery() as nursery:
+        async with (
+            member_of_cluster(config, places, filesystem, join) as cluster,
+            trio.open_nursery() as nursery,
+        ):
             broker = Broker(
                 config,
                 places,
@@ -765,12 +739,16 @@ async def running(
 
 @asynccontextmanager
 async def member_of_cluster(
-    config: BrokerConfig, places: Places, filesystem: FileSystem | None
+    config: BrokerConfig, places: Places, filesystem: FileSystem | None, join: "Join | None" = None
 ) -> AsyncIterator["ClusterMember | None"]:
-    """Give the member of the cluster that the settings name, None for a broker alone.
+    """Give the member of the cluster that `join` or the settings name, None for a broker alone.
 
     Raises: StorageError, ConfigError.
     """
+    if join is not None:
+        async with join(_folder(places, filesystem)) as member:
+            yield member
+        return
     if config.kohort_cluster is None:
         yield None
         return
@@ -783,9 +761,13 @@ async def member_of_cluster(
         raise ConfigError('a cluster needs httpx: pip install "kohort[cluster]"') from None
     options = cluster_options(config)
     assert options is not None
-    data = DataDirectory.open(places.data, filesystem or OsFileSystem(), segments_max=segments_that_fit())
-    async with joined(options, data, config.node_id, new_cluster_id()) as member:
+    async with joined(options, _folder(places, filesystem), config.node_id, new_cluster_id()) as member:
         yield member
+
+
+def _folder(places: Places, filesystem: FileSystem | None) -> DataDirectory:
+    """Return the data folder, locked. Raises: StorageError."""
+    return DataDirectory.open(places.data, filesystem or OsFileSystem(), segments_max=segments_that_fit())
 
 
 def group_config(config: BrokerConfig) -> GroupConfig:
@@ -832,34 +814,3 @@ def is_secure(listeners: Sequence[Address], config: BrokerConfig) -> bool:
     return config.kohort_listener_settings is not None or any(
         each.protocol != PLAINTEXT for each in listeners
     )
-
-
-def bind(address: Address) -> socket.socket:
-    """Return a bound socket that does not block. Raises: OSError that names the address."""
-    try:
-        family, kind, protocol, _, resolved = socket.getaddrinfo(
-            address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        sock = socket.socket(family, kind, protocol)
-        try:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            sock.setblocking(False)
-            sock.bind(resolved)
-        except OSError:
-            sock.close()
-            raise
-    except OSError as error:
-        raise OSError(f"cannot listen on {address}: {error.strerror}") from error
-    return sock
-
-
-def advertised(listener: Listener, port: int) -> tuple[str, int]:
-    """Return what clients of a listener are told to connect to, which listens at that port."""
-    if listener.advertise is None:
-        return reachable_host(listener.listen.host), port
-    return listener.advertise.host, listener.advertise.port or port
-
-
-def reachable_host(host: str) -> str:
-    """Return what clients can connect to where a broker listens on `host`."""
-    return socket.gethostname() if host in ("", "0.0.0.0", "::") else host

@@ -4,6 +4,7 @@ import logging
 import re
 import sys
 import traceback
+from functools import partial
 from typing import Any, Literal, TextIO
 
 import structlog
@@ -14,8 +15,11 @@ LogFormat = Literal["console", "json"]
 _TRACEBACK_INDENT = "    "
 
 
-def configure_logs(log_format: str, level: str = "info") -> None:
-    """Let structlog write to standard error, one line an event, at `level` and above."""
+def configure_logs(log_format: str, level: str = "info", *, worker: int | None = None) -> None:
+    """Let structlog write to standard error, one line an event, at `level` and above.
+
+    Each says which `worker` writes it, where there is more than one process.
+    """
     renderer: structlog.typing.Processor
     if log_format == "json":
         renderer = structlog.processors.JSONRenderer()
@@ -28,6 +32,7 @@ def configure_logs(log_format: str, level: str = "info") -> None:
         exceptions = [_quote_what_is_not_printable]
     structlog.configure(
         processors=[
+            *([] if worker is None else [partial(_add_worker, worker)]),
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             *exceptions,
@@ -37,6 +42,13 @@ def configure_logs(log_format: str, level: str = "info") -> None:
         logger_factory=structlog.PrintLoggerFactory(file=sys.stderr),
         cache_logger_on_first_use=True,
     )
+
+
+def _add_worker(
+    worker: int, logger: structlog.typing.WrappedLogger, method: str, event: structlog.typing.EventDict
+) -> structlog.typing.EventDict:
+    event["worker"] = worker
+    return event
 
 
 class PlainLines:

@@ -1,12 +1,10 @@
 """`kohort serve`: options in, a broker that runs until it is told to stop."""
 
 import argparse
-import os
-import signal
-import socket
 import sys
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -16,27 +14,28 @@ import structlog
 import trio
 
 from kohort.broker import ephemeral
-from kohort.broker.broker import (
-    PLAINTEXT,
-    Address,
-    Broker,
-    Listener,
-    Places,
-    bind,
-    is_secure,
-    reachable_host,
-    running,
-)
+from kohort.broker.broker import is_secure, running
 from kohort.broker.config import BrokerConfig, ConfigError, ConfigSource
 from kohort.broker.config.serve import FLAGS, SEVERAL, changed_settings, load_serve_config
+from kohort.broker.host.order import Order, is_of_workers
 from kohort.broker.http import LISTEN_BACKLOG, serve_http
 from kohort.broker.logs import configure_logs
-from kohort.storage import FileSystem, StorageError
+from kohort.broker.serving import (
+    closed_http,
+    hand_over,
+    http_hosts,
+    say_listening,
+    status_of,
+    stop_signals,
+    stopped_by,
+)
+from kohort.broker.transport.places import PLAINTEXT, Address, Listener, Places, bind
+from kohort.storage import FileSystem
 from kohort.storage.data_directory import META_PROPERTIES
 from kohort.storage.layout import MetaProperties
 
 if TYPE_CHECKING:
-    from kohort.broker.http.security import HttpSecurity
+    pass
 
 DEFAULT_LISTEN = "127.0.0.1:9092"
 DEFAULT_HTTP = "127.0.0.1:9644"
@@ -44,8 +43,9 @@ DEFAULT_DATA = "kohort-data"
 ANY_HOST = "*"
 SPOKEN = (PLAINTEXT, "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 LOOPBACK = ("127.", "localhost", "::1")
-PROBLEM = 1
 USAGE = 2
+
+OPTION = "--worker"
 
 log = structlog.get_logger("kohort.broker")
 
@@ -128,6 +128,8 @@ def parse(argv: Sequence[str], program: str = "kohort serve") -> ServeOptions:
         help="this broker's number, its own in its cluster (default: the data folder's, or 1)")  # fmt: skip
     add("--cluster", metavar="etcd://HOST:PORT,.../NAME", default=None,
         help="be a broker of this cluster, whose metadata are in etcd (etcds:// for TLS)")  # fmt: skip
+    add("--workers", metavar="N", type=int, default=None,
+        help="be N processes behind one address, for the cores of one machine (default 1)")  # fmt: skip
     add(
         "--rack",
         metavar="RACK",
@@ -187,6 +189,7 @@ def _short_forms(found: argparse.Namespace) -> list[tuple[str, str]]:
     given = (
         ("node.id", found.node_id),
         ("kohort.cluster", found.cluster),
+        ("kohort.workers", found.workers),
         ("broker.rack", found.rack),
         ("kohort.http.writes.enable", "true" if found.http_allow_writes else None),
     )
@@ -195,30 +198,37 @@ def _short_forms(found: argparse.Namespace) -> list[tuple[str, str]]:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a broker and return the exit status: 0 after a clean stop, 1 with one line that says why not."""
-    options = parse(sys.argv[1:] if argv is None else argv)
+    arguments = sys.argv[1:] if argv is None else argv
+    if arguments[:1] == [OPTION]:
+        from kohort.broker.worker import main as work  # noqa: PLC0415  # A supervisor has started this process.
+
+        return work(int(arguments[1]))
+    options = parse(arguments)
     configure_logs(options.log_format, options.log_level)
-    try:
-        settings = (*EPHEMERAL_SETTINGS, *options.settings) if options.ephemeral else options.settings
-        loaded = load_serve_config(options.config_file, settings)
-        options = with_file(options, loaded.flags)
-        check_listeners(options.places, loaded.config)  # Before there is a folder.
-        closed_http(loaded.config)
-        if options.check_config:
-            return say_checked(loaded.config, loaded.flags)
-        if loaded.passed_over:
-            log.info("settings of Apache Kafka without a use here", names=" ".join(loaded.passed_over))
-        config = with_node_id_of(options.places.data, loaded.config)
-        check_writes(config, options.http)
-        with throw_away_data(options) as (options, filesystem):
+    return status_of(partial(run, options))
+
+
+def run(options: ServeOptions) -> None:
+    """Run what the options say. Raises: ConfigError, StorageError, OSError."""
+    settings = (*EPHEMERAL_SETTINGS, *options.settings) if options.ephemeral else options.settings
+    loaded = load_serve_config(options.config_file, settings)
+    options = with_file(options, loaded.flags)
+    check_listeners(options.places, loaded.config)  # Before there is a folder.
+    closed_http(loaded.config)
+    if options.check_config:
+        say_checked(loaded.config, loaded.flags)
+        return
+    if loaded.passed_over:
+        log.info("settings of Apache Kafka without a use here", names=" ".join(loaded.passed_over))
+    config = with_node_id_of(options.places.data, loaded.config)
+    check_writes(config, options.http)
+    with throw_away_data(options) as (options, filesystem):
+        if config.kohort_workers != 1 or is_of_workers(options.places.data):
+            from kohort.broker.supervise import supervise  # noqa: PLC0415  # Where one process is not enough.
+
+            trio.run(supervise, order_of(options), config)
+        else:
             trio.run(serve, options, config, filesystem)
-    except (ConfigError, StorageError, OSError) as problem:
-        return complain(problem)
-    except BaseExceptionGroup as group:
-        expected, others = group.split((ConfigError, StorageError, OSError))
-        if expected is None or others is not None:
-            raise
-        return complain(*leaves(expected))
-    return 0
 
 
 def with_file(options: ServeOptions, flags: Mapping[str, str]) -> ServeOptions:
@@ -254,11 +264,24 @@ def with_file(options: ServeOptions, flags: Mapping[str, str]) -> ServeOptions:
     return msgspec.structs.replace(options, places=places, http=http)
 
 
-def say_checked(config: BrokerConfig, flags: Mapping[str, str]) -> int:
-    """Print what would hold at a start, and return 0."""
+def order_of(options: ServeOptions) -> Order:
+    """Return what all workers have in common. Raises: ConfigError."""
+    if options.forget_stored_settings:
+        raise ConfigError("--forget-stored-settings is for a broker of one process")
+    return Order(
+        listeners=options.places.listeners,
+        http=options.http,
+        data=str(options.places.data),
+        log_format=options.log_format,
+        log_level=options.log_level,
+        is_ephemeral=options.ephemeral,
+    )
+
+
+def say_checked(config: BrokerConfig, flags: Mapping[str, str]) -> None:
+    """Print what would hold at a start."""
     for name, value in {**flags, **changed_settings(config)}.items():
         sys.stdout.write(f"{name}={value}\n")
-    return 0
 
 
 def check_listeners(places: Places, config: BrokerConfig) -> None:
@@ -268,15 +291,6 @@ def check_listeners(places: Places, config: BrokerConfig) -> None:
     from kohort.broker.transport.secure_listeners import check  # noqa: PLC0415  # Most brokers have none.
 
     check([each.listen for each in places.listeners], config)
-
-
-def closed_http(config: BrokerConfig) -> "HttpSecurity | None":
-    """Return how the HTTP side is closed to strangers, None where it is open. Raises: ConfigError."""
-    if config.kohort_http_security_protocol == "PLAINTEXT" and config.kohort_http_credentials_file is None:
-        return None
-    from kohort.broker.http.security import HttpSecurity  # noqa: PLC0415  # Most brokers have it open.
-
-    return HttpSecurity(config)
 
 
 def with_node_id_of(folder: Path, config: BrokerConfig) -> BrokerConfig:
@@ -315,21 +329,6 @@ def throw_away_data(options: ServeOptions) -> Iterator[tuple[ServeOptions, FileS
         yield msgspec.structs.replace(options, places=places), ephemeral.file_system()
 
 
-def complain(*problems: BaseException) -> int:
-    """Print what stopped the start, one line each, and return the exit status."""
-    for problem in problems:
-        print(f"kohort serve: {problem}", file=sys.stderr)  # noqa: T201  # The command's own message.
-    return PROBLEM
-
-
-def leaves(group: BaseExceptionGroup[BaseException]) -> list[BaseException]:
-    """Return the exceptions in the group and in the groups within."""
-    found: list[BaseException] = []
-    for each in group.exceptions:
-        found += leaves(each) if isinstance(each, BaseExceptionGroup) else [each]
-    return found
-
-
 async def serve(options: ServeOptions, config: BrokerConfig, filesystem: FileSystem | None = None) -> None:
     """Serve until a signal. Raises: StorageError, OSError where the start fails."""
     with trio.open_signal_receiver(*stop_signals()) as signals:
@@ -340,48 +339,13 @@ async def serve(options: ServeOptions, config: BrokerConfig, filesystem: FileSys
             trio.open_nursery() as nursery,
         ):
             http.listen(LISTEN_BACKLOG)  # Who reads the line that says where may ask at once.
-            hosts = http_hosts(broker, options, config)
+            hosts = http_hosts(broker, options.http, config)
             nursery.start_soon(serve_http, broker.view(), http, hosts, security)
-            say_ready(broker, options, http)
+            http_address = Address(options.http.host, http.getsockname()[1])
+            say_listening(broker.listening, http_address, options.places.data)
             async for number in signals:
-                log.info("stopping", signal=signal.Signals(number).name)
+                stopped_by(number)
                 break
             await hand_over(broker, signals)
             nursery.cancel_scope.cancel()
     log.info("stopped")
-
-
-async def hand_over(broker: Broker, signals: AsyncIterator[int]) -> None:
-    """Let others lead what the broker leads; a second signal is in a hurry."""
-
-    async def hurry(scope: trio.CancelScope) -> None:
-        async for _ in signals:
-            scope.cancel()
-
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(hurry, nursery.cancel_scope)
-        await broker.hand_over()
-        nursery.cancel_scope.cancel()
-
-
-def stop_signals() -> list[signal.Signals]:
-    """Return what asks for a clean stop: SIGHUP, too, unless `nohup` has it ignored."""
-    ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
-    return [signal.SIGTERM, signal.SIGINT, *([] if ignored else [signal.SIGHUP])]
-
-
-def http_hosts(broker: Broker, options: ServeOptions, config: BrokerConfig) -> tuple[str, ...]:
-    """Return the names by which HTTP clients may call this broker."""
-    listen = options.http.host
-    names = (host for host, _ in broker.advertised)
-    return listen, reachable_host(listen), *names, *config.kohort_http_allowed_hosts
-
-
-def say_ready(broker: Broker, options: ServeOptions, http: socket.socket) -> None:
-    """Print the line that tells where the broker can be reached."""
-    http_address = Address(options.http.host, http.getsockname()[1])
-    data = options.places.data.resolve()
-    kafka = ",".join(map(str, broker.listening))
-    sys.stdout.write(f"kohort ready kafka={kafka} http={http_address} data={data}\n")
-    sys.stdout.flush()
-    log.info("ready", kafka=kafka, http=str(http_address), data=str(data), pid=os.getpid())

@@ -2,9 +2,10 @@
 
 import pytest
 
-from kohort.broker.broker import Address, inter_broker_listener
+from kohort.broker.broker import inter_broker_listener
 from kohort.broker.cluster.secure_dialing import SecureDial
 from kohort.broker.config import BrokerConfig, ConfigError
+from kohort.broker.transport.places import Address
 
 PLACES = (
     Address("h", 1, "SSL", "OUTSIDE"),

@@ -1,14 +1,15 @@
 """What holds at the moment when the broker says that it is ready."""
 
 import socket
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 import trio
 
 from kohort.broker import main
-from kohort.broker.broker import Broker
 from kohort.broker.config import BrokerConfig
+from kohort.broker.transport.places import Address
 
 
 async def test_who_reads_the_ready_line_can_ask_over_http_at_once(
@@ -16,11 +17,11 @@ async def test_who_reads_the_ready_line_can_ask_over_http_at_once(
 ) -> None:
     said = trio.Event()
 
-    def connect(broker: Broker, options: main.ServeOptions, http: socket.socket) -> None:
-        socket.create_connection(http.getsockname(), timeout=1).close()
+    def connect(kafka: Sequence[Address], http: Address, folder: Path) -> None:
+        socket.create_connection((http.host, http.port), timeout=1).close()
         said.set()
 
-    monkeypatch.setattr(main, "say_ready", connect)
+    monkeypatch.setattr(main, "say_listening", connect)
     options = main.parse(
         ["--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--data", str(tmp_path / "data")]
     )

@@ -11,9 +11,9 @@ from typing import TypeVar
 
 import kohort.broker.lean_imports  # noqa: F401  # isort: skip  # Before structlog.
 from kohort.broker import ephemeral
-from kohort.broker.broker import Address
 from kohort.broker.broker import Broker as RealBroker
 from kohort.broker.config import ConfigError
+from kohort.broker.transport.places import Address
 from kohort.testing import logs
 from kohort.testing.clock import MovableClock
 from kohort.testing.errors import BrokerFailed

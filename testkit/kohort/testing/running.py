@@ -11,9 +11,10 @@ from typing import TypeVar
 import trio
 
 from kohort.broker import ephemeral
-from kohort.broker.broker import Address, Broker, Places, bind, running
+from kohort.broker.broker import Broker, running
 from kohort.broker.config import BrokerConfig
 from kohort.broker.http import serve_http
+from kohort.broker.transport.places import Address, Places, bind
 from kohort.testing.clock import MovableClock
 from kohort.testing.errors import BrokerFailed
 from kohort.testing.watch import Watch

@@ -1,7 +1,8 @@
 """A broker as a member of its cluster: the metadata in etcd, its registration, and what it sees to there."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from typing import NamedTuple
 from uuid import uuid4
 
 import msgspec
@@ -19,11 +20,11 @@ from kohort.broker.cluster.in_sync_replicas import InSyncReplicas
 from kohort.broker.cluster.options import ClusterOptions
 from kohort.broker.cluster.other_brokers import KeptConnections
 from kohort.broker.cluster.peers import PeerWatch
-from kohort.broker.cluster.placing import place_by_racks
+from kohort.broker.cluster.placing import place_by_racks, place_on_one
 from kohort.broker.cluster.tenure import LeasedTenure
 from kohort.broker.config.current import CurrentConfig
 from kohort.broker.controller import is_drained, live_brokers
-from kohort.broker.etcd.client import EtcdClient
+from kohort.broker.etcd.calls import Calls
 from kohort.broker.etcd.errors import EtcdError
 from kohort.broker.metadata import BrokerState, MetadataConflict, Snapshot
 from kohort.broker.metadata.etcd_store import EtcdMetadataStore
@@ -43,18 +44,33 @@ DISK_FAILS_MS = 1_000
 HAND_OVER_SECONDS_MAX = 6.0
 """A container is killed after ten seconds, and logs have to be closed as well."""
 
+OTHERS_SECONDS_MAX = 10.0
+
 Task = Callable[[Part], Awaitable[None]]
 
 log = structlog.get_logger("kohort.cluster")
+
+
+class Host(NamedTuple):
+    """The brokers of one host, where they are all there are of the cluster: who keeps them restarts them."""
+
+    addresses: Mapping[int, Sequence[tuple[str, int] | None]]
+    """By node id where others reach each, listener by listener; None: where it is advertised."""
 
 
 class ClusterMember:
     """What one broker has of its cluster. The loop's thread."""
 
     def __init__(
-        self, store: EtcdMetadataStore, tenure: LeasedTenure, data: DataDirectory, life: FolderLife
+        self,
+        store: EtcdMetadataStore,
+        tenure: LeasedTenure,
+        data: DataDirectory,
+        life: FolderLife,
+        host: Host | None = None,
     ) -> None:
         self.store = store
+        self._host = host
         self.data = data
         self._tenure = tenure
         self._life = life
@@ -68,7 +84,7 @@ class ClusterMember:
         self.may_lead = tenure.may_lead
         self.may_follow = tenure.may_follow
         self.check_lease = tenure.check
-        self.place = place_by_racks
+        self.place = place_by_racks if host is None else place_on_one
         self._listener = 0  # By which of theirs other brokers are reached.
         self._dial: Dial = dial_plain
         self.others = KeptConnections(tenure.authority.node_id, self._address_of)
@@ -189,7 +205,21 @@ class ClusterMember:
 
     def _address_of(self, node_id: int) -> tuple[str, int] | None:
         broker = self.store.snapshot().broker(node_id)
-        return None if broker is None else broker.address(self._listener)
+        if broker is None:
+            return None
+        local = None if self._host is None else self._host.addresses[node_id][self._listener]
+        return local or broker.address(self._listener)
+
+    async def until_others_are_here(self) -> None:
+        """Return once all brokers of this host have registered, or some seconds later.
+
+        What is created from now on is spread over all of them.
+        """
+        if self._host is None:
+            return
+        with trio.move_on_after(OTHERS_SECONDS_MAX):
+            while any(self.store.snapshot().broker(each) is None for each in self._host.addresses):
+                await self._more.wait()
 
     # -- tasks ------------------------------------------------------------------------------------------
 
@@ -249,11 +279,12 @@ class ClusterMember:
         peers = PeerWatch(
             self.store, self._tenure.authority.node_id, self.store.expel, self._dial, self._listener
         )
+        others = (("other brokers", peers.run),) if self._host is None else ()
         return (
             ("cluster duties", see),
             ("preferred leaders", balance),
             ("lost tails", begin_anew),
-            ("other brokers", peers.run),
+            *others,
         )
 
     async def _restate(self, is_drained: bool) -> None:
@@ -319,28 +350,61 @@ async def joined(
 
     `new_id` is the cluster's, where this is its first broker. Raises: StorageError.
     """
-    tenure = LeasedTenure(node_id, options.session_timeout_ms, boot_time_ms)
+    from kohort.broker.etcd.client import EtcdClient  # noqa: PLC0415  # It needs httpx.
+
     try:
         client = EtcdClient(
             options.address.endpoints, options.credentials, call_seconds=options.request_seconds
         )
     except EtcdError as error:
         raise StorageError(str(error)) from error
-    async with client:
-        store = await EtcdMetadataStore.connect(
+    async with (
+        client,
+        membership(
             client,
             options.address.name,
-            data.meta.cluster_id if data.meta else new_id,
+            data,
+            node_id,
+            new_id,
             session_timeout_ms=options.session_timeout_ms,
             heartbeat_ms=options.heartbeat_ms,
-            tenure=tenure,
-        )
-        data.write_meta(store.snapshot().cluster_id, node_id)
-        life = FolderLife(data, await store.last_life(node_id), boot_id())
-        tenure.authority.directory_id = life.directory_id
-        await take_along(store, data, node_id)
-        try:
-            yield ClusterMember(store, tenure, data, life)
-        finally:
+        ) as member,
+    ):
+        yield member
+
+
+@asynccontextmanager
+async def membership(
+    calls: Calls,
+    name: str,
+    data: DataDirectory,
+    node_id: int,
+    new_id: str,
+    *,
+    session_timeout_ms: int,
+    heartbeat_ms: int,
+    host: Host | None = None,
+) -> AsyncIterator[ClusterMember]:
+    """Give the member of the cluster of this name, whose metadata `calls` reach; as `joined` does.
+
+    Raises: StorageError.
+    """
+    tenure = LeasedTenure(node_id, session_timeout_ms, boot_time_ms)
+    store = await EtcdMetadataStore.connect(
+        calls,
+        name,
+        data.meta.cluster_id if data.meta else new_id,
+        session_timeout_ms=session_timeout_ms,
+        heartbeat_ms=heartbeat_ms,
+        tenure=tenure,
+    )
+    data.write_meta(store.snapshot().cluster_id, node_id)
+    life = FolderLife(data, await store.last_life(node_id), boot_id())
+    tenure.authority.directory_id = life.directory_id
+    await take_along(store, data, node_id)
+    try:
+        yield ClusterMember(store, tenure, data, life, host)
+    finally:
+        if host is None:  # Whoever keeps a host's brokers sees them end.
             with trio.CancelScope(shield=True):
                 await store.membership.leave()

@@ -19,3 +19,17 @@ def place_by_racks(snapshot: Snapshot, count: int, factor: int, first: int = 0) 
         return place(usable, count, factor, randbelow)
     except NotEnoughBrokers as error:
         raise ApiError(ErrorCode.INVALID_REPLICATION_FACTOR, str(error)) from error
+
+
+def place_on_one(snapshot: Snapshot, count: int, factor: int, first: int = 0) -> list[tuple[int, ...]]:
+    """Return the brokers of one host that get `count` partitions: each is on one of them.
+
+    Raises: ApiError INVALID_REPLICATION_FACTOR where more are asked for: a second copy on the same disk
+    would outlive nothing.
+    """
+    if factor > 1:
+        raise ApiError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"a replication factor of {factor} needs {factor} hosts, and the workers of one host are one",
+        )
+    return place_by_racks(snapshot, count, factor, first)

@@ -54,6 +54,12 @@ class BrokerConfig(Settings):
         "The cluster that this broker belongs to, as etcd://HOST:PORT,HOST:PORT/NAME; without it the broker "
         "is alone. Not in Kafka.",
     )
+    kohort_workers: int = setting(
+        INT,
+        1,
+        "How many processes serve, each of them a broker of this host, behind one address: --workers. Not in "
+        "Kafka.",
+    )
     kohort_etcd_user: str | None = setting(
         STRING, None, "The user that this broker is to etcd. Not in Kafka."
     )

@@ -11,7 +11,7 @@ from typing import TypeVar
 import pytest
 import trio
 
-from kohort.broker.broker import Address, Broker, Places
+from kohort.broker.broker import Broker
 from kohort.broker.broker import running as running_broker
 from kohort.broker.config import load_config
 from kohort.broker.coordination.coordinators import GroupShard
@@ -21,6 +21,7 @@ from kohort.broker.group import GroupCoordinator, Record, coordinator_partition
 from kohort.broker.metadata import OFFSETS_TOPIC
 from kohort.broker.metadata.topic_plans import NewTopic
 from kohort.broker.partitions import Partition
+from kohort.broker.transport.places import Address, Places
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.headers import RequestHeader
 from kohort.protocol.messages import (

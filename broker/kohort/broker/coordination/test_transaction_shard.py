@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from kohort.broker.broker import Address, Broker, Places, running
+from kohort.broker.broker import Broker, running
 from kohort.broker.config import load_config
 from kohort.broker.coordination import transaction_machine
 from kohort.broker.coordination.test_shard import Client, Replicas, found
@@ -20,6 +20,7 @@ from kohort.broker.metadata import OFFSETS_TOPIC
 from kohort.broker.partitions import Partition
 from kohort.broker.transactions.commands import AddPartitions, EndTransaction, MarkersDue
 from kohort.broker.transactions.transaction import BUMPING_VERSION, TransactionState
+from kohort.broker.transport.places import Address, Places
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages import (
     AddPartitionsToTxnRequest,

@@ -15,7 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route, Router
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from kohort.broker.http.connections import Connections
 from kohort.broker.http.groups import describe_group, list_groups
@@ -27,6 +27,7 @@ from kohort.broker.http.view import View
 
 if TYPE_CHECKING:
     from kohort.broker.http.security import HttpSecurity
+    from kohort.broker.http.workers import Others
 
 GROUPS_MAX = 1_000
 """More are not listed anew for everybody who asks."""
@@ -42,10 +43,19 @@ PATHS = {
 
 
 async def serve(
-    view: View, sock: socket.socket, hosts: Iterable[str] = (), security: "HttpSecurity | None" = None
+    view: View,
+    sock: socket.socket,
+    hosts: Iterable[str] = (),
+    security: "HttpSecurity | None" = None,
+    others: "tuple[int, Others] | None" = None,
 ) -> None:
     """Serve the pages on a listening socket until cancelled; the socket stays the caller's."""
-    guard = Guard(application(view), AllowedHosts(hosts), None if security is None else security.knows)
+    app: ASGIApp = application(view)
+    if others is not None:
+        from kohort.broker.http.workers import AllWorkers  # noqa: PLC0415  # Most brokers are one process.
+
+        app = AllWorkers(app, *others)
+    guard = Guard(app, AllowedHosts(hosts), None if security is None else security.knows)
     async with trio.open_nursery() as nursery:
         if security is not None:
             nursery.start_soon(security.reload_regularly)

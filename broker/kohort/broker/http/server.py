@@ -16,23 +16,29 @@ from kohort.broker.http.view import View
 
 if TYPE_CHECKING:
     from kohort.broker.http.security import HttpSecurity
+    from kohort.broker.http.workers import Others
 
 LISTEN_BACKLOG = 128
 
 
 async def serve_http(
-    view: View, sock: socket.socket, hosts: Iterable[str] = (), security: "HttpSecurity | None" = None
+    view: View,
+    sock: socket.socket,
+    hosts: Iterable[str] = (),
+    security: "HttpSecurity | None" = None,
+    others: "tuple[int, Others] | None" = None,
 ) -> None:
     """Serve until cancelled. `sock` listens; it belongs to this function from now on.
 
     `hosts` are names that clients may use for this broker, beside `localhost` and any IP address; `security`
-    is how it is closed to strangers, None where it is open.
+    is how it is closed to strangers, None where it is open. `others` are this worker's number and the other
+    workers of this host, whose facts are served as well.
     """
     with sock:
         sock.setblocking(False)
         await trio.lowlevel.wait_readable(sock)  # The first client waits in the backlog for the import.
         pages = await trio.to_thread.run_sync(load_pages)
-        await pages.serve(view, sock, hosts, security)
+        await pages.serve(view, sock, hosts, security, others)
 
 
 def load_pages() -> Any:

@@ -5,7 +5,6 @@ from kohort.broker.group.events import GROUP_EVENTS_TOPIC
 from kohort.broker.metadata.snapshot import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC
 from kohort.broker.metadata.topic_plans import NewTopic
 
-GROUP_EVENTS_PARTITIONS = 1  # One broker writes them all: one file, and one order of everything.
 GROUP_EVENTS_PARTITIONS_OF_A_CLUSTER = 24
 """Each broker writes to those that it leads: so that every one of them has some to write to."""
 HOUR_MS = 3_600_000
@@ -16,7 +15,7 @@ LONG_MAX = 2**63 - 1
 def offsets_topic(config: BrokerConfig) -> NewTopic:
     """Return what `__consumer_offsets` is created with. Source: Kafka's GroupCoordinatorService.
 
-    A broker alone is all replicas that there are.
+    A broker alone, and one host's workers, are all replicas that there are.
     """
     return NewTopic(
         OFFSETS_TOPIC,
@@ -70,13 +69,14 @@ def share_state_topic(config: BrokerConfig) -> NewTopic:
 def group_events_topic(config: BrokerConfig) -> NewTopic:
     """Return what `__group_events` is created with: a week of history at most, written without a sync.
 
-    In a cluster it has as many replicas as what it tells of: else a coordinator's end would take along why.
+    One host's workers have a partition each: one file, and one order of everything. In a cluster it has as
+    many replicas as what it tells of: else a coordinator's end would take along why.
     """
-    is_alone = config.kohort_cluster is None
+    is_one_host = config.kohort_cluster is None
     return NewTopic(
         GROUP_EVENTS_TOPIC,
-        GROUP_EVENTS_PARTITIONS if is_alone else GROUP_EVENTS_PARTITIONS_OF_A_CLUSTER,
-        1 if is_alone else config.offsets_topic_replication_factor,
+        config.kohort_workers if is_one_host else GROUP_EVENTS_PARTITIONS_OF_A_CLUSTER,
+        1 if is_one_host else config.offsets_topic_replication_factor,
         configs={
             "cleanup.policy": "delete",
             "retention.ms": str(7 * 24 * HOUR_MS),

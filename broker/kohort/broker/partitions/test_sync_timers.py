@@ -4,10 +4,11 @@ from pathlib import Path
 
 import trio
 
-from kohort.broker.broker import Address, Broker, Places, running
+from kohort.broker.broker import Broker, running
 from kohort.broker.config import load_config
 from kohort.broker.coordination.test_shard import Client
 from kohort.broker.partitions.partition import Partition
+from kohort.broker.transport.places import Address, Places
 from kohort.protocol.messages import (
     CreateTopicsRequest,
     CreateTopicsResponse,

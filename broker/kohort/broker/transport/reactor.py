@@ -119,7 +119,8 @@ class Reactor:
     def listen(self, sock: socket.socket, number: int = 0, opens: Open | None = None) -> None:
         """Accept connections on `sock`, which is bound and not blocking; the first listener has number 0.
 
-        `opens` makes its connections; without it they carry bytes as they are.
+        `opens` makes its connections; without it they carry bytes as they are. A listener may have several
+        sockets.
         """
         self._opens[number] = opens or open_plain
         self._acceptor.listen(sock, number)

@@ -8,10 +8,11 @@ from uuid import UUID
 
 import trio
 
-from kohort.broker.broker import Address, Broker, Places
+from kohort.broker.broker import Broker
 from kohort.broker.broker import running as running_broker
 from kohort.broker.config import load_config
 from kohort.broker.coordination.test_shard import Client
+from kohort.broker.transport.places import Address, Places
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages import (
     CreateTopicsRequest,

@@ -1,6 +1,6 @@
 // Which view is shown, and the feed that keeps it up.
 
-import { h, shown } from "/page/dom.js";
+import { WORKER, h, shown } from "/page/dom.js";
 import { groupsView, groupView } from "/page/groups.js";
 import { healthView } from "/page/health.js";
 import { topicsView, topicView } from "/page/topics.js";
@@ -15,6 +15,14 @@ const VIEWS = {
 };
 const main = document.getElementById("main"), state = document.getElementById("link");
 let feed = null, timer = null, current = null, told = null, address = "", typing = null;
+
+// Each worker of a host shows the groups that it coordinates and the partitions that it leads.
+const workers = document.querySelector("meta[name=workers]")?.content.split(" ") ?? [];
+if (workers.length > 1) {
+  const links = workers.map((each) => h("a", { href: `/workers/${each}/`,
+    ...(WORKER === `/workers/${each}` || (!WORKER && each === workers[0]) ? { "aria-current": "page" } : {}) }, `Worker ${each}`));
+  document.querySelector("header nav").after(h("nav", { "aria-label": "Workers" }, ...links));
+}
 
 function place() {
   const [path, query = ""] = location.hash.replace(/^#\/?/, "").split("?");
@@ -36,10 +44,10 @@ function turn() {
   const next = place();
   const { asks } = VIEWS[next.view];
   const query = new URLSearchParams(Object.fromEntries(asks.filter((each) => next.parameters[each]).map((each) => [each, next.parameters[each]])));
-  const wanted = `/api/v1/live/${next.view}`;
+  const wanted = `${WORKER}/api/v1/live/${next.view}`;
   const isOther = current?.view !== next.view;
   current = next;
-  for (const each of document.querySelectorAll("nav a")) {
+  for (const each of document.querySelectorAll("nav a[data-view]")) {
     if (each.dataset.view === VIEWS[next.view].under) each.setAttribute("aria-current", "page");
     else each.removeAttribute("aria-current");
   }

@@ -1,5 +1,8 @@
 // Elements, and text that is shown and never obeyed: nothing on this page is made of markup from the wire.
 
+// A page of one of several workers is at /workers/N/, and so is all that it asks.
+export const WORKER = location.pathname.match(/^\/workers\/\d+/)?.[0] ?? "";
+
 export function h(name, attributes = {}, ...children) {
   const element = document.createElement(name);
   return filled(element, attributes, children);

@@ -1,6 +1,6 @@
 // The list of topics, and one topic: partitions, settings, and a look at its messages.
 
-import { bytes, h, link, name, number, shown, table } from "/page/dom.js";
+import { WORKER, bytes, h, link, name, number, shown, table } from "/page/dom.js";
 import { search } from "/page/groups.js";
 
 export function topicsView(told, { set, parameters }) {
@@ -61,7 +61,7 @@ async function load(place, topic, partition, offset) {
   const query = new URLSearchParams({ partition, ...(offset === "" ? {} : { offset }) });
   let told;
   try {
-    const answer = await fetch(`/api/v1/live/messages/${encodeURIComponent(topic)}?${query}`);
+    const answer = await fetch(`${WORKER}/api/v1/live/messages/${encodeURIComponent(topic)}?${query}`);
     told = await answer.json();
   } catch {
     told = { error: "the broker does not answer" };

@@ -1,6 +1,6 @@
 // What the page may change, where the broker lets it: asked first, and told what came of it.
 
-import { h, shown } from "/page/dom.js";
+import { WORKER, h, shown } from "/page/dom.js";
 
 export function changes(told) {
   if (!told.may_write) return null;
@@ -49,7 +49,7 @@ function ask(question, wanted) {
 
 async function send(wanted) {
   try {
-    const answer = await fetch("/api/v1/live/write", { method: "POST", body: JSON.stringify(wanted),
+    const answer = await fetch(`${WORKER}/api/v1/live/write`, { method: "POST", body: JSON.stringify(wanted),
       headers: { "content-type": "application/json", "x-kohort-write": "1" } });
     const told = await answer.json();
     return [answer.ok, told.done ?? told.error];

@@ -1,0 +1,280 @@
+"""One HTTP address for several workers of one host: what all say is put together, the rest is passed on.
+
+The first worker serves it. `/metrics`, `/health/ready` and the groups of `/api/v1/groups` are those of all,
+and `/workers/N/...` is what worker N alone answers at that path.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol
+
+import msgspec
+import trio
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from kohort.broker.http.guard import BODY_BYTES_MAX, KNOWN, error_response
+
+WORKER = "worker"
+"""The label by which metrics tell workers apart."""
+OPENMETRICS_END = b"# EOF"
+
+
+class Question(msgspec.Struct, frozen=True):
+    """A request, passed on: what an application has to know of it."""
+
+    method: str
+    path: str
+    query: bytes = b""
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+    body: bytes = b""
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """A whole answer."""
+
+    status: int
+    headers: tuple[tuple[bytes, bytes], ...]
+    body: bytes
+
+    def json(self) -> dict[str, Any]:
+        """Return what it holds."""
+        found: dict[str, Any] = msgspec.json.decode(self.body)
+        return found
+
+
+class Others(Protocol):
+    """The other workers of the host."""
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """Who they are, whether they run or not."""
+        ...
+
+    async def ask(self, worker: int, question: Question) -> Answer | None:
+        """Return what a worker answers, None where it does not run."""
+        ...
+
+
+def question_of(form: Mapping[str, object]) -> Question:
+    """Return the question that this is the JSON of."""
+    return msgspec.convert(form, Question)
+
+
+def answer_of(form: Mapping[str, object]) -> Answer:
+    """Return the answer that this is the JSON of."""
+    return msgspec.convert(form, Answer)
+
+
+async def answered(app: ASGIApp, question: Question) -> Answer:
+    """Return the whole answer of an application to a question; a stream that does not end has none."""
+    parts: list[bytes] = []
+    begun: list[Message] = []
+    asked = [{"type": "http.request", "body": question.body, "more_body": False}]
+
+    async def receive() -> Message:
+        if not asked:
+            await trio.sleep_forever()  # There is nothing behind the body.
+        return asked.pop()
+
+    async def send(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            begun.append(message)
+        else:
+            parts.append(message.get("body", b""))
+
+    await app(_scope(question), receive, send)
+    headers = tuple((bytes(name), bytes(value)) for name, value in begun[0].get("headers", ()))
+    return Answer(begun[0]["status"], headers, b"".join(parts))
+
+
+def _scope(question: Question) -> Scope:
+    return {
+        "type": "http",
+        "asgi": {"version": "3.0", "spec_version": "2.4"},
+        "http_version": "1.1",
+        "method": question.method,
+        "scheme": "http",
+        "path": question.path,
+        "raw_path": question.path.encode(),
+        "query_string": question.query,
+        "root_path": "",
+        "headers": list(question.headers),
+        "client": None,
+        "server": None,
+    }
+
+
+class AllWorkers:
+    """An ASGI application: the pages of the worker that serves, with what the others have."""
+
+    def __init__(self, own: ASGIApp, number: int, others: Others) -> None:
+        self._own = own
+        self._number = number
+        self._others = others
+        self._routes = Starlette(
+            routes=[
+                Route("/", self.index, methods=["GET"]),
+                Route("/metrics", self.metrics, methods=["GET"]),
+                Route("/health/ready", self.ready, methods=["GET"]),
+                Route("/api/v1/groups", self.groups, methods=["GET"]),
+                Route("/api/v1/groups/{group_id:path}", self.group, methods=["GET"]),
+                Route("/workers", self.workers, methods=["GET"]),
+                Route("/workers/{worker:int}/{path:path}", self.one, methods=["GET", "POST"]),
+            ]
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        is_ours = scope["path"] in MERGED or scope["path"].startswith(("/api/v1/groups/", "/workers"))
+        await (self._routes if is_ours else self._own)(scope, receive, send)
+
+    async def index(self, request: Request) -> Response:
+        """Return what the worker that serves has there; its page gets to know which workers there are."""
+        return self._with_workers(await answered(self._own, await _question(request)))
+
+    def _with_workers(self, told: Answer) -> Response:
+        numbers = " ".join(map(str, self._numbers()))
+        mark = b'<head>\n<meta name="workers" content="%b">' % numbers.encode()
+        return _passed_on(msgspec.structs.replace(told, body=told.body.replace(b"<head>", mark, 1)))
+
+    async def metrics(self, request: Request) -> Response:
+        """Return the metrics of all, each with the number of its worker; one that is away has none."""
+        found = {each: told for each, told in (await self._ask_all(request)).items() if told is not None}
+        page = await trio.to_thread.run_sync(merged, {each: told.body for each, told in found.items()})
+        return Response(page, headers=_content_type(found[self._number]))
+
+    async def ready(self, request: Request) -> Response:
+        """Return whether all workers can be asked everything, and if not, why."""
+        reasons: list[str] = []
+        for number, told in (await self._ask_all(request)).items():
+            if told is None:
+                reasons.append(f"worker {number}: it does not answer")
+            elif told.status != 200:
+                reasons += [
+                    f"worker {number}: {each}" for each in told.json().get("reasons", ["it is not ready"])
+                ]
+        status = "not ready" if reasons else "ready"
+        told_reasons = {"reasons": reasons} if request.scope.get(KNOWN, True) else {}
+        return _json({"status": status, **told_reasons}, 503 if reasons else 200)
+
+    async def groups(self, request: Request) -> Response:
+        """Return the groups of all in short."""
+        told = [each.json() for each in (await self._ask_all(request)).values() if each is not None]
+        groups = [group for each in told for group in each["groups"]]
+        groups.sort(key=lambda each: each["group_id"])
+        loading = sorted(index for each in told for index in each["loading"])
+        return _json({"groups": groups, "loading": loading})
+
+    async def group(self, request: Request) -> Response:
+        """Return one group, from the worker that coordinates it."""
+        question = await _question(request)
+        for number in self._numbers():
+            told = await self._ask(number, question)
+            if told is not None and told.status != 404:
+                return _passed_on(told)
+        return error_response(404, f"there is no group {request.path_params['group_id']}")
+
+    async def workers(self, request: Request) -> Response:
+        """Return where the pages of each worker are."""
+        return _json({"workers": [{"number": each, "path": f"/workers/{each}/"} for each in self._numbers()]})
+
+    async def one(self, request: Request) -> Response:
+        """Return what one worker answers."""
+        number = request.path_params["worker"]
+        if number not in self._numbers():
+            return error_response(404, f"there is no worker {number}")
+        path = f"/{request.path_params['path']}"
+        if path.endswith("/events"):
+            return error_response(404, "a worker's events are not passed on: ask again and again")
+        told = await self._ask(number, msgspec.structs.replace(await _question(request), path=path))
+        if told is None:
+            return error_response(503, f"worker {number} does not answer")
+        return self._with_workers(told) if path == "/" else _passed_on(told)
+
+    def _numbers(self) -> tuple[int, ...]:
+        return tuple(sorted((self._number, *self._others.numbers)))
+
+    async def _ask(self, number: int, question: Question) -> Answer | None:
+        if number == self._number:
+            return await answered(self._own, question)
+        return await self._others.ask(number, question)
+
+    async def _ask_all(self, request: Request) -> Mapping[int, Answer | None]:
+        """Return what each answers to a request, by number."""
+        question = await _question(request)
+        found: dict[int, Answer | None] = dict.fromkeys(self._numbers())
+
+        async def ask(number: int) -> None:
+            found[number] = await self._ask(number, question)
+
+        async with trio.open_nursery() as nursery:
+            for number in found:
+                nursery.start_soon(ask, number)
+        return found
+
+
+MERGED = frozenset(("/", "/metrics", "/health/ready", "/api/v1/groups"))
+
+
+async def _question(request: Request) -> Question:
+    headers = tuple((bytes(name), bytes(value)) for name, value in request.scope["headers"])
+    assert int(request.headers.get("content-length", "0")) <= BODY_BYTES_MAX, "the guard has looked"
+    return Question(
+        request.method, request.scope["path"], request.scope["query_string"], headers, await request.body()
+    )
+
+
+def _passed_on(told: Answer) -> Response:
+    response = Response(told.body, told.status)
+    own = [each for each in response.raw_headers if each[0] == b"content-length"]
+    response.raw_headers = [*(each for each in told.headers if each[0] != b"content-length"), *own]
+    return response
+
+
+def _content_type(told: Answer) -> dict[str, str]:
+    found = dict(told.headers)
+    return {"content-type": found[b"content-type"].decode()}
+
+
+def _json(content: object, status: int = 200) -> Response:
+    return Response(msgspec.json.encode(content), status, media_type="application/json")
+
+
+def merged(pages: Mapping[int, bytes]) -> bytes:
+    """Return one page of metrics with the samples of all, each under one more label: its worker.
+
+    What is told of a metric stands once, and all of its samples together, as the format asks. For a thread.
+    """
+    heads: dict[bytes, list[bytes]] = {}
+    samples: dict[bytes, list[bytes]] = {}
+    ends_with_a_word = False
+    for worker, page in pages.items():
+        label = b'%s="%d"' % (WORKER.encode(), worker)
+        name = b""
+        for line in page.split(b"\n"):
+            if line.startswith((b"# HELP ", b"# TYPE ", b"# UNIT ")):
+                name = line.split(b" ", 3)[2]
+                head = heads.setdefault(name, [])
+                if line not in head:
+                    head.append(line)
+            elif line == OPENMETRICS_END:
+                ends_with_a_word = True
+            elif line:
+                samples.setdefault(name, []).append(_labelled(line, label))
+    lines: Iterable[bytes] = (
+        line for name, head in heads.items() for line in (*head, *samples.get(name, ()))
+    )
+    end = OPENMETRICS_END + b"\n" if ends_with_a_word else b""
+    return b"".join(line + b"\n" for line in lines) + end
+
+
+def _labelled(line: bytes, label: bytes) -> bytes:
+    """Return a sample with one more label, in front of those that it has."""
+    name, brace, rest = line.partition(b"{")
+    if not brace or b" " in name:  # The brace is that of an exemplar.
+        name, _, value = line.partition(b" ")
+        return b"%b{%b} %b" % (name, label, value)
+    return b"%b{%b%b%b" % (name, label, b"" if rest.startswith(b"}") else b",", rest)

@@ -1,0 +1,100 @@
+"""What every process that serves does alike: how it is stopped, what it says, and what becomes of its end."""
+
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import structlog
+import trio
+
+from kohort.broker.broker import Broker
+from kohort.broker.config import BrokerConfig, ConfigError
+from kohort.broker.transport.places import Address, reachable_host
+from kohort.storage import StorageError
+
+if TYPE_CHECKING:
+    from kohort.broker.http.security import HttpSecurity
+
+PROBLEM = 1
+
+log = structlog.get_logger("kohort.broker")
+
+
+def status_of(run: Callable[[], None]) -> int:
+    """Return the exit status: 0 after a clean stop, 1 with one line that says why not."""
+    try:
+        run()
+    except (ConfigError, StorageError, OSError) as problem:
+        return complain(problem)
+    except BaseExceptionGroup as group:
+        expected, others = group.split((ConfigError, StorageError, OSError))
+        if expected is None or others is not None:
+            raise
+        return complain(*leaves(expected))
+    return 0
+
+
+def closed_http(config: BrokerConfig) -> "HttpSecurity | None":
+    """Return how the HTTP side is closed to strangers, None where it is open. Raises: ConfigError."""
+    if config.kohort_http_security_protocol == "PLAINTEXT" and config.kohort_http_credentials_file is None:
+        return None
+    from kohort.broker.http.security import HttpSecurity  # noqa: PLC0415  # Most brokers have it open.
+
+    return HttpSecurity(config)
+
+
+def complain(*problems: BaseException) -> int:
+    """Print what stopped the start, one line each, and return the exit status."""
+    for problem in problems:
+        print(f"kohort serve: {problem}", file=sys.stderr)  # noqa: T201  # The command's own message.
+    return PROBLEM
+
+
+def leaves(group: BaseExceptionGroup[BaseException]) -> list[BaseException]:
+    """Return the exceptions in the group and in the groups within."""
+    found: list[BaseException] = []
+    for each in group.exceptions:
+        found += leaves(each) if isinstance(each, BaseExceptionGroup) else [each]
+    return found
+
+
+async def hand_over(broker: Broker, signals: AsyncIterator[int]) -> None:
+    """Let others lead what the broker leads; a second signal is in a hurry."""
+
+    async def hurry(scope: trio.CancelScope) -> None:
+        async for _ in signals:
+            scope.cancel()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(hurry, nursery.cancel_scope)
+        await broker.hand_over()
+        nursery.cancel_scope.cancel()
+
+
+def stop_signals() -> list[signal.Signals]:
+    """Return what asks for a clean stop: SIGHUP, too, unless `nohup` has it ignored."""
+    ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    return [signal.SIGTERM, signal.SIGINT, *([] if ignored else [signal.SIGHUP])]
+
+
+def http_hosts(broker: Broker, http: Address, config: BrokerConfig) -> tuple[str, ...]:
+    """Return the names by which HTTP clients may call this broker."""
+    listen = http.host
+    names = (host for host, _ in broker.advertised)
+    return listen, reachable_host(listen), *names, *config.kohort_http_allowed_hosts
+
+
+def stopped_by(number: int) -> None:
+    """Say which signal has asked for the end."""
+    log.info("stopping", signal=signal.Signals(number).name)
+
+
+def say_listening(kafka: Sequence[Address], http: Address, folder: Path) -> None:
+    """Print the line that tells where the broker can be reached."""
+    listening, data = ",".join(map(str, kafka)), folder.resolve()
+    sys.stdout.write(f"kohort ready kafka={listening} http={http} data={data}\n")
+    sys.stdout.flush()
+    log.info("ready", kafka=listening, http=str(http), data=str(data), pid=os.getpid())
