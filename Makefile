@@ -38,7 +38,7 @@ SPARK_WORKERS ?= 2
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help venv jar demo test test-system test-spark again nightly check format interop spark applications suites differential large crash kills chaos bench bench-peers flames budget fuzz fuzz-broker sim sim-cluster scenarios mutants mutants-cluster docs tables wheel constraints clean
+.PHONY: help venv jar demo test test-system test-spark again nightly check format interop spark applications suites differential large crash kills chaos bench bench-peers flames budget fuzz fuzz-broker sim sim-cluster scenarios mutants mutants-cluster docs tables compiled wheel constraints clean
 
 help:  ## Show the targets.
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -201,6 +201,13 @@ tables: $(STAMP)  ## Write the tables in docs/ anew from what the code declares.
 	@$(PY) docs/tables.py
 	@$(PY) docs/requirements.py
 	@$(PY) docs/imports.py
+
+# What is compiled lies beside a copy of its source, which comes before the source itself.
+compiled: $(STAMP)  ## Compile the client's hottest modules, and run the tests of what they serve. Needs a C compiler.
+	@$(PY) -c "import setuptools" 2>/dev/null || $(PIP) install --quiet setuptools
+	@$(PY) hatch_build.py build/compiled
+	@PYTHONPATH=build/compiled $(PY) -m pytest tests/packaging/test_compiled.py protocol/kohort/protocol/records \
+		client/kohort/client tests/client/test_reading.py tests/client/test_produce_while_killed.py $(ARGS)
 
 wheel: jar  ## Build the wheel into dist/, with the jar for Spark.
 	@$(PY) -m hatchling build --target wheel

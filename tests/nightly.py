@@ -99,6 +99,7 @@ STEPS = (
     Step("interop", "make interop", 40, {"KOHORT_TEST_MIXED": "1"}),
     Step("applications", "make applications", 20, {"KOHORT_TEST_APPLICATIONS": "1"}),
     Step("docs", "make docs", 10),
+    Step("compiled", "make compiled", 30, {"KOHORT_TEST_NIGHTLY": "1"}),
     Step("busy", f"{PYTEST} tests/client/test_busy_user.py", 10, {"KOHORT_TEST_BUSY": "1"}),
     Step("soak", f"{PYTEST} tests/client/test_soak.py", 20, {"KOHORT_TEST_SOAK_S": "600"}),
     Step("load", f"{PYTEST} -s tests/large/test_steady_load.py", 20, {"KOHORT_TEST_LOAD_S": "600"}),

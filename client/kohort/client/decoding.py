@@ -18,7 +18,8 @@ from kohort.protocol.records.varint import read_varint, read_varint_rest
 
 CREATE_TIME, LOG_APPEND_TIME = TimestampType
 _OFFSET_WIDTHS = ((1, 1 << 6), (2, 1 << 13), (3, 1 << 20), (4, 1 << 27), (5, 1 << 31))
-_RUN_LEAST = 24  # Looking for records that are alike pays from so many on.
+# Looking for records that are alike pays from so many on; it never does where this module is compiled.
+_RUN_LEAST = 24 if __file__.endswith(".py") else 1 << 31
 _PATIENCE_MOST = 1 << 12
 _NULL = 1  # The byte of -1.
 _ZIGZAG = tuple((byte >> 1) ^ -(byte & 1) for byte in range(128))
@@ -68,7 +69,7 @@ class RecordLists:
         """Add the records, whose offsets follow one another. Raises: WireError, IndexError."""
         cursor, count, base_offset = self._cursor, header.record_count, header.base_offset
         cursor.begin(data, header, records)
-        if count < _RUN_LEAST:
+        if count < min(_RUN_LEAST, _OFFSET_WIDTHS[0][1]):
             cursor.read_each(range(base_offset, base_offset + count), 1)
         else:
             lowest = 0
@@ -166,7 +167,7 @@ class _Cursor:
                 if byte < 128:
                     size = byte >> 1
                 else:
-                    size, position = read_varint_rest(data, position, byte)
+                    size, position = _read_long_size(data, position, byte)
                 key = data[position : position + size]
                 position += size
             value, byte = None, data[position]
@@ -178,7 +179,7 @@ class _Cursor:
                     size = (byte & 127 | second << 7) >> 1
                     position += 1
                 else:
-                    size, position = read_varint_rest(data, position, byte)
+                    size, position = _read_long_size(data, position, byte)
                 value = data[position : position + size]
                 position += size
             if data[position]:
@@ -217,6 +218,14 @@ class _Cursor:
         if low.count(0) == len(low):
             return repeat(base)
         return [base + _ZIGZAG[each] for each in low]
+
+
+def _read_long_size(data: bytes, position: int, first: int) -> tuple[int, int]:
+    """Return a size that began with the byte `first`, and the position behind it. Raises: WireError."""
+    size, position = read_varint_rest(data, position, first)
+    if not 0 <= size <= len(data):
+        raise WireError(f"a key or a value of {size} bytes in a batch of {len(data)}")
+    return size, position
 
 
 def _column(part: memoryview, step: int, at: int, size: int) -> Iterable[bytes | None]:

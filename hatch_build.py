@@ -1,0 +1,93 @@
+"""Compiles the hottest pure modules into the wheel where KOHORT_COMPILE=1: by mypyc, from the same source.
+
+A wheel that is built without it has the modules as they are, and so has this one: what is compiled lies
+beside its source, and Python prefers it. Decision 0029.
+"""
+
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+ASKED_FOR = "KOHORT_COMPILE"
+COMPILED = (
+    "protocol/kohort/protocol/records/varint.py",
+    "protocol/kohort/protocol/records/builder.py",
+    "client/kohort/client/decoding.py",
+)
+PARTS = ("protocol", "client")
+MYPY = (
+    "--explicit-package-bases",
+    "--namespace-packages",
+    "--ignore-missing-imports",
+    "--follow-imports=silent",
+)
+
+
+class CompilingHook(BuildHookInterface[Any]):
+    """Adds the extensions to a wheel, which is then one for this Python on this kind of machine."""
+
+    PLUGIN_NAME = "custom"
+
+    def dependencies(self) -> list[str]:
+        """What compiles is installed only where it is wanted."""
+        return ["mypy>=1.18", "setuptools>=75"] if is_asked_for() else []
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Compile, and say where the results belong."""
+        if not is_asked_for() or self.target_name != "wheel" or version == "editable":
+            return
+        root = Path(self.root)
+        target = root / "build" / "compiled"
+        for extension in compile_into(target, root):
+            build_data["force_include"][str(extension)] = str(extension.relative_to(target))
+        build_data["pure_python"] = False
+        build_data["infer_tag"] = True
+
+
+def is_asked_for() -> bool:
+    """Whether somebody wants more than the source."""
+    return os.environ.get(ASKED_FOR, "0") not in ("", "0")
+
+
+def compile_into(target: Path, root: Path) -> list[Path]:
+    """Return the extensions, which lie in `target` beside their modules and all that these import.
+
+    The parts of the namespace have folders of their own, which mypyc does not follow: they are laid together.
+    """
+    from mypyc.build import mypycify
+    from setuptools import Distribution
+
+    shutil.rmtree(target, ignore_errors=True)
+    for part in PARTS:
+        shutil.copytree(root / part, target, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
+    modules = [path.partition("/")[2] for path in COMPILED]
+    with tempfile.TemporaryDirectory() as scrap, working_in(target):
+        extensions = mypycify([*MYPY, *modules], opt_level="3", group_name="kohort", target_dir=f"{scrap}/c")
+        command = Distribution({"name": "kohort", "ext_modules": extensions}).get_command_obj("build_ext")
+        command.build_lib, command.build_temp = str(target), f"{scrap}/objects"
+        command.ensure_finalized()
+        command.run()
+    return sorted(each for each in target.rglob("*") if each.suffix in (".so", ".pyd"))
+
+
+@contextmanager
+def working_in(folder: Path) -> Iterator[None]:
+    """Be in a folder, from which mypyc takes the names of modules."""
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(before)
+
+
+if __name__ == "__main__":  # As `make compiled` does, to test what came of it.
+    for each in compile_into(Path(sys.argv[1]).resolve(), Path(__file__).parent):
+        print(each)

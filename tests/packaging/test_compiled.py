@@ -1,0 +1,58 @@
+"""The modules that are compiled on request, and that nobody pays for who did not ask."""
+
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from kohort.client import decoding
+from kohort.protocol.records import builder, varint
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def hook() -> ModuleType:
+    spec = spec_from_file_location("hatch_build", ROOT / "hatch_build.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_what_is_compiled_are_modules_of_the_parts_that_are_laid_together(hook: ModuleType) -> None:
+    for path in hook.COMPILED:
+        assert (ROOT / path).is_file()
+        assert path.partition("/")[0] in hook.PARTS
+
+
+@pytest.mark.parametrize("value", [None, "", "0"])
+def test_nobody_compiles_who_did_not_ask(
+    hook: ModuleType, value: str | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv(hook.ASKED_FOR, raising=False)
+    if value is not None:
+        monkeypatch.setenv(hook.ASKED_FOR, value)
+    made = hook.CompilingHook(str(ROOT), {}, None, None, str(tmp_path), "wheel")
+    build_data = {"force_include": {}, "pure_python": True}
+    made.initialize("standard", build_data)
+    assert build_data == {"force_include": {}, "pure_python": True}
+    assert made.dependencies() == []
+
+
+def test_who_asks_gets_what_compiles(
+    hook: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv(hook.ASKED_FOR, "1")
+    made = hook.CompilingHook(str(ROOT), {}, None, None, str(tmp_path), "wheel")
+    assert [each.partition(">")[0] for each in made.dependencies()] == ["mypy", "setuptools"]
+
+
+@pytest.mark.skipif(decoding.__file__.endswith(".py"), reason="make compiled runs it")
+def test_all_of_them_run_compiled() -> None:
+    for module in (decoding, builder, varint):
+        assert Path(module.__file__ or "").suffix == ".so"
+    with pytest.raises(TypeError):
+        builder.RecordWriter().add("late", None, b"v", ())  # type: ignore[arg-type]  # That is what is tested.
