@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import logging
 import os
 import secrets
 import signal
@@ -15,6 +16,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -333,8 +335,21 @@ def told(soak: Soak, broker_bytes: int) -> str:
     )
 
 
+@pytest.fixture
+def warnings() -> Iterator[Counter[str]]:
+    """The clients' warnings by their module: pytest would keep each, with all that its traceback holds."""
+    logger, counted = logging.getLogger("kohort"), Counter[str]()
+    handler = logging.Handler()
+    handler.emit = lambda record: counted.update([record.name])  # type: ignore[method-assign]
+    logger.addHandler(handler)
+    logger.propagate = False
+    yield counted
+    logger.propagate = True
+    logger.removeHandler(handler)
+
+
 @pytest.mark.skipif(SOAK_VARIABLE not in os.environ, reason=f"{SOAK_VARIABLE}=600 runs it")
-def test_memory_stays_flat_and_no_task_is_left_behind(tmp_path: Path) -> None:
+def test_memory_stays_flat_and_no_task_is_left_behind(tmp_path: Path, warnings: Counter[str]) -> None:
     broker = BrokerProcess(tmp_path, "group.initial.rebalance.delay.ms=0")
     broker.start()
     soak = Soak(broker)
@@ -344,7 +359,7 @@ def test_memory_stays_flat_and_no_task_is_left_behind(tmp_path: Path) -> None:
         broker_bytes = broker.resident_bytes()
     finally:
         broker.stop()
-        figures = told(soak, broker_bytes)
+        figures = f"{told(soak, broker_bytes)}; warnings: {dict(warnings)}"
         sys.stderr.write(f"\n{figures}\n")
     assert min(soak.sent.values()) > BURST
     assert soak.lives["members"] >= 2
