@@ -66,8 +66,11 @@ class FetchAnswers:
             return False
         assert isinstance(records, bytes | bytearray | memoryview)
         next_offset = next_offset_behind(records)
-        if next_offset is None:
-            return False
+        if next_offset is None:  # Asking again brings the same: the user has to hear of it, as Java's does.
+            where = f"{state.partition} at offset {state.fetch_offset}"
+            words = f"{where}: an answer of {len(records)} bytes has no whole batch"
+            self._buffer.add(Chunk(state, failure=BrokerError(ErrorCode.CORRUPT_MESSAGE, words)))
+            return True
         aborted = (data.aborted_transactions or ()) if self._config.reads_committed else None
         self._answers += 1
         state.served = self._answers

@@ -125,14 +125,17 @@ async def commit_offsets(
     response = await cluster.request_coordinator(
         group_id, request, OffsetCommitResponse, highest=NAMES_IN_OFFSET_COMMIT
     )
-    refused = {
+    codes = {
         TopicPartition(topic.name, each.partition_index): each.error_code
         for topic in response.topics
         for each in topic.partitions
-        if each.error_code
     }
+    refused = {each: code for each, code in codes.items() if code}
     if refused:
         _refuse_commit(cluster, group_id, refused)
+    for each in offsets:
+        if each not in codes:
+            raise _left_out(each)
 
 
 def _refuse_commit(cluster: Cluster, group_id: str, refused: Mapping[TopicPartition, int]) -> None:
@@ -193,7 +196,8 @@ async def ask_committed(
     node = await cluster.coordinator(group_id)
     connection = await cluster.connection_to(node)
     version = connection.version_of(OffsetFetchRequest, NAMES_IN_OFFSET_FETCH)
-    wanted = None if partitions is None else by_topic(partitions, lambda each: each.partition)
+    asked = None if partitions is None else tuple(partitions)
+    wanted = None if asked is None else by_topic(asked, lambda each: each.partition)
     if version >= 8:
         request = _offset_fetch(group_id, wanted, require_stable, member)
     else:
@@ -201,16 +205,19 @@ async def ask_committed(
     response = await cluster.request_coordinator(
         group_id, request, OffsetFetchResponse, highest=NAMES_IN_OFFSET_FETCH
     )
-    answers = Answers[OffsetAndMetadata]({}, {})
+    answers, heard = Answers[OffsetAndMetadata]({}, {}), set[TopicPartition]()
     for group in response.groups:
         if member is not None and group.error_code in _OTHER_EPOCH:
             raise RebalanceInProgressError(f"group {group_id!r}: {ErrorCode(group.error_code).name}")
         _check_group(cluster, group_id, group.error_code)
         for topics in group.topics:
-            _read_committed(topics.name, topics.partitions, answers)
+            _read_committed(topics.name, topics.partitions, answers, heard)
     _check_group(cluster, group_id, response.error_code)
     for topic in response.topics:
-        _read_committed(topic.name, topic.partitions, answers)
+        _read_committed(topic.name, topic.partitions, answers, heard)
+    for each in asked or ():
+        if each not in heard:  # Nobody has said that there is no commit.
+            answers.errors[each] = _left_out(each)
     return answers
 
 
@@ -262,9 +269,11 @@ def _read_committed(
     topic: str,
     partitions: Iterable[OffsetFetchResponsePartition | OffsetFetchResponsePartitions],
     answers: Answers[OffsetAndMetadata],
+    heard: set[TopicPartition],
 ) -> None:
     for each in partitions:
         partition = TopicPartition(topic, each.partition_index)
+        heard.add(partition)
         if each.error_code:
             answers.errors[partition] = BrokerError(each.error_code, f"partition {partition}")
         elif each.committed_offset >= 0:
@@ -334,8 +343,12 @@ async def ask_offsets(
                 )
     for each in timestamps:
         if each not in answers.found and each not in answers.errors:
-            answers.errors[each] = NetworkError(f"the broker's answer leaves {each} out")
+            answers.errors[each] = _left_out(each)
     return answers
+
+
+def _left_out(partition: TopicPartition) -> NetworkError:
+    return NetworkError(f"the broker's answer leaves {partition} out")
 
 
 def list_offsets_request(

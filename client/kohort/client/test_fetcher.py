@@ -273,6 +273,21 @@ def test_a_batch_that_is_cut_short_at_the_end_is_left_for_the_next_fetch() -> No
 ABORTED = records_of(0, b"a") + transaction(1, b"x", b"y") + abort_marker(3) + transaction(4, b"b")
 
 
+def test_an_answer_without_a_whole_batch_is_an_error_that_names_the_place_and_not_asked_for_for_ever() -> (
+    None
+):
+    world = World(0)
+    world.receive(records_of(0, b"a"))
+    assert world.values() == [b"a"]
+    for _ in range(2):
+        world.receive(records_of(1, b"b" * 100)[:-1])  # As it would come again and again.
+        with pytest.raises(BrokerError, match="t-0 at offset 1: an answer of 169 bytes has no whole batch"):
+            world.values()
+        assert world.state().position == 1
+    world.receive(records_of(1, b"b"))
+    assert world.values() == [b"b"]
+
+
 def test_read_committed_leaves_aborted_transactions_out() -> None:
     world = World(0, isolation_level="read_committed")
     world.receive(ABORTED, aborted=[AbortedTransaction(producer_id=7, first_offset=1)])

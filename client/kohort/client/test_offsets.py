@@ -5,8 +5,8 @@ from typing import cast
 import pytest
 
 from kohort.client.cluster import Cluster
-from kohort.client.errors import BrokerError, CommitFailedError
-from kohort.client.offsets import commit_offsets, fetch_committed
+from kohort.client.errors import BrokerError, CommitFailedError, NetworkError
+from kohort.client.offsets import ask_committed, commit_offsets, fetch_committed
 from kohort.client.values import Node, OffsetAndMetadata, TopicPartition
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages import (
@@ -83,6 +83,34 @@ async def test_an_offset_that_a_transaction_holds_is_asked_for_again() -> None:
         await fetch_committed(
             cast(Cluster, committed(ErrorCode.UNSTABLE_OFFSET_COMMIT)), "g", [ZERO], require_stable=True
         )
+    assert caught.value.retriable
+
+
+async def test_what_the_answer_leaves_out_does_not_count_as_never_committed() -> None:
+    with pytest.raises(NetworkError, match="leaves t-1 out") as caught:
+        await fetch_committed(cast(Cluster, committed()), "g", [ZERO, ONE])
+    assert caught.value.retriable
+    silent = Scripted(OffsetFetchResponse(throttle_time_ms=0, topics=(), error_code=0, groups=()))
+    answers = await ask_committed(cast(Cluster, silent), "g", iter([ZERO, ONE]))
+    assert set(answers.errors) == {ZERO, ONE}
+
+
+async def test_what_was_never_committed_is_no_error() -> None:
+    none = OffsetFetchResponsePartitions(
+        partition_index=0, committed_offset=-1, committed_leader_epoch=-1, metadata="", error_code=0
+    )
+    group = OffsetFetchResponseGroup(
+        group_id="g", topics=(OffsetFetchResponseTopics(name="t", partitions=(none,)),), error_code=0
+    )
+    cluster = Scripted(OffsetFetchResponse(throttle_time_ms=0, topics=(), error_code=0, groups=(group,)))
+    assert await fetch_committed(cast(Cluster, cluster), "g", [ZERO]) == {}
+
+
+async def test_a_commit_counts_only_where_the_answer_says_so() -> None:
+    offsets = {ZERO: OffsetAndMetadata(1), ONE: OffsetAndMetadata(2)}
+    await commit_offsets(cast(Cluster, commit_answer(0, 0)), "g", offsets)
+    with pytest.raises(NetworkError, match="leaves t-1 out") as caught:
+        await commit_offsets(cast(Cluster, commit_answer(0)), "g", offsets)
     assert caught.value.retriable
 
 
