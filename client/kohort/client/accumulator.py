@@ -23,6 +23,7 @@ from kohort.protocol.records import HEADER_BYTES, max_record_bytes
 
 _KEYS_REMEMBERED = 16_384
 _ENOUGH_ROOM_BYTES = 1 << 20
+_GROWS_FOR_MS = 1_000  # All records of a batch share the delivery_timeout_ms of the first one.
 _partition_for_key = lru_cache(_KEYS_REMEMBERED)(partition_for_key)
 
 
@@ -168,7 +169,7 @@ class Accumulator:
         if is_sticky:
             queue = self._sticky_queue(queues, queue)
         batch = queue.open
-        if batch is None or batch.size_bytes + size_bytes > queue.largest_bytes:
+        if batch is None or not self._may_take(queue, batch, size_bytes):
             batch = self._begin_batch(queue, size_bytes)
         elif batch.size_bytes + size_bytes > batch.reserved_bytes:
             batch = self._grown_batch(queue, batch, size_bytes)
@@ -177,6 +178,14 @@ class Accumulator:
         if is_sticky:
             queues.sticky_batch = batch
         return batch
+
+    @staticmethod
+    def _may_take(queue: PartitionQueue, batch: Batch, size_bytes: int) -> bool:
+        """Whether a batch may grow for a record, or has the room already."""
+        needed_bytes = batch.size_bytes + size_bytes
+        if needed_bytes <= batch.reserved_bytes:
+            return True
+        return needed_bytes <= queue.largest_bytes and monotonic_ms() - batch.created_ms <= _GROWS_FOR_MS
 
     def _begin_batch(self, queue: PartitionQueue, size_bytes: int) -> Batch | None:
         needed_bytes = max(self._batch_bytes, size_bytes + HEADER_BYTES)

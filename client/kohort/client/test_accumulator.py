@@ -94,6 +94,19 @@ def test_a_batch_grows_no_further_than_there_is_memory() -> None:
     assert len(values(take(accumulated))) == 6
 
 
+def test_a_batch_that_waits_for_long_is_joined_by_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    now_ms = [1_000]
+    monkeypatch.setattr("kohort.client.accumulator.monotonic_ms", lambda: now_ms[0])
+    accumulated = accumulator(batch_size=1_000)
+    first: list[Appended] = []
+    late: list[Appended] = []
+    for appended in (first, late):
+        appended += [add(accumulated, b"x" * 300) for _ in range(5)]
+        now_ms[0] += 2_000
+    assert len({each.batch for each in first}) == 1
+    assert late[-1].batch is not first[0].batch, "it would have a part of its delivery_timeout_ms alone"
+
+
 def test_a_record_larger_than_a_batch_has_one_that_others_join() -> None:
     accumulated = accumulator(linger_ms=5_000, batch_size=100, batch_max_size=2_000)
     large, small_one = add(accumulated, b"x" * 1_500), add(accumulated)
