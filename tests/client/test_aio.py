@@ -141,3 +141,44 @@ def test_what_was_accepted_is_written_even_if_the_block_raises(
                     await anyio.sleep(0.05)
 
     anyio.run(main, backend=loop)
+
+
+@both_loops
+def test_what_is_cancelled_at_once_takes_no_record_and_sends_none(
+    bootstrap: str, topic: MakeTopic, loop: str
+) -> None:
+    name = topic(1)
+
+    async def main() -> tuple[list[int], list[int]]:
+        sent = [0]
+        async with Producer(bootstrap_servers=bootstrap, batch_size=1, batch_max_size=1) as producer:
+            await (await producer.send(name, value=b"0"))  # From now on the topic is known.
+            for number in range(1, 200):
+                with anyio.CancelScope() as scope:
+                    scope.cancel()
+                    await producer.send(name, value=b"%d" % number)
+                    sent.append(number)
+                if number % 2:
+                    await producer.flush()
+        async with Consumer(
+            bootstrap_servers=bootstrap, auto_offset_reset="earliest", max_partition_fetch_bytes=1
+        ) as consumer:
+            consumer.assign(TopicPartition(name, 0))
+            assert len(sent) > 10
+            return sent, await read(consumer, len(sent))
+
+    async def read(consumer: Consumer, count: int) -> list[int]:
+        seen: list[int] = []
+        while len(seen) < count:
+            with anyio.CancelScope() as scope:
+                scope.cancel()
+                seen.append(int((await anext(consumer)).value or b""))
+            await anyio.sleep(0.005)  # More than one answer comes.
+        return seen
+
+    async def limited() -> tuple[list[int], list[int]]:
+        with anyio.fail_after(60):
+            return await main()
+
+    sent, seen = anyio.run(limited, backend=loop)
+    assert seen == sent

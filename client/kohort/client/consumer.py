@@ -76,6 +76,7 @@ class Consumer(Generic[K_co, V_co]):
         self._listener: Listener = listener or AsyncRebalanceListener()
         self._first_topics = topics
         self._is_closed = False
+        self._owes_turn = False  # The background has something to do, and had no turn yet.
         self._from_any_thread: Callable[[Callable[[], None]], None] | None = None
 
     async def __aenter__(self) -> Self:
@@ -225,12 +226,15 @@ class Consumer(Generic[K_co, V_co]):
 
     async def __anext__(self) -> ConsumerRecord[K_co, V_co]:
         session = self._session
+        if self._owes_turn:
+            self._owes_turn = False
+            await checkpoint()  # Before anything is taken: the next fetch goes out while the user reads on.
         while True:
             if not self._is_closed:
                 record = session.next_ready()
                 if session.fetcher.buffer.is_hungry:
                     session.fetcher.wake()
-                    await checkpoint()  # The next fetch goes out while the user reads on.
+                    self._owes_turn = True
                 if record is not None:
                     return record
             due = await self._advance(None)

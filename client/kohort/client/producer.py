@@ -105,6 +105,10 @@ class Producer:
         in time.
         """
         accumulator = self._session.accumulator
+        if accumulator.is_woken:
+            await (
+                anyio.lowlevel.checkpoint()
+            )  # Before anything is kept: once for each batch, so that it can leave.
         if self._is_plain and type(value) is bytes and (key is None or type(key) is bytes):
             timestamp_ms = _now_ns() // 1_000_000 if timestamp_ms is None else checked_timestamp(timestamp_ms)
             headers = checked_headers(headers) if headers else ()
@@ -116,8 +120,6 @@ class Producer:
         else:
             record = self._input.record(topic, value, key, partition, timestamp_ms, headers)
             appended = self._session.try_append(record) or await self._session.append(record)
-        if accumulator.is_woken:
-            await anyio.lowlevel.checkpoint()  # Once for each batch: so that it can leave.
         assert isinstance(appended, Delivery)
         if on_delivery is not None:
             appended.add_done_callback(on_delivery)
