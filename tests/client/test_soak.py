@@ -45,6 +45,8 @@ GROWTH_MAX_BYTES = 8 << 20
 """What caches, buffers of other sizes and the heap's gaps may take; a leak of 200 bytes a record is more."""
 FILES_MAX_MORE = 8
 """Connections that a kill breaks go after those that take their place."""
+OBJECTS_MAX_MORE = 2_000
+"""What the garbage collector knows of: less than one record each, were records kept."""
 READ_PATIENCE_S = 120
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
@@ -88,6 +90,7 @@ class Soak:
     kills: int = 0
     memory: list[int] = field(default_factory=list)
     files: list[int] = field(default_factory=list)
+    objects: list[int] = field(default_factory=list)
     is_over: bool = False
     failures: list[BaseException] = field(default_factory=list)
 
@@ -185,6 +188,7 @@ async def watch(soak: Soak) -> None:
         await anyio.sleep(SECONDS / SAMPLES)
         soak.memory.append(resident_bytes())
         soak.files.append(open_files().total())
+        soak.objects.append(len(gc.get_objects()))
         if soak.failures:
             break
     soak.is_over = True
@@ -331,6 +335,7 @@ def told(soak: Soak, broker_bytes: int) -> str:
     return (
         f"SEED={SEED}: {SECONDS:.0f} s, {soak.kills} kills, sent {dict(soak.sent)}, read"
         f" {dict(soak.records_read)}, lives {dict(soak.lives)}; MB: {memory}; files: {soak.files};"
+        f" objects: {soak.objects};"
         f" the broker's MB at the end: {broker_bytes / 1e6:.1f}"
     )
 
@@ -366,3 +371,4 @@ def test_memory_stays_flat_and_no_task_is_left_behind(tmp_path: Path, warnings: 
     assert soak.kills >= 1
     assert grown_by(soak.memory) < GROWTH_MAX_BYTES, f"memory grows; {figures}"
     assert grown_by(soak.files) < FILES_MAX_MORE, f"descriptors grow; {figures}"
+    assert grown_by(soak.objects) < OBJECTS_MAX_MORE, f"objects are kept; {figures}"
