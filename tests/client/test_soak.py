@@ -45,7 +45,7 @@ GROWTH_MAX_BYTES = 8 << 20
 """What caches, buffers of other sizes and the heap's gaps may take; a leak of 200 bytes a record is more."""
 FILES_MAX_MORE = 8
 """Connections that a kill breaks go after those that take their place."""
-OBJECTS_MAX_MORE = 2_000
+OBJECTS_MAX_MORE = 5_000
 """What the garbage collector knows of: less than one record each, were records kept."""
 READ_PATIENCE_S = 120
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
