@@ -207,12 +207,14 @@ class LedSharePartition:
         return self.partition.last_stable_offset if self.wants_committed else self.partition.high_watermark
 
     def acquire(
-        self, member_id: str, first_offset: int, last_offset: int, max_records: int
+        self, member_id: str, first_offset: int, last_offset: int, max_records: int, *, often: bool = False
     ) -> Sequence[Batch]:
         """Return what of these offsets the member has from now on."""
         assert self.core is not None
         self.core.limits = _limits(self._settings())
-        acquired = self.core.acquire(member_id, first_offset, last_offset, max_records, self._clock.now_ms())
+        acquired = self.core.acquire(
+            member_id, first_offset, last_offset, max_records, self._clock.now_ms(), often=often
+        )
         if acquired:
             self._arm_locks()
         return acquired
@@ -226,8 +228,6 @@ class LedSharePartition:
         """Take a member's word; `done` hears once it is kept, or why it is not. Raises: ApiError."""
         core = self.core
         if core is None:
-            raise ApiError(ErrorCode.INVALID_RECORD_STATE)
-        if any(len(kinds) > core.end_offset - core.start_offset + 1 for _, kinds in words):
             raise ApiError(ErrorCode.INVALID_RECORD_STATE)
         core.limits = _limits(self._settings())
         write = core.acknowledge_all(member_id, words, self._clock.now_ms())

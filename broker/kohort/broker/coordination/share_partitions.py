@@ -34,13 +34,15 @@ OnClose = list[Callable[[], None]]
 class ShareSession:
     """One member's: the partitions that it fetches, those first that were served longest ago."""
 
-    __slots__ = ("_hook", "_on_close", "epoch", "group_id", "is_over", "member_id", "places")
+    __slots__ = ("_hook", "_on_close", "epoch", "group_id", "is_over", "member_id", "places", "untold")
 
     def __init__(self, group_id: str, member_id: str, on_close: OnClose, hook: Callable[[], None]) -> None:
         self.group_id = group_id
         self.member_id = member_id
         self.epoch = INITIAL_EPOCH
         self.places: dict[Place, None] = {}
+        self.untold: set[Place] = set()
+        """What it asks for since the last answer: the next one names it, whatever there is to say."""
         self.is_over = False
         self._on_close = on_close
         self._hook = hook
@@ -53,6 +55,12 @@ class ShareSession:
     def advance(self) -> None:
         """Expect the next request."""
         self.epoch = 1 if self.epoch == EPOCH_MAX else self.epoch + 1
+
+    def ask_for(self, places: Iterable[Place]) -> None:
+        """Fetch these as well."""
+        new = [place for place in places if place not in self.places]
+        self.places.update(dict.fromkeys(new))
+        self.untold.update(new)
 
     def served(self, place: Place) -> None:
         """Let the others come first next time."""
@@ -169,7 +177,7 @@ class SharePartitions:
             raise ApiError(ErrorCode.SHARE_SESSION_LIMIT_REACHED)
         hook = partial(self._connection_closed, group_id, member_id)
         session = self._sessions[group_id, member_id] = ShareSession(group_id, member_id, on_close, hook)
-        session.places.update(dict.fromkeys(places))
+        session.ask_for(places)
         session.advance()
         return session
 
@@ -192,6 +200,7 @@ class SharePartitions:
         gone = [place for place in places if place in session.places]
         for place in gone:
             del session.places[place]
+            session.untold.discard(place)
         self._leave(session, gone)
 
     def close_session(self, session: ShareSession) -> None:

@@ -1,6 +1,6 @@
 """The parts of share groups put together, for a broker that is asked for them; what groups need of these."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from uuid import UUID
 
@@ -78,6 +78,18 @@ class Shares:
         self._initializing.discard(group_id)
         if done:
             self._groups.tell(group_id, ShareStateReady(group_id, done))
+
+    def when_kept(self, keys: Sequence[ShareKey], then: Callable[[], None]) -> None:
+        """Call `then` once a coordinator may be asked of these, or it is known why there is none."""
+        self._workers.spawn(self._make_ready, keys, then)
+
+    async def _make_ready(self, keys: Sequence[ShareKey], then: Callable[[], None]) -> None:
+        try:
+            await self.states.ensure_topic()
+            await self.states.ready(keys)
+        except ApiError as error:
+            log.error("the topic of share state could not be created", error=str(error))
+        then()
 
     def close(self) -> None:
         """Forget all; what was acknowledged is kept."""

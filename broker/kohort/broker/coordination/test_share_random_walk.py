@@ -210,7 +210,9 @@ class World:
             return
         first, member = core.next_fetch_offset(), self.random.choice(MEMBERS)
         last = min(first + self.random.randrange(8), RECORDS - 1)
-        for batch in self.led.acquire(member, first, last, 100):
+        together = core.often_delivered(first)
+        most = 100 if together is None else together
+        for batch in self.led.acquire(member, first, last, most, often=together is not None):
             if batch.delivery_count > LIMIT:
                 raise Violation(f"handed out {batch.delivery_count} times")
             for offset in range(batch.first_offset, batch.last_offset + 1):

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from kohort.protocol.messages import OffsetCommitRequest, OffsetFetchRequestGroup, TxnOffsetCommitRequest
 
 
+FIRST_EPOCH = 1
+"""A new group's: its first members are in epoch 2, as Apache Kafka has it from 4.3 on."""
+
+
 class ShareTopic(msgspec.Struct, frozen=True):
     """Share partitions of one topic."""
 
@@ -62,6 +66,7 @@ class ShareGroup(Group):
         self.protocol_type = SHARE
         self.subscribed_topics = frozenset()
         self.metadata_hash = 0
+        self.generation_id = FIRST_EPOCH
         self.assignment_epoch = 0
         self.share_members: dict[str, ShareMember] = {}
         self.targets: dict[str, Partitions] = {}
@@ -141,9 +146,8 @@ class ShareGroup(Group):
         """Refuse a transaction's commit. Raises: ApiError."""
         self._refuse()
 
-    def check_fetch(self, asked: "OffsetFetchRequestGroup") -> NoReturn:
-        """Refuse to tell of offsets. Raises: ApiError."""
-        self._refuse()
+    def check_fetch(self, asked: "OffsetFetchRequestGroup") -> None:
+        """Let anybody see that there are none, as Kafka does: it does not say that this is no such group."""
 
     def _refuse(self) -> NoReturn:
         raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {self.group_id} is not a consumer group.")

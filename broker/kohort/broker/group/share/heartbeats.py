@@ -266,11 +266,14 @@ class _Step:
         )
 
     def _answer(self, member: ShareMember, *, is_missing: bool, is_late: bool) -> ShareGroupHeartbeatResponse:
-        """Return the answer; with the assignment where the member tells all of itself, or got another one."""
+        """Return the answer; with the assignment where the member tells all of itself, or has another one.
+
+        A member that comes in an epoch before its own has missed an answer, and is told again.
+        """
         message, group = self.message, self.group
         assignment = None
         tells_all = message.member_epoch == JOINING or message.subscribed_topic_names is not None
-        if tells_all or message.member_epoch != member.epoch or member.assigned != self.before.assigned:
+        if tells_all or message.member_epoch != self.before.epoch or member.assigned != self.before.assigned:
             assignment = ShareGroupHeartbeatAssignment(
                 topic_partitions=tuple(
                     ShareGroupHeartbeatTopicPartitions(

@@ -34,6 +34,14 @@ class Limits:
     has_dead_letters: bool = False
     """Whether a record that is given up stays until its dead letter is written."""
 
+    @property
+    def often_count(self) -> int:
+        """From how many deliveries on a record is handed out with few others, or alone.
+
+        Where only two are allowed that is never the case.
+        """
+        return max(-(-self.delivery_count_limit // 2), 2)
+
 
 @dataclass(frozen=True, slots=True)
 class Write:
@@ -65,12 +73,48 @@ class SharePartition:
             self._restore(batch)
         self._move_start()
 
+    def often_delivered(self, offset: int) -> int | None:
+        """Return how many records may be handed out together from this one on, None where that is no matter.
+
+        One of those that come back again and again may be what ends its members. So that it is not given up
+        with all that it was delivered with, those that had half of their deliveries go in ever smaller
+        parties, and each by itself for the last time. Kafka: SharePartition, from 4.2 on.
+        """
+        record = self._records.get(offset)
+        if record is None or record.delivery_count < self.limits.often_count:
+            return None
+        if record.delivery_count + 1 >= self.limits.delivery_count_limit:
+            return 1
+        end = offset
+        while self._is_like(record, end):
+            end += 1
+        return max((end - offset) >> (record.delivery_count - self.limits.often_count + 1), 1)
+
+    def _is_like(self, record: InFlight, offset: int) -> bool:
+        """Return whether what is there is available, and was delivered as often."""
+        other = self._records.get(offset)
+        return (
+            other is not None
+            and other.state is RecordState.AVAILABLE
+            and other.delivery_count == record.delivery_count
+        )
+
     def acquire(
-        self, member_id: str, first_offset: int, last_offset: int, max_records: int, now_ms: int
+        self,
+        member_id: str,
+        first_offset: int,
+        last_offset: int,
+        max_records: int,
+        now_ms: int,
+        *,
+        often: bool = False,
     ) -> tuple[Batch, ...]:
-        """Lock for a member what is available of the offsets read, and return it; both ends are included."""
+        """Lock for a member what is available of the offsets read, and return it; both ends are included.
+
+        Records that are `often_delivered` go by themselves: they are taken, or left, as `often` says.
+        """
         acquired: list[int] = []
-        until_ms = now_ms + self.limits.record_lock_duration_ms
+        until_ms, often_count = now_ms + self.limits.record_lock_duration_ms, self.limits.often_count
         if not self._records and first_offset > self.end_offset:
             self.start_offset = self.end_offset = first_offset
         for offset in range(max(first_offset, self.start_offset), last_offset + 1):
@@ -83,7 +127,7 @@ class SharePartition:
                 if len(self._records) >= self.limits.max_record_locks:
                     break
                 record = self._add(offset, InFlight())
-            if record.state is RecordState.AVAILABLE:
+            if record.state is RecordState.AVAILABLE and (record.delivery_count >= often_count) is often:
                 record.state = RecordState.ACQUIRED
                 record.delivery_count += 1
                 record.member_id = member_id
@@ -100,7 +144,8 @@ class SharePartition:
         """Take a member's word for offsets from the first on, and return what has to be written.
 
         Raises:
-            ApiError: INVALID_RECORD_STATE if this member does not hold one of them; nothing has changed then.
+            ApiError: INVALID_RECORD_STATE if this member does not hold one of them, INVALID_REQUEST if they
+                end where nobody has read yet; nothing has changed then.
         """
         return self.acknowledge_all(member_id, ((first_offset, kinds),), now_ms)
 
@@ -112,12 +157,15 @@ class SharePartition:
         Of a run in which the start lies, what it has passed needs no word any more. Raises: ApiError, as
         `acknowledge`.
         """
-        held = [
-            (offset, self._held(offset, member_id, now_ms), kind)
-            for first_offset, kinds in words
-            for offset, kind in enumerate(kinds, first_offset)
-            if offset >= self.start_offset or first_offset + len(kinds) <= self.start_offset
-        ]
+        held: list[tuple[int, InFlight, Acknowledgement]] = []
+        for first_offset, kinds in words:
+            end_offset = first_offset + len(kinds)
+            self._check_end(first_offset, end_offset)
+            held += [
+                (offset, self._held(offset, member_id, now_ms), kind)
+                for offset, kind in enumerate(kinds, first_offset)
+                if offset >= self.start_offset or end_offset <= self.start_offset
+            ]
         settled: list[tuple[int, RecordState, int]] = []
         until_ms = now_ms + self.limits.record_lock_duration_ms
         for offset, record, kind in held:
@@ -194,17 +242,15 @@ class SharePartition:
         return self._take_back(dict.fromkeys(ended))
 
     def release_member(self, member_id: str) -> Write:
-        """Take back what a member holds whose session has ended: as in Kafka it counts as not delivered."""
-        taken = [
+        """Take back what a member holds whose session has ended.
+
+        It was delivered, as in Kafka: a record that ends each process that gets it is given up in the end.
+        """
+        return self._take_back(
             offset
             for offset in self._offsets
             if (record := self._records[offset]).member_id == member_id and _is_held(record)
-        ]
-        for offset in taken:
-            record = self._records[offset]
-            record.delivery_count -= 1
-            self._let_go(offset, record, RecordState.AVAILABLE)
-        return Write(self._batches(taken))
+        )
 
     def holds(self, member_id: str) -> bool:
         """Return whether a member has records that it has yet to say something of."""
@@ -303,6 +349,11 @@ class SharePartition:
         state = RecordState.AVAILABLE if batch.state is RecordState.ACQUIRED else batch.state
         for offset in range(max(batch.first_offset, self.start_offset), batch.last_offset + 1):
             self._add(offset, InFlight(state, batch.delivery_count))
+
+    def _check_end(self, first_offset: int, end_offset: int) -> None:
+        """Pass a run that begins in front of what is in flight, or ends in it. Raises: ApiError, as Kafka."""
+        if end_offset > self.end_offset and self._offsets and self._offsets[0] <= first_offset:
+            raise ApiError(ErrorCode.INVALID_REQUEST)
 
     def _held(self, offset: int, member_id: str, now_ms: int) -> InFlight:
         record = self._records.get(offset)

@@ -64,20 +64,24 @@ def become_ready(turn: Turn, command: ShareStateReady) -> None:
 
 
 def start(turn: Turn, command: StartShareState) -> None:
-    """Note what begins elsewhere as ready: an administrator has seen to its state."""
+    """Note what begins elsewhere as ready, also of a new group: an administrator has seen to its state."""
     try:
-        group = empty_group(turn, command.group_id)
+        group: ShareGroup | None = None
+        if command.group_id in turn.groups.by_id:
+            group = empty_group(turn, command.group_id)
     except ApiError as error:
         turn.reply(command.request_id, offsets_answer(error.code, error.message))
         return
+    initializing: ShareTopics = {} if group is None else group.initializing
+    initialized: ShareTopics = {} if group is None else group.initialized
     topics = command.metadata.topics_by_id
     started = {
         topic_id: ShareTopic(topics[topic_id].name, partitions)
         for topic_id, partitions in command.partitions.items()
         if topic_id in topics
     }
-    left = _minus(group.initializing, command.partitions)
-    turn.log(state_record(group.group_id, left, merged(group.initialized, started)))
+    left = _minus(initializing, command.partitions)
+    turn.log(state_record(command.group_id, left, merged(initialized, started)))
     turn.reply(command.request_id, offsets_answer(ErrorCode.NONE))
 
 

@@ -38,12 +38,12 @@ def test_a_member_gets_partitions_once_their_state_is_kept() -> None:
     world = ShareWorld(t=4)
     one = Sharer(world, "one")
     assert one.join() is ErrorCode.NONE
-    assert (one.epoch, one.has, one.last.heartbeat_interval_ms) == (1, set(), 100)
+    assert (one.epoch, one.has, one.last.heartbeat_interval_ms) == (2, set(), 100)
     assert one.heartbeat() is ErrorCode.NONE
     assert one.has == set()
     world.make_ready()
     assert one.heartbeat() is ErrorCode.NONE
-    assert (one.epoch, one.has, one.last.heartbeat_interval_ms) == (2, ALL, 5_000)
+    assert (one.epoch, one.has, one.last.heartbeat_interval_ms) == (3, ALL, 5_000)
     assert world.noted(MemberJoined)[0].member_id == "one"
 
 
@@ -90,11 +90,11 @@ def test_epochs_that_are_not_the_members_are_fenced_but_the_one_before_counts() 
     world = ShareWorld(t=4)
     (one,) = shared(world, "one")
     assert one.send(one.epoch + 1) is ErrorCode.FENCED_MEMBER_EPOCH
-    assert one.send(1) is ErrorCode.NONE  # It missed the last answer, and gets it again.
+    assert one.send(2) is ErrorCode.NONE  # It missed the last answer, and gets it again.
     assert one.has == ALL
     Sharer(world, "two").join()
-    assert one.send(1) is ErrorCode.NONE
-    assert one.send(1) is ErrorCode.FENCED_MEMBER_EPOCH
+    assert one.send(2) is ErrorCode.NONE
+    assert one.send(2) is ErrorCode.FENCED_MEMBER_EPOCH
     assert one.send(0, subscribed_topic_names=("t",)) is ErrorCode.NONE  # Whoever is fenced joins again.
 
 

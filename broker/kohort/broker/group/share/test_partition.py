@@ -68,7 +68,7 @@ def test_what_could_not_be_written_stays_with_its_member() -> None:
     assert partition.start_offset == 1
 
 
-@pytest.mark.parametrize(("member", "first", "now_ms"), [("b", 0, 0), ("a", 1, 0), ("a", 0, 100)])
+@pytest.mark.parametrize(("member", "first", "now_ms"), [("b", 0, 0), ("a", 0, 100)])
 def test_who_does_not_hold_a_record_changes_nothing(member: str, first: int, now_ms: int) -> None:
     partition = SharePartition(0, LIMITS)
     partition.acquire("a", 0, 1, 2, 0)
@@ -150,11 +150,59 @@ def test_what_nobody_is_to_see_is_archived_out_of_its_members_hands() -> None:
     assert partition.is_idle
 
 
-def test_what_was_not_dealt_with_when_a_session_ends_counts_as_not_delivered() -> None:
+def test_what_was_not_dealt_with_when_a_session_ends_was_delivered_and_is_given_up_in_the_end() -> None:
+    """As on Apache Kafka 4.3.1: a record that ends each process that gets it does so only so often."""
     partition = SharePartition(0, LIMITS)
-    for _ in range(5):
+    for count in range(1, LIMITS.delivery_count_limit):
         partition.acquire("a", 0, 0, 1, 0)
-        assert partition.release_member("a").batches == (Batch(0, 0, RecordState.AVAILABLE, 0),)
+        assert partition.release_member("a").batches == (Batch(0, 0, RecordState.AVAILABLE, count),)
+    partition.acquire("a", 0, 0, 1, 0)
+    last = Batch(0, 0, RecordState.ARCHIVED, LIMITS.delivery_count_limit)
+    assert partition.release_member("a").batches == (last,)
+    assert partition.start_offset == 1
+
+
+def test_records_that_come_back_often_go_in_small_parties_and_alone_in_the_end() -> None:
+    """What ends its members takes few others with it: ten records, five deliveries each."""
+    partition = SharePartition(0, Limits(delivery_count_limit=5))
+    parties: list[list[int]] = []
+    for _ in range(3):
+        assert partition.often_delivered(0) is None
+        partition.acquire("a", 0, 9, 10, 0)
+        partition.release_member("a")
+    while partition.start_offset < 10:
+        first = partition.next_fetch_offset()
+        together = partition.often_delivered(first)
+        assert together is not None
+        assert partition.acquire("a", 0, 9, 10, 0) == (), "they go by themselves"
+        taken = partition.acquire("a", first, 9, together, 0, often=True)
+        parties.append([each.last_offset - each.first_offset + 1 for each in taken])
+        if first == 0:
+            partition.release_member("a")
+        else:
+            settled(partition, "a", first, *[ACCEPT] * sum(parties[-1]))
+    assert parties == [[5], [1], [1], [1], [1], [1], [2], [1], [1], [1]]
+
+
+def test_a_record_that_comes_back_often_does_not_keep_others_from_being_delivered() -> None:
+    partition = SharePartition(0, Limits(delivery_count_limit=3))
+    for _ in range(2):
+        partition.acquire("a", 0, 0, 1, 0)
+        partition.release_member("a")
+    assert partition.often_delivered(0) == 1
+    assert partition.acquire("a", 0, 9, 10, 0) == (Batch(1, 9, RecordState.ACQUIRED, 1),)
+    assert partition.acquire("b", 0, 9, 10, 0, often=True) == (Batch(0, 0, RecordState.ACQUIRED, 3),)
+
+
+def test_a_word_for_what_lies_behind_all_that_was_read_is_no_request() -> None:
+    partition = SharePartition(0, LIMITS)
+    with pytest.raises(ApiError, match="INVALID_RECORD_STATE"):
+        partition.acknowledge("a", 3, [ACCEPT], 0)
+    partition.acquire("a", 0, 1, 2, 0)
+    for first_offset, kinds in ((3, [ACCEPT]), (1, [ACCEPT, ACCEPT])):
+        with pytest.raises(ApiError, match="INVALID_REQUEST"):
+            partition.acknowledge("a", first_offset, kinds, 0)
+    settled(partition, "a", 0, ACCEPT, ACCEPT)
 
 
 def test_a_lock_that_ended_during_a_failed_write_is_taken_back_after_it() -> None:
@@ -267,8 +315,7 @@ class Model(RuleBasedStateMachine):
     def leave(self, member: str) -> None:
         self.partition.release_member(member)
         for offset in [each for each, (holder, _) in self.holders.items() if holder == member]:
-            del self.holders[offset]
-            self.deliveries[offset] -= 1
+            self.come_back(offset, is_final=False)
 
     @rule()
     def restart(self) -> None:

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from kohort.broker.coordination.coordinators import GroupShard
 from kohort.broker.group.share.commands import StartShareState
-from kohort.broker.group.share.group import ShareGroup
+from kohort.broker.group.share.group import FIRST_EPOCH, ShareGroup
 from kohort.broker.handlers.gather import Gather
 from kohort.broker.handlers.share.family import Sharing
 from kohort.broker.share_state.commands import InitializeState
@@ -39,10 +39,9 @@ def handle(
     except ApiError as error:
         return _refused(error.code)
     group = shard.core.groups.get(message.group_id)
-    if not isinstance(group, ShareGroup):
-        words = "not found" if group is None else "is not a share group"
-        return _refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {message.group_id} {words}.")
-    if not group.is_empty:
+    if group is not None and not isinstance(group, ShareGroup):
+        return _refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {message.group_id} is not a share group.")
+    if group is not None and not group.is_empty:
         return _refused(ErrorCode.NON_EMPTY_GROUP, f"Group {message.group_id} is not empty.")
     _Altering(sharing, shard, group, message, request).begin()
     return None
@@ -55,13 +54,14 @@ class _Altering:
         self,
         sharing: Sharing,
         shard: GroupShard,
-        group: ShareGroup,
+        group: ShareGroup | None,
         message: AlterShareGroupOffsetsRequest,
         request: Request,
     ) -> None:
         self._sharing = sharing
         self._shard = shard
-        self._group = group
+        self._group_id = message.group_id
+        self._epoch = FIRST_EPOCH if group is None else group.epoch
         self._message = message
         self._request = request
         self._snapshot = sharing.groups.metadata.snapshot()
@@ -70,7 +70,7 @@ class _Altering:
             state = self._snapshot.topics.get(topic.topic_name)
             for each in topic.partitions:
                 if state is not None and 0 <= each.partition_index < len(state.partitions):
-                    key = ShareKey(group.group_id, state.topic_id, each.partition_index)
+                    key = ShareKey(self._group_id, state.topic_id, each.partition_index)
                     self._starts[key] = each.start_offset
         self._codes: Codes = {}
 
@@ -79,6 +79,14 @@ class _Altering:
         if not self._starts:
             self._answer()
             return
+        self._sharing.shares().when_kept(list(self._starts), self._begin_anew)
+
+    def _begin_anew(self) -> None:
+        group = self._shard.core.groups.get(self._group_id)
+        if isinstance(group, ShareGroup) and not group.is_empty:  # Somebody has joined meanwhile.
+            words = f"Group {self._group_id} is not empty."
+            self._request.respond(_refused(ErrorCode.NON_EMPTY_GROUP, words))
+            return
         shares = self._sharing.shares()
         shares.partitions.end(self._starts)
         gather = Gather(len(self._starts), self._begun)
@@ -86,8 +94,7 @@ class _Altering:
             shares.states.ask(key, self._command(key, start_offset), gather.place(position))
 
     def _command(self, key: ShareKey, start_offset: int) -> Callable[[int], InitializeState]:
-        epoch = self._group.epoch
-        return lambda request_id: InitializeState(request_id, key, epoch, start_offset)
+        return lambda request_id: InitializeState(request_id, key, self._epoch, start_offset)
 
     def _begun(self, answers: tuple[Message, ...]) -> None:
         begun: dict[UUID, set[int]] = defaultdict(set)
@@ -101,7 +108,7 @@ class _Altering:
             return
         partitions = {topic_id: frozenset(each) for topic_id, each in begun.items()}
         request_id = self._shard.ask(self._request, self._noted)
-        self._shard.submit(StartShareState(request_id, self._group.group_id, partitions, self._snapshot))
+        self._shard.submit(StartShareState(request_id, self._group_id, partitions, self._snapshot))
 
     def _noted(self, answer: Message) -> None:
         assert isinstance(answer, DeleteShareGroupOffsetsResponse)
@@ -117,7 +124,7 @@ class _Altering:
             topic_id = ZERO_UUID if state is None else state.topic_id
             partitions = []
             for each in topic.partitions:
-                key = ShareKey(self._group.group_id, topic_id, each.partition_index)
+                key = ShareKey(self._group_id, topic_id, each.partition_index)
                 code = self._codes.get(key, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
                 partitions.append(
                     AlterShareGroupOffsetsResponsePartition(

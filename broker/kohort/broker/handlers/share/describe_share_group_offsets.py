@@ -4,7 +4,7 @@ from itertools import groupby
 from typing import cast
 
 from kohort.broker.coordination.log_ends import LogEnds
-from kohort.broker.group.share.group import ShareGroup
+from kohort.broker.group.share.group import ShareGroup, ShareTopics
 from kohort.broker.handlers.gather import Gather
 from kohort.broker.handlers.share.family import Sharing
 from kohort.broker.metadata import Snapshot
@@ -56,20 +56,23 @@ class _Describing:
         if not asked.group_id:
             raise ApiError(ErrorCode.INVALID_GROUP_ID)
         group = sharing.groups.coordinators.shard_of(asked.group_id).core.groups.get(asked.group_id)
-        if not isinstance(group, ShareGroup):
-            words = "not found" if group is None else "is not a share group"
-            raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {asked.group_id} {words}.")
+        if group is not None and not isinstance(group, ShareGroup):
+            words = f"Group {asked.group_id} is not a share group."
+            raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, words)
         self._sharing = sharing
-        self._group = group
+        self._group_id = asked.group_id
+        self._topics: tuple[ShareTopics, ...] = (
+            () if group is None else (group.initialized, group.initializing)
+        )
         self._snapshot: Snapshot = sharing.groups.metadata.snapshot()
         self._asked = self._all() if asked.topics is None else self._named(asked)
 
     def _all(self) -> list[Asked]:
-        """Return every share partition of the group."""
-        topics = [*self._group.initialized.items(), *self._group.initializing.items()]
+        """Return every share partition of the group; none of a group that is not there, as Kafka has it."""
         return sorted(
             (topic.name, index)
-            for topic_id, topic in topics
+            for topics in self._topics
+            for topic_id, topic in topics.items()
             if topic_id in self._snapshot.topics_by_id
             for index in topic.partitions
         )
@@ -94,15 +97,18 @@ class _Describing:
     def _describe(self, asked: Asked, gather: Gather, number: int) -> None:
         name, index = asked
         topic = self._snapshot.topics.get(name)
-        if topic is None or not 0 <= index < len(topic.partitions):
+        if topic is None:
+            gather.put(number, _partition(index))
+            return
+        if not 0 <= index < len(topic.partitions):
             gather.put(number, _partition(index, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
             return
         topic_id = topic.topic_id
-        known = (self._group.initialized.get(topic_id), self._group.initializing.get(topic_id))
+        known = (each.get(topic_id) for each in self._topics)
         if not any(each is not None and index in each.partitions for each in known):
             gather.put(number, _partition(index))
             return
-        key = ShareKey(self._group.group_id, topic_id, index)
+        key = ShareKey(self._group_id, topic_id, index)
 
         def answered(answer: Message) -> None:
             assert isinstance(answer, ReadShareGroupStateSummaryPartitionResult)
@@ -128,7 +134,7 @@ class _Describing:
                 )
             )
         return DescribeShareGroupOffsetsResponseGroup(
-            group_id=self._group.group_id, topics=tuple(topics), error_code=ErrorCode.NONE
+            group_id=self._group_id, topics=tuple(topics), error_code=ErrorCode.NONE
         )
 
 

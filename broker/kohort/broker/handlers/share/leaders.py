@@ -7,13 +7,15 @@ from kohort.broker.metadata import Snapshot
 from kohort.protocol.errors import ErrorCode
 
 UNKNOWN = -1, -1
+UNTOLD = 0, 0
+"""What stands where nobody has to look for another leader: the defaults of Kafka's schema."""
 LED_ELSEWHERE = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
 def leader_of(snapshot: Snapshot, place: Place, code: ErrorCode) -> tuple[int, int]:
     """Return the partition's leader and its epoch, where the member is told to look for it."""
     if code not in LED_ELSEWHERE:
-        return UNKNOWN
+        return UNTOLD
     state = snapshot.partition(place)
     return UNKNOWN if state is None else (state.leader, state.leader_epoch)
 
@@ -22,7 +24,7 @@ def endpoints_of(
     snapshot: Snapshot, codes: Mapping[Place, ErrorCode], listener: int
 ) -> Iterator[tuple[int, str, int, str | None]]:
     """Yield node id, host, port and rack of each of these leaders."""
-    leaders = {leader_of(snapshot, place, code)[0] for place, code in codes.items()}
+    leaders = {leader_of(snapshot, place, code)[0] for place, code in codes.items() if code in LED_ELSEWHERE}
     for node_id in sorted(leaders):
         broker = snapshot.broker(node_id)
         if broker is not None:

@@ -26,13 +26,15 @@ def handle(
     """Return why the request fails as a whole; else it is answered once all that it says is kept."""
     if not sharing.is_enabled:
         return _failed(ErrorCode.UNSUPPORTED_VERSION)
-    if not message.group_id or not message.member_id:
+    if not message.member_id:
         return _failed(ErrorCode.INVALID_REQUEST)
     if message.share_session_epoch == INITIAL_EPOCH:
         return _failed(ErrorCode.INVALID_SHARE_SESSION_EPOCH)
     shares = sharing.shares()
     try:
-        session = shares.partitions.session(message.group_id, message.member_id, message.share_session_epoch)
+        session = shares.partitions.session(
+            message.group_id or "", message.member_id, message.share_session_epoch
+        )
     except ApiError as error:
         return _failed(error.code)
     _Acknowledging(sharing, shares, message, request, session).begin()

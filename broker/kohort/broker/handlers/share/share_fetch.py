@@ -30,17 +30,19 @@ def handle(sharing: Sharing, message: ShareFetchRequest, request: Request) -> Sh
 
 def _session(shares: Shares, message: ShareFetchRequest, request: Request) -> ShareSession:
     """Return the member's session, brought up to what the request names. Raises: ApiError."""
-    group_id, member_id, epoch = message.group_id, message.member_id, message.share_session_epoch
-    if not group_id or not member_id or epoch < FINAL_EPOCH:
+    group_id, member_id, epoch = message.group_id or "", message.member_id, message.share_session_epoch
+    if not member_id:
         raise ApiError(ErrorCode.INVALID_REQUEST)
     named = [(topic.topic_id, each.partition_index) for topic in message.topics for each in topic.partitions]
     if epoch == INITIAL_EPOCH:
+        if not group_id:
+            raise ApiError(ErrorCode.INVALID_REQUEST)
         if any(each.acknowledgement_batches for topic in message.topics for each in topic.partitions):
             raise ApiError(ErrorCode.INVALID_REQUEST)
         return shares.partitions.open_session(group_id, member_id, named, request.connection.on_close)
     session = shares.partitions.session(group_id, member_id, epoch)
     if epoch != FINAL_EPOCH:
-        session.places.update(dict.fromkeys(named))
+        session.ask_for(named)
         shares.partitions.forget_places(session, _forgotten(message))
     return session
 

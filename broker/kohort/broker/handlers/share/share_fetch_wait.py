@@ -222,7 +222,8 @@ class ShareFetching:
         for code in self._outcomes.values():
             if isinstance(code, ErrorCode):
                 self._sharing.data.requests.request_failed(code)
-        places = sorted({*self._outcomes, *self._told.codes})
+        places = sorted({*self._outcomes, *self._told.codes, *self._session.untold})
+        self._session.untold.clear()
         snapshot = self._sharing.groups.metadata.snapshot()
         codes = {place: self._error(place) for place in places}
         settings = self._shares.partitions.settings_of(self._session.group_id)

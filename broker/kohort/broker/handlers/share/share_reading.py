@@ -1,7 +1,8 @@
 """Records read for a member of a share group: whole batches from the first that is available, and acquired.
 
 A member gets at least one batch where there is one. With `share.acquire.mode` record_limit (KIP-1206) it has
-no more records than it asked for; else the batch with the last of these is its own as a whole.
+no more records than it asked for; else the batch with the last of these is its own as a whole. Records that
+have come back often go in small parties.
 """
 
 from collections.abc import Iterator, Sequence
@@ -59,6 +60,9 @@ def take(
     batches: list[_Placed] = []
     acquired: list[Batch] = []
     count = 0
+    together = core.often_delivered(start)
+    if together is not None:
+        mode, max_records = STRICT, min(max_records, together)
     while count < max_records and offset < led.end_offset:
         step_bytes = min(step_bytes, max(left_bytes, 0))
         try:
@@ -72,7 +76,8 @@ def take(
             if count >= max_records or header.base_offset >= led.end_offset:
                 break
             limit = max_records - count if mode == STRICT else header.last_offset_delta + 1
-            got = led.acquire(member_id, max(header.base_offset, start), header.last_offset, limit)
+            first = max(header.base_offset, start)
+            got = led.acquire(member_id, first, header.last_offset, limit, often=together is not None)
             count += sum(each.last_offset + 1 - each.first_offset for each in got)
             acquired += got
             batches.append((before_bytes + begin, before_bytes + end, header))

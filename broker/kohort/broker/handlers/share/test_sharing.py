@@ -192,7 +192,7 @@ async def test_a_connection_that_closes_gives_back_what_its_member_had(tmp_path:
         await one.fetch()
         assert led(broker).session_count == 1
         await one.client._stream.aclose()
-        assert await two.fetch() == [Record(0, "a", 1)], "what never was dealt with does not count"
+        assert await two.fetch() == [Record(0, "a", 2)]
         assert led(broker).session_count == 1
 
 
@@ -544,11 +544,54 @@ async def test_records_that_come_back_are_not_lost_to_a_connection_that_has_gone
         await one.client.send(frame)  # It waits for more, and goes.
         await trio.sleep(0.05)
         await one.client._stream.aclose()
-        assert await two.fetch() == [Record(0, "a", 1)]
-        await configure(client, share_delivery_count_limit="2")
-        assert records_of(await two.ask((0, 0, [RELEASE]))) == [Record(0, "a", 2)]
+        assert await two.fetch() == [Record(0, "a", 2)]
+        await configure(client, share_delivery_count_limit="3")
+        assert records_of(await two.ask((0, 0, [RELEASE]))) == [Record(0, "a", 3)]
         assert await two.fetch((0, 0, [RELEASE]), max_wait_ms=0) == []
         assert await described(client) == (0, 0)
+
+
+async def test_setting_where_a_group_begins_makes_it(tmp_path: Path) -> None:
+    """As on Apache Kafka: whoever sets offsets of a group that is not there has a group with these."""
+    async with running(tmp_path) as broker:
+        client = await prepared(broker)
+        await produce(client, "a", "b")
+        start = AlterShareGroupOffsetsPartition(partition_index=0, start_offset=1)
+        topic = AlterShareGroupOffsetsTopic(topic_name=TOPIC, partitions=(start,))
+        alter = AlterShareGroupOffsetsRequest(group_id=GROUP, topics=(topic,))
+        nothing = DescribeShareGroupOffsetsRequest(
+            groups=(DescribeShareGroupOffsetsGroup(group_id=GROUP, topics=None),)
+        )
+        (group,) = (await client.ask(nothing, DescribeShareGroupOffsetsResponse)).groups
+        assert (group.error_code, group.topics) == (ErrorCode.NONE, ())
+        altered = await client.ask(alter, AlterShareGroupOffsetsResponse)
+        assert altered.responses[0].partitions[0].error_code == ErrorCode.NONE
+        assert await described(client) == (1, 1)
+        member = await Member.join(broker, "m")
+        assert [each.value for each in await member.fetch()] == ["b"]
+
+
+async def test_a_record_that_ends_its_members_is_given_up_without_those_beside_it(tmp_path: Path) -> None:
+    """Ten records in one batch, delivered three times at most; whoever gets `poison` hangs up."""
+    async with running(tmp_path) as broker:
+        client = await prepared(broker)
+        await configure(client, share_delivery_count_limit="3")
+        await produce(client, *"abcd", "poison", *"efghi")
+        seen: list[str] = []
+        deaths = 0
+        member = await Member.join(broker, "0")
+        while (await described(client))[1]:
+            records = await member.fetch()
+            if any(each.value == "poison" for each in records):
+                deaths += 1
+                await member.client._stream.aclose()
+                member = await Member.join(broker, str(deaths))
+                continue
+            for each in records:
+                assert await member.acknowledge((each.offset, each.offset, [ACCEPT])) is ErrorCode.NONE
+                seen.append(each.value)
+        assert deaths == 3
+        assert sorted(seen) == list("abcdefghi")
 
 
 async def test_other_brokers_may_ask_for_state(tmp_path: Path) -> None:
@@ -561,7 +604,7 @@ async def test_other_brokers_may_ask_for_state(tmp_path: Path) -> None:
         request = ReadShareGroupStateRequest(group_id=GROUP, topics=(topic,))
         (result,) = (await client.ask(request, ReadShareGroupStateResponse)).results
         assert [(each.partition, each.error_code, each.state_epoch) for each in result.partitions] == [
-            (0, 0, 1)
+            (0, 0, 2)
         ]
         nothing = ReadShareGroupStateRequest(group_id=GROUP, topics=())
         assert (await client.ask(nothing, ReadShareGroupStateResponse)).results == ()

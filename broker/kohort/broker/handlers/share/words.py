@@ -78,23 +78,18 @@ class Told:
         for place, batches in told:
             self._missing += 1
             try:
+                _check_place(sharing, place)
                 words = read_words(batches, may_renew=may_renew)
-                self._put(sharing, shares, ShareKey(group_id, *place), member_id, words)
+                self._put(shares, ShareKey(group_id, *place), member_id, words)
             except ApiError as error:
                 self._answered(place, error.code)
         self._one_less()
 
-    def _put(self, sharing: Sharing, shares: Shares, key: ShareKey, member_id: str, words: Words) -> None:
+    def _put(self, shares: Shares, key: ShareKey, member_id: str, words: Words) -> None:
         place = key.topic_id, key.partition
-        table = sharing.data.partitions
-        partition = table.get_by_id(*place)
-        if partition is None:
-            raise ApiError(table.why_missing(*place))
-        if partition.error_code is not None:
-            raise ApiError(partition.error_code)
         led = shares.partitions.peek(key)
-        if led is None:
-            raise ApiError(ErrorCode.INVALID_RECORD_STATE)
+        if led is None:  # Nobody has fetched from it, or all who have are done with it.
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         led.acknowledge(member_id, words, lambda code: self._answered(place, code))
 
     def _answered(self, place: Place, code: ErrorCode) -> None:
@@ -105,3 +100,13 @@ class Told:
         self._missing -= 1
         if not self._missing:
             self._finish()
+
+
+def _check_place(sharing: Sharing, place: Place) -> None:
+    """Pass a partition that this broker leads. Raises: ApiError."""
+    table = sharing.data.partitions
+    partition = table.get_by_id(*place)
+    if partition is None:
+        raise ApiError(table.why_missing(*place))
+    if partition.error_code is not None:
+        raise ApiError(partition.error_code)
