@@ -293,6 +293,7 @@ class Broker:
                 timers=self.timers,
                 clock=self.clock,
                 workers=self.workers,
+                counters=self.group_counters,
                 others=None if self.cluster is None else self.cluster.others,
             )
         return self._shares

@@ -11,6 +11,8 @@ class GroupCounters:
     """Every count since the start. The loop's thread only."""
 
     __slots__ = (
+        "dead_letters",
+        "dead_letters_missing",
         "group_events",
         "group_events_dropped",
         "members_expired",
@@ -50,6 +52,10 @@ class GroupCounters:
         self.shard_load_seconds_max = 0.0
         self.members_expired = 0
         self.members_fenced = 0
+        self.dead_letters = 0
+        """Written for records that share groups have given up."""
+        self.dead_letters_missing = 0
+        """Records that were given up without one, though they should have had one."""
         self.group_events = 0
         """Records written to `__group_events`."""
         self.group_events_dropped = 0

@@ -14,6 +14,7 @@ import structlog
 from kohort.broker.config import TopicConfig, topic_config
 from kohort.broker.config.current import CurrentConfig
 from kohort.broker.config.group_settings import GroupSettings
+from kohort.broker.coordination.counters import GroupCounters
 from kohort.broker.coordination.dead_letter_records import Letters, Origin, build_letters, read_records
 from kohort.broker.coordination.transaction_peers import OtherBrokers, Unreachable
 from kohort.broker.group.share.record import DeadRecords
@@ -84,6 +85,7 @@ class DeadLetters:
         clock: Clock,
         workers: Workers,
         others: OtherBrokers | None,
+        counters: GroupCounters,
     ) -> None:
         """`ensure` makes a topic unless it is there; it raises ApiError where it can't be made."""
         self._metadata = metadata
@@ -97,10 +99,7 @@ class DeadLetters:
         self._others = others
         self._log = ThrottledLog(structlog.get_logger("kohort.share"), clock)
         self._lines: dict[ShareKey, list[Burial]] = {}  # What waits; a line is there while it writes.
-        self.written = 0
-        """How many letters there were."""
-        self.unwritable = 0
-        """For how many records there was none."""
+        self._counters = counters
 
     def write(self, key: ShareKey, burials: Sequence[Burial]) -> None:
         """Write letters for these records, behind those that are under way."""
@@ -124,7 +123,7 @@ class DeadLetters:
         try:
             await self._write_all(key, burial)
         except Unwritable as error:
-            self.unwritable += dead.last_offset + 1 - dead.first_offset
+            self._counters.dead_letters_missing += dead.last_offset + 1 - dead.first_offset
             self._log.warning(
                 "records are given up without a dead letter",
                 group_id=key.group_id,
@@ -164,7 +163,7 @@ class DeadLetters:
                 await self._workers.sleep(pause_s)
                 pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
             else:
-                self.written += letters.next_offset - offset
+                self._counters.dead_letters += letters.next_offset - offset
                 offset, pause_s, with_records = letters.next_offset, FIRST_PAUSE_S, True
 
     async def _topic(self, group_id: str) -> TopicState:

@@ -8,6 +8,7 @@ import structlog
 
 from kohort.broker.config.current import CurrentConfig
 from kohort.broker.coordination.coordinators import Coordinators
+from kohort.broker.coordination.counters import GroupCounters
 from kohort.broker.coordination.dead_letters import DeadLetters
 from kohort.broker.coordination.log_ends import LogEndsAnywhere
 from kohort.broker.coordination.share_machine import ShareStateMachine
@@ -161,6 +162,7 @@ def make_shares(
     timers: Timers,
     clock: Clock,
     workers: Workers,
+    counters: GroupCounters,
     others: OtherBrokers | None = None,
 ) -> Shares:
     """Return what share groups take; nothing of it is loaded yet. `others` are asked for what they lead.
@@ -196,6 +198,7 @@ def make_shares(
         clock=clock,
         workers=workers,
         others=others,
+        counters=counters,
     )
     led = SharePartitions(
         states,

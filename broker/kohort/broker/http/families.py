@@ -138,6 +138,15 @@ OFFSETS_REMOVED = Family("kohort_offsets_removed_total", "counter", ("reason",),
 SHARD_LOAD_SECONDS = Family(
     "kohort_group_shard_load_seconds", "histogram", (), "How long a partition's groups took to load."
 )
+DEAD_LETTERS = Family(
+    "kohort_share_dead_letters_total", "counter", (), "Dead letters that share groups have written."
+)
+DEAD_LETTERS_MISSING = Family(
+    "kohort_share_dead_letters_missing_total",
+    "counter",
+    (),
+    "Records that share groups have given up without the dead letter that they should have.",
+)
 GROUP_EVENTS = Family("kohort_group_events_total", "counter", (), "Records written to __group_events.")
 GROUP_EVENTS_DROPPED = Family(
     "kohort_group_events_dropped_total", "counter", (), "Events that __group_events could not take."

@@ -118,6 +118,8 @@ class BrokerCollector:
         yield one(families.STILL_SECONDS, counters.groups.still_seconds)
         yield one(families.MEMBERS_EXPIRED, counters.groups.members_expired)
         yield one(families.MEMBERS_FENCED, counters.groups.members_fenced)
+        yield one(families.DEAD_LETTERS, counters.groups.dead_letters)
+        yield one(families.DEAD_LETTERS_MISSING, counters.groups.dead_letters_missing)
         yield one(families.GROUP_EVENTS, counters.groups.group_events)
         yield one(families.GROUP_EVENTS_DROPPED, counters.groups.group_events_dropped)
         yield rows(
