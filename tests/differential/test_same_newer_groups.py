@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import trio
 
-from tests.differential.newer_allowed import allowed
 from tests.differential.recordings import KINDS, Kind, Played, kohort, play_all, recorded
+from tests.differential.share_allowed import allowed
 from tests.differential.told import story
 
 
@@ -43,6 +43,7 @@ def test_scripts_are_answered_as_apache_kafka_has_answered_them(kind: Kind, tmp_
     ("name", "setting"),
     [
         ("consumer-groups", "group.consumer.assignors=uniform"),
+        ("share-groups", "group.share.heartbeat.interval.ms=7000"),
         ("streams-groups", "group.streams.num.standby.replicas=1"),
     ],
 )

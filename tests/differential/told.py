@@ -89,6 +89,8 @@ class Peer:
                 return sorted(items)
             if name == "groups":  # A list of all groups holds those of other scripts.
                 items = [each for each in items if each["group_id"].startswith((GROUP, "nobody"))]
+            if name == "acquired_records":
+                return _joined(items)
             key = UNORDERED.get(name)
             return items if key is None else sorted(items, key=lambda each: (str(_of(each, key)), str(each)))
         if isinstance(value, str):
@@ -98,6 +100,22 @@ class Peer:
         if name == "port":
             return "its own" if value == self._address[1] else value
         return _batches(bytes(value)) if isinstance(value, bytes | memoryview) else value
+
+
+def _joined(acquired: list[Rendered]) -> list[Rendered]:
+    """Return acquired records with what lies beside each other joined: how they are cut up says nothing."""
+    found: list[Rendered] = []
+    for each in sorted(acquired, key=lambda each: int(each["first_offset"])):
+        last = found[-1] if found else None
+        if (
+            last
+            and last["last_offset"] + 1 == each["first_offset"]
+            and last["delivery_count"] == each["delivery_count"]
+        ):
+            found[-1] = last | {"last_offset": each["last_offset"]}
+        else:
+            found.append(each)
+    return found
 
 
 def _of(item: object, key: str) -> object:
@@ -127,6 +145,8 @@ class Ask:
     client_id: str = "control"
     learn: Callable[[Peer, Message], None] = lambda _peer, _answer: None
     mask: Callable[[Rendered], Rendered] = lambda answer: answer
+    until: Callable[[Rendered], bool] = lambda _answer: True
+    """What has to hold of an answer that has settled."""
     settles: bool = False
     """Whether it is asked until its answer stays: what comes by itself has to have come."""
 
@@ -212,7 +232,9 @@ class Told:
     async def _settled(self, ask: Ask) -> Rendered:
         """Return the answer that has stayed the same for a while."""
         answer, since_s = await self._once(ask), time.monotonic()
-        while time.monotonic() - since_s < SETTLED_S:
+        until_s = since_s + PATIENCE_S
+        while time.monotonic() - since_s < SETTLED_S or not ask.until(answer):
+            assert time.monotonic() < until_s, f"{ask.text}: {answer}"
             await trio.sleep(AGAIN_S)
             before, answer = answer, await self._once(ask)
             if answer != before:
@@ -224,7 +246,9 @@ class Told:
         until_s = time.monotonic() + PATIENCE_S
         while True:
             ours = await self._once(ask)
-            if ours == theirs or time.monotonic() > until_s:
+            known = None if ours == theirs else self.allowed(ask, ours, theirs)
+            stays = known is not None and not known.ends
+            if ours == theirs or stays or time.monotonic() > until_s:
                 return ours
             await trio.sleep(AGAIN_S)
 
