@@ -81,6 +81,9 @@ class Books:
         self.seen["reassigned"] += bool(before.adding or before.removing) and not (
             after.adding or after.removing
         )
+        self.seen["taken back from a leader that was added"] += (
+            before.leader in before.adding and before.leader not in after.replicas
+        )
         stayed = _with_another_folder(before, after)
         if stayed:
             others = {*before.isr, *before.elr} - _changed_folders(before, after)

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from tests.simulation.cluster.world import World
 
 INTERVAL_MS = 2_600
+MOVE_MS = 20_000
+"""How long a move does not end because one of those who are added is dead."""
+LOOK_MS = 200
 NOT_SYNCED = WHOLE._replace(is_synced=False, is_same_boot=False)
 RESTORED = WHOLE._replace(is_last_life=False, was_stopped=True)
 
@@ -54,6 +57,8 @@ class Faults:
             (3, "min.insync.replicas lowered, and leader and controller die", self._lower_and_crash),
             (3, "disk slow", self._slow_disk),
         )
+        if world.changes_minds:
+            self._kinds += ((12, "move that will not end begun, to be taken back", self._change_mind),)
         world.schedule.after(2_000, self._turn)
 
     def stop(self) -> None:
@@ -196,9 +201,9 @@ class Faults:
 
     # -- who administers --------------------------------------------------------------------------------
 
-    def _change(self, change: Callable[[PartitionState], PartitionState]) -> bool:
-        """Change a partition as an administrator does, by compare-and-set."""
-        key = partition_key(self._random.choice(self._world.indexes))
+    def _change(self, change: Callable[[PartitionState], PartitionState], index: int | None = None) -> bool:
+        """Change this partition, or else any, as an administrator does, by compare-and-set."""
+        key = partition_key(self._random.choice(self._world.indexes) if index is None else index)
         entry = self._world.etcd.entries[key]
         try:
             after = reassigned(entry.value, change(entry.value), self._world.live_brokers())
@@ -221,6 +226,48 @@ class Faults:
 
     def _cancel(self) -> bool:
         return self._change(cancel)
+
+    def _change_mind(self) -> bool:
+        """Move a partition to two more brokers, of which one dies; what the other leads is moved back."""
+        running = [each for each, broker in self._world.brokers.items() if broker.alive]
+        index = self._random.choice(self._world.indexes)
+        state: PartitionState = self._world.etcd.entries[partition_key(index)].value
+        more = [each for each in running if each not in state.replicas]
+        if len(running) < 4 or len(more) < 2 or state.adding or state.removing:
+            return False
+        first, second = self._random.sample(more, 2)
+        target = (first, second, *state.replicas)[: len(state.replicas)]
+        live = self._world.live_brokers()
+        if not self._change(lambda known: begin(known, target, live), index):
+            return False
+        self._world.crash(second, lost_power=False)
+        self._world.start_later(second, MOVE_MS)
+        take_back = self._random.choice((cancel, lambda known: begin(known, state.replicas, live)))
+        self._look_at_move(index, take_back, self._world.schedule.time_ms + MOVE_MS, drained=False)
+        return True
+
+    def _look_at_move(
+        self,
+        index: int,
+        take_back: Callable[[PartitionState], PartitionState],
+        until_ms: int,
+        *,
+        drained: bool,
+    ) -> None:
+        """Drain the leader once somebody who was added is in sync, and take the move back once he leads."""
+        state: PartitionState = self._world.etcd.entries[partition_key(index)].value
+        if self._stopped or not state.adding or self._world.schedule.time_ms > until_ms:
+            return
+        if state.leader in state.adding and self._change(take_back, index):
+            self._world.note(f"fault: partition {index} taken back from {state.leader}")
+            return
+        leader = self._world.brokers.get(state.leader)
+        may_move = leader is not None and leader.alive and not set(state.isr).isdisjoint(state.adding)
+        if may_move and not drained:
+            self._world.drain(state.leader)
+            drained = True
+        look = partial(self._look_at_move, index, take_back, until_ms, drained=drained)
+        self._world.schedule.after(LOOK_MS, look)
 
     def _change_rules(self) -> bool:
         key = rules_key(self._random.choice(self._world.indexes))

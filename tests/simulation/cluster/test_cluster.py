@@ -9,7 +9,7 @@ import pytest
 
 from tests.simulation.cluster.mutants import judge
 from tests.simulation.cluster.mutations import MUTANTS
-from tests.simulation.cluster.world import Shape, World
+from tests.simulation.cluster.world import FIRST_CHANGE_OF_MIND, Shape, World
 from tests.simulation.mutants import REPOSITORY, patched
 from tests.simulation.mutations import Mutant
 
@@ -64,3 +64,8 @@ def test_a_mutant_of_transactions_is_caught() -> None:
 
 def test_a_mutant_of_the_high_watermark_is_caught() -> None:
     assert judge(BY_NAME["the furthest in sync is counted"], seeds=4).rule is not None
+
+
+def test_a_replica_that_leads_on_though_its_move_was_taken_back_is_caught() -> None:
+    mutant = BY_NAME["a replica that is taken away again leads on"]
+    assert judge(mutant, seeds=FIRST_CHANGE_OF_MIND + 1).rule == "a leader is in sync"

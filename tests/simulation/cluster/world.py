@@ -44,6 +44,7 @@ STATE_TOPIC = (3, TopicRules(min_insync_replicas=2))
 """The same of `__transaction_state`, and of `__consumer_offsets`."""
 WRITTEN = (0, 2)
 SEEDS_PER_TRANSACTIONAL = 4
+SEEDS_PER_CHANGE_OF_MIND, FIRST_CHANGE_OF_MIND = 8, 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +93,8 @@ class World:
         if has_transactions or (has_transactions is None and seed % SEEDS_PER_TRANSACTIONAL == 0):
             self.state_index = len(TOPICS)
             self.topics = (*TOPICS, STATE_TOPIC, STATE_TOPIC)
+        self.changes_minds = seed % SEEDS_PER_CHANGE_OF_MIND == FIRST_CHANGE_OF_MIND
+        """Whether moves are taken back while one who was added leads, which is rare by chance."""
         self.plain = list(range(len(TOPICS)))
         """Which partitions somebody writes to and reads without transactions."""
         self.indexes = list(range(len(self.topics)))
