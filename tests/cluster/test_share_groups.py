@@ -8,7 +8,9 @@ from __future__ import annotations
 import os
 import random
 import sys
+import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from uuid import uuid4
@@ -17,13 +19,16 @@ import pytest
 import trio
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # Its home says otherwise.
 
+from kohort.broker.coordination.dead_letter_records import OFFSET_HEADER, PARTITION_HEADER, TOPIC_HEADER
+from kohort.client import AcknowledgeType, Admin, Consumer, ResourceType, ShareConsumer
+from kohort.client import NewTopic as PlacedTopic
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages import (
     DescribeShareGroupOffsetsGroup,
     DescribeShareGroupOffsetsRequest,
     DescribeShareGroupOffsetsResponse,
 )
-from tests.cluster.broker_cluster import PATIENCE_SECONDS, BrokerCluster, client_of
+from tests.cluster.broker_cluster import PATIENCE_SECONDS, BrokerCluster, client_of, topic_of
 from tests.cluster.etcd_process import EtcdProcess
 from tests.interop.share_members import (
     ShareMember,
@@ -34,6 +39,8 @@ from tests.interop.share_members import (
     wait_for,
 )
 from tests.interop.waiting import wait_until
+from tests.kills.test_dead_letters import kind_of
+from tests.kills.test_own_members import Members
 
 ROUNDS = int(os.environ.get("ROUNDS", "2"))
 SEED = int(os.environ.get("SEED") or random.randrange(2**32))
@@ -46,6 +53,7 @@ SETTINGS = (
 )
 TOPIC, PARTITIONS = "jobs", 6
 GROUP = "workers"
+LETTERS, LIMIT = "dlq.jobs", 10
 ELSEWHERE = (
     ErrorCode.NOT_COORDINATOR,
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -145,4 +153,101 @@ def test_each_record_is_dealt_with_whichever_broker_dies(
         sys.stdout.write(
             f"\nshare group of a cluster: {len(written)} jobs, {handed - len(written)} more deliveries,"
             f" {ROUNDS} brokers killed (SEED={SEED})\n"
+        )
+
+
+def make_letters_elsewhere(cluster: BrokerCluster) -> None:
+    """Have each partition's letters led by another broker than the partition; the group names their topic."""
+    led = trio.run(topic_of, cluster.brokers[1], TOPIC).partitions
+    nodes = sorted(cluster.brokers)
+    replicas = {
+        each.partition_index: [*nodes[nodes.index(each.leader_id) + 1 :], *nodes][: len(nodes)]
+        for each in led
+    }
+    configs = {"errors.deadletterqueue.group.enable": "true", "min.insync.replicas": "2"}
+    values = {
+        "share.delivery.count.limit": str(LIMIT),
+        "errors.deadletterqueue.topic.name": LETTERS,
+        "errors.deadletterqueue.copy.record.enable": "true",
+    }
+    with Admin(bootstrap_servers=cluster.bootstrap) as admin:
+        admin.create_topics(PlacedTopic(LETTERS, configs=configs, replicas=replicas))
+        admin.alter_configs(ResourceType.GROUP, GROUP, values=values)
+
+
+@pytest.mark.requirement("R32")
+def test_each_record_that_is_given_up_has_a_letter_whichever_broker_dies(
+    cluster: BrokerCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A third is rejected, a third released as often as it comes; letters go to partitions led elsewhere."""
+    chance = random.Random(SEED)
+    servers = cluster.bootstrap
+    make_letters_elsewhere(cluster)
+    written: list[int] = []
+    letters: Counter[int] = Counter()
+    origins: dict[tuple[bytes | None, ...], int] = {}
+    misplaced: list[object] = []
+
+    def work(stopping: threading.Event) -> None:
+        with ShareConsumer(
+            TOPIC,
+            bootstrap_servers=servers,
+            group_id=GROUP,
+            share_acknowledgement_mode="explicit",
+            max_poll_records=20,
+        ) as consumer:
+            while not stopping.is_set():
+                for record in consumer.poll(timeout_ms=100):
+                    consumer.acknowledge(record, kind_of(int(record.value or b"0")))
+
+    def read_letters(stopping: threading.Event) -> None:
+        with Consumer(
+            LETTERS, bootstrap_servers=servers, group_id="readers", auto_offset_reset="earliest"
+        ) as consumer:
+            while not stopping.is_set():
+                for each in consumer.poll(timeout_ms=100):
+                    number, told = int(each.value or b"-1"), dict(each.headers)
+                    origin = tuple(told[name] for name in (TOPIC_HEADER, PARTITION_HEADER, OFFSET_HEADER))
+                    letters[number] += 1
+                    if (
+                        origins.setdefault(origin, number) != number
+                        or int(origin[1] or b"-1") != each.partition
+                    ):
+                        misplaced.append(each)
+
+    def write(count: int) -> None:
+        numbers = range(len(written), len(written) + count)
+        produce(cluster.bootstrap, TOPIC, [str(number) for number in numbers])
+        written.extend(numbers)
+
+    def given_up() -> set[int]:
+        return {number for number in written if kind_of(number) is not AcknowledgeType.ACCEPT}
+
+    members, readers = Members(2, work), Members(1, read_letters)
+    for _ in range(ROUNDS):
+        write(150)
+        wait_until(lambda: readers.errors or letters, "a letter is read", PATIENCE_SECONDS)
+        time.sleep(chance.random())  # Any moment will do.
+        victim = cluster.brokers[chance.choice(tuple(cluster.brokers))]
+        victim.kill()
+        write(150)
+        wait_until(
+            lambda: members.errors or readers.errors or given_up() <= letters.keys(),
+            "each has its letter, though a broker is away",
+            3 * PATIENCE_SECONDS,
+        )
+        victim.start()
+    wait_until(
+        lambda: members.errors or lags(cluster) == [0] * PARTITIONS,
+        "everything is done with",
+        3 * PATIENCE_SECONDS,
+    )
+    members.stop()
+    readers.stop()
+    assert letters.keys() == given_up(), "who is accepted gets none"
+    assert not misplaced, "each is in the partition of its record's number, and names its record"
+    with capsys.disabled():
+        sys.stdout.write(
+            f"\ndead letters of a cluster: {len(letters)} records given up, {letters.total() - len(letters)}"
+            f" letters twice, {ROUNDS} brokers killed (SEED={SEED})\n"
         )
