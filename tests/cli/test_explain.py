@@ -18,6 +18,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # Its home says otherwise.
 
+from kohort.client import AcknowledgeType, Admin, ResourceType, ShareConsumer, ShareRecord
 from tests.cli.conftest import COMMAND, Kohort
 from tests.interop.broker_process import BrokerProcess
 from tests.interop.waiting import wait_until
@@ -283,3 +284,56 @@ def test_what_cannot_be_asked_is_said_in_one_line(kohort: Kohort, broker: Broker
     done = kohort("groups", "describe", "nosuch", "--lag", "--members")
     assert done.returncode == 2
     assert os.linesep + "Error: --lag is about offsets" in done.stderr
+
+
+def test_a_share_group_is_told_of_by_its_records(kohort: Kohort, broker: BrokerProcess) -> None:
+    with Admin(bootstrap_servers=broker.bootstrap) as admin:
+        settings = {"share.auto.offset.reset": "earliest", "share.record.lock.duration.ms": "60000"}
+        admin.alter_configs(ResourceType.GROUP, "workers", values=settings)
+    producer = Producer({"bootstrap.servers": broker.bootstrap})
+    for number in range(3):
+        producer.produce("jobs", b"job %d" % number, partition=0)
+    producer.flush(30)
+    with ShareConsumer(
+        "jobs",
+        bootstrap_servers=broker.bootstrap,
+        group_id="workers",
+        client_id="w1",
+        share_acknowledgement_mode="explicit",
+    ) as consumer:
+        found: list[ShareRecord] = []
+
+        def are_there() -> bool:
+            found.extend(consumer.poll(timeout_ms=100))
+            return len(found) >= 3
+
+        wait_until(are_there, "three records")
+        assert [each.offset for each in found] == [0, 1, 2]
+        consumer.acknowledge(found[0], AcknowledgeType.ACCEPT)
+        consumer.acknowledge(found[1], AcknowledgeType.REJECT)
+        consumer.commit()
+        told = explained(kohort, "workers", "--http", broker.http)
+        (partition,) = told["partitions"]
+        assert (partition["topic"], partition["start_offset"], partition["end_offset"]) == ("jobs", 2, 3)
+        (held,) = partition["held"]
+        assert (held["first_offset"], held["last_offset"], held["delivery_count"]) == (2, 2, 1)
+        (happened,) = partition["happened"]
+        assert (happened["first_offset"], happened["outcome"], happened["reason"]) == (
+            1,
+            "given_up",
+            "rejected",
+        )
+        lines = kohort("groups", "explain", "workers", "--http", broker.http).stdout.splitlines()
+        assert re.fullmatch(r"workers: Stable, 1 member, epoch \d+, assigned in epoch \d+\.", lines[0])
+        assert lines[1:3] == [
+            "",
+            "jobs 0: from offset 2 up to 3; 1 held, 0 to be handed out again, 0 without the dead letter due.",
+        ]
+        assert re.fullmatch(r"  offset 2: held by \S+ for .+, for .+ more, delivery 1", lines[3])
+        assert re.fullmatch(r"  [-\d]+ [:\d]+  offset 1: \S+ rejected it, delivery 1: given up", lines[4])
+        assert len(lines) == 5
+    refused = kohort("groups", "explain", "workers")
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert "kohort groups explain workers --http HOST:PORT" in refused.stderr
+    refused = kohort("groups", "explain", "workers", "--http", broker.http, "--follow")
+    assert (refused.returncode, "--follow is not for share groups" in refused.stderr) == (2, True)

@@ -683,6 +683,7 @@ class Broker:
             current=self.current,
             asks=self._asks,
             quota_uses=lambda most: () if self._quota_uses is None else self._quota_uses(most),
+            share_partitions=lambda: None if self._shares is None else self._shares.partitions,
         )
 
     def _asks(self) -> "InHouse":

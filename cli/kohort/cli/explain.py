@@ -16,13 +16,14 @@ from kohort.broker.group.timeline import OngoingRebalance, Timeline
 from kohort.cli.client_settings import with_settings
 from kohort.cli.completion import complete_groups
 from kohort.cli.explain_source import EventReader, timeline_over_http
-from kohort.cli.http_source import http_option
+from kohort.cli.http_source import http_option, share_group_json
 from kohort.cli.options import API_TIMEOUT_MS, bootstrap_option, json_option, open_admin, require_broker
 from kohort.cli.output import print_encoded, print_line
 from kohort.client import BrokerError, Consumer
 from kohort.client.config import ConsumerOptions
 from kohort.protocol.errors import ErrorCode
 
+SHARE = "share"
 REBALANCING = {"PreparingRebalance", "CompletingRebalance"}
 REMIND_SECONDS = 5.0
 HTTP_LOOK_SECONDS = 1.0
@@ -31,7 +32,12 @@ HTTP_LOOK_SECONDS = 1.0
 @click.command()
 @click.argument("group_id", metavar="GROUP", shell_complete=complete_groups)
 @click.option(
-    "--last", "-n", type=click.IntRange(1), default=3, show_default=True, help="How many rebalances."
+    "--last",
+    "-n",
+    type=click.IntRange(1),
+    default=3,
+    show_default=True,
+    help="How many rebalances; of a share group 20 events at least, for each partition.",
 )
 @click.option("--follow", "-f", is_flag=True, help="Go on with each rebalance as it happens, until Ctrl-C.")
 @http_option("Ask the broker over HTTP: what it has in memory. Without it __group_events is read.", None)
@@ -43,6 +49,8 @@ def explain(*, group_id: str, last: int, follow: bool, http: str | None, as_json
     \b
     kohort groups explain billing
     kohort groups explain billing --follow
+
+    Of a share group, with --http: who holds which records, what came back and why, what waits.
     """
     telling = _Telling(group_id, as_json=as_json)
     signal.signal(signal.SIGTERM, _interrupt)
@@ -57,6 +65,14 @@ def explain(*, group_id: str, last: int, follow: bool, http: str | None, as_json
 
 
 def _over_http(telling: "_Telling", http: str, last: int, *, follow: bool) -> None:
+    shared = share_group_json(http, telling.group_id)
+    if shared is not None:
+        from kohort.cli.explain_share import print_explained  # Others don't pay for it.
+
+        if follow:
+            raise click.UsageError("--follow is not for share groups")
+        print_explained(shared, last, as_json=telling.as_json, now_ms=_now_ms())
+        return
     telling.all(timeline_over_http(http, telling.group_id), last)
     while follow:
         time.sleep(HTTP_LOOK_SECONDS)  # HTTP has no way to be told: it is asked again and again.
@@ -106,11 +122,16 @@ def _check_that_it_exists(servers: str, group_id: str) -> None:
     """Return if there is such a group. Raises: BrokerError."""
     try:
         with open_admin(servers) as admin:
-            admin.describe_groups(group_id)
+            is_shared = admin.describe_groups(group_id)[group_id].type == SHARE
     except BrokerError as error:
         if error.code is ErrorCode.GROUP_ID_NOT_FOUND:
             raise BrokerError(error.code, f"Group {group_id} not found.") from None
         raise
+    if is_shared:
+        raise click.ClickException(
+            f"{group_id} is a share group: what becomes of its records brokers tell over HTTP alone "
+            f"(kohort groups explain {group_id} --http HOST:PORT)"
+        )
 
 
 class _Telling:
@@ -118,7 +139,7 @@ class _Telling:
 
     def __init__(self, group_id: str, *, as_json: bool) -> None:
         self.group_id = group_id
-        self._as_json = as_json
+        self.as_json = as_json
         self._told = (-1, -1)  # When the newest rebalance ended that was told, and its generation.
         self._reminded = time.monotonic()
 
@@ -127,7 +148,7 @@ class _Telling:
         told = advice_of(timeline.reports)[-last:]
         shared = same_instance(timeline.fenced)
         moves = list(timeline.fail_overs)[-last:]
-        if self._as_json:
+        if self.as_json:
             print_encoded(msgspec.json.encode(self._as_object(told, moves, timeline.ongoing, shared)))
         else:
             self._print(self._lines(told, moves, timeline.ongoing, shared))
@@ -174,12 +195,12 @@ class _Telling:
     def begins(self, ongoing: OngoingRebalance | None) -> None:
         """Tell that a rebalance has begun."""
         self._reminded = time.monotonic()
-        if ongoing is not None and not self._as_json:
+        if ongoing is not None and not self.as_json:
             self._print(began(ongoing))
 
     def taken_over(self, event: GroupLoaded) -> None:
         """Tell that another broker coordinates the group."""
-        if self._as_json:
+        if self.as_json:
             print_encoded(msgspec.json.encode(event))
         else:
             self._print(_moved([event]))
@@ -191,14 +212,14 @@ class _Telling:
             if _place_of(report) > self._told:
                 self._told = _place_of(report)
                 advice = advise(report, reports[:place])
-                if self._as_json:
+                if self.as_json:
                     print_encoded(msgspec.json.encode(_report_object(report, advice)))
                 else:
                     self._print([*story(report, advice), ""])
         ongoing = timeline.ongoing
         if ongoing is not None and time.monotonic() - self._reminded >= REMIND_SECONDS:
             self._reminded = time.monotonic()
-            if not self._as_json:
+            if not self.as_json:
                 self._print(still_missing(ongoing, _now_ms()))
 
     def _print(self, lines: list[str] | Iterator[str]) -> None:

@@ -52,15 +52,31 @@ def page_request(http: str, path: str) -> urllib.request.Request:
 
 def group_json(http: str, group_id: str) -> bytes:
     """Return what `/api/v1/groups/GROUP` answers. Raises: NetworkError; click.ClickException."""
+    body = _page(http, f"/api/v1/groups/{quote(group_id, safe='')}")
+    if body is None:
+        raise click.ClickException(f"Group {group_id} not found.")
+    return body
+
+
+def share_group_json(http: str, group_id: str) -> bytes | None:
+    """Return what `/api/v1/share-groups/GROUP` answers, None where nothing is known there of such a group.
+
+    Raises: NetworkError; click.ClickException.
+    """
+    return _page(http, f"/api/v1/share-groups/{quote(group_id, safe='')}")
+
+
+def _page(http: str, path: str) -> bytes | None:
+    """Return a page, None where there is none."""
     try:
-        asked = page_request(http, f"/api/v1/groups/{quote(group_id, safe='')}")
+        asked = page_request(http, path)
         with urllib.request.urlopen(asked, timeout=TIMEOUT_SECONDS) as answer:
             body: bytes = answer.read()
             return body
     except urllib.error.HTTPError as error:
         error.close()
         if error.code == NOT_FOUND:
-            raise click.ClickException(f"Group {group_id} not found.") from None
+            return None
         wanted = _WANTED.get(error.code, "")
         raise click.ClickException(f"{http} answers {error.code} {error.reason}{wanted}") from None
     except (OSError, ValueError) as error:

@@ -61,13 +61,16 @@ class Unwritable(Exception):
 
 
 class Burial(NamedTuple):
-    """Records of one share partition that wait for their letters; `done` is called once they have them."""
+    """Records of one share partition that wait for their letters.
+
+    `done` hears whether they have them now, or never will.
+    """
 
     source: Partition
     dead: DeadRecords
     is_wanted: Callable[[], bool]
     """Whether this broker still has to; another one may lead the partition by now."""
-    done: Callable[[], None]
+    done: Callable[[bool], None]
 
 
 class DeadLetters:
@@ -119,9 +122,10 @@ class DeadLetters:
             del self._lines[key]
 
     async def _bury(self, key: ShareKey, burial: Burial) -> None:
-        dead = burial.dead
+        dead, is_written = burial.dead, False
         try:
             await self._write_all(key, burial)
+            is_written = True
         except Unwritable as error:
             self._counters.dead_letters_missing += dead.last_offset + 1 - dead.first_offset
             self._log.warning(
@@ -136,7 +140,7 @@ class DeadLetters:
         except Exception:  # noqa: BLE001  # A supervisor: one shall not hold up the others.
             self._log.exception("a dead letter could not be written", group_id=key.group_id)
         if burial.is_wanted():
-            burial.done()
+            burial.done(is_written)
 
     async def _write_all(self, key: ShareKey, burial: Burial) -> None:
         """Return once every record has its letter. Raises: Unwritable."""

@@ -13,6 +13,8 @@ import structlog
 
 from kohort.broker.config.group_settings import GroupSettings, duration_ms
 from kohort.broker.coordination.share_states import ShareStates, is_passing
+from kohort.broker.group.share.explaining import PartitionExplained, explain_partition
+from kohort.broker.group.share.happenings import Happenings, Reason
 from kohort.broker.group.share.partition import Limits, SharePartition, Write
 from kohort.broker.group.share.record import Acknowledgement, Batch, DeadRecords, RecordState
 from kohort.broker.partitions import Partition
@@ -75,11 +77,13 @@ class LedSharePartition:
         clock: Clock,
         forget: Callable[["LedSharePartition"], None],
         bury: Bury,
+        happenings: Happenings | None = None,
     ) -> None:
         """`forget` is called once it is of no use any more: nobody's, or with an error.
 
-        `bury` has dead letters written, and then calls `buried`.
+        `bury` has dead letters written, and then calls `buried`. `happenings` were noted before, of the same.
         """
+        self.happenings = Happenings() if happenings is None else happenings
         self.key = key
         self.partition = partition
         self.core: SharePartition | None = None
@@ -171,7 +175,7 @@ class LedSharePartition:
         return end_offset if found is None else min(found[0], end_offset)
 
     def _begin(self, start_offset: int, batches: Sequence[Batch]) -> None:
-        self.core = SharePartition(start_offset, _limits(self._settings()), batches)
+        self.core = SharePartition(start_offset, _limits(self._settings()), batches, self.happenings)
         self.core.log_starts_at(self.partition.log.log_start_offset)
         self._attempts = 0
         self._bury_dead(self.core.batches())  # Whoever led the partition before may not have come to it.
@@ -234,22 +238,27 @@ class LedSharePartition:
         self._arm_locks()
         self._write(write, done, is_settled=False)
 
-    def release(self, member_id: str, done: Done = _ignore) -> None:
+    def release(
+        self, member_id: str, done: Done = _ignore, *, reason: Reason = Reason.SESSION_CLOSED
+    ) -> None:
         """Take back what a member holds whose session ends."""
         self.members.discard(member_id)
         if self.core is None:
             done(ErrorCode.NONE)
         else:
-            write = self.core.release_member(member_id)
+            write = self.core.release_member(member_id, self._clock.now_ms(), reason)
             self._write(write, done)
             if write.batches:
                 self.wake()
         self._forget_if_unused()
 
-    def buried(self, dead: DeadRecords) -> None:
+    def buried(self, dead: DeadRecords, *, is_written: bool) -> None:
         """Hear that these have their dead letters, or never will."""
         if self.error_code is None and self.core is not None:
-            self._write(self.core.buried(dead.first_offset, dead.last_offset), _ignore)
+            write = self.core.buried(
+                dead.first_offset, dead.last_offset, self._clock.now_ms(), is_written=is_written
+            )
+            self._write(write, _ignore)
             self.wake()
             self._forget_if_unused()  # Where the log's start has passed them there is nothing to write.
 
@@ -289,6 +298,20 @@ class LedSharePartition:
             self._write(write, _ignore)
             self.wake()
         self._forget_if_unused()
+
+    def explained(self) -> PartitionExplained:
+        """Return who holds which records, and what happened of late."""
+        if self.core is None:
+            return PartitionExplained(
+                topic=self.partition.topic,
+                partition=self.key.partition,
+                start_offset=None,
+                end_offset=None,
+            )
+        ahead_ms = self._clock.wall_ms() - self._clock.now_ms()
+        return explain_partition(
+            self.partition.topic, self.key.partition, self.core, ahead_ms, self.end_offset
+        )
 
     def wake(self) -> None:
         """Have those look who wait for something to acquire."""
@@ -372,7 +395,7 @@ class LedSharePartition:
     def _settle(self, pending: _Pending, *, is_durable: bool) -> None:
         assert self.core is not None
         if not pending.is_settled:
-            self.core.settle(pending.write, is_durable=is_durable)
+            self.core.settle(pending.write, self._clock.now_ms(), is_durable=is_durable)
             self._arm_locks()
 
     # -- ending -------------------------------------------------------------------------------------------

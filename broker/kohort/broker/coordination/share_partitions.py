@@ -13,6 +13,8 @@ from kohort.broker.config.group_settings import GroupSettings, group_settings
 from kohort.broker.coordination.dead_letters import Burial, DeadLetters
 from kohort.broker.coordination.led_share_partition import LedSharePartition
 from kohort.broker.coordination.share_states import ShareStates
+from kohort.broker.group.share.explaining import PartitionExplained, happened
+from kohort.broker.group.share.happenings import Happenings, Reason
 from kohort.broker.group.share.record import DeadRecords
 from kohort.broker.metadata import MetadataStore
 from kohort.broker.partitions import Partition, PartitionTable
@@ -25,6 +27,8 @@ INITIAL_EPOCH = 0
 FINAL_EPOCH = -1
 EPOCH_MAX = 2**31 - 1
 SETTINGS_KEPT = 1_000
+HAPPENINGS_KEPT = 256
+"""Of so many share partitions that nobody reads is still known what happened to their records."""
 
 Place = tuple[UUID, int]
 """A partition by its topic's id."""
@@ -98,6 +102,7 @@ class SharePartitions:
         self._timers = timers
         self._clock = clock
         self._led: dict[ShareKey, LedSharePartition] = {}
+        self._past: dict[ShareKey, Happenings] = {}  # Of those that are no longer led, or in use.
         self._sessions: dict[tuple[str, str], ShareSession] = {}
         self._settings: dict[str, tuple[object, GroupSettings]] = {}
 
@@ -119,13 +124,35 @@ class SharePartitions:
                 clock=self._clock,
                 forget=self._forget,
                 bury=self._bury,
+                happenings=self._past.pop(key, None),
             )
             known.load()
         return known
 
     def _bury(self, led: LedSharePartition, dead: DeadRecords) -> None:
-        burial = Burial(led.partition, dead, lambda: led.error_code is None, lambda: led.buried(dead))
+        burial = Burial(led.partition, dead, lambda: led.error_code is None, partial(self._buried, led, dead))
         self.dead_letters.write(led.key, (burial,))
+
+    def _buried(self, led: LedSharePartition, dead: DeadRecords, is_written: bool) -> None:
+        led.buried(dead, is_written=is_written)
+
+    def explained(self, group_id: str) -> tuple[PartitionExplained, ...]:
+        """Return how the share partitions of a group stand that are in use here, or were of late."""
+        found = [led.explained() for key, led in self._led.items() if key.group_id == group_id]
+        topics = self._metadata.snapshot().topics_by_id
+        ahead_ms = self._clock.wall_ms() - self._clock.now_ms()
+        for key, past in self._past.items():
+            if key.group_id == group_id and key.topic_id in topics:
+                found.append(
+                    PartitionExplained(
+                        topic=topics[key.topic_id].name,
+                        partition=key.partition,
+                        start_offset=None,
+                        end_offset=None,
+                        happened=tuple(happened(each, ahead_ms) for each in past),
+                    )
+                )
+        return tuple(sorted(found, key=lambda each: (each.topic, each.partition)))
 
     def peek(self, key: ShareKey) -> LedSharePartition | None:
         """Return the share partition if it is in use."""
@@ -137,6 +164,7 @@ class SharePartitions:
             led = self._led.get(key)
             if led is not None:
                 led.end(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            self._past.pop(key, None)
 
     def refresh(self) -> None:
         """Let go of share partitions that others lead by now, or this broker under another epoch."""
@@ -148,6 +176,10 @@ class SharePartitions:
     def _forget(self, led: LedSharePartition) -> None:
         if self._led.get(led.key) is led:
             del self._led[led.key]
+            if led.happenings:
+                self._past[led.key] = led.happenings
+                if len(self._past) > HAPPENINGS_KEPT:
+                    del self._past[next(iter(self._past))]
 
     def settings_of(self, group_id: str) -> GroupSettings:
         """Return what holds for a group."""
@@ -203,7 +235,7 @@ class SharePartitions:
             session.untold.discard(place)
         self._leave(session, gone)
 
-    def close_session(self, session: ShareSession) -> None:
+    def close_session(self, session: ShareSession, reason: Reason = Reason.SESSION_CLOSED) -> None:
         """End the session, and give back what the member has not dealt with."""
         session.end()
         key = session.group_id, session.member_id
@@ -211,7 +243,7 @@ class SharePartitions:
             del self._sessions[key]
         for share_key, led in tuple(self._led.items()):
             if share_key.group_id == session.group_id:  # Also of partitions that it fetches no more.
-                led.release(session.member_id)
+                led.release(session.member_id, reason=reason)
 
     def _leave(self, session: ShareSession, places: Iterable[Place]) -> None:
         for place in places:
@@ -222,7 +254,7 @@ class SharePartitions:
     def _connection_closed(self, group_id: str, member_id: str) -> None:
         session = self._sessions.get((group_id, member_id))
         if session is not None:
-            self.close_session(session)
+            self.close_session(session, Reason.CONNECTION_LOST)
 
     @property
     def session_count(self) -> int:

@@ -172,7 +172,7 @@ class World:
         while self.dying:
             led, dead = self.dying.popleft()
             self.letters.update(range(dead.first_offset, dead.last_offset + 1))
-            led.buried(dead)
+            led.buried(dead, is_written=True)
 
     def step(self) -> None:
         choice = self.random.random()
@@ -317,7 +317,7 @@ class Generous(LedSharePartition):
     def _write(self, write: Write, done: Done, *, is_settled: bool = True) -> None:
         if not is_settled:
             core = cast(SharePartition, self.core)
-            core.settle(Write(()), is_durable=True)
+            core.settle(Write(()), self._clock.now_ms(), is_durable=True)
             for batch in write.batches:
                 for offset in range(batch.first_offset, batch.last_offset + 1):
                     core._records[offset].is_settling = False

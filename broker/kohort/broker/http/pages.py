@@ -38,6 +38,7 @@ PATHS = {
     "/health/ready": "200 while everything can be asked, else 503 with the reasons",
     "/api/v1/groups": "every group in short",
     "/api/v1/groups/GROUP": "one group: members, offsets, lag, rebalances",
+    "/api/v1/share-groups/GROUP": "one share group: who holds which records here, what came back and why",
 }
 """What the index shows: each path, and what it answers."""
 
@@ -75,6 +76,7 @@ def application(view: View) -> Starlette:
             Route("/health/ready", pages.ready, methods=["GET"]),
             Route("/api/v1/groups", pages.groups, methods=["GET"]),
             Route("/api/v1/groups/{group_id:path}", pages.group, methods=["GET"]),
+            Route("/api/v1/share-groups/{group_id:path}", pages.share_group, methods=["GET"]),
         ],
         exception_handlers={HTTPException: http_error, Exception: server_error},
     )
@@ -148,6 +150,14 @@ class Pages:
             return error_response(404, f"there is no group {group_id}")
         described = await describe_group(self._view, group, time.time_ns() // 1_000_000)
         return await large_json_response(described)
+
+    async def share_group(self, request: Request) -> Response:
+        """Return what this broker knows of a share group that it coordinates, or leads partitions of."""
+        group_id = request.path_params["group_id"]
+        explained = self._view.share_group(group_id)
+        if explained is None:
+            return error_response(404, f"nothing is known here of a share group {group_id}")
+        return await large_json_response(explained)
 
 
 def json_response(content: object, status: int = 200) -> Response:

@@ -140,6 +140,9 @@ class FakeView:
     def group(self, group_id: str) -> Group | None:
         return next((each for each in self.group_list if each.group_id == group_id), None)
 
+    def share_group(self, group_id: str) -> None:
+        return None
+
     def shards(self) -> dict[str, int]:
         return {"active": 2, "loading": len(self.shards_loading), "failed": 0}
 

@@ -21,6 +21,8 @@ from kohort.broker.transport.reactor import Reactor
 from kohort.storage import StorageError
 
 if TYPE_CHECKING:
+    from kohort.broker.coordination.share_partitions import SharePartitions
+    from kohort.broker.group.share.explaining import ShareGroupExplained
     from kohort.broker.http.asking import Ask
 
 
@@ -245,6 +247,10 @@ class View(Protocol):
         """Return one group."""
         ...
 
+    def share_group(self, group_id: str) -> "ShareGroupExplained | None":
+        """Return what this broker knows of a share group, None where that is nothing."""
+        ...
+
     def shards(self) -> Mapping[str, int]:
         """Return how many partitions of `__consumer_offsets` are active, loading and failed."""
         ...
@@ -314,7 +320,9 @@ class BrokerView:
         current: CurrentConfig,
         asks: "Callable[[], Ask]",
         quota_uses: "Callable[[int], Iterable[QuotaUse]]",
+        share_partitions: "Callable[[], SharePartitions | None]",
     ) -> None:
+        self._share_partitions = share_partitions
         self._asks = asks
         self._quota_uses = quota_uses
         self.cluster_id = cluster_id
@@ -365,6 +373,21 @@ class BrokerView:
     def group(self, group_id: str) -> Group | None:
         """Return one group."""
         return self._coordinators.group(group_id)
+
+    def share_group(self, group_id: str) -> "ShareGroupExplained | None":
+        """Return what this broker knows of a share group, None where that is nothing."""
+        # Imported where somebody asks.
+        from kohort.broker.group.share.explaining import ShareGroupExplained, explain_group  # noqa: PLC0415
+        from kohort.broker.group.share.group import ShareGroup  # noqa: PLC0415
+
+        group, led = self.group(group_id), self._share_partitions()
+        own = explain_group(group) if isinstance(group, ShareGroup) else None
+        partitions = () if led is None else led.explained(group_id)
+        if own is None and not partitions:
+            return None
+        return ShareGroupExplained(
+            group_id=group_id, broker_id=self.node_id, group=own, partitions=partitions
+        )
 
     def shards(self) -> Mapping[str, int]:
         """Return how many partitions of `__consumer_offsets` are active, loading and failed."""

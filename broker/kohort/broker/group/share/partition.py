@@ -8,7 +8,9 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush, heapreplace
+from typing import NamedTuple
 
+from kohort.broker.group.share.happenings import Happenings, Outcome, Reason
 from kohort.broker.group.share.record import (
     FINAL,
     Acknowledgement,
@@ -50,6 +52,15 @@ class Write:
     batches: tuple[Batch, ...]
 
 
+class Standing(NamedTuple):
+    """What the records in flight come to, and runs of those that members hold: first, last, the first's."""
+
+    held_records: int
+    again_records: int
+    letter_records: int
+    held: list[tuple[int, int, InFlight]]
+
+
 class SharePartition:
     """One partition in one share group.
 
@@ -59,9 +70,19 @@ class SharePartition:
     changed since: the record says what holds.
     """
 
-    def __init__(self, start_offset: int, limits: Limits, batches: Iterable[Batch] = ()) -> None:
-        """Begin at an offset, with the states that were written. What none of them names is available."""
+    def __init__(
+        self,
+        start_offset: int,
+        limits: Limits,
+        batches: Iterable[Batch] = (),
+        happenings: Happenings | None = None,
+    ) -> None:
+        """Begin at an offset, with the states that were written. What none of them names is available.
+
+        `happenings` are those that were noted before, None where there are none.
+        """
         self.limits = limits
+        self.happenings = Happenings() if happenings is None else happenings
         self.start_offset = start_offset
         self.end_offset = start_offset
         self._records: dict[int, InFlight] = {}
@@ -131,6 +152,7 @@ class SharePartition:
                 record.state = RecordState.ACQUIRED
                 record.delivery_count += 1
                 record.member_id = member_id
+                record.since_ms = now_ms
                 record.lock_until_ms = until_ms
                 acquired.append(offset)
         batches = self._batches(acquired)
@@ -175,6 +197,8 @@ class SharePartition:
             else:
                 record.is_settling = True
                 after, record.cause = self._after(record, kind)
+                if kind is not Acknowledgement.ACCEPT:
+                    record.reason = _REASONS.get(kind)
                 settled.append((offset, after, record.delivery_count))
         return Write(_merged(settled))
 
@@ -206,20 +230,28 @@ class SharePartition:
             found.append(DeadRecords(first, offset, record.delivery_count, record.cause))
         return tuple(found)
 
-    def buried(self, first_offset: int, last_offset: int) -> Write:
-        """Give these up, which have their dead letters now, and return what is to be written of it."""
+    def buried(self, first_offset: int, last_offset: int, now_ms: int, *, is_written: bool) -> Write:
+        """Give these up, which have their dead letters now, and return what is to be written of it.
+
+        `is_written` says whether there are any: where the settings are wrong nobody ever writes them.
+        """
         taken = [
             offset
             for offset in range(max(first_offset, self.start_offset), last_offset + 1)
             if (record := self._records.get(offset)) is not None and record.state is RecordState.ARCHIVING
         ]
+        outcome = Outcome.DEAD_LETTER if is_written else Outcome.NO_DEAD_LETTER
         for offset in taken:
-            self._let_go(offset, self._records[offset], RecordState.ARCHIVED)
+            record = self._records[offset]
+            self.happenings.add(
+                now_ms, outcome, None, offset, member_id="", delivery_count=record.delivery_count
+            )
+            self._let_go(offset, record, RecordState.ARCHIVED)
         write = Write(self._batches(taken))
         self._move_start()
         return write
 
-    def settle(self, write: Write, *, is_durable: bool) -> None:
+    def settle(self, write: Write, now_ms: int, *, is_durable: bool) -> None:
         """Take over what was written, or leave it with its member if it could not be."""
         for batch in write.batches:
             for offset in range(batch.first_offset, batch.last_offset + 1):
@@ -228,6 +260,8 @@ class SharePartition:
                     continue  # The log's start has passed it meanwhile.
                 record.is_settling = False
                 if is_durable:
+                    if batch.state is not RecordState.ACKNOWLEDGED and record.reason is not None:
+                        self._note(now_ms, offset, record, batch.state, record.reason)
                     self._let_go(offset, record, batch.state)
                 else:  # Its lock may have ended meanwhile, unheeded.
                     self._add_lock(record.lock_until_ms, offset, offset)
@@ -239,22 +273,41 @@ class SharePartition:
         while self._locks and self._locks[0][0] <= now_ms:
             until_ms, first, last = heappop(self._locks)
             ended += [offset for offset in range(first, last + 1) if self._is_lock(until_ms, offset)]
-        return self._take_back(dict.fromkeys(ended))
+        return self._take_back(dict.fromkeys(ended), now_ms, Reason.LOCK_ENDED)
 
-    def release_member(self, member_id: str) -> Write:
+    def release_member(self, member_id: str, now_ms: int, reason: Reason = Reason.SESSION_CLOSED) -> Write:
         """Take back what a member holds whose session has ended.
 
         It was delivered, as in Kafka: a record that ends each process that gets it is given up in the end.
         """
-        return self._take_back(
+        held = [
             offset
             for offset in self._offsets
             if (record := self._records[offset]).member_id == member_id and _is_held(record)
-        )
+        ]
+        return self._take_back(held, now_ms, reason)
 
     def holds(self, member_id: str) -> bool:
         """Return whether a member has records that it has yet to say something of."""
         return any(each.member_id == member_id and _is_held(each) for each in self._records.values())
+
+    def standing(self, runs_max: int) -> Standing:
+        """Return how many records are where, and the first runs of those that members hold."""
+        held_records = again_records = letter_records = 0
+        held: list[tuple[int, int, InFlight]] = []
+        for offset in self._offsets:
+            record = self._records[offset]
+            if record.state is RecordState.AVAILABLE:
+                again_records += record.delivery_count > 0
+            elif record.state is RecordState.ARCHIVING:
+                letter_records += 1
+            elif record.state is RecordState.ACQUIRED:
+                held_records += 1
+                if held and held[-1][1] + 1 == offset and _is_held_like(held[-1][2], record):
+                    held[-1] = held[-1][0], offset, held[-1][2]
+                elif len(held) < runs_max:
+                    held.append((offset, offset, record))
+        return Standing(held_records, again_records, letter_records, held)
 
     @property
     def is_idle(self) -> bool:
@@ -377,11 +430,23 @@ class SharePartition:
         is_rejected = kind is Acknowledgement.REJECT
         return RecordState.ARCHIVING, Cause.REJECTED if is_rejected else Cause.DELIVERED_TOO_OFTEN
 
-    def _take_back(self, offsets: Iterable[int]) -> Write:
+    def _note(self, now_ms: int, offset: int, record: InFlight, state: RecordState, reason: Reason) -> None:
+        """Note what makes a record leave its member's hands, before it does."""
+        self.happenings.add(
+            now_ms,
+            _OUTCOMES[state],
+            reason,
+            offset,
+            member_id=record.member_id,
+            delivery_count=record.delivery_count,
+        )
+
+    def _take_back(self, offsets: Iterable[int], now_ms: int, reason: Reason) -> Write:
         taken = sorted(offsets)
         for offset in taken:
             record = self._records[offset]
             after, record.cause = self._after(record, Acknowledgement.RELEASE)
+            self._note(now_ms, offset, record, after, reason)
             self._let_go(offset, record, after)
         write = Write(self._batches(taken))
         self._move_start()
@@ -401,6 +466,24 @@ class SharePartition:
         return _merged(
             [(offset, (record := records[offset]).state, record.delivery_count) for offset in offsets]
         )
+
+
+_REASONS = {Acknowledgement.RELEASE: Reason.RELEASED, Acknowledgement.REJECT: Reason.REJECTED}
+_OUTCOMES = {
+    RecordState.AVAILABLE: Outcome.COMES_AGAIN,
+    RecordState.ARCHIVING: Outcome.WAITS_FOR_DEAD_LETTER,
+    RecordState.ARCHIVED: Outcome.GIVEN_UP,
+}
+
+
+def _is_held_like(one: InFlight, other: InFlight) -> bool:
+    """Return whether the same member has both for as long, and until the same time."""
+    return (one.member_id, one.since_ms, one.lock_until_ms, one.delivery_count) == (
+        other.member_id,
+        other.since_ms,
+        other.lock_until_ms,
+        other.delivery_count,
+    )
 
 
 def _is_held(record: InFlight) -> bool:

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from enum import Enum, IntEnum
 
+from kohort.broker.group.share.happenings import Reason
+
 
 class RecordState(IntEnum):
     """Where a record stands, in the numbers of Kafka's share state records."""
@@ -47,6 +49,10 @@ class InFlight:
     """Whether a write of its next state is under way."""
     cause: Cause | None = None
     """Why it is given up; unknown where another leader has begun to."""
+    since_ms: int = 0
+    """Since when its member has it."""
+    reason: Reason | None = None
+    """What its member says of it, while that is being written."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ def settled(
     partition: SharePartition, member: str, first: int, *kinds: Acknowledgement, now_ms: int = 0
 ) -> Write:
     write = partition.acknowledge(member, first, kinds, now_ms)
-    partition.settle(write, is_durable=True)
+    partition.settle(write, 0, is_durable=True)
     return write
 
 
@@ -63,7 +63,7 @@ def test_what_could_not_be_written_stays_with_its_member() -> None:
     partition.acquire("a", 0, 0, 1, 0)
     write = partition.acknowledge("a", 0, [ACCEPT], 0)
     assert partition.start_offset == 0
-    partition.settle(write, is_durable=False)
+    partition.settle(write, 0, is_durable=False)
     settled(partition, "a", 0, ACCEPT)
     assert partition.start_offset == 1
 
@@ -98,7 +98,7 @@ def test_what_the_log_has_deleted_is_in_nobodys_hands() -> None:
     partition.acquire("a", 0, 4, 5, 0)
     write = partition.acknowledge("a", 0, [ACCEPT], 0)
     partition.log_starts_at(3)
-    partition.settle(write, is_durable=True)
+    partition.settle(write, 0, is_durable=True)
     assert partition.batches() == (Batch(3, 4, RecordState.ACQUIRED, 1),)
 
 
@@ -112,9 +112,9 @@ def test_what_is_being_written_is_nobodys_to_acknowledge_or_take_back() -> None:
         partition.acknowledge("a", 0, [RENEW], 0)
     assert partition.next_lock_timeout_ms() is None
     assert partition.expire_locks(100).batches == ()
-    assert partition.release_member("a").batches == ()
+    assert partition.release_member("a", 0).batches == ()
     assert partition.acquire("b", 0, 0, 1, 100) == ()
-    partition.settle(write, is_durable=True)
+    partition.settle(write, 0, is_durable=True)
     assert partition.start_offset == 1
 
 
@@ -146,7 +146,7 @@ def test_what_nobody_is_to_see_is_archived_out_of_its_members_hands() -> None:
     partition.acquire("a", 0, 5, 6, 0)
     assert partition.archive(1, 2).batches == (Batch(1, 2, RecordState.ARCHIVED, 1),)
     assert partition.done_count == 2
-    assert [each.first_offset for each in partition.release_member("a").batches] == [0, 3]
+    assert [each.first_offset for each in partition.release_member("a", 0).batches] == [0, 3]
     assert partition.is_idle
 
 
@@ -155,10 +155,10 @@ def test_what_was_not_dealt_with_when_a_session_ends_was_delivered_and_is_given_
     partition = SharePartition(0, LIMITS)
     for count in range(1, LIMITS.delivery_count_limit):
         partition.acquire("a", 0, 0, 1, 0)
-        assert partition.release_member("a").batches == (Batch(0, 0, RecordState.AVAILABLE, count),)
+        assert partition.release_member("a", 0).batches == (Batch(0, 0, RecordState.AVAILABLE, count),)
     partition.acquire("a", 0, 0, 1, 0)
     last = Batch(0, 0, RecordState.ARCHIVED, LIMITS.delivery_count_limit)
-    assert partition.release_member("a").batches == (last,)
+    assert partition.release_member("a", 0).batches == (last,)
     assert partition.start_offset == 1
 
 
@@ -169,7 +169,7 @@ def test_records_that_come_back_often_go_in_small_parties_and_alone_in_the_end()
     for _ in range(3):
         assert partition.often_delivered(0) is None
         partition.acquire("a", 0, 9, 10, 0)
-        partition.release_member("a")
+        partition.release_member("a", 0)
     while partition.start_offset < 10:
         first = partition.next_fetch_offset()
         together = partition.often_delivered(first)
@@ -178,7 +178,7 @@ def test_records_that_come_back_often_go_in_small_parties_and_alone_in_the_end()
         taken = partition.acquire("a", first, 9, together, 0, often=True)
         parties.append([each.last_offset - each.first_offset + 1 for each in taken])
         if first == 0:
-            partition.release_member("a")
+            partition.release_member("a", 0)
         else:
             settled(partition, "a", first, *[ACCEPT] * sum(parties[-1]))
     assert parties == [[5], [1], [1], [1], [1], [1], [2], [1], [1], [1]]
@@ -188,7 +188,7 @@ def test_a_record_that_comes_back_often_does_not_keep_others_from_being_delivere
     partition = SharePartition(0, Limits(delivery_count_limit=3))
     for _ in range(2):
         partition.acquire("a", 0, 0, 1, 0)
-        partition.release_member("a")
+        partition.release_member("a", 0)
     assert partition.often_delivered(0) == 1
     assert partition.acquire("a", 0, 9, 10, 0) == (Batch(1, 9, RecordState.ACQUIRED, 1),)
     assert partition.acquire("b", 0, 9, 10, 0, often=True) == (Batch(0, 0, RecordState.ACQUIRED, 3),)
@@ -210,7 +210,7 @@ def test_a_lock_that_ended_during_a_failed_write_is_taken_back_after_it() -> Non
     partition.acquire("a", 0, 0, 1, 0)
     write = partition.acknowledge("a", 0, [ACCEPT], 0)
     assert partition.expire_locks(100).batches == ()
-    partition.settle(write, is_durable=False)
+    partition.settle(write, 0, is_durable=False)
     assert partition.next_lock_timeout_ms() == 100
     assert partition.expire_locks(100).batches == (Batch(0, 0, RecordState.AVAILABLE, 1),)
     assert partition.next_fetch_offset() == 0
@@ -298,7 +298,7 @@ class Model(RuleBasedStateMachine):
             return
         assert holder == member
         assert until_ms > self.now_ms
-        self.partition.settle(write, is_durable=is_durable)
+        self.partition.settle(write, 0, is_durable=is_durable)
         if kind is RENEW:
             self.holders[offset] = (member, self.now_ms + LIMITS.record_lock_duration_ms)
         elif is_durable:
@@ -313,7 +313,7 @@ class Model(RuleBasedStateMachine):
 
     @rule(member=st.sampled_from("abc"))
     def leave(self, member: str) -> None:
-        self.partition.release_member(member)
+        self.partition.release_member(member, 0)
         for offset in [each for each, (holder, _) in self.holders.items() if holder == member]:
             self.come_back(offset, is_final=False)
 
