@@ -287,6 +287,7 @@ MUTANTS = (
         f"{PARTITIONS}/flusher.py",
         "        if flush.log.needs_journal:",
         "        if flush.journaled:",
+        first_seed=90,
         others=(
             Edit(
                 f"{PARTITIONS}/flusher.py",
