@@ -268,6 +268,7 @@ def test_a_full_buffer_blocks_and_a_stopped_broker_is_why(tmp_path_factory: pyte
     producer = Producer(
         bootstrap_servers=broker.bootstrap,
         buffer_memory=50_000,
+        batch_max_size=16_384,
         max_block_ms=300,
         request_timeout_ms=1_000,
         delivery_timeout_ms=2_000,
