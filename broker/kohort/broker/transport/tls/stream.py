@@ -97,11 +97,16 @@ class TlsTransport:
         return len(self._unsent) > 0
 
     def receive(self, count: int, /) -> bytes:
-        """Return at most so many bytes, none at the end. Raises: BlockingIOError, OSError."""
+        """Return at most so many bytes, of all records that have arrived; none at the end.
+
+        Raises: BlockingIOError, OSError.
+        """
         if not self.has_leftovers:
             self._fill()
         try:
             data = self._tls.read(count)
+            if data and self._arrived.pending:
+                data += self._rest(count - len(data))
         except ssl.SSLWantReadError:
             self._settle(0)
             raise BlockingIOError(errno.EAGAIN, "nothing has arrived as a whole") from None
@@ -109,6 +114,21 @@ class TlsTransport:
             return b""
         self._settle(len(data))
         return data
+
+    def _rest(self, count: int) -> bytes:
+        """Return at most so many bytes of the records behind the first one."""
+        parts: list[bytes] = []
+        try:
+            while count and self._arrived.pending:
+                data = self._tls.read(count)
+                if not data:
+                    self._arrived.write_eof()  # It has said that this is the end.
+                    break
+                parts.append(data)
+                count -= len(data)
+        except ssl.SSLError:  # No record as a whole, or a ruined one: that is heard of when it is read next.
+            pass
+        return b"".join(parts)
 
     def receive_into(self, view: memoryview) -> int:
         """Fill `view` with what has arrived; return how many bytes. Raises: BlockingIOError, OSError."""

@@ -5,8 +5,8 @@ import socket
 import ssl
 import sys
 import weakref
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import cast
 
@@ -34,6 +34,7 @@ from kohort.protocol.messages import FetchResponse, HeartbeatResponse, ListGroup
 
 AUTHORITY = trustme.CA()
 STRANGE = trustme.CA()
+REQUESTS = 64
 
 
 class Secure:
@@ -273,6 +274,55 @@ async def test_an_end_in_the_middle_of_a_handshake_leaves_nothing(tmp_path: Path
             await stream.aclose()
         await here.world.until(lambda: here.world.counters.connections_closed == 5)
         assert here.doorman.half_open == 0
+
+
+@pytest.mark.parametrize("version", ["TLSv1.2", "TLSv1.3"])
+def test_all_requests_that_have_arrived_are_taken_at_once(tmp_path: Path, version: str) -> None:
+    """What arrives together is written together: a turn for each record would be a sync for each."""
+    with between(tmp_path, version) as (transport, client):
+        for number in range(REQUESTS):
+            client.sendall(frame(number))  # A record of its own.
+        sent = b"".join(map(frame, range(REQUESTS)))
+        assert transport.receive(len(sent) - 1) == sent[:-1]
+        assert transport.receive(len(sent)) == sent[-1:]
+        client.sendall(frame(1))
+        with suppress(ssl.SSLWantReadError):  # For our own end of it.
+            client.unwrap()
+        assert transport.receive(1_000) == frame(1)
+        assert transport.receive(1_000) == b""
+
+
+def test_requests_ahead_of_a_ruined_record_are_taken(tmp_path: Path) -> None:
+    with between(tmp_path, "TLSv1.3") as (transport, client):
+        client.sendall(frame(1))
+        os.write(client.fileno(), b"\x17\x03\x03\x00\x20" + bytes(32))
+        assert transport.receive(1_000) == frame(1)
+        with pytest.raises(OSError):
+            transport.receive(1_000)
+
+
+@contextmanager
+def between(folder: Path, version: str) -> Iterator[tuple[TlsTransport, ssl.SSLSocket]]:
+    """Give both ends of a connection that have shaken hands."""
+    (folder / "key").write_bytes(AUTHORITY.issue_cert("localhost").private_key_and_cert_chain_pem.bytes())
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(folder / "key")
+    trusting = ssl.create_default_context()
+    AUTHORITY.configure_trust(trusting)
+    trusting.maximum_version = ssl.TLSVersion[version.replace(".", "_")]
+    ours, theirs = socket.socketpair()
+    for each in (ours, theirs):
+        each.setblocking(False)
+    transport = TlsTransport(ours, context)
+    with trusting.wrap_socket(theirs, do_handshake_on_connect=False, server_hostname="localhost") as client:
+        waiting: list[Callable[[], None]] = [client.do_handshake, transport.shake_hands]
+        while waiting:
+            for shake_hands in tuple(waiting):
+                with suppress(BlockingIOError, ssl.SSLWantReadError):
+                    shake_hands()
+                    waiting.remove(shake_hands)
+        yield transport, client
+        transport.close()
 
 
 def test_what_openssl_holds_goes_at_once(tmp_path: Path) -> None:
