@@ -13,7 +13,6 @@ from kohort.broker.group.consumer.joining import (
     Joined,
     check_capacity,
     check_room,
-    check_static,
     take_place,
 )
 from kohort.broker.group.consumer.member import (
@@ -29,6 +28,7 @@ from kohort.broker.group.consumer.sessions import await_request, extend_session,
 from kohort.broker.group.consumer.stepping import Step
 from kohort.broker.group.consumer.subscriptions import Metadata
 from kohort.broker.group.decision import Decision
+from kohort.broker.group.epochs.members import check_static
 from kohort.broker.group.group import CONSUMER
 from kohort.broker.group.member import unique_by_name
 from kohort.broker.group.parking import join_error, sync_error

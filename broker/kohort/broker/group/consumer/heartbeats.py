@@ -12,7 +12,6 @@ from kohort.broker.group.consumer.joining import (
     Joined,
     check_epoch,
     check_room,
-    check_static,
     joined,
     joining_group,
 )
@@ -28,6 +27,7 @@ from kohort.broker.group.consumer.partitions import same_partitions
 from kohort.broker.group.consumer.requests import check_heartbeat
 from kohort.broker.group.consumer.stepping import Step
 from kohort.broker.group.consumer.subscriptions import compiled
+from kohort.broker.group.epochs.members import check_static
 from kohort.broker.group.turn import Turn
 from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.protocol.messages import (

@@ -16,6 +16,7 @@ from kohort.broker.group.consumer.records import (
 from kohort.broker.group.consumer.replaying import consumer_group
 from kohort.broker.group.consumer.sessions import forget_timers
 from kohort.broker.group.consumer.subscriptions import Metadata
+from kohort.broker.group.epochs.members import fenced, unreleased
 from kohort.broker.group.events import StaticMemberReturned
 from kohort.broker.group.group import CLASSIC, Group
 from kohort.broker.group.turn import Turn
@@ -61,20 +62,6 @@ def joined(turn: Turn, group: ConsumerGroup, message: ConsumerGroupHeartbeatRequ
     return take_place(turn, group, former, member_id)
 
 
-def check_static(group: ConsumerGroup, instance_id: str, member_id: str) -> ConsumerMember:
-    """Return the static member. Raises: ApiError for one that is unknown, or whose place was taken."""
-    member = group.static_member(instance_id)
-    if member is None:
-        raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
-    if member.member_id != member_id:
-        raise ApiError(
-            ErrorCode.FENCED_INSTANCE_ID,
-            f"Static member {member_id} with instance id {instance_id} was fenced by member "
-            f"{member.member_id}.",
-        )
-    return member
-
-
 def check_epoch(member: ConsumerMember, epoch: int, owned: Owned) -> None:
     """Pass a member in its epoch, or one that missed the last answer. Raises: ApiError."""
     if epoch == member.epoch:
@@ -85,12 +72,7 @@ def check_epoch(member: ConsumerMember, epoch: int, owned: Owned) -> None:
         )
         if has_missed_answer or epoch == JOINING:
             return
-    word = "greater" if epoch > member.epoch else "smaller"
-    raise ApiError(
-        ErrorCode.FENCED_MEMBER_EPOCH,
-        f"The consumer group member has a {word} member epoch ({epoch}) than the one known by the group "
-        f"coordinator ({member.epoch}). The member must abandon all its partitions and rejoin.",
-    )
+    raise fenced("consumer", member, epoch)
 
 
 def check_capacity(turn: Turn, group: ConsumerGroup, member_id: str) -> None:
@@ -125,11 +107,7 @@ def _check_released(group: ConsumerGroup, instance_id: str, member_id: str) -> N
     if former is None or former.classic is not None:
         return
     if former.epoch != AWAY and former.member_id != member_id:
-        raise ApiError(
-            ErrorCode.UNRELEASED_INSTANCE_ID,
-            f"Static member {member_id} with instance id {instance_id} cannot join the group because the "
-            f"instance id is owned by member {former.member_id}.",
-        )
+        raise unreleased(former, instance_id, member_id)
 
 
 def take_place(turn: Turn, group: ConsumerGroup, former: ConsumerMember, member_id: str) -> Joined:

@@ -7,7 +7,6 @@ import msgspec
 
 from kohort.broker.group.causes import client_reason
 from kohort.broker.group.consumer.group import ConsumerGroup
-from kohort.broker.group.consumer.joining import check_static
 from kohort.broker.group.consumer.member import AWAY, ConsumerMember, MemberState
 from kohort.broker.group.consumer.migrating import downgrade_soon
 from kohort.broker.group.consumer.records import (
@@ -26,6 +25,7 @@ from kohort.broker.group.epochs.leaving import (
     note_expired,
     note_left,
 )
+from kohort.broker.group.epochs.members import check_static
 from kohort.broker.group.epochs.sessions import has_ended, silent_ms
 from kohort.broker.group.events import Cause, CauseKind, GroupEmptied
 from kohort.broker.group.turn import Turn

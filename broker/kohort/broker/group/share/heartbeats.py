@@ -12,6 +12,7 @@ import msgspec
 
 from kohort.broker.group.consumer.partitions import Partitions
 from kohort.broker.group.consumer.subscriptions import metadata_hash
+from kohort.broker.group.epochs.members import fenced
 from kohort.broker.group.events import MemberJoined
 from kohort.broker.group.share.assignor import assign
 from kohort.broker.group.share.commands import ShareGroupHeartbeat, heartbeat_error
@@ -93,18 +94,8 @@ def _live(turn: Turn, command: ShareGroupHeartbeat) -> ShareGroupHeartbeatRespon
 
 def _check_epoch(member: ShareMember, epoch: int) -> None:
     """Pass a member in its epoch, or one that missed the last answer. Raises: ApiError."""
-    if epoch > member.epoch:
-        raise ApiError(
-            ErrorCode.FENCED_MEMBER_EPOCH,
-            f"The share group member has a greater member epoch ({epoch}) than the one known by the group "
-            f"coordinator ({member.epoch}). The member must abandon all its partitions and rejoin.",
-        )
     if epoch not in (member.epoch, member.previous_epoch):
-        raise ApiError(
-            ErrorCode.FENCED_MEMBER_EPOCH,
-            f"The share group member has a smaller member epoch ({epoch}) than the one known by the group "
-            f"coordinator ({member.epoch}). The member must abandon all its partitions and rejoin.",
-        )
+        raise fenced("share", member, epoch)
 
 
 def _check_room(turn: Turn, group: ShareGroup | None, message: ShareGroupHeartbeatRequest) -> None:

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from kohort.broker.group.epochs.members import check_static, fenced, unreleased
 from kohort.broker.group.events import StaticMemberReturned
 from kohort.broker.group.group import CLASSIC
 from kohort.broker.group.streams.group import StreamsGroup
@@ -56,11 +57,7 @@ def joined(group: StreamsGroup, message: StreamsGroupHeartbeatRequest) -> Joined
         known = group.streams_members.get(message.member_id)
         return Joined(StreamsMember(member_id=message.member_id) if known is None else known)
     if former.epoch != AWAY and former.member_id != message.member_id:
-        raise ApiError(
-            ErrorCode.UNRELEASED_INSTANCE_ID,
-            f"Static member {message.member_id} with instance id {message.instance_id} cannot join the group "
-            f"because the instance id is owned by member {former.member_id}.",
-        )
+        raise unreleased(former, message.instance_id, message.member_id)
     heir = msgspec.structs.replace(former, member_id=message.member_id, epoch=JOINING, previous_epoch=JOINING)
     return Joined(heir, former)
 
@@ -74,20 +71,6 @@ def known_member(
     else:
         member = check_static(group, message.instance_id, message.member_id)
     _check_epoch(member, message.member_epoch, owned)
-    return member
-
-
-def check_static(group: StreamsGroup, instance_id: str, member_id: str) -> StreamsMember:
-    """Return the static member. Raises: ApiError for one that is unknown, or whose place was taken."""
-    member = group.static_member(instance_id)
-    if member is None:
-        raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
-    if member.member_id != member_id:
-        raise ApiError(
-            ErrorCode.FENCED_INSTANCE_ID,
-            f"Static member {member_id} with instance id {instance_id} was fenced by member "
-            f"{member.member_id}.",
-        )
     return member
 
 
@@ -135,9 +118,4 @@ def _check_epoch(member: StreamsMember, epoch: int, owned: Tasks | None) -> None
         has_missed_answer = owned is not None and member.assigned.contains(owned)
         if epoch == member.previous_epoch and has_missed_answer:
             return
-    word = "greater" if epoch > member.epoch else "smaller"
-    raise ApiError(
-        ErrorCode.FENCED_MEMBER_EPOCH,
-        f"The streams group member has a {word} member epoch ({epoch}) than the one known by the group "
-        f"coordinator ({member.epoch}). The member must abandon all its partitions and rejoin.",
-    )
+    raise fenced("streams", member, epoch)

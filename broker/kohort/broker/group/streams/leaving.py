@@ -11,6 +11,7 @@ from kohort.broker.group.epochs.leaving import (
     note_expired,
     note_left,
 )
+from kohort.broker.group.epochs.members import check_static
 from kohort.broker.group.epochs.sessions import expect_revocation, has_ended, silent_ms
 from kohort.broker.group.events import (
     Cause,
@@ -19,7 +20,6 @@ from kohort.broker.group.events import (
     GroupLoaded,
 )
 from kohort.broker.group.streams.group import StreamsGroup
-from kohort.broker.group.streams.joining import check_static
 from kohort.broker.group.streams.member import AWAY, MemberState, StreamsMember
 from kohort.broker.group.streams.records import current_record, epoch_record, member_tombstones
 from kohort.broker.group.streams.sessions import extend_session, forget_timers
