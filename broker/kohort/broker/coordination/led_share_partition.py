@@ -15,8 +15,8 @@ from kohort.broker.config.group_settings import GroupSettings, duration_ms
 from kohort.broker.coordination.share_states import ShareStates, is_passing
 from kohort.broker.group.share.explaining import PartitionExplained, explain_partition
 from kohort.broker.group.share.happenings import Happenings, Reason
-from kohort.broker.group.share.partition import Limits, SharePartition, Write
-from kohort.broker.group.share.record import Acknowledgement, Batch, DeadRecords, RecordState
+from kohort.broker.group.share.partition import Limits, SharePartition, Words, Write
+from kohort.broker.group.share.record import Batch, DeadRecords, RecordState
 from kohort.broker.partitions import Partition
 from kohort.broker.runtime.clock import Clock
 from kohort.broker.runtime.timers import Timers
@@ -34,7 +34,6 @@ BATCHES_PER_WRITE_MAX = 10_000
 FINAL = (RecordState.ACKNOWLEDGED, RecordState.ARCHIVED)
 FENCED = (ErrorCode.FENCED_STATE_EPOCH, ErrorCode.FENCED_LEADER_EPOCH)
 Done = Callable[[ErrorCode], None]
-Words = Sequence[tuple[int, Sequence[Acknowledgement]]]
 
 log = structlog.get_logger("kohort.share")
 

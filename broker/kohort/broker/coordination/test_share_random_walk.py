@@ -18,10 +18,10 @@ import pytest
 
 from kohort.broker.config import BrokerConfig
 from kohort.broker.config.group_settings import GroupSettings, group_settings
-from kohort.broker.coordination.led_share_partition import Done, LedSharePartition, Words
+from kohort.broker.coordination.led_share_partition import Done, LedSharePartition
 from kohort.broker.coordination.share_states import ShareStates
 from kohort.broker.group.decision import Reply
-from kohort.broker.group.share.partition import SharePartition, Write
+from kohort.broker.group.share.partition import SharePartition, Words, Write
 from kohort.broker.group.share.record import Acknowledgement, Batch, DeadRecords
 from kohort.broker.partitions import Partition
 from kohort.broker.runtime.timers import Timers
@@ -98,6 +98,21 @@ class States:
         for record in self.log:
             self.core.replay(record)
         self.is_down = False
+
+
+def runs_of(told: dict[int, Acknowledgement]) -> list[tuple[int, int, tuple[Acknowledgement, ...]]]:
+    """Return offsets beside each other as one run: with one word where it is the same for all."""
+    runs: list[list[int]] = []
+    for offset in sorted(told):
+        if runs and runs[-1][-1] + 1 == offset:
+            runs[-1].append(offset)
+        else:
+            runs.append([offset])
+    found = []
+    for run in runs:
+        kinds = tuple(told[offset] for offset in run)
+        found.append((run[0], run[-1], kinds[:1] if len(set(kinds)) == 1 else kinds))
+    return found
 
 
 class World:
@@ -228,8 +243,10 @@ class World:
         chosen = [each for each in mine if self.random.random() < 0.6]
         if not chosen or self.led.core is None:
             return
-        words = [(offset, (self.random.choice(kinds),)) for offset in chosen]
-        told = {offset: word[0] for offset, word in words}
+        told = {offset: self.random.choice(kinds) for offset in chosen}
+        words = (
+            runs_of(told) if self.random.random() < 0.5 else [(each, each, (told[each],)) for each in told]
+        )
 
         def done(code: ErrorCode) -> None:
             for offset, kind in told.items():
@@ -319,8 +336,8 @@ class Generous(LedSharePartition):
             core = cast(SharePartition, self.core)
             core.settle(Write(()), self._clock.now_ms(), is_durable=True)
             for batch in write.batches:
-                for offset in range(batch.first_offset, batch.last_offset + 1):
-                    core._records[offset].is_settling = False
+                for each in core._in_flight.between(batch.first_offset, batch.last_offset):
+                    each.is_settling = False
         super()._write(write, done, is_settled=is_settled)
 
 

@@ -151,14 +151,14 @@ def explain_partition(
         letter_records=standing.letter_records,
         held=tuple(
             Held(
-                first,
-                last,
+                each.first_offset,
+                each.last_offset,
                 each.member_id,
                 each.delivery_count,
                 each.since_ms + ahead_ms,
                 each.lock_until_ms + ahead_ms,
             )
-            for first, last, each in standing.held
+            for each in standing.held
         ),
         happened=tuple(happened(each, ahead_ms) for each in core.happenings),
     )

@@ -67,21 +67,24 @@ class Happenings:
         at_ms: int,
         outcome: Outcome,
         reason: Reason | None,
-        offset: int,
+        first_offset: int,
+        last_offset: int,
         *,
         member_id: str,
         delivery_count: int,
     ) -> None:
-        """Note what happened to an offset."""
+        """Note what happened to offsets beside each other, first and last included."""
         if self._kept is None:
             self._kept = deque(maxlen=KEPT)
         last = self._kept[-1] if self._kept else None
         if (
             last is not None
-            and last.last_offset + 1 == offset
+            and last.last_offset + 1 == first_offset
             and (last.at_ms, last.outcome, last.reason) == (at_ms, outcome, reason)
             and (last.member_id, last.delivery_count) == (member_id, delivery_count)
         ):
-            last.last_offset = offset
+            last.last_offset = last_offset
         else:
-            self._kept.append(Happening(at_ms, outcome, reason, member_id, delivery_count, offset, offset))
+            self._kept.append(
+                Happening(at_ms, outcome, reason, member_id, delivery_count, first_offset, last_offset)
+            )

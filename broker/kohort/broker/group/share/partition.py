@@ -4,26 +4,29 @@ Acquiring is in memory alone. What a member acknowledges is settled in two steps
 to be written, `settle` takes it over once it is, or puts it back. Kafka: SharePartition.
 """
 
-from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush, heapreplace
+from itertools import groupby
 from typing import NamedTuple
 
 from kohort.broker.group.share.happenings import Happenings, Outcome, Reason
+from kohort.broker.group.share.in_flight import InFlightBatch, InFlightBatches, merged
 from kohort.broker.group.share.record import (
     FINAL,
     Acknowledgement,
     Batch,
     Cause,
     DeadRecords,
-    InFlight,
     RecordState,
 )
 from kohort.protocol.errors import ApiError, ErrorCode
 
-LOCKS_PER_RECORD, LOCKS_KEPT = 4, 64
-"""So many locks are kept that were renewed since, or whose record is done with; then all of them go."""
+LOCKS_PER_BATCH, LOCKS_KEPT = 4, 256
+"""So many locks are kept that were renewed since, or whose records are done with; then all of them go."""
+
+Words = Iterable[tuple[int, int, Sequence[Acknowledgement]]]
+"""First and last offset of runs that do not overlap, with one word for all records of it or one for each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,21 +56,22 @@ class Write:
 
 
 class Standing(NamedTuple):
-    """What the records in flight come to, and runs of those that members hold: first, last, the first's."""
+    """What the records in flight come to, and those that members hold, where they are alike as one."""
 
     held_records: int
     again_records: int
     letter_records: int
-    held: list[tuple[int, int, InFlight]]
+    held: list[InFlightBatch]
 
 
 class SharePartition:
     """One partition in one share group.
 
-    Offsets below `start_offset` are done with, those from `end_offset` on untouched. What is asked again and
-    again (where the front is, what is available, whose lock ends first) is kept beside the records, so that
-    records acknowledged one by one cost the same however many are in flight. Both heaps may name what has
-    changed since: the record says what holds.
+    Offsets below `start_offset` are done with, those from `end_offset` on untouched. Those between are kept
+    in batches of one fate, so that what costs is how many fates there are, not how many records. What is
+    asked again and again (what is available, whose lock ends first) is kept beside them, in two heaps that
+    may name what has changed since: the batch says what holds. Each batch that is available has its first
+    offset in the one, and each that is held lies in locks of the other.
     """
 
     def __init__(
@@ -85,8 +89,7 @@ class SharePartition:
         self.happenings = Happenings() if happenings is None else happenings
         self.start_offset = start_offset
         self.end_offset = start_offset
-        self._records: dict[int, InFlight] = {}
-        self._offsets: deque[int] = deque()  # Of the records, in order: they come at the end alone.
+        self._in_flight = InFlightBatches()
         self._available: list[int] = []  # A heap of offsets.
         self._locks: list[tuple[int, int, int]] = []  # A heap of ends of locks, each of offsets from, to.
         self._done = 0  # How many of the records are done with.
@@ -101,24 +104,22 @@ class SharePartition:
         with all that it was delivered with, those that had half of their deliveries go in ever smaller
         parties, and each by itself for the last time. Kafka: SharePartition, from 4.2 on.
         """
-        record = self._records.get(offset)
-        if record is None or record.delivery_count < self.limits.often_count:
+        batch = self._in_flight.at(offset)
+        if batch is None or batch.delivery_count < self.limits.often_count:
             return None
-        if record.delivery_count + 1 >= self.limits.delivery_count_limit:
+        count = batch.delivery_count
+        if count + 1 >= self.limits.delivery_count_limit:
             return 1
         end = offset
-        while self._is_like(record, end):
-            end += 1
-        return max((end - offset) >> (record.delivery_count - self.limits.often_count + 1), 1)
-
-    def _is_like(self, record: InFlight, offset: int) -> bool:
-        """Return whether what is there is available, and was delivered as often."""
-        other = self._records.get(offset)
-        return (
-            other is not None
-            and other.state is RecordState.AVAILABLE
-            and other.delivery_count == record.delivery_count
-        )
+        for each in self._in_flight.from_batch_at(offset):
+            if (
+                each.first_offset > end
+                or each.state is not RecordState.AVAILABLE
+                or each.delivery_count != count
+            ):
+                break
+            end = each.last_offset + 1
+        return max((end - offset) >> (count - self.limits.often_count + 1), 1)
 
     def acquire(
         self,
@@ -134,31 +135,51 @@ class SharePartition:
 
         Records that are `often_delivered` go by themselves: they are taken, or left, as `often` says.
         """
-        acquired: list[int] = []
-        until_ms, often_count = now_ms + self.limits.record_lock_duration_ms, self.limits.often_count
-        if not self._records and first_offset > self.end_offset:
+        in_flight = self._in_flight
+        if not in_flight and first_offset > self.end_offset:
             self.start_offset = self.end_offset = first_offset
-        for offset in range(max(first_offset, self.start_offset), last_offset + 1):
-            if len(acquired) >= max_records:
-                break
-            record = self._records.get(offset)
-            if record is None:
-                if offset < self.end_offset:
-                    continue
-                if len(self._records) >= self.limits.max_record_locks:
-                    break
-                record = self._add(offset, InFlight())
-            if record.state is RecordState.AVAILABLE and (record.delivery_count >= often_count) is often:
-                record.state = RecordState.ACQUIRED
-                record.delivery_count += 1
-                record.member_id = member_id
-                record.since_ms = now_ms
-                record.lock_until_ms = until_ms
-                acquired.append(offset)
-        batches = self._batches(acquired)
-        for batch in batches:
-            self._add_lock(until_ms, batch.first_offset, batch.last_offset)
+        first = max(first_offset, self.start_offset)
+        until_ms = now_ms + self.limits.record_lock_duration_ms
+        acquired: list[InFlightBatch] = []
+        if first < self.end_offset:
+            for batch in self._cut_available(first, last_offset, max_records, often=often):
+                batch.state = RecordState.ACQUIRED
+                batch.delivery_count += 1
+                batch.member_id = member_id
+                batch.since_ms = now_ms
+                batch.lock_until_ms = until_ms
+                acquired.append(batch)
+                max_records -= batch.record_count
+        first = max(first, self.end_offset)
+        room = min(max_records, self.limits.max_record_locks - in_flight.record_count)
+        last = min(last_offset, first + room - 1)
+        new = None
+        if first <= last and not often:
+            new = InFlightBatch(first, last, RecordState.ACQUIRED, 1, member_id, until_ms, now_ms)
+            acquired.append(new)
+        batches = merged(acquired)
+        if new is not None:
+            in_flight.append(new)
+            self.end_offset = last + 1
+        for each in batches:
+            self._add_lock(until_ms, each.first_offset, each.last_offset)
         return batches
+
+    def _cut_available(
+        self, first_offset: int, last_offset: int, max_records: int, *, often: bool
+    ) -> Iterator[InFlightBatch]:
+        """Yield what may be handed out of these offsets, in batches of its own."""
+        often_count = self.limits.often_count
+        for batch in self._in_flight.between(first_offset, last_offset):
+            if max_records <= 0:
+                break
+            if batch.state is RecordState.AVAILABLE and (batch.delivery_count >= often_count) is often:
+                first = max(batch.first_offset, first_offset)
+                last = min(batch.last_offset, last_offset, first + max_records - 1)
+                if last < batch.last_offset:
+                    heappush(self._available, last + 1)
+                yield from self._in_flight.cut(first, last)
+                max_records -= last + 1 - first
 
     def acknowledge(
         self, member_id: str, first_offset: int, kinds: Sequence[Acknowledgement], now_ms: int
@@ -169,65 +190,84 @@ class SharePartition:
             ApiError: INVALID_RECORD_STATE if this member does not hold one of them, INVALID_REQUEST if they
                 end where nobody has read yet; nothing has changed then.
         """
-        return self.acknowledge_all(member_id, ((first_offset, kinds),), now_ms)
+        return self.acknowledge_all(
+            member_id, ((first_offset, first_offset + len(kinds) - 1, kinds),), now_ms
+        )
 
-    def acknowledge_all(
-        self, member_id: str, words: Iterable[tuple[int, Sequence[Acknowledgement]]], now_ms: int
-    ) -> Write:
-        """Take a member's word for several runs of offsets, which do not overlap, or for none of them.
+    def acknowledge_all(self, member_id: str, words: Words, now_ms: int) -> Write:
+        """Take a member's word for several runs of offsets, or for none of them.
 
         Of a run in which the start lies, what it has passed needs no word any more. Raises: ApiError, as
         `acknowledge`.
         """
-        held: list[tuple[int, InFlight, Acknowledgement]] = []
-        for first_offset, kinds in words:
-            end_offset = first_offset + len(kinds)
-            self._check_end(first_offset, end_offset)
-            held += [
-                (offset, self._held(offset, member_id, now_ms), kind)
-                for offset, kind in enumerate(kinds, first_offset)
-                if offset >= self.start_offset or end_offset <= self.start_offset
-            ]
-        settled: list[tuple[int, RecordState, int]] = []
-        until_ms = now_ms + self.limits.record_lock_duration_ms
-        for offset, record, kind in held:
+        said: list[tuple[int, int, Acknowledgement]] = []
+        for first_offset, last_offset, kinds in words:
+            self._check_end(first_offset, last_offset + 1)
+            for first, last, kind in _of_one_kind(first_offset, last_offset, kinds):
+                if last_offset < self.start_offset or first >= self.start_offset:
+                    self._check_held(first, last, member_id, now_ms)
+                    said.append((first, last, kind))
+                elif last >= self.start_offset:
+                    self._check_held(self.start_offset, last, member_id, now_ms)
+                    said.append((self.start_offset, last, kind))
+        settled: list[Batch] = []
+        for first, last, kind in said:
             if kind is Acknowledgement.RENEW:
-                record.lock_until_ms = until_ms
-                self._add_lock(until_ms, offset, offset)
+                self._renew(first, last, now_ms + self.limits.record_lock_duration_ms)
             else:
-                record.is_settling = True
-                after, record.cause = self._after(record, kind)
-                if kind is not Acknowledgement.ACCEPT:
-                    record.reason = _REASONS.get(kind)
-                settled.append((offset, after, record.delivery_count))
-        return Write(_merged(settled))
+                self._say(first, last, kind, settled)
+        return Write(tuple(settled))
+
+    def _renew(self, first_offset: int, last_offset: int, until_ms: int) -> None:
+        for batch in self._in_flight.cut(first_offset, last_offset):
+            batch.lock_until_ms = until_ms
+        self._in_flight.join(first_offset, last_offset)
+        self._add_lock(until_ms, first_offset, last_offset)
+
+    def _say(self, first_offset: int, last_offset: int, kind: Acknowledgement, settled: list[Batch]) -> None:
+        """Note what a member says, and what is to be written of it."""
+        for batch in self._in_flight.cut(first_offset, last_offset):
+            batch.is_settling = True
+            after, batch.cause = self._after(batch, kind)
+            batch.reason = _REASONS.get(kind)
+            before, count = settled[-1] if settled else None, batch.delivery_count
+            if (
+                before is not None
+                and before.last_offset + 1 == batch.first_offset
+                and (before.state, before.delivery_count) == (after, count)
+            ):
+                settled[-1] = Batch(before.first_offset, batch.last_offset, after, count)
+            else:
+                settled.append(Batch(batch.first_offset, batch.last_offset, after, count))
 
     def archive(self, first_offset: int, last_offset: int) -> Write:
         """Give up what is acquired of these offsets: nobody is to see it, such as what was aborted."""
+        first = max(first_offset, self.start_offset)
         taken = [
-            offset
-            for offset in range(max(first_offset, self.start_offset), min(last_offset + 1, self.end_offset))
-            if (record := self._records.get(offset)) is not None and _is_held(record)
+            batch
+            for each in self._in_flight.between(first, last_offset)
+            if each.is_held
+            for batch in self._in_flight.cut(
+                max(each.first_offset, first), min(each.last_offset, last_offset)
+            )
         ]
-        for offset in taken:
-            self._let_go(offset, self._records[offset], RecordState.ARCHIVED)
-        write = Write(self._batches(taken))
-        self._move_start()
-        return write
+        for batch in taken:
+            self._let_go(batch, RecordState.ARCHIVED)
+        return self._written(taken)
 
     def dead(self, first_offset: int, last_offset: int) -> tuple[DeadRecords, ...]:
         """Return which of these offsets are to have dead letters, now that they are written as given up."""
         found: list[DeadRecords] = []
-        for offset in range(max(first_offset, self.start_offset), min(last_offset + 1, self.end_offset)):
-            record = self._records.get(offset)
-            if record is None or record.state is not RecordState.ARCHIVING:
+        first_offset = max(first_offset, self.start_offset)
+        for batch in self._in_flight.between(first_offset, last_offset):
+            if batch.state is not RecordState.ARCHIVING:
                 continue
-            first = offset
-            if found and found[-1] == DeadRecords(
-                found[-1].first_offset, offset - 1, record.delivery_count, record.cause
-            ):
+            first, last = max(batch.first_offset, first_offset), min(batch.last_offset, last_offset)
+            count, cause = batch.delivery_count, batch.cause
+            before = found[-1] if found else None
+            if before is not None and before == DeadRecords(before.first_offset, first - 1, count, cause):
                 first = found.pop().first_offset
-            found.append(DeadRecords(first, offset, record.delivery_count, record.cause))
+            found.append(DeadRecords(first, last, count, cause))
         return tuple(found)
 
     def buried(self, first_offset: int, last_offset: int, now_ms: int, *, is_written: bool) -> Write:
@@ -236,90 +276,93 @@ class SharePartition:
         `is_written` says whether there are any: where the settings are wrong nobody ever writes them.
         """
         taken = [
-            offset
-            for offset in range(max(first_offset, self.start_offset), last_offset + 1)
-            if (record := self._records.get(offset)) is not None and record.state is RecordState.ARCHIVING
+            batch
+            for batch in self._in_flight.cut(max(first_offset, self.start_offset), last_offset)
+            if batch.state is RecordState.ARCHIVING
         ]
         outcome = Outcome.DEAD_LETTER if is_written else Outcome.NO_DEAD_LETTER
-        for offset in taken:
-            record = self._records[offset]
+        for batch in taken:
             self.happenings.add(
-                now_ms, outcome, None, offset, member_id="", delivery_count=record.delivery_count
+                now_ms,
+                outcome,
+                None,
+                batch.first_offset,
+                batch.last_offset,
+                member_id="",
+                delivery_count=batch.delivery_count,
             )
-            self._let_go(offset, record, RecordState.ARCHIVED)
-        write = Write(self._batches(taken))
-        self._move_start()
-        return write
+            self._let_go(batch, RecordState.ARCHIVED)
+        return self._written(taken)
 
     def settle(self, write: Write, now_ms: int, *, is_durable: bool) -> None:
-        """Take over what was written, or leave it with its member if it could not be."""
-        for batch in write.batches:
-            for offset in range(batch.first_offset, batch.last_offset + 1):
-                record = self._records.get(offset)
-                if record is None:
-                    continue  # The log's start has passed it meanwhile.
-                record.is_settling = False
+        """Take over what was written, or leave it with its member if it could not be.
+
+        Of what the log's start has passed meanwhile there is nothing to take over.
+        """
+        for written in write.batches:
+            for batch in self._in_flight.cut(written.first_offset, written.last_offset):
+                batch.is_settling = False
                 if is_durable:
-                    if batch.state is not RecordState.ACKNOWLEDGED and record.reason is not None:
-                        self._note(now_ms, offset, record, batch.state, record.reason)
-                    self._let_go(offset, record, batch.state)
+                    if written.state is not RecordState.ACKNOWLEDGED and batch.reason is not None:
+                        self._note(now_ms, batch, written.state, batch.reason)
+                    self._let_go(batch, written.state)
                 else:  # Its lock may have ended meanwhile, unheeded.
-                    self._add_lock(record.lock_until_ms, offset, offset)
+                    batch.cause = batch.reason = None
+                    self._add_lock(batch.lock_until_ms, batch.first_offset, batch.last_offset)
+            self._in_flight.join(written.first_offset, written.last_offset)
         self._move_start()
 
     def expire_locks(self, now_ms: int) -> Write:
         """Take back what members have held for too long, and return what is to be written of it."""
-        ended: list[int] = []
+        ended: dict[int, InFlightBatch] = {}
         while self._locks and self._locks[0][0] <= now_ms:
             until_ms, first, last = heappop(self._locks)
-            ended += [offset for offset in range(first, last + 1) if self._is_lock(until_ms, offset)]
-        return self._take_back(dict.fromkeys(ended), now_ms, Reason.LOCK_ENDED)
+            for batch in self._in_flight.between(first, last):
+                if batch.lock_until_ms == until_ms and batch.is_held:
+                    ended[batch.first_offset] = batch
+        return self._take_back([ended[first] for first in sorted(ended)], now_ms, Reason.LOCK_ENDED)
 
     def release_member(self, member_id: str, now_ms: int, reason: Reason = Reason.SESSION_CLOSED) -> Write:
         """Take back what a member holds whose session has ended.
 
         It was delivered, as in Kafka: a record that ends each process that gets it is given up in the end.
         """
-        held = [
-            offset
-            for offset in self._offsets
-            if (record := self._records[offset]).member_id == member_id and _is_held(record)
-        ]
+        held = [each for each in self._in_flight if each.member_id == member_id and each.is_held]
         return self._take_back(held, now_ms, reason)
 
     def holds(self, member_id: str) -> bool:
         """Return whether a member has records that it has yet to say something of."""
-        return any(each.member_id == member_id and _is_held(each) for each in self._records.values())
+        return any(each.member_id == member_id and each.is_held for each in self._in_flight)
 
     def standing(self, runs_max: int) -> Standing:
         """Return how many records are where, and the first runs of those that members hold."""
         held_records = again_records = letter_records = 0
-        held: list[tuple[int, int, InFlight]] = []
-        for offset in self._offsets:
-            record = self._records[offset]
-            if record.state is RecordState.AVAILABLE:
-                again_records += record.delivery_count > 0
-            elif record.state is RecordState.ARCHIVING:
-                letter_records += 1
-            elif record.state is RecordState.ACQUIRED:
-                held_records += 1
-                if held and held[-1][1] + 1 == offset and _is_held_like(held[-1][2], record):
-                    held[-1] = held[-1][0], offset, held[-1][2]
+        held: list[InFlightBatch] = []
+        for batch in self._in_flight:
+            count = batch.record_count
+            if batch.state is RecordState.AVAILABLE:
+                again_records += count if batch.delivery_count > 0 else 0
+            elif batch.state is RecordState.ARCHIVING:
+                letter_records += count
+            elif batch.state is RecordState.ACQUIRED:
+                held_records += count
+                if held and held[-1].last_offset + 1 == batch.first_offset and held[-1].is_held_like(batch):
+                    held[-1].last_offset = batch.last_offset
                 elif len(held) < runs_max:
-                    held.append((offset, offset, record))
+                    held.append(batch.from_offset(batch.first_offset))
         return Standing(held_records, again_records, letter_records, held)
 
     @property
     def is_idle(self) -> bool:
         """Whether nobody holds anything, no write is under way, and no dead letter is missing."""
         return not any(
-            each.state in (RecordState.ACQUIRED, RecordState.ARCHIVING) for each in self._records.values()
+            each.state in (RecordState.ACQUIRED, RecordState.ARCHIVING) for each in self._in_flight
         )
 
     @property
     def has_room(self) -> bool:
         """Whether records that nobody has had may be handed out."""
-        return len(self._records) < self.limits.max_record_locks
+        return self._in_flight.record_count < self.limits.max_record_locks
 
     @property
     def done_count(self) -> int:
@@ -330,142 +373,144 @@ class SharePartition:
         """When the first lock ends, or None if nothing is held that could come back."""
         while self._locks:
             until_ms, first, last = self._locks[0]
-            offset = first
-            while offset <= last and not self._is_lock(until_ms, offset):
-                offset += 1
-            if offset > last:
-                heappop(self._locks)
-                continue
-            if offset > first:  # So that nobody looks at those before it again.
-                heapreplace(self._locks, (until_ms, offset, last))
-            return until_ms
+            for batch in self._in_flight.between(first, last):
+                if batch.lock_until_ms == until_ms and batch.is_held:
+                    if batch.first_offset > first:  # So that nobody looks at those before it again.
+                        heapreplace(self._locks, (until_ms, batch.first_offset, last))
+                    return until_ms
+            heappop(self._locks)
         return None
 
     def log_starts_at(self, offset: int) -> None:
         """Forget what the log has deleted: it is archived, in whosever hands it is."""
-        while self._offsets and self._offsets[0] < offset:
-            self._forget_first()
+        for batch in self._in_flight.drop_until(offset):
+            if batch.state in FINAL:
+                self._done -= batch.record_count
         self.start_offset = max(self.start_offset, offset)
         self.end_offset = max(self.end_offset, offset)
+        first = self._in_flight.first
+        if first is not None and first.state is RecordState.AVAILABLE:
+            heappush(self._available, first.first_offset)
         self._move_start()
 
     def next_fetch_offset(self) -> int:
         """From where to read for the next member: the first available record, or the end."""
         while self._available:
-            record = self._records.get(self._available[0])
-            if record is not None and record.state is RecordState.AVAILABLE:
-                return self._available[0]
+            batch = self._in_flight.at(self._available[0])
+            if batch is not None and batch.state is RecordState.AVAILABLE:
+                return batch.first_offset
             heappop(self._available)
         return self.end_offset
 
     def batches(self) -> tuple[Batch, ...]:
         """All that is in flight, in the order of offsets."""
-        return self._batches(self._offsets)
+        return merged(tuple(self._in_flight))
 
-    def _add(self, offset: int, record: InFlight) -> InFlight:
-        """Return the record, which is the last one from now on."""
-        self._records[offset] = record
-        self._offsets.append(offset)
-        self._done += record.state in FINAL
-        if record.state is RecordState.AVAILABLE:
-            heappush(self._available, offset)
-        self.end_offset = offset + 1
-        return record
+    def _add(self, batch: InFlightBatch) -> None:
+        """Take up a batch, which is the last one from now on."""
+        if batch.state in FINAL:
+            self._done += batch.record_count
+        elif batch.state is RecordState.AVAILABLE:
+            heappush(self._available, batch.first_offset)
+        self.end_offset = batch.last_offset + 1
+        self._in_flight.append(batch)
 
     def _add_lock(self, until_ms: int, first_offset: int, last_offset: int) -> None:
         heappush(self._locks, (until_ms, first_offset, last_offset))
-        if len(self._locks) > LOCKS_PER_RECORD * (len(self._records) + LOCKS_KEPT):
+        if len(self._locks) > LOCKS_PER_BATCH * len(self._in_flight) + LOCKS_KEPT:
             self._locks = [
-                (until_ms, offset, offset)
-                for until_ms, first, last in self._locks
-                for offset in range(first, last + 1)
-                if self._is_lock(until_ms, offset)
+                (each.lock_until_ms, each.first_offset, each.last_offset)
+                for each in self._in_flight
+                if each.is_held
             ]
             heapify(self._locks)
 
-    def _is_lock(self, until_ms: int, offset: int) -> bool:
-        """Return whether a lock ends then: no older one of its record, and none that is being written."""
-        record = self._records.get(offset)
-        return record is not None and record.lock_until_ms == until_ms and _is_held(record)
-
-    def _let_go(self, offset: int, record: InFlight, state: RecordState) -> None:
-        record.state = state
-        record.member_id = ""
-        self._done += state in FINAL
-        if state is RecordState.AVAILABLE:
-            heappush(self._available, offset)
+    def _let_go(self, batch: InFlightBatch, state: RecordState) -> None:
+        batch.state = state
+        batch.member_id = ""
+        batch.lock_until_ms = batch.since_ms = 0
+        batch.reason = None
+        if state in FINAL:
+            self._done += batch.record_count
+            batch.cause = None
+        elif state is RecordState.AVAILABLE:
+            heappush(self._available, batch.first_offset)
 
     def _restore(self, batch: Batch) -> None:
         """Put a written batch in place. Nobody holds anything after a restart."""
-        for offset in range(self.end_offset, batch.first_offset):
-            self._add(offset, InFlight())
+        first = max(batch.first_offset, self.end_offset)
+        if batch.last_offset < first:
+            return
+        if self.end_offset < first:
+            self._add(InFlightBatch(self.end_offset, first - 1))
         state = RecordState.AVAILABLE if batch.state is RecordState.ACQUIRED else batch.state
-        for offset in range(max(batch.first_offset, self.start_offset), batch.last_offset + 1):
-            self._add(offset, InFlight(state, batch.delivery_count))
+        self._add(InFlightBatch(first, batch.last_offset, state, batch.delivery_count))
 
     def _check_end(self, first_offset: int, end_offset: int) -> None:
         """Pass a run that begins in front of what is in flight, or ends in it. Raises: ApiError, as Kafka."""
-        if end_offset > self.end_offset and self._offsets and self._offsets[0] <= first_offset:
+        first = self._in_flight.first
+        if end_offset > self.end_offset and first is not None and first.first_offset <= first_offset:
             raise ApiError(ErrorCode.INVALID_REQUEST)
 
-    def _held(self, offset: int, member_id: str, now_ms: int) -> InFlight:
-        record = self._records.get(offset)
-        if (
-            record is None
-            or not _is_held(record)
-            or record.member_id != member_id
-            or record.lock_until_ms <= now_ms
-        ):
+    def _check_held(self, first_offset: int, last_offset: int, member_id: str, now_ms: int) -> None:
+        """Pass offsets that the member holds. Raises: ApiError INVALID_RECORD_STATE."""
+        missing = first_offset
+        for batch in self._in_flight.between(first_offset, last_offset):
+            if (
+                batch.first_offset > missing
+                or not batch.is_held
+                or batch.member_id != member_id
+                or batch.lock_until_ms <= now_ms
+            ):
+                raise ApiError(ErrorCode.INVALID_RECORD_STATE)
+            missing = batch.last_offset + 1
+        if missing <= last_offset:
             raise ApiError(ErrorCode.INVALID_RECORD_STATE)
-        return record
 
-    def _after(self, record: InFlight, kind: Acknowledgement) -> tuple[RecordState, Cause | None]:
-        """In which state an acknowledgement leaves a record, and why where it gives it up."""
+    def _after(self, batch: InFlightBatch, kind: Acknowledgement) -> tuple[RecordState, Cause | None]:
+        """In which state an acknowledgement leaves records, and why where it gives them up."""
         if kind is Acknowledgement.ACCEPT:
             return RecordState.ACKNOWLEDGED, None
-        if kind is Acknowledgement.RELEASE and record.delivery_count < self.limits.delivery_count_limit:
+        if kind is Acknowledgement.RELEASE and batch.delivery_count < self.limits.delivery_count_limit:
             return RecordState.AVAILABLE, None
         if kind is Acknowledgement.GAP or not self.limits.has_dead_letters:
             return RecordState.ARCHIVED, None
         is_rejected = kind is Acknowledgement.REJECT
         return RecordState.ARCHIVING, Cause.REJECTED if is_rejected else Cause.DELIVERED_TOO_OFTEN
 
-    def _note(self, now_ms: int, offset: int, record: InFlight, state: RecordState, reason: Reason) -> None:
-        """Note what makes a record leave its member's hands, before it does."""
+    def _note(self, now_ms: int, batch: InFlightBatch, state: RecordState, reason: Reason) -> None:
+        """Note what makes records leave their member's hands, before they do."""
         self.happenings.add(
             now_ms,
             _OUTCOMES[state],
             reason,
-            offset,
-            member_id=record.member_id,
-            delivery_count=record.delivery_count,
+            batch.first_offset,
+            batch.last_offset,
+            member_id=batch.member_id,
+            delivery_count=batch.delivery_count,
         )
 
-    def _take_back(self, offsets: Iterable[int], now_ms: int, reason: Reason) -> Write:
-        taken = sorted(offsets)
-        for offset in taken:
-            record = self._records[offset]
-            after, record.cause = self._after(record, Acknowledgement.RELEASE)
-            self._note(now_ms, offset, record, after, reason)
-            self._let_go(offset, record, after)
-        write = Write(self._batches(taken))
+    def _take_back(self, taken: Sequence[InFlightBatch], now_ms: int, reason: Reason) -> Write:
+        """Let members have these no longer, which are told in the order of their offsets."""
+        for batch in taken:
+            after, batch.cause = self._after(batch, Acknowledgement.RELEASE)
+            self._note(now_ms, batch, after, reason)
+            self._let_go(batch, after)
+        return self._written(taken)
+
+    def _written(self, changed: Sequence[InFlightBatch]) -> Write:
+        """Return what is to be written of batches that have changed."""
+        write = Write(merged(changed))
+        for each in write.batches:
+            self._in_flight.join(each.first_offset, each.last_offset)
         self._move_start()
         return write
 
     def _move_start(self) -> None:
         """Let go of what is done with at the front."""
-        while self._offsets and self._records[self._offsets[0]].state in FINAL:
-            self._forget_first()
-        self.start_offset = self._offsets[0] if self._offsets else self.end_offset
-
-    def _forget_first(self) -> None:
-        self._done -= self._records.pop(self._offsets.popleft()).state in FINAL
-
-    def _batches(self, offsets: Iterable[int]) -> tuple[Batch, ...]:
-        records = self._records
-        return _merged(
-            [(offset, (record := records[offset]).state, record.delivery_count) for offset in offsets]
-        )
+        self._done -= self._in_flight.drop_final()
+        first = self._in_flight.first
+        self.start_offset = self.end_offset if first is None else first.first_offset
 
 
 _REASONS = {Acknowledgement.RELEASE: Reason.RELEASED, Acknowledgement.REJECT: Reason.REJECTED}
@@ -476,34 +521,14 @@ _OUTCOMES = {
 }
 
 
-def _is_held_like(one: InFlight, other: InFlight) -> bool:
-    """Return whether the same member has both for as long, and until the same time."""
-    return (one.member_id, one.since_ms, one.lock_until_ms, one.delivery_count) == (
-        other.member_id,
-        other.since_ms,
-        other.lock_until_ms,
-        other.delivery_count,
-    )
-
-
-def _is_held(record: InFlight) -> bool:
-    """Return whether the record could come back from its member: not while its next state is written."""
-    return record.state is RecordState.ACQUIRED and not record.is_settling
-
-
-def _merged(singles: Sequence[tuple[int, RecordState, int]]) -> tuple[Batch, ...]:
-    """Offsets in order, each with its state and delivery count; those that touch and are alike as one."""
-    merged: list[Batch] = []
-    first = last = -2
-    state, count = RecordState.AVAILABLE, 0
-    for offset, own_state, own_count in singles:
-        if offset == last + 1 and own_state is state and own_count == count:
-            last = offset
-            continue
-        if first >= 0:
-            merged.append(Batch(first, last, state, count))
-        first = last = offset
-        state, count = own_state, own_count
-    if first >= 0:
-        merged.append(Batch(first, last, state, count))
-    return tuple(merged)
+def _of_one_kind(
+    first_offset: int, last_offset: int, kinds: Sequence[Acknowledgement]
+) -> Iterator[tuple[int, int, Acknowledgement]]:
+    """Yield runs of which the same is said."""
+    if len(kinds) == 1:
+        yield first_offset, last_offset, kinds[0]
+        return
+    for kind, alike in groupby(kinds):
+        last = first_offset + sum(1 for _ in alike) - 1
+        yield first_offset, last, kind
+        first_offset = last + 1

@@ -1,9 +1,7 @@
-"""A record in flight: in which state it is, how often it was delivered, in whose hands and until when."""
+"""In which states records are that a share group reads, and what their members say of them."""
 
 from dataclasses import dataclass
 from enum import Enum, IntEnum
-
-from kohort.broker.group.share.happenings import Reason
 
 
 class RecordState(IntEnum):
@@ -35,24 +33,6 @@ class Cause(Enum):
 
 
 FINAL = frozenset((RecordState.ACKNOWLEDGED, RecordState.ARCHIVED))
-
-
-@dataclass(slots=True)
-class InFlight:
-    """What is known of one offset between the partition's start and its end."""
-
-    state: RecordState = RecordState.AVAILABLE
-    delivery_count: int = 0
-    member_id: str = ""
-    lock_until_ms: int = 0
-    is_settling: bool = False
-    """Whether a write of its next state is under way."""
-    cause: Cause | None = None
-    """Why it is given up; unknown where another leader has begun to."""
-    since_ms: int = 0
-    """Since when its member has it."""
-    reason: Reason | None = None
-    """What its member says of it, while that is being written."""
 
 
 @dataclass(frozen=True, slots=True)

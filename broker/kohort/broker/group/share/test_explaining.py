@@ -110,11 +110,12 @@ def test_what_is_delivered_too_often_waits_for_its_letter_until_there_is_one_or_
 def test_only_the_last_are_kept_and_a_long_run_is_one() -> None:
     kept = Happenings()
     for offset in range(1_000):
-        kept.add(1, Outcome.COMES_AGAIN, Reason.RELEASED, offset, member_id="a", delivery_count=1)
+        kept.add(1, Outcome.COMES_AGAIN, Reason.RELEASED, offset, offset, member_id="a", delivery_count=1)
     assert [(each.first_offset, each.last_offset) for each in kept] == [(0, 999)]
     for now_ms in range(2, 2 + 2 * KEPT):
+        offset = 1_000 + now_ms
         kept.add(
-            now_ms, Outcome.COMES_AGAIN, Reason.RELEASED, 1_000 + now_ms, member_id="a", delivery_count=1
+            now_ms, Outcome.COMES_AGAIN, Reason.RELEASED, offset, offset, member_id="a", delivery_count=1
         )
     assert len(kept) == KEPT
     assert next(iter(kept)).at_ms == 2 + KEPT

@@ -1,6 +1,10 @@
 """Share partitions: single cases, and a model beside which hypothesis drives them."""
 
-from collections.abc import ItemsView, Iterator
+import sys
+from collections.abc import Callable, Iterable
+from functools import partial
+from types import FrameType
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -8,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from kohort.broker.group.share.partition import Limits, SharePartition, Write
-from kohort.broker.group.share.record import Acknowledgement, Batch, InFlight, RecordState
+from kohort.broker.group.share.record import Acknowledgement, Batch, RecordState
 from kohort.protocol.errors import ApiError, ErrorCode
 
 ACCEPT, RELEASE, REJECT, RENEW = (
@@ -122,8 +126,8 @@ def test_words_for_several_runs_count_together_or_not_at_all() -> None:
     partition = SharePartition(0, LIMITS)
     partition.acquire("a", 0, 5, 6, 0)
     with pytest.raises(ApiError):
-        partition.acknowledge_all("a", ((0, [ACCEPT]), (6, [ACCEPT])), 0)
-    write = partition.acknowledge_all("a", ((0, [ACCEPT]), (3, [RELEASE, REJECT])), 0)
+        partition.acknowledge_all("a", ((0, 0, [ACCEPT]), (6, 6, [ACCEPT])), 0)
+    write = partition.acknowledge_all("a", ((0, 0, [ACCEPT]), (3, 4, [RELEASE, REJECT])), 0)
     assert [(each.first_offset, each.state) for each in write.batches] == [
         (0, RecordState.ACKNOWLEDGED),
         (3, RecordState.AVAILABLE),
@@ -216,39 +220,61 @@ def test_a_lock_that_ended_during_a_failed_write_is_taken_back_after_it() -> Non
     assert partition.next_fetch_offset() == 0
 
 
-class Counted(dict[int, InFlight]):
-    """Records that count how often they are looked at."""
+def lines_of(work: Callable[[], None]) -> int:
+    """Return how many lines of Python the work takes."""
+    count = 0
 
-    looks = 0
+    def traced(frame: FrameType, event: str, argument: object) -> Trace:
+        nonlocal count
+        count += event == "line"
+        return traced
 
-    def __getitem__(self, offset: int) -> InFlight:
-        self.looks += 1
-        return super().__getitem__(offset)
-
-    def get(self, offset: int, default: InFlight | None = None) -> InFlight | None:  # type: ignore[override]
-        self.looks += 1
-        return super().get(offset, default)
-
-    def items(self) -> ItemsView[int, InFlight]:  # type: ignore[override]  # Of any kind of view.
-        self.looks += len(self)
-        return super().items()
-
-    def __iter__(self) -> Iterator[int]:
-        self.looks += len(self)
-        return super().__iter__()
+    before = sys.gettrace()
+    sys.settrace(traced)
+    try:
+        work()
+    finally:
+        sys.settrace(before)
+    return count
 
 
-@pytest.mark.parametrize("backwards", [False, True])
-def test_records_acknowledged_one_by_one_cost_the_same_however_many_are_in_flight(backwards: bool) -> None:
-    count = 1_000
-    partition = SharePartition(0, Limits(max_record_locks=count))
-    records = partition._records = Counted()
-    partition.acquire("a", 0, count - 1, count, 0)
-    for offset in reversed(range(count)) if backwards else range(count):
+Trace = Callable[[FrameType, str, object], Any]
+
+
+def one_by_one(partition: SharePartition, offsets: Iterable[int]) -> None:
+    for offset in offsets:
         settled(partition, "a", offset, ACCEPT)
         partition.next_lock_timeout_ms()
         partition.next_fetch_offset()
-    assert (partition.start_offset, records.looks < 20 * count) == (count, True)
+
+
+@pytest.mark.parametrize("order", ["forwards", "backwards", "every other one first"])
+def test_records_acknowledged_one_by_one_cost_the_same_however_many_are_in_flight(order: str) -> None:
+    lines = []
+    for count in (100, 1_000):
+        partition = SharePartition(0, Limits(max_record_locks=count))
+        partition.acquire("a", 0, count - 1, count, 0)
+        offsets = {
+            "forwards": [*range(count)],
+            "backwards": [*reversed(range(count))],
+            "every other one first": [*range(1, count, 2), *range(0, count, 2)],
+        }[order]
+        lines.append(lines_of(partial(one_by_one, partition, offsets)) / count)
+        assert partition.start_offset == count
+    assert lines[1] < 1.1 * lines[0]
+
+
+def test_records_with_one_fate_cost_the_same_however_many_they_are() -> None:
+    def deliver_twice(count: int) -> None:
+        partition = SharePartition(0, Limits(max_record_locks=count))
+        partition.acquire("a", 0, count - 1, count, 0)
+        partition.release_member("a", 10)
+        partition.acquire("b", 0, count - 1, count, 20)
+        write = partition.acknowledge_all("b", ((0, count - 1, [ACCEPT]),), 30)
+        partition.settle(write, 40, is_durable=True)
+        assert partition.start_offset == count
+
+    assert lines_of(partial(deliver_twice, 10_000)) == lines_of(partial(deliver_twice, 10))
 
 
 def test_locks_that_were_renewed_do_not_pile_up() -> None:

@@ -3,14 +3,15 @@
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from kohort.broker.coordination.led_share_partition import Words
 from kohort.broker.coordination.share_partitions import Place
 from kohort.broker.coordination.shares import Shares
+from kohort.broker.group.share.partition import Words
 from kohort.broker.group.share.record import Acknowledgement
 from kohort.broker.handlers.share.family import Sharing
 from kohort.broker.share_state.state import ShareKey
 from kohort.protocol.errors import ApiError, ErrorCode
 
+_KINDS = tuple(Acknowledgement)
 RECORDS_MAX = 100_000
 """More offsets than these no member has; an array of one type may stand for as many as it likes."""
 
@@ -43,16 +44,12 @@ def read_words(batches: Sequence[AcknowledgementBatch], *, may_renew: bool) -> W
         types = batch.acknowledge_types
         if batch.first_offset <= end or count < 1 or len(types) not in (1, count):
             raise ApiError(ErrorCode.INVALID_REQUEST)
-        if any(
-            not 0 <= each <= (Acknowledgement.RENEW if may_renew else Acknowledgement.REJECT)
-            for each in types
-        ):
+        if min(types) < 0 or max(types) > (Acknowledgement.RENEW if may_renew else Acknowledgement.REJECT):
             raise ApiError(ErrorCode.INVALID_REQUEST)
         if count > RECORDS_MAX:
             raise ApiError(ErrorCode.INVALID_RECORD_STATE)
         end = batch.last_offset
-        kinds = [Acknowledgement(each) for each in types]
-        words.append((batch.first_offset, kinds * count if len(kinds) < count else kinds))
+        words.append((batch.first_offset, batch.last_offset, [_KINDS[each] for each in types]))
     return words
 
 
