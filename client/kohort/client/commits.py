@@ -241,10 +241,12 @@ class Commits:
                 f" {group_id!r} at the moment. {self._why_out()}".rstrip(),
                 tuple(offsets),
             )
+        lost = membership.lost
         gone = tuple(
             each
             for each in offsets
             if each not in self._positions
+            or each.partition in lost.get(each.topic, ())
             or (polled_at is not None and self._assigned_at.get(each, 0) > polled_at)
         )
         if gone:

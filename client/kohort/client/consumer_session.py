@@ -163,7 +163,7 @@ class ConsumerSession:
         membership, owned = self.membership, self._owned()
         if membership is None or not self.is_subscribed or not owned:
             return None
-        return Lose(owned) if membership.generation_id < 0 else Revoke(owned)
+        return Lose(owned) if membership.generation_id < 0 or membership.lost else Revoke(owned)
 
     async def unsubscribe(self) -> None:
         """Commit if that is automatic, leave the group, and read nothing."""

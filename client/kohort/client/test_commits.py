@@ -18,7 +18,7 @@ from kohort.client.retry import Deadline
 from kohort.client.values import OffsetAndMetadata, TopicPartition
 
 KEPT, MOVED = TopicPartition("t", 0), TopicPartition("t", 1)
-MEMBER = cast(Membership, SimpleNamespace(generation_id=3, member_id="m"))
+MEMBER = cast(Membership, SimpleNamespace(generation_id=3, member_id="m", lost={}))
 
 
 class World:
@@ -26,13 +26,14 @@ class World:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         config = consumer_config({"group_id": "g", "retry_backoff_ms": 1})
+        self.member = MEMBER
         self.positions = Positions()
         self.positions.assign([KEPT, MOVED])
         self.commits = Commits(
             Cluster(config),
             config,
             self.positions,
-            bound_to=lambda: MEMBER,
+            bound_to=lambda: self.member,
             why_out=lambda: "",
             news=lambda: None,
         )
@@ -74,3 +75,14 @@ def test_one_that_was_kept_is_committed_when_the_coordinator_is_back(monkeypatch
     world = World(monkeypatch)
     world.commit(KEPT)
     assert world.kept == [{KEPT: OffsetAndMetadata(100)}]
+
+
+def test_what_is_lost_is_not_committed_before_the_user_has_heard_of_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The member is in its group and the broker would take it, but others may have read on."""
+    world = World(monkeypatch)
+    world.member = cast(Membership, SimpleNamespace(generation_id=3, member_id="m", lost={"t": (0,)}))
+    with pytest.raises(CommitFailedError, match="t-0 were not committed"):
+        world.commit(KEPT)
+    assert world.kept == []

@@ -307,3 +307,53 @@ def test_a_cooperative_member_leaves_too_when_its_user_does_not_poll() -> None:
     assert departure is not None
     assert departure.by_poll_interval
     assert member.begin_handover() == Lose({"t": (0,)})
+
+
+def test_a_static_member_that_slept_through_a_generation_loses_what_it_had() -> None:
+    """Others may have read it and have committed more: its own commits would take that back."""
+    member = owning(0, 1)
+    member.rejoin("the subscription has changed")
+    rejoined(member, 3, 0)
+    assert member.lost == {"t": (0, 1)}
+    assert member.begin_handover() == Lose({"t": (0, 1)})
+    assert member.lost == {"t": (0, 1)}
+    member.end_handover()
+    assert not member.lost
+    assert member.begin_handover() == Assign({"t": (0,)})
+    member.end_handover()
+    assert isinstance(sent(member.next_request(0)), JoinGroupRequest), "nobody else has 1 before it says so"
+
+
+def test_a_join_whose_answer_was_lost_is_a_generation_that_passed() -> None:
+    member = owning(0)
+    told_to_rebalance(member)
+    assert isinstance(sent(member.next_request(3_000)), JoinGroupRequest)
+    member.failed(NetworkError("the connection has ended"), 3_000)
+    assert not isinstance(member.next_request(9_000), Wait)
+    member.coordinator_found()
+    rejoined(member, 3, 0, now_ms=9_000)
+    assert member.begin_handover() == Lose({"t": (0,)})
+
+
+def test_a_generation_that_it_joined_and_got_nothing_of_takes_nothing_away() -> None:
+    member = owning(0)
+    told_to_rebalance(member)
+    assert isinstance(sent(member.next_request(3_000)), JoinGroupRequest)
+    member.answered(joined(leader="m2", generation=2), 3_000)
+    assert isinstance(sent(member.next_request(3_000)), SyncGroupRequest)
+    member.answered(synced(code=ErrorCode.REBALANCE_IN_PROGRESS), 3_000)
+    rejoined(member, 3, 0, now_ms=3_000)
+    assert member.begin_handover() == Assign({"t": (0,)})
+
+
+def test_two_generations_without_an_assignment_take_everything_away() -> None:
+    """After the first of them its claim counts for less than what others were given in it."""
+    member = owning(0)
+    told_to_rebalance(member)
+    for generation in (2, 3):
+        assert isinstance(sent(member.next_request(3_000)), JoinGroupRequest)
+        member.answered(joined(leader="m2", generation=generation), 3_000)
+        assert isinstance(sent(member.next_request(3_000)), SyncGroupRequest)
+        member.answered(synced(code=ErrorCode.REBALANCE_IN_PROGRESS), 3_000)
+    rejoined(member, 4, 0, now_ms=3_000)
+    assert member.begin_handover() == Lose({"t": (0,)})

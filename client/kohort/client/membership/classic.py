@@ -72,6 +72,7 @@ class ClassicMembership(Membership):
         self._assignments: Mapping[str, bytes] = {}
         self._reason: str | None = None
         self._rejoin_afterwards: str | None = None
+        self._was_passed_over = False
 
     # What the user does
 
@@ -235,6 +236,7 @@ class ClassicMembership(Membership):
         if not keep_member_id:
             self.member_id = ""
         self.is_leader = False
+        self._was_passed_over = False
         self._ownership.lose()
         self.state = State.OUTSIDE
 
@@ -287,6 +289,8 @@ class ClassicMembership(Membership):
 
     def _joined(self, response: JoinGroupResponse, now_ms: int) -> None:
         self.member_id = response.member_id
+        if 0 <= self.generation_id < response.generation_id - 1:
+            self._was_passed_over = True
         self.generation_id = response.generation_id
         self.protocol_name = response.protocol_name
         self.is_leader = response.leader == response.member_id
@@ -341,10 +345,10 @@ class ClassicMembership(Membership):
                 BrokerError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"the assignment is unreadable: {error}")
             )
             return
+        given_up = self._take(assigned)
         self._assigned, self._assigned_generation_id = assigned, self.generation_id
         self._heartbeat_due_ms = now_ms + self.settings.heartbeat_interval_ms
         self.state = State.STABLE
-        given_up = self._ownership.take(assigned)
         if self._rejoin_afterwards is None and self._topics != self._joined_topics:
             self._rejoin_afterwards = "the subscription has changed"
         if given_up:
@@ -355,6 +359,19 @@ class ClassicMembership(Membership):
             self._prepare_join(self._rejoin_afterwards)
         elif self._partition_counts:  # They may have changed while the group was busy.
             self.partitions_changed(self._partition_counts)
+
+    def _take(self, assigned: Owned) -> Owned:
+        """Let the user have this; return what it has to give up.
+
+        A static member that slept through a generation, or lost the answer to its join, is in the next one as
+        if nothing had been, and the broker takes its commits. Others may have read its partitions and have
+        committed more: it loses them, and looks up where they have got to. One generation that it joined
+        and got no assignment of is no such gap: what it told in it to own was nobody else's.
+        """
+        was_passed_over = self._was_passed_over
+        was_passed_over |= 0 <= self._assigned_generation_id < self.generation_id - 2
+        self._was_passed_over = False
+        return self._ownership.take_anew(assigned) if was_passed_over else self._ownership.take(assigned)
 
     def _heartbeat(self, now_ms: int) -> Request:
         if now_ms < self._heartbeat_due_ms:

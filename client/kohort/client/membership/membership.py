@@ -100,6 +100,11 @@ class Membership(ABC):
         return self._ownership.owned
 
     @property
+    def lost(self) -> Owned:
+        """What is gone, though the user has not been told to the end: commits for it don't count."""
+        return self._ownership.lost
+
+    @property
     def has_handover(self) -> bool:
         """Whether the user's side has something to do; cheap, and from any thread."""
         return not self._ownership.is_settled

@@ -86,6 +86,21 @@ class Ownership:
         self._due.append(Assign(assignment))
         return surplus
 
+    def take_anew(self, assignment: Owned) -> Owned:
+        """Do the same where others may have had what the user owns: it loses all of that first."""
+        surplus = without(self.owned, assignment)
+        self.lose()
+        self._due.append(Assign(assignment))
+        return surplus
+
+    @property
+    def lost(self) -> Owned:
+        """What is gone, though the user has not been told to the end."""
+        for each in (self._in_hand, *self._due):
+            if isinstance(each, Lose):
+                return each.partitions
+        return {}
+
     @property
     def must_revoke(self) -> bool:
         """Whether the user has something to give up, or is in the middle of a handover."""
