@@ -332,6 +332,7 @@ MUTANTS = (
         f"{STORAGE}/writable_log.py",
         "            if batches:\n                self._name_folder()\n",
         "",
+        first_seed=130,
     ),
     # Consumer groups.
     Mutant(
