@@ -1,4 +1,4 @@
-"""Members of share groups in processes of their own: Kafka's KafkaShareConsumer, and librdkafka's."""
+"""Members of share groups in processes of their own: Kafka's, librdkafka's, franz-go's and kohort's."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # Its home sa
     ConfigResource,
 )
 
+from tests.interop.go_programs import go_program
 from tests.interop.kafka_tools import java_command
 from tests.interop.waiting import wait_until
 
@@ -117,6 +118,11 @@ def python_share_member(bootstrap: str, group: str, topic: str) -> ShareMember:
     """Return a member that is confluent-kafka's, which acknowledges what it has been handed before."""
     module = "tests.interop.librdkafka_share_member"
     return ShareMember([sys.executable, "-m", module, bootstrap, group, topic])
+
+
+def go_share_member(bootstrap: str, group: str, topic: str, mode: str = "implicit") -> ShareMember:
+    """Return a member that is franz-go's. Raises: MissingTool where there is no Go."""
+    return ShareMember([str(go_program("share_member")), bootstrap, group, topic, mode])
 
 
 def kohort_share_member(bootstrap: str, group: str, topic: str, mode: str = "implicit") -> ShareMember:

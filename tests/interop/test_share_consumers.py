@@ -1,4 +1,4 @@
-"""Share groups (KIP-932) as unmodified clients use them: Kafka's KafkaShareConsumer, and librdkafka's."""
+"""Share groups (KIP-932) as unmodified clients use them: KafkaShareConsumer, librdkafka's and franz-go's."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from tests.interop.kafka_tools import MissingTool, Output, Tools
 from tests.interop.share_members import (
     ShareMember,
     configure,
+    go_share_member,
     java_share_member,
     kohort_share_member,
     produce,
@@ -144,6 +145,88 @@ def test_what_kohorts_member_releases_javas_may_get_and_what_it_rejects_nobody(
     counts = sum((each.counts for each in members), Counter[str]())
     assert counts == Counter({each: 2 if each in released else 1 for each in values})
     assert not [failure for each in members for failure in each.failures]
+
+
+@pytest.fixture
+def franz_go(bootstrap: str, group: str) -> Iterator[Start]:
+    """Return a function that starts a member of franz-go's in the group."""
+    started: list[ShareMember] = []
+
+    def start(topic: str, mode: str = "implicit") -> ShareMember:
+        try:
+            started.append(go_share_member(bootstrap, group, topic, mode))
+        except MissingTool as missing:
+            pytest.skip(str(missing))
+        return started[-1]
+
+    yield start
+    for each in started:
+        each.kill()
+
+
+@pytest.mark.requirement("R32")
+def test_two_members_of_franz_go_share_what_comes_and_each_record_is_handed_out_once(
+    bootstrap: str, group: str, make_topic: MakeTopic, franz_go: Start
+) -> None:
+    topic = make_topic(2)[0].topic
+    configure(bootstrap, group)
+    before, after = ([f"{when}-{index}" for index in range(200)] for when in ("before", "after"))
+    produce(bootstrap, topic, before)
+    one, two = franz_go(topic), franz_go(topic)
+    wait_for(one, two, values=before)
+    produce(bootstrap, topic, after)
+    wait_for(one, two, values=after)
+    one.close()
+    two.close()
+    assert sorted(one.values + two.values) == sorted(before + after)
+    assert {each.deliveries for each in one.deliveries + two.deliveries} == {1}
+    assert one.acknowledged + two.acknowledged > 0
+    assert not one.failures + two.failures
+
+
+@pytest.mark.requirement("R32")
+def test_a_member_of_franz_go_releases_rejects_and_renews(
+    bootstrap: str, group: str, make_topic: MakeTopic, franz_go: Start
+) -> None:
+    topic = make_topic(1)[0].topic
+    configure(bootstrap, group)
+    values = [f"{what}-{index}" for index in range(5) for what in ("accept", "release", "reject", "renew")]
+    produce(bootstrap, topic, values)
+    member = franz_go(topic, "explicit")
+    wait_for(member, values=values)
+    wait_until(lambda: sum(member.counts[f"release-{index}"] for index in range(5)) == 10, "deliveries")
+    member.close()
+    assert not member.failures
+    again = franz_go(topic, "explicit")
+    produce(bootstrap, topic, ["last"])
+    wait_for(again, values=["last"])
+    assert again.values == ["last"], "nothing of it is handed out once more"
+    deliveries = {(each.value, each.deliveries) for each in member.deliveries}
+    assert deliveries == {(each, 1) for each in values} | {(f"release-{index}", 2) for index in range(5)}
+
+
+def test_what_a_killed_member_of_franz_go_had_goes_to_kohorts(
+    bootstrap: str, group: str, make_topic: MakeTopic, franz_go: Start
+) -> None:
+    topic = make_topic(1)[0].topic
+    configure(bootstrap, group)
+    one, own = franz_go(topic), kohort_share_member(bootstrap, group, topic)
+    values: list[str] = []
+
+    def both_have_some() -> bool:
+        more = [str(index) for index in range(len(values), len(values) + 50)]
+        produce(bootstrap, topic, more)
+        values.extend(more)
+        return bool(one.values and own.values)
+
+    wait_until(both_have_some, "both have records")
+    one.kill()
+    produce(bootstrap, topic, ["last"])
+    wait_for(one, own, values=[*values, "last"])
+    own.close()
+    again = set(one.values) & set(own.values)
+    assert {each.deliveries for each in own.deliveries if each.value in again} <= {2}, "what it had open"
+    assert max(own.counts.values()) == 1
 
 
 def test_kafkas_tool_lists_describes_resets_and_deletes(
