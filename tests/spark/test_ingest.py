@@ -13,6 +13,7 @@ from pyspark.errors.exceptions.captured import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from kohort.client import Consumer, OffsetAndMetadata, Producer, ResourceType, TopicPartition
+from kohort.pipeline.errors import DataLossError
 from kohort.pipeline.ingest import (
     CheckpointLostError,
     GroupAheadError,
@@ -148,6 +149,24 @@ def test_a_lost_checkpoint_is_an_error_and_a_new_one_goes_on_where_the_table_end
     world.produce(10)
     assert world.ingest(world.stream(spark)).rows == 10
     world.assert_nothing_is_lost_or_doubled(spark)
+
+
+def test_a_topic_that_was_made_anew_is_noticed_by_its_id(world: World, spark: SparkSession) -> None:
+    """It has as many records again: by offsets alone there is nothing to see, and no batch would come."""
+    world.produce(100)
+    assert world.ingest(world.stream(spark)).rows == 100
+    with world.admin() as admin:
+        admin.delete_topics(world.topic)
+    world.make_topic()
+    world.written = 0
+    world.produce(100)
+    with pytest.raises(DataLossError, match="made anew"):
+        world.ingest(world.stream(spark))
+    with pytest.raises(DataLossError, match="made anew"):
+        world.ingest(world.stream(spark), world.checkpoint + "2", resume=True)
+    opted_out = {"resume": True, "fail_on_data_loss": False}
+    summary = world.ingest(world.stream(spark), world.checkpoint + "2", **opted_out)
+    assert (summary.rows, summary.rows_in_table) == (100, 200), "none of it counts as in the table already"
 
 
 @only_large

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from types import TracebackType
 from typing import Generic, Self, TypeVar
+from uuid import UUID
 
 import anyio
 
@@ -139,6 +140,13 @@ class Brokers:
                 raise error
             found += [TopicPartition(name, number) for number in sorted(known[name].partitions)]
         return found
+
+    def topic_ids(self, topics: Iterable[str]) -> dict[str, UUID]:
+        """Return the ids of these topics, as far as they exist and have one. Raises: KohortError."""
+        wanted = set(topics)
+        self._loop.call(self._cluster.refresh_metadata, wanted)
+        known = self._cluster.metadata.topics
+        return {each: known[each].topic_id for each in wanted & known.keys() if known[each].topic_id.int}
 
     def list_offsets(self, timestamps: Mapping[TopicPartition, int], *, read_committed: bool) -> Offsets:
         """Return the first offset at or after each timestamp, or for EARLIEST or LATEST; -1 for none.

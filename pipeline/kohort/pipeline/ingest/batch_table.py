@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from kohort.pipeline.errors import PipelineError
 from kohort.pipeline.ingest.checkpoint import Offsets
+from kohort.pipeline.ingest.topic_ids import TopicIds
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -22,11 +23,15 @@ class ColumnsError(PipelineError):
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """A batch of a query, and the next offset to read of each partition behind it."""
+    """A batch of a query, and the next offset to read of each partition behind it.
+
+    `topic_ids` are of the topics that it was read from, as far as they are known.
+    """
 
     query_id: str
     batch_id: int
     ends: Offsets
+    topic_ids: TopicIds = field(default_factory=dict[str, str], compare=False)
 
 
 class BatchTable(Protocol):
@@ -51,6 +56,10 @@ class BatchTable(Protocol):
         """Return the id of the query that has put in the last batch, None of an empty table."""
         ...
 
+    def topic_ids(self) -> TopicIds:
+        """Return the ids of the topics whose records are in the table, as far as they are known."""
+        ...
+
     def begin(self) -> None:
         """Be the one who writes; what others have put in before is looked at anew."""
         ...
@@ -60,7 +69,10 @@ class BatchTable(Protocol):
         ...
 
     def positions_before(self, batch: Batch) -> Offsets:
-        """Return the next offset of each partition that is not in the table, but for this batch on."""
+        """Return the next offset of each partition that is not in the table, but for this batch on.
+
+        A topic that was made anew has none before the first batch of it.
+        """
         ...
 
     def put(self, frame: DataFrame, batch: Batch) -> int:

@@ -20,6 +20,7 @@ from kohort.pipeline.ingest.batch_table import Batch
 from kohort.pipeline.ingest.checkpoint import Offsets
 from kohort.pipeline.ingest.folder import Folder
 from kohort.pipeline.ingest.manifest import nested, partitions_of
+from kohort.pipeline.ingest.topic_ids import TopicIds
 
 LOG, ENDING, DIGITS = "_delta_log", ".json", 20
 WRITTEN_BY = "kohort"
@@ -35,7 +36,8 @@ class Word(msgspec.Struct, frozen=True, kw_only=True):
     """What a version says of its batch, as the user metadata of its commit.
 
     `positions` are where the table ends with it, which a query that reads something again does not move back;
-    `token` is of this one attempt to write; `batches` counts those in the table, this one among them.
+    `token` is of this one attempt to write; `batches` counts those in the table, this one among them;
+    `topic_ids` are of the topics whose records are in it, as far as they are known.
     """
 
     written_by: str = WRITTEN_BY
@@ -45,6 +47,7 @@ class Word(msgspec.Struct, frozen=True, kw_only=True):
     positions: dict[str, dict[int, int]]
     batches: int
     token: str
+    topic_ids: dict[str, str] = {}
 
     @property
     def batch(self) -> Batch:
@@ -62,8 +65,8 @@ class Put:
     rows: int
 
 
-def word_on(batch: Batch, before: Offsets, batches: int, token: str) -> str:
-    """Return the user metadata of a batch's commit; the table ended at `before`."""
+def word_on(batch: Batch, before: Offsets, batches: int, token: str, known: TopicIds | None = None) -> str:
+    """Return the user metadata of a batch's commit; the table ended at `before`, and had topics `known`."""
     positions = {**before}
     for partition, end in batch.ends.items():
         positions[partition] = max(end, positions.get(partition, end))
@@ -75,6 +78,7 @@ def word_on(batch: Batch, before: Offsets, batches: int, token: str) -> str:
             positions=nested(positions),
             batches=batches,
             token=token,
+            topic_ids={**(known or {}), **batch.topic_ids},
         )
     ).decode()
 

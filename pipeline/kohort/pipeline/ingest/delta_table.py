@@ -26,6 +26,7 @@ from kohort.pipeline.ingest.checkpoint import Offsets
 from kohort.pipeline.ingest.delta_log import APPLICATION, DeltaLog, Put, word_on
 from kohort.pipeline.ingest.folder import open_folder
 from kohort.pipeline.ingest.manifest import partitions_of
+from kohort.pipeline.ingest.topic_ids import TopicIds, made_anew
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -71,6 +72,10 @@ class DeltaTable:
         """Return the id of the query that has put in the last batch, None where the log knows of none."""
         return None if self._last is None else self._last.word.query_id
 
+    def topic_ids(self) -> TopicIds:
+        """Return the ids of the topics whose records are in the table, as far as they are known."""
+        return {} if self._last is None else self._last.word.topic_ids
+
     def begin(self) -> None:
         """Look at what others have put in."""
         self._look()
@@ -100,7 +105,9 @@ class DeltaTable:
         Where the log does not know of a batch any more, the rows are looked at.
         """
         if self._last is not None:
-            return partitions_of(self._last.word.positions)
+            renewed = made_anew(self._last.word.topic_ids, batch.topic_ids)
+            positions = partitions_of(self._last.word.positions)
+            return {each: offset for each, offset in positions.items() if each.topic not in renewed}
         if self._version < 0:
             return {}
         return self._positions_of_rows()
@@ -114,7 +121,7 @@ class DeltaTable:
         seen, number = self._version, self._next_number()
         writer = frame.write.format("delta").mode("append")
         writer = writer.option("txnAppId", APPLICATION).option("txnVersion", str(number))
-        word = word_on(batch, self.positions_before(batch), self.batches + 1, token)
+        word = word_on(batch, self.positions_before(batch), self.batches + 1, token, self.topic_ids())
         writer = writer.option("userMetadata", word)
         try:
             writer.partitionBy(*self._partition_by).save(self._uri)

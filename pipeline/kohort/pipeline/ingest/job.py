@@ -17,6 +17,7 @@ from kohort.pipeline.ingest.formats import PARQUET, open_table
 from kohort.pipeline.ingest.group_offsets import BrokerGroup
 from kohort.pipeline.ingest.mirror import Mirror, MirrorState
 from kohort.pipeline.ingest.sink import Rules, TableSink
+from kohort.pipeline.ingest.topic_ids import BrokerTopics
 from kohort.pipeline.running import RunningQuery
 from kohort.pipeline.servers import Servers, as_servers
 
@@ -114,16 +115,19 @@ def ingest(
     which a Delta table is laid out. `resume` lets a new checkpoint go on with a table whose own is lost,
     `backwards` lets the group go back to the checkpoint, `fail_on_data_loss=False` takes gaps for granted.
 
-    Raises: GroupBusyError, GroupAheadError, CheckpointLostError, CheckpointError, ManifestError,
-    NoDeltaError, NoIcebergError, TableFormatError, ExecutorsError.
+    Raises: GroupBusyError, GroupAheadError, CheckpointLostError, CheckpointError, DataLossError,
+    ManifestError, NoDeltaError, NoIcebergError, TableFormatError, ExecutorsError.
     """
     spark = stream.sparkSession
     require_executors(spark, path)
     table = open_table(spark, path, format, partition_by)
     place = Checkpoint(open_folder(spark, checkpoint))
-    sink = TableSink(table, place, Rules(fail_on_data_loss=fail_on_data_loss, resume=resume))
+    servers = as_servers(bootstrap)
+    rules = Rules(fail_on_data_loss=fail_on_data_loss, resume=resume)
+    sink = TableSink(table, place, rules, BrokerTopics(servers))
     sink.check_owner()
-    offsets = BrokerGroup(group, as_servers(bootstrap))
+    sink.check_topics()
+    offsets = BrokerGroup(group, servers)
     mirror = Mirror(place, offsets, backwards=backwards)
 
     def write(frame: DataFrame, batch_id: int) -> None:

@@ -20,6 +20,7 @@ from kohort.client import TopicPartition
 from kohort.pipeline.errors import PipelineError
 from kohort.pipeline.ingest.checkpoint import Offsets
 from kohort.pipeline.ingest.folder import Folder
+from kohort.pipeline.ingest.topic_ids import made_anew
 
 MANIFEST, DATA = "_manifest", "data"
 CHANGE, WHOLE, GENERATION = ".json", ".whole.json", ".generation"
@@ -45,6 +46,8 @@ class Entry(msgspec.Struct, frozen=True):
     ends: dict[str, dict[int, int]]
     columns: str
     """The schema as Spark's JSON."""
+    topic_ids: dict[str, str] = {}
+    """Of the topics that it was read from, as far as they are known."""
 
     @property
     def offsets(self) -> dict[TopicPartition, int]:
@@ -78,10 +81,20 @@ class Manifest:
         Spark writes down all partitions of a source with each batch: a query's last entry has them all.
         """
         last = {entry.query_id: entry for entry in self.entries}
+        newest = self.topic_ids()
         found: dict[TopicPartition, int] = {}
         for entry in last.values():
+            renewed = made_anew(entry.topic_ids, newest)
             for partition, offset in entry.offsets.items():
-                found[partition] = max(offset, found.get(partition, offset))
+                if partition.topic not in renewed:
+                    found[partition] = max(offset, found.get(partition, offset))
+        return found
+
+    def topic_ids(self) -> dict[str, str]:
+        """Return the ids of the topics as the last batch of each knew them."""
+        found: dict[str, str] = {}
+        for entry in self.entries:
+            found |= entry.topic_ids
         return found
 
     def of(self, query_id: str, batch_id: int) -> Entry | None:

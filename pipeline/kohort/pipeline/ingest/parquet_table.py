@@ -15,6 +15,7 @@ from kohort.pipeline.ingest.checkpoint import Offsets
 from kohort.pipeline.ingest.folder import LocalFolder
 from kohort.pipeline.ingest.manifest import Entry, Manifest, ManifestLog, nested
 from kohort.pipeline.ingest.table import FILE_ENDING
+from kohort.pipeline.ingest.topic_ids import TopicIds, made_anew
 from kohort.pipeline.ingest.writer import TableWriter, require_rows
 
 if TYPE_CHECKING:
@@ -48,6 +49,10 @@ class ParquetTable:
         entries = self._writer.manifest.entries
         return entries[-1].query_id if entries else None
 
+    def topic_ids(self) -> TopicIds:
+        """Return the ids of the topics whose records are in the table, as far as they are known."""
+        return self._writer.manifest.topic_ids()
+
     def begin(self) -> None:
         """Be the one who writes: drivers that began earlier put nothing in any more."""
         self._writer.begin()
@@ -68,7 +73,9 @@ class ParquetTable:
             for each in manifest.entries
             if each.query_id != batch.query_id or each.batch_id < batch.batch_id
         ]
-        return Manifest(tuple(kept), manifest.version).positions()
+        before = Manifest(tuple(kept), manifest.version)
+        renewed = made_anew(before.topic_ids(), batch.topic_ids)
+        return {each: offset for each, offset in before.positions().items() if each.topic not in renewed}
 
     def put(self, frame: DataFrame, batch: Batch) -> int:
         """Write a batch's files, and put them into the manifest; return how many rows they have.
@@ -115,4 +122,5 @@ class ParquetTable:
         files = tuple(f"{folder}/{name}" for name in sorted(names) if name.endswith(FILE_ENDING))
         require_rows(self._rows_in(files, rows), rows, f"{self.uri}/{folder}")
         ends, columns = nested(batch.ends), frame.schema.json()
-        return Entry(batch.query_id, batch.batch_id, files if rows else (), rows, ends, columns)
+        ids = dict(batch.topic_ids)
+        return Entry(batch.query_id, batch.batch_id, files if rows else (), rows, ends, columns, ids)

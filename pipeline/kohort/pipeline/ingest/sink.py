@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
@@ -14,6 +14,7 @@ from kohort.client import TopicPartition
 from kohort.pipeline.errors import DataLossError, PipelineError
 from kohort.pipeline.ingest.batch_table import Batch, BatchTable, TableTakenError
 from kohort.pipeline.ingest.checkpoint import Checkpoint, Offsets
+from kohort.pipeline.ingest.topic_ids import TopicIds, TopicRegister, made_anew
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -37,10 +38,13 @@ class Rules:
 class TableSink:
     """Puts batches into a table: called by Spark, in one thread, in the order of their numbers."""
 
-    def __init__(self, table: BatchTable, checkpoint: Checkpoint, rules: Rules) -> None:
+    def __init__(
+        self, table: BatchTable, checkpoint: Checkpoint, rules: Rules, topics: TopicRegister
+    ) -> None:
         self.table = table
         self._checkpoint = checkpoint
         self._rules = rules
+        self._topics = topics
         self._owner = table.owner()
         self.rows = 0
         """Rows written since this sink was made."""
@@ -60,6 +64,15 @@ class TableSink:
                 " that place, and what is in the table already is left out"
             )
 
+    def check_topics(self) -> None:
+        """Return if the table's topics are there still, none made anew. Raises: DataLossError, KohortError.
+
+        Where no record is new there is no batch that would notice it.
+        """
+        known = self.table.topic_ids()
+        if self._rules.fail_on_data_loss and known:
+            self._require_same_topics(self._topics.ids(known))
+
     def write(self, frame: DataFrame, batch_id: int) -> None:
         """Put a batch into the table, once however often it runs.
 
@@ -70,6 +83,9 @@ class TableSink:
         if self.table.has(batch):
             return  # It was written before the driver died.
         self._require_ours(batch)
+        batch = replace(batch, topic_ids=self._topics.ids(each.topic for each in batch.ends))
+        if self._rules.fail_on_data_loss:
+            self._require_same_topics(batch.topic_ids)
         position = self.table.positions_before(batch)
         starts = self._checkpoint.starts_of(batch_id)
         if self._rules.fail_on_data_loss:
@@ -86,6 +102,16 @@ class TableSink:
             raise TableTakenError(
                 f"the query {owner} writes to {self.table.uri} meanwhile: two queries write to one table, or"
                 " this one was thought dead; it changes nothing any more"
+            )
+
+    def _require_same_topics(self, now: TopicIds) -> None:
+        """Return if no topic has another id than the table's records are of. Raises: DataLossError."""
+        renewed = made_anew(self.table.topic_ids(), now)
+        if renewed:
+            raise DataLossError(
+                f"{', '.join(renewed)}: deleted and made anew since {self.table.uri} had its last batch, so"
+                " that its offsets are other records' now. Give it a table and a checkpoint of its own, or"
+                " opt out with fail_on_data_loss=False"
             )
 
     def _require_table(self, batch_id: int, position: Offsets) -> None:

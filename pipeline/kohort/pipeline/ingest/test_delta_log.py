@@ -1,6 +1,7 @@
 """What the log of a Delta table says, and what others write into it."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,21 @@ def test_a_query_that_reads_again_what_the_table_has_does_not_move_its_end_back(
     assert found is not None
     assert found.word.batch == BATCH
     assert found.word.positions == {"air": {0: 30, 1: 0}, "sea": {0: 5}}
+
+
+def test_a_version_says_which_topics_its_table_has() -> None:
+    batch = replace(BATCH, topic_ids={"air": "id-2"})
+    found = parse_commit(3, commit(word_on(batch, {}, 8, "t", {"air": "id-1", "sea": "id-3"})))
+    assert found is not None
+    assert found.word.topic_ids == {"air": "id-2", "sea": "id-3"}
+
+
+def test_a_version_that_says_nothing_of_topics_is_read_still() -> None:
+    told = json.loads(word_on(BATCH, {}, 8, "t"))
+    del told["topic_ids"]
+    found = parse_commit(3, commit(json.dumps(told)))
+    assert found is not None
+    assert found.word.topic_ids == {}
 
 
 @pytest.mark.parametrize("word", [None, "", "by hand", '{"written_by": "spark"}', "[]"])

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from kohort.client import TopicPartition
@@ -31,6 +32,10 @@ def filled(log: ManifestLog, *entries: Entry) -> Manifest:
     for each in entries:
         manifest = log.append(manifest, each)
     return manifest
+
+
+def of_topic(each: Entry, topic_id: str) -> Entry:
+    return msgspec.structs.replace(each, topic_ids={AIR.topic: topic_id})
 
 
 @pytest.fixture
@@ -109,3 +114,16 @@ def test_a_change_that_is_missing_or_damaged_is_an_error(log: ManifestLog, tmp_p
     path.unlink()
     with pytest.raises(ManifestError, match="missing"):
         log.read()
+
+
+def test_a_topic_that_was_made_anew_begins_anew(log: ManifestLog) -> None:
+    """An older query's entry tells of the offsets of the topic that is gone."""
+    gone, new = of_topic(entry(0, 90), "id-1"), of_topic(entry(0, 7, query_id="r"), "id-2")
+    manifest = filled(log, gone, new)
+    assert manifest.topic_ids() == {AIR.topic: "id-2"}
+    assert manifest.positions() == {AIR: 7}
+
+
+def test_an_entry_without_topic_ids_counts_as_it_did(log: ManifestLog) -> None:
+    manifest = filled(log, entry(0, 90), of_topic(entry(0, 7, query_id="r"), "id-2"))
+    assert manifest.positions() == {AIR: 90}
