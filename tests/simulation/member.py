@@ -118,8 +118,6 @@ class Member:
         self._resting_until_ms = 0
         self._handing_over = False
         self._revoking: object | None = None
-        self._synced_generation_id = -1
-        self._has_slept = False  # Through a generation: where others have got to is to be looked up.
         self._commit_busy: object | None = None
         self._commit_interval_ms = COMMIT_INTERVALS_MS[int(world.random.random() * len(COMMIT_INTERVALS_MS))]
         settings = MemberSettings(
@@ -313,32 +311,11 @@ class Member:
         self._busy = None
         if isinstance(message, HeartbeatResponse | JoinGroupResponse | SyncGroupResponse):
             self.membership.answered(message, self._schedule.time_ms)
-            if isinstance(message, SyncGroupResponse) and message.error_code == ErrorCode.NONE:
-                self._synced()
             if self.membership.handover is not None:
                 self._hand_over_soon()
             if self.membership.state is State.SYNCING and self.world.random.random() < HASTY:
                 self._commit_too_early()
         self.serve()
-
-    def _synced(self) -> None:
-        """Forget positions where a generation has passed without this member.
-
-        A static member that does not rejoin stays one, with its member id. Others may have read its
-        partitions meanwhile, and what it commits for them under its new generation the broker takes, as
-        Kafka does: nobody but the member can know.
-        """
-        before, self._synced_generation_id = self._synced_generation_id, self.membership.generation_id
-        if 0 <= before < self._synced_generation_id - 1 and self.positions:
-            self.positions = {}
-            self._has_slept = True
-            if not self.membership.has_handover:
-                self._look_up_anew()
-
-    def _look_up_anew(self) -> None:
-        if self._has_slept:
-            self._has_slept = False
-            self._fetch()
 
     def _link_closed(self) -> None:
         """The connection has ended, or is given up."""
@@ -384,8 +361,6 @@ class Member:
         owned = {(topic, index) for topic, indexes in self.owned.items() for index in indexes}
         self.positions = {each: offset for each, offset in self.positions.items() if each in owned}
         self._hand_over_soon()
-        if not self.membership.has_handover:
-            self._look_up_anew()
         self._wake()
 
     def _data_link(self) -> Link | None:
