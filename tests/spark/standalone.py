@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -26,11 +27,12 @@ SPARK_HOME = Path(pyspark.__file__).parent
 
 
 class Standalone:
-    """A context manager: a master, and workers with one core each."""
+    """A context manager: a master, and workers with one core each; `users` are whose processes these are."""
 
-    def __init__(self, folder: Path, workers: int = 2) -> None:
+    def __init__(self, folder: Path, workers: int = 2, users: Sequence[str] = ()) -> None:
         self._folder = folder
         self._workers = workers
+        self._users = users
         self._processes: list[subprocess.Popen[bytes]] = []
         self.master = ""
 
@@ -40,8 +42,10 @@ class Standalone:
             self.master = self._said("master", _MASTER)
             for number in range(self._workers):
                 name = f"worker-{number}"
-                options = ("--host", HOST, "--webui-port", "0", "--cores", "1", "--memory", MEMORY)
-                self._start(name, "worker.Worker", *options, "--work-dir", str(self.home(name)), self.master)
+                options = ["--host", HOST, "--webui-port", "0", "--cores", "1", "--memory", MEMORY]
+                options += ["--work-dir", str(self.home(name)), self.master]
+                user = self._users[number] if self._users else None
+                self._start(name, "worker.Worker", *options, user=user)
             for number in range(self._workers):
                 self._said(f"worker-{number}", re.compile(f"({_REGISTERED})"))
         except BaseException:
@@ -74,13 +78,27 @@ class Standalone:
         """Return the folders of the executors that ran, each in its worker's."""
         return sorted(self._folder.glob("worker-*/app-*/[0-9]*"))
 
-    def _start(self, name: str, what: str, *options: str) -> None:
+    def _start(self, name: str, what: str, *options: str, user: str | None = None) -> None:
         home = self.home(name)
         home.mkdir(parents=True)
+        own: dict[str, str] = {}
+        if user is not None:
+            shutil.chown(home, user, user)
+            home.chmod(0o700)
+            own = {"HOME": str(home), "USER": user, "LOGNAME": user, "SPARK_LOCAL_DIRS": str(home)}
         command = [str(SPARK_HOME / "bin" / "spark-class"), f"org.apache.spark.deploy.{what}", *options]
         with (home / "log").open("wb") as log:
             process = subprocess.Popen(
-                command, cwd=home, env=environment(), stdout=log, stderr=log, start_new_session=True
+                command,
+                cwd=home,
+                env=environment(own),
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                user=user,
+                group=user,
+                extra_groups=None if user is None else (),
+                umask=-1 if user is None else 0,
             )
         self._processes.append(process)
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -43,11 +46,18 @@ def options_of(*settings: str) -> list[str]:
     return [word for each in (*CONF, *settings) for word in ("--conf", each)]
 
 
-def run(command: list[str], **more: str) -> subprocess.CompletedProcess[str]:
+def run(command: list[str], umask: int = -1, **more: str) -> subprocess.CompletedProcess[str]:
     """Run a driver in the repository's folder."""
     around = environment(more)
     return subprocess.run(
-        command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False, cwd=ROOT, env=around
+        command,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+        cwd=ROOT,
+        env=around,
+        umask=umask,
     )
 
 
@@ -91,6 +101,50 @@ def test_spark_submit_ingests_into_a_delta_table(
     assert told["rows"] == RECORDS
     values = DeltaTable(str(tmp_path / "table")).to_pandas()["value"]
     assert sorted(int(each) for each in values) == list(range(RECORDS))
+
+
+@pytest.fixture
+def strangers() -> Iterator[list[str]]:
+    """Two users that own nothing; skips with a word where they cannot be made."""
+    if os.geteuid() != 0 or shutil.which("useradd") is None:
+        pytest.skip("only root makes users, by useradd")
+    names = [f"kohort-{os.getpid()}-{number}" for number in range(2)]
+    made: list[str] = []
+    try:
+        for name in names:
+            subprocess.run(["useradd", "--system", "--user-group", "--no-create-home", name], check=True)
+            made.append(name)
+        reached = subprocess.run([sys.executable, "-c", ""], user=names[0], check=False, cwd="/")
+        if reached.returncode:
+            pytest.skip(f"other users do not get at {sys.executable}")
+        yield names
+    finally:
+        for name in made:
+            subprocess.run(["userdel", name], check=True)
+
+
+@only_large
+def test_workers_have_users_and_folders_of_their_own(
+    strangers: list[str], broker: BrokerProcess, topics: Topics
+) -> None:
+    """As on other hosts: no worker sees what the driver or the other has; they share the table's folder."""
+    topic = topics.make(4)
+    topics.fill(topic, numbered(RECORDS, partitions=4))
+    with tempfile.TemporaryDirectory() as place:  # Pytest's own folders are its user's alone.
+        folder = Path(place)
+        folder.chmod(0o755)
+        table = folder / "shared" / "table"
+        table.mkdir(parents=True)
+        table.chmod(0o777)
+        with Standalone(folder / "cluster", users=strangers) as cluster:
+            shared = options_of("spark.hadoop.fs.permissions.umask-mode=000")
+            words = ingest(broker, topic, table, "--master", cluster.master, *shared)
+            command = [sys.executable, "-m", "kohort.cli", *words]
+            done = run(command, umask=0, PYSPARK_PYTHON=sys.executable)
+            assert done.returncode == 0, done.stderr[-3000:]
+            assert json.loads(done.stdout)["rows_in_table"] == RECORDS
+            owners = {each.owner() for each in table.rglob("*.parquet")}
+            assert owners == set(strangers), "each of them has written"
 
 
 @only_large
