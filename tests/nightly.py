@@ -36,6 +36,7 @@ REPEATED = (  # Where `tests.repetitions` is asked.
     "queues/kohort/queues/kmq/test_any_history.py",
     "queues/kohort/queues/region/test_any_history.py",
     "storage/kohort/storage/test_recovery.py",
+    "storage/kohort/storage/test_recovery_point.py",
     "tests/crash/test_cleaning_after_any_crash.py",
     "tests/crash/test_log_after_any_crash.py",
     "tests/differential/test_same_transactions.py",

@@ -287,7 +287,6 @@ MUTANTS = (
         f"{PARTITIONS}/flusher.py",
         "        if flush.log.needs_journal:",
         "        if flush.journaled:",
-        first_seed=90,
         others=(
             Edit(
                 f"{PARTITIONS}/flusher.py",
@@ -333,6 +332,26 @@ MUTANTS = (
         "            if batches:\n                self._name_folder()\n",
         "",
         first_seed=130,
+    ),
+    Mutant(
+        "a recovery point is noted of what is not synced",
+        f"{STORAGE}/writable_log.py",
+        "        self._tail = Tail(run[-1].last_offset + 1, segment, segment.size_bytes)\n",
+        "        self._tail = Tail(run[-1].last_offset + 1, segment, segment.size_bytes)\n"
+        "        self._mark_point(run[-1].last_offset + 1, segment)\n",
+    ),
+    Mutant(
+        "a start goes on behind a recovery point without what the log says",
+        f"{STORAGE}/recovery.py",
+        "            first = len(segments) - 1\n",
+        "            first = len(segments)\n            return point.offset\n",
+    ),
+    Mutant(
+        "producers in front of a recovery point are forgotten",
+        f"{STORAGE}/writable_log.py",
+        "path, self._written_producers.encode_snapshot())\n        point = ",
+        "path, type(self._written_producers)().encode_snapshot())\n        point = ",
+        is_of_transactions=True,
     ),
     # Consumer groups.
     Mutant(

@@ -40,7 +40,7 @@ from kohort.broker.partitions.sync_timers import SyncTimers
 from kohort.broker.runtime.timers import Timers
 from kohort.broker.transport.request import Request
 from kohort.protocol.schema import Message
-from kohort.storage import DataDirectory, PartitionLog, StorageError
+from kohort.storage import DataDirectory, PartitionLog, StorageError, writable_log
 from kohort.storage.cleaning import Replacement
 from kohort.storage.journal import Journal
 from tests.simulation.disk import VirtualDisk
@@ -61,6 +61,8 @@ PRODUCER_IDLE_MS_MAX = 35_000  # Longer than a batch is late, shorter than some 
 ROUND_DELAYS_MS = (0, 0, 0, 1, 2)
 NEVER_MS = 1 << 62
 ROUND_INSIDE_A_WRITE = 0.2
+
+writable_log.RECOVERY_STEP_BYTES = 4 * 1024  # So that starts after a crash begin in the middle of segments.
 
 T = TypeVar("T")
 

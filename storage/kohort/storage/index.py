@@ -160,8 +160,11 @@ class OffsetIndex(_Index):
 
     def last_position(self) -> int:
         """Return the position of the last noted batch, or 0."""
-        entries = self.entries
-        return int(_OFFSET_ENTRY.unpack_from(entries, len(entries) - 8)[1]) if entries else 0
+        return self.position_at(len(self.entries))
+
+    def position_at(self, size_bytes: int) -> int:
+        """Return the position of the last batch that the first `size_bytes` of the entries note, or 0."""
+        return int(_OFFSET_ENTRY.unpack_from(self.entries, size_bytes - 8)[1]) if size_bytes else 0
 
     def truncate_to(self, offset: int) -> None:
         """Forget the batches that end at `offset` or behind it."""

@@ -81,6 +81,8 @@ class PartitionLog(WritableLog):
             raise self._fail(f"{self.directory} cannot be truncated: {error}") from error
 
     def _truncate(self, offset: int) -> None:
+        if self._point is not None and offset < self._point.offset:
+            self._forget_point()  # First: what comes in place of what goes is another matter.
         kept = [segment for segment in self._segments if segment.base_offset <= offset]
         for segment in self._segments[max(1, len(kept)) :]:
             segment.remove()

@@ -77,14 +77,17 @@ class Prefix(msgspec.Struct):
         return [headers[offset] for offset in sorted(headers)]
 
 
-def scan_prefix(file: File, base_offset: int, index_interval_bytes: int = 4096) -> Prefix:
+def scan_prefix(
+    file: File, base_offset: int, index_interval_bytes: int = 4096, known: Prefix | None = None
+) -> Prefix:
     """Return the longest valid prefix of a segment's file. Raises: OSError.
 
+    With `known` it goes on from there: what lies before is not read, and no part of what is returned.
     Valid is what is whole, has its CRC, and comes behind the batch before it. Gaps are valid: they are
     what compaction leaves, unless they are wider than an index can say: the offset has no checksum.
     """
     end = file.size()
-    found = Prefix(base_offset, base_offset)
+    found = Prefix(base_offset, base_offset) if known is None else known
     offset_limit = base_offset + MAX_RELATIVE_OFFSET
     size_wanted = _CHUNK_BYTES
     while found.size_bytes < end:

@@ -19,6 +19,7 @@ from kohort.storage.layout import LEADER_EPOCH_CHECKPOINT, keep_newest
 from kohort.storage.leader_epochs import LeaderEpochs
 from kohort.storage.open_files import OpenSegments
 from kohort.storage.producers import SNAPSHOT_SUFFIX, EndedTransaction, ProducerStateTable
+from kohort.storage.recovery_point import RECOVERY_POINT, RecoveryPoint
 from kohort.storage.scan import iterate_headers
 from kohort.storage.segment import (
     INDEX_SUFFIX,
@@ -55,6 +56,8 @@ class LoadedLog(msgspec.Struct):
     removed_segments: int = 0
     gaps: tuple[tuple[int, int], ...] = ()
     """Where sealed segments lack records, from one offset up to another."""
+    point: RecoveryPoint | None = None
+    """What is known to be on the disk of the newest segment."""
 
 
 class LogLoader:
@@ -84,6 +87,7 @@ class LogLoader:
         segments = [self._segment(base) for base in segment_offsets(names, LOG_SUFFIX)]
         self._remove_orphans(names, {segment.base_offset for segment in segments})
         epochs = LeaderEpochs.decode(self._read(LEADER_EPOCH_CHECKPOINT))
+        point = self._recovery_point(names, segments) if epochs is not None else None
         if epochs is None:
             epochs = LeaderEpochs()
             if any(segment.file.size() for segment in segments):
@@ -92,9 +96,10 @@ class LogLoader:
             segments = self._begin_at(log_start_offset)
         log_end_offset = self._load_clean(segments, names) if clean else None
         if log_end_offset is None:
-            log_end_offset = self._recover(segments, names, recovery_point, epochs)
+            log_end_offset = self._recover(segments, names, recovery_point, epochs, point)
         if log_end_offset < log_start_offset:
             segments, log_end_offset = self._start_over(segments, log_start_offset), log_start_offset
+        point = self._kept_recovery_point(names, point, segments[-1])
         for segment in segments[:-1]:
             segment.seal()
         epochs.truncate_from(log_end_offset)
@@ -108,7 +113,28 @@ class LogLoader:
             self._truncated_bytes,
             self._removed_segments,
             tuple(self._gaps),
+            point,
         )
+
+    def _recovery_point(self, names: list[str], segments: list[Segment]) -> RecoveryPoint | None:
+        """Return what is known of the newest segment, where its files bear it out."""
+        point = RecoveryPoint.decode(self._read(RECOVERY_POINT)) if RECOVERY_POINT in names else None
+        return point if point is not None and segments and segments[-1].bears_out(point) else None
+
+    def _kept_recovery_point(
+        self, names: list[str], point: RecoveryPoint | None, newest: Segment
+    ) -> RecoveryPoint | None:
+        """Return the point if it still holds; one that does not must not be there any more when it might."""
+        if (
+            point is not None
+            and point.base_offset == newest.base_offset
+            and newest.size_bytes >= point.size_bytes
+        ):
+            return point
+        if RECOVERY_POINT in names:
+            self._file_system.remove(f"{self._directory}/{RECOVERY_POINT}")
+            self._file_system.sync_directory(self._directory)
+        return None
 
     def _read(self, name: str) -> bytes | None:
         return self._file_system.read(f"{self._directory}/{name}")
@@ -160,20 +186,31 @@ class LogLoader:
             return None
 
     def _recover(
-        self, segments: list[Segment], names: list[str], recovery_point: int, epochs: LeaderEpochs
+        self,
+        segments: list[Segment],
+        names: list[str],
+        recovery_point: int,
+        epochs: LeaderEpochs,
+        point: RecoveryPoint | None,
     ) -> int:
-        """Return the log end offset; `segments` keeps those that are left, `epochs` learns what they say."""
+        """Return the log end offset; `segments` keeps those that are left, `epochs` learns what they say.
+
+        With `point` the newest segment is scanned from there on, and no other: those before it were synced
+        when it began.
+        """
         first = max(
             (place for place, each in enumerate(segments) if each.base_offset <= recovery_point), default=0
         )
+        if point is not None:
+            first = len(segments) - 1
         next_bases = [each.base_offset for each in segments[1 : first + 1]]
         self._load_inactive(segments[:first], next_bases, names)
-        next_offset = segments[first].base_offset
+        next_offset = scanned_from = segments[first].base_offset if point is None else point.offset
         epochs.truncate_from(next_offset)
         for place in range(first, len(segments)):
             segment = segments[place]
             file_bytes = segment.file.size()
-            prefix = segment.recover(self._config.index_interval_bytes)
+            prefix = segment.recover(self._config.index_interval_bytes, point)
             for epoch, start_offset in prefix.epochs:
                 epochs.assign(epoch, start_offset)
             self._scanned += prefix.produced()
@@ -182,7 +219,7 @@ class LogLoader:
                 self._truncated_bytes += file_bytes - segment.size_bytes
                 self._remove(segments, place + 1)
                 break
-        self._recovered_from = segments[first].base_offset
+        self._recovered_from = scanned_from
         return next_offset
 
     def _remove(self, segments: list[Segment], place: int) -> None:

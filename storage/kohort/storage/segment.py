@@ -21,6 +21,7 @@ from kohort.storage.filesystem import Buffer, File, FileSystem
 from kohort.storage.index import OffsetIndex, TimeIndex
 from kohort.storage.open_files import OpenSegments
 from kohort.storage.prefix import Prefix, scan_prefix
+from kohort.storage.recovery_point import RecoveryPoint
 from kohort.storage.scan import MAX_RELATIVE_OFFSET, iterate_headers
 
 LOG_SUFFIX = ".log"
@@ -241,16 +242,29 @@ class Segment:
         if len(self._recent) > _RECENT_BATCHES_MAX:
             self._recent = self._recent[_RECENT_BATCHES_MAX // 2 :]
 
-    def recover(self, index_interval_bytes: int) -> Prefix:
+    def recover(self, index_interval_bytes: int, point: RecoveryPoint | None = None) -> Prefix:
         """Return the longest valid prefix, at which the file is cut; its indexes are built anew.
 
+        With `point`, which the files have to bear out, they are gone on with from there.
         The file is on the disk afterwards. Raises: OSError, StorageError.
         """
         self.file.reread()  # A batch that the cache alone shows would be a hole once others follow it.
         file_bytes = self.file.size()
-        self.index.clear()
-        self.time_index.clear()
-        prefix = scan_prefix(self.file, self.base_offset, index_interval_bytes)
+        known = None
+        if point is None:
+            self.index.clear()
+            self.time_index.clear()
+        else:
+            self.index.cut(point.index_bytes)
+            self.time_index.cut(point.time_index_bytes)
+            known = Prefix(
+                point.offset,
+                point.max_timestamp_offset,
+                point.max_timestamp,
+                size_bytes=point.size_bytes,
+                unindexed_bytes=point.size_bytes - self.index.last_position(),
+            )
+        prefix = scan_prefix(self.file, self.base_offset, index_interval_bytes, known)
         for entry in prefix.index:
             self.index.append(entry.last_offset, entry.position)
             self.time_index.append(entry.max_timestamp, entry.max_timestamp_offset)
@@ -265,6 +279,45 @@ class Segment:
         self._reread_tail()
         self.max_timestamp, self.max_timestamp_offset = prefix.max_timestamp, prefix.max_timestamp_offset
         return prefix
+
+    def recovery_point(self, offset: int) -> RecoveryPoint:
+        """Sync the indexes, and return that all below `offset` is on the disk, as the batches are.
+
+        Raises: OSError.
+        """
+        self.index.write(sync=True)
+        self.time_index.write(sync=True)
+        return RecoveryPoint(
+            self.base_offset,
+            offset,
+            self.size_bytes,
+            self.index.size_bytes,
+            self.time_index.size_bytes,
+            self.max_timestamp,
+            self.max_timestamp_offset,
+        )
+
+    def bears_out(self, point: RecoveryPoint) -> bool:
+        """Whether the files have what the point says: whole batches up to it, and indexes that lead there.
+
+        Raises: OSError.
+        """
+        if point.base_offset != self.base_offset or self.file.size() < point.size_bytes:
+            return False
+        if (
+            len(self.index.entries) < point.index_bytes
+            or len(self.time_index.entries) < point.time_index_bytes
+        ):
+            return False
+        position, expected = self.index.position_at(point.index_bytes), self.base_offset
+        try:
+            for _, header in iterate_headers(self.file, position, point.size_bytes):
+                if header.base_offset < expected:
+                    return False
+                expected, position = header.next_offset, position + header.size_bytes
+        except StorageError:
+            return False
+        return (expected, position) == (point.offset, point.size_bytes)
 
     def must_roll_before(self, batch: StagedBatch, pending_bytes: int, config: LogConfig) -> bool:
         """Whether `batch` belongs into a new segment, `pending_bytes` being on their way into this one."""

@@ -20,11 +20,14 @@ from kohort.storage.producers import SNAPSHOT_SUFFIX, EndedTransaction
 from kohort.storage.readable_log import ReadableLog
 from kohort.storage.reading import Tail
 from kohort.storage.recovery import LoadedLog, Writers, as_aborted
+from kohort.storage.recovery_point import RECOVERY_POINT
 from kohort.storage.rewriting import write_again
 from kohort.storage.segment import Segment, StagedBatch, file_name
 from kohort.storage.staging import Staged, replicated_batches, staged_batch
 from kohort.storage.transaction_index import TransactionIndexFiles
 
+RECOVERY_STEP_BYTES = 64 * 1024 * 1024
+"""So much is synced of a segment until it is noted how far that has come: as much is read after a crash."""
 _NOTHING = Staged((), 0, 0)
 
 
@@ -51,6 +54,7 @@ class WritableLog(ReadableLog):
         self._staged: list[StagedBatch] = []
         self.staged_bytes = 0  # What is staged and not yet taken.
         self._synced_bytes = active.size_bytes
+        self._point = loaded.point
         self._failure: StorageError | None = None
         self._has_sync_failed = False
         self._is_closed = False
@@ -268,6 +272,7 @@ class WritableLog(ReadableLog):
         self._segments[-1].finish()
         self._save_epochs(sync=True)
         self._save_snapshot(base_offset)
+        self._forget_point(sync=False)
         segment = self._segments[-1].sibling(base_offset)
         segment.create()
         self.file_system.sync_directory(self._path)
@@ -287,6 +292,30 @@ class WritableLog(ReadableLog):
             raise
         self._synced_bytes = size_bytes
         self.flushed_offset = self.synced_offset = written_offset
+        if size_bytes - (0 if self._point is None else self._point.size_bytes) >= RECOVERY_STEP_BYTES:
+            self._mark_point(written_offset, segment)
+
+    def _mark_point(self, offset: int, segment: Segment) -> None:
+        """Have a start after a crash read what comes from now on; all before is synced. Raises: OSError."""
+        before = self._point
+        self._save_epochs(sync=True)
+        self._transaction_indexes.sync()  # What lies before a snapshot is not read from the log again.
+        path = f"{self._path}/{file_name(offset, SNAPSHOT_SUFFIX)}"
+        self.file_system.replace(path, self._written_producers.encode_snapshot())
+        point = segment.recovery_point(offset)
+        self.file_system.sync_directory(self._path)  # Indexes may have got their names of late.
+        self.file_system.replace(f"{self._path}/{RECOVERY_POINT}", point.encode())
+        self._point, self._snapshot_offset = point, offset
+        if before is not None and before.offset != offset:
+            self.file_system.remove(f"{self._path}/{file_name(before.offset, SNAPSHOT_SUFFIX)}")
+
+    def _forget_point(self, *, sync: bool = True) -> None:
+        """See to it that nobody believes the recovery point any more. Raises: OSError."""
+        if self._point is not None:
+            self.file_system.remove(f"{self._path}/{RECOVERY_POINT}")
+            if sync:
+                self.file_system.sync_directory(self._path)
+            self._point = None
 
     def _name_folder(self) -> None:
         """Have the folder say whose it is: else what is synced in it might pass for another topic's."""
