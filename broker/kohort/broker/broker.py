@@ -376,6 +376,7 @@ class Broker:
             workers=self.workers,
             counters=self.request_counters,
             end_round=self.flusher.start_round,
+            is_to_sync=self.flusher.is_asked,
             beat=self._beat,
             connections_max=connections_that_fit(),
         )

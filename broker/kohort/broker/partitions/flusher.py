@@ -180,6 +180,10 @@ class Flusher:
         """Whether anything waits for a flush or is being flushed."""
         return bool(self._waiting or self._under_way or self._prepare)
 
+    def is_asked(self) -> bool:
+        """Return whether the round that is about to begin has something to write."""
+        return bool(self._waiting or self._prepare)
+
     def start_round(self) -> None:
         """Begin the flush of everything that was asked for; small rounds end in here as well."""
         while self._prepare or self._waiting:

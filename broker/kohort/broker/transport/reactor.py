@@ -63,13 +63,15 @@ class Reactor:
         counters: TransportCounters,
         end_round: Callable[[], None],
         connections_max: int,
+        is_to_sync: Callable[[], bool] = lambda: False,
         beat: Callable[[], None] = lambda: None,
         poller: Poller | None = None,
     ) -> None:
         """Begin with no listener.
 
-        `end_round` is called in each round, once all that had arrived was handled: it flushes. `beat` is
-        called every two seconds, as a sign of life.
+        `end_round` is called in each round, once all that had arrived was handled: it flushes, and where
+        `is_to_sync` that takes long enough to look before it who else has come, and shall share it. `beat`
+        is called every two seconds, as a sign of life.
         """
         self.dispatch = dispatch
         self.handlers = Handlers(dispatch)
@@ -82,6 +84,8 @@ class Reactor:
         self._counters = counters
         self.requests = counters.requests
         self._end_round = end_round
+        self._is_to_sync = is_to_sync
+        self._found_more = False  # Whether somebody had come when it was looked for others last.
         self._beat = beat
         self._poller = poller or make_poller()
         self._signals = mailbox.fileno()
@@ -274,20 +278,15 @@ class Reactor:
     def _round(self, events: Events) -> None:
         self._mailbox.is_in_round = True
         self.now_ms = self._clock.now_ms()
-        connections, signals = self._connections, self._signals
         unfinished: dict[Connection, None] | None = None
         if self._unfinished:
             unfinished, self._unfinished = self._unfinished, {}
-        for descriptor, event in events:
-            connection = connections.get(descriptor)
-            if connection is not None:
-                self._serve(connection, event)
-            elif descriptor == signals:
-                self._mailbox.drain()
-            elif descriptor in self._heeded:
-                self._spawned = True
-            else:
-                supervise("accept", partial(self._acceptor.accept, descriptor))
+        self._serve_all(events)
+        # One client that waits for its answer asks nothing more: it would be looked for in vain each time.
+        if (len(events) > 1 or self._found_more) and self._is_to_sync():
+            others = self._poller.poll(0, EVENTS_PER_ROUND)
+            self._found_more = bool(others)
+            self._serve_all(others)
         if unfinished:
             self._must_go_on = True  # The first one: however long each round is, everybody's turn comes.
             for connection in unfinished:
@@ -308,6 +307,19 @@ class Reactor:
             if self.in_flight.allowance.is_full and self._next_look_ms - self.now_ms > LOOK_INTERVAL_MS_FULL:
                 self._look_later(LOOK_INTERVAL_MS_FULL)
         self._mailbox.is_in_round = False
+
+    def _serve_all(self, events: Events) -> None:
+        connections, signals = self._connections, self._signals
+        for descriptor, event in events:
+            connection = connections.get(descriptor)
+            if connection is not None:
+                self._serve(connection, event)
+            elif descriptor == signals:
+                self._mailbox.drain()
+            elif descriptor in self._heeded:
+                self._spawned = True
+            else:
+                supervise("accept", partial(self._acceptor.accept, descriptor))
 
     def _keep_order(self, waited: dict[Connection, None]) -> None:
         """Let those who had no turn in this round stand before those who had one and want another."""
