@@ -36,6 +36,9 @@ ROUNDS_PER_TURN = 32  # Then trio's other tasks have their turn.
 TURN_MS_MAX = 4  # Or when the last round began so late: a shard that loads takes several turns.
 LINGER_SECONDS = 0.001  # How long a round waits for the next itself: a way through trio costs 50 us.
 EVENTS_PER_ROUND = 512
+EVENTS_WITH_OTHERS = (
+    4  # Where so many have come, others come meanwhile: a few clients wait for their answers.
+)
 ROUND_MS_MAX = 20  # After it, connections with more to ask go on in the next round.
 POLL_SECONDS_MAX = 0.25  # How long a thread waits where a poller has no descriptor for trio.
 LOOK_INTERVAL_MS_FULL = 100  # How often connections are looked after when all room is taken.
@@ -281,9 +284,18 @@ class Reactor:
         unfinished: dict[Connection, None] | None = None
         if self._unfinished:
             unfinished, self._unfinished = self._unfinished, {}
-        self._serve_all(events)
-        # One client that waits for its answer asks nothing more: it would be looked for in vain each time.
-        if (len(events) > 1 or self._found_more) and self._is_to_sync():
+        connections, signals = self._connections, self._signals
+        for descriptor, event in events:  # As `_serve_all`, a call less.
+            connection = connections.get(descriptor)
+            if connection is not None:
+                self._serve(connection, event)
+            elif descriptor == signals:
+                self._mailbox.drain()
+            elif descriptor in self._heeded:
+                self._spawned = True
+            else:
+                supervise("accept", partial(self._acceptor.accept, descriptor))
+        if (len(events) >= EVENTS_WITH_OTHERS or self._found_more) and self._is_to_sync():
             others = self._poller.poll(0, EVENTS_PER_ROUND)
             self._found_more = bool(others)
             self._serve_all(others)
