@@ -46,6 +46,8 @@ CPU_UNITS = 4
 """So many times a workload's units are timed together."""
 SHARE_MAX = 0.05
 """By how much each of what is judged may grow."""
+SHARES_MAX = {"OffsetCommit, 16 connections": 0.1}
+"""For those whose instructions come to one of two figures, 7 % apart, from process to process."""
 SLACK = {"calls": 1.0, "instructions": 10.0, "peak_bytes": 256.0, "kept_blocks": 6.0}
 """And by how much it may anyway: blocks, because logs keep the places of some of their newest batches."""
 
@@ -225,9 +227,10 @@ def overspent(costs: Mapping[str, Cost], budget: Mapping[str, Cost]) -> Iterator
         if may is None:
             yield f"{name}: no budget is recorded"
             continue
+        share = SHARES_MAX.get(name, SHARE_MAX)
         for field, slack in SLACK.items():
             before, after = getattr(may, field), getattr(now, field)
-            if after > before + max(slack, before * SHARE_MAX):
+            if after > before + max(slack, before * share):
                 yield f"{name}: {after:,.1f} {field}, and the budget is {before:,.1f}"
 
 
