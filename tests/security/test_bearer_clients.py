@@ -205,6 +205,18 @@ def test_who_shows_a_wrong_one_does_not(here: Guarded, issuer: Issuer, run: Run)
         assert not any(wrong in line for line in here.broker.log_lines())
 
 
+@CLIENTS
+def test_keys_that_sign_are_changed(tmp_path: Path, run: Run) -> None:
+    issuer = Issuer(tmp_path)
+    with guarded(tmp_path, *settings(issuer.file.as_uri())) as here:
+        run(here.at(AT), issuer.token(), "t")
+        second = issuer.new_key("second")
+        issuer.publish(second)
+        within(lambda: run(here.at(AT), issuer.token(key=second), "t"))
+        with pytest.raises(REFUSED):
+            run(here.at(AT), issuer.token(), "t")
+
+
 def test_kafkas_own_tools_show_a_token(
     here: Guarded, issuer: Issuer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -305,7 +317,7 @@ def within(attempt: Callable[[], None], seconds: float = PATIENCE_S) -> None:
     while True:
         try:
             attempt()
-        except AuthenticationError:
+        except REFUSED:
             assert time.monotonic() < deadline_s
             time.sleep(0.2)
         else:

@@ -180,6 +180,22 @@ def test_changed_certificates_hold_for_new_connections_and_old_ones_go_on(tmp_pa
         assert producer.flush(PATIENCE_S) == 0
 
 
+@CLIENTS
+def test_a_changed_certificate_holds_for_new_clients_and_an_expired_one_is_not_trusted(
+    tmp_path: Path, run: Run
+) -> None:
+    with secured(tmp_path) as here:
+        for name in ("first", "second"):
+            here.certify(name)
+            wait_for(lambda name=name: here.shown() == name)  # type: ignore[misc]
+            found = run(here.bootstrap, here.trusted, here.client("right"), name)
+            assert found == [LARGE + b"%d" % number for number in range(COUNT)]
+        here.certify("third", expired=True)
+        wait_for(lambda: sum("certificates were reloaded" in line for line in here.broker.log_lines()) >= 2)
+        with pytest.raises(REFUSED):
+            run(here.bootstrap, here.trusted, here.client("trusting"), "third")
+
+
 def wait_for(holds: Callable[[], bool]) -> None:
     deadline_s = time.monotonic() + RELOADED_WITHIN_S
     while not holds():
