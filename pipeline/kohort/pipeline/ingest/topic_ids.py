@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
+from kohort.client.errors import KohortError
 from kohort.pipeline.brokers import Brokers
-from kohort.pipeline.options import TIMEOUT_MS
 from kohort.pipeline.servers import Servers
+
+ATTEMPT_MS = 5_000
+SILENT_SECONDS = 60.0
+"""How long nobody is asked after brokers that did not answer."""
+
+log = logging.getLogger(__name__)
 
 TopicIds = Mapping[str, str]
 """Ids by name, as texts; a topic is left out whose id is not known."""
@@ -22,18 +30,29 @@ class TopicRegister(Protocol):
 
 
 class BrokerTopics:
-    """The topics of a cluster, asked as patiently as their records are."""
+    """The topics of a cluster. Where no broker says, they are not known, and asked for again after a while.
+
+    The records come from wherever the stream has them: data that is there does not wait for this.
+    """
 
     def __init__(self, servers: Servers) -> None:
         self._servers = servers
+        self._silent_until_s = 0.0
 
     def ids(self, topics: Iterable[str]) -> TopicIds:
         """Return the ids of these topics; brokers before Kafka 2.8 know of none. Raises: KohortError."""
         wanted = sorted(set(topics))
-        if not wanted:
+        if not wanted or time.monotonic() < self._silent_until_s:
             return {}
-        with Brokers(self._servers, TIMEOUT_MS) as brokers:
-            found = brokers.retrying(lambda: brokers.topic_ids(wanted))
+        try:
+            with Brokers(self._servers, ATTEMPT_MS) as brokers:
+                found = brokers.retrying(lambda: brokers.topic_ids(wanted))
+        except KohortError as error:
+            if not error.retriable:
+                raise
+            log.warning("whether topics were made anew is not known: %s", error)
+            self._silent_until_s = time.monotonic() + SILENT_SECONDS
+            return {}
         return {topic: str(topic_id) for topic, topic_id in found.items()}
 
 
