@@ -71,6 +71,10 @@ class Secured:
         (self.folder / "next.pem").write_bytes(made.private_key_and_cert_chain_pem.bytes())
         (self.folder / "next.pem").replace(self.folder / "server.pem")
 
+    def reloads(self) -> int:
+        """Return how often the broker has said that it has new certificates."""
+        return sum("certificates were reloaded" in line for line in self.broker.log_lines())
+
     def client(self, name: str, *, expired: bool = False, authority: trustme.CA | None = None) -> Path:
         """Return a file with key and certificates of a client."""
         made = (authority or self.authority).issue_cert(

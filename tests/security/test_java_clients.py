@@ -193,13 +193,12 @@ def test_a_brokers_certificate_is_changed_and_one_that_has_expired_is_not_truste
 ) -> None:
     with secured(tmp_path) as here:
         for name in ("first", "second"):
-            here.certify(name)
-            wait_until(lambda name=name: here.shown() == name, "the certificate is shown")
+            if name != here.shown():
+                here.certify(name)
+                wait_until(lambda name=name: here.shown() == name, "the certificate is shown")  # type: ignore[misc]
             assert java.written_and_read(new_topic(), by_certificate(here, None)) == VALUES
+        before = here.reloads()
         here.certify("third", expired=True)
-        wait_until(
-            lambda: sum("certificates were reloaded" in line for line in here.broker.log_lines()) >= 2,
-            "the certificate is shown",
-        )
+        wait_until(lambda: here.reloads() > before, "the certificate is there")
         with pytest.raises(Refused, match="SslAuthenticationException"):
             java.written_and_read(new_topic(), by_certificate(here, None))

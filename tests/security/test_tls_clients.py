@@ -173,7 +173,7 @@ def test_changed_certificates_hold_for_new_connections_and_old_ones_go_on(tmp_pa
         wait_for(lambda: any("the old ones stay" in line for line in here.broker.log_lines()))
         assert here.shown() == "second"
         here.certify("third", expired=True)
-        wait_for(lambda: sum("certificates were reloaded" in line for line in here.broker.log_lines()) == 2)
+        wait_for(lambda: here.reloads() == 2)
         with pytest.raises(ssl.SSLCertVerificationError, match="expired"):
             here.shown()
         producer.produce("t", b"behind")
@@ -186,12 +186,14 @@ def test_a_changed_certificate_holds_for_new_clients_and_an_expired_one_is_not_t
 ) -> None:
     with secured(tmp_path) as here:
         for name in ("first", "second"):
-            here.certify(name)
-            wait_for(lambda name=name: here.shown() == name)  # type: ignore[misc]
+            if name != here.shown():
+                here.certify(name)
+                wait_for(lambda name=name: here.shown() == name)  # type: ignore[misc]
             found = run(here.bootstrap, here.trusted, here.client("right"), name)
             assert found == [LARGE + b"%d" % number for number in range(COUNT)]
+        before = here.reloads()
         here.certify("third", expired=True)
-        wait_for(lambda: sum("certificates were reloaded" in line for line in here.broker.log_lines()) >= 2)
+        wait_for(lambda: here.reloads() > before)
         with pytest.raises(REFUSED):
             run(here.bootstrap, here.trusted, here.client("trusting"), "third")
 
