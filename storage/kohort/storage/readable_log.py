@@ -115,18 +115,24 @@ class ReadableLog:
             self._check_replaced(segments, error)
         return self.offset_for_max_timestamp()
 
-    def aborted_from(self, offset: int) -> list[AbortedTransaction]:
-        """Return the aborted transactions that a slice from `offset` on may hold. Raises: StorageError."""
+    def aborted_from(self, offset: int, end_offset: int | None = None) -> list[AbortedTransaction]:
+        """Return the aborted transactions that records from `offset` up to `end_offset` may be of.
+
+        Without an end, as far as one slice goes, which never leaves its segment. Raises: StorageError.
+        """
         if not self.aborted_transactions:
             return []
         segments = self._segments
-        bounds = [segment.base_offset for segment in segments if segment.base_offset > offset]
-        found = self.aborted_transactions.between(offset, bounds[0] if bounds else self.written_offset)
+        end = end_offset
+        if end is None:
+            bounds = (segment.base_offset for segment in segments if segment.base_offset > offset)
+            end = next(bounds, self.written_offset)
+        found = self.aborted_transactions.between(offset, end)
         try:
             return with_markers(found, segments) if self._may_lack_markers else found
         except OSError as error:
             self._check_replaced(segments, error)
-        return self.aborted_from(offset)
+        return self.aborted_from(offset, end_offset)
 
     def _check_replaced(self, segments: tuple[Segment, ...], error: OSError) -> None:
         """Return if the segments that could not be read are the log's no more. Raises: StorageError."""

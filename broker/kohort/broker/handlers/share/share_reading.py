@@ -124,7 +124,7 @@ def _without_aborted(
     if not log.aborted_transactions:
         return list(acquired)
     gone: list[tuple[int, int]] = []
-    for aborted in log.aborted_from(acquired[0].first_offset):
+    for aborted in log.aborted_from(acquired[0].first_offset, acquired[-1].last_offset + 1):
         gone += [
             (each.base_offset, each.last_offset)
             for each in headers

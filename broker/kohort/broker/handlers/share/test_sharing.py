@@ -311,6 +311,28 @@ async def test_readers_of_committed_records_are_handed_neither_open_nor_aborted_
         assert await described(client) == (0, 0)
 
 
+async def test_what_was_aborted_in_a_later_segment_is_not_handed_out_either(tmp_path: Path) -> None:
+    async with running(tmp_path) as broker:
+        client = await prepared(broker, share_isolation_level="read_committed")
+        partition = broker.partitions.get(TOPIC, 0)
+        assert partition is not None
+        await produce(client, "a")
+        await configure_topic(client, TOPIC, internal_segment_bytes="200")
+        await produce(client, "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", "o", "p", "q")
+        partition.append_own(of_producer(b"aborted", 0))
+        marker = build_transaction_marker(
+            ControlType.ABORT, timestamp_ms=1, producer_id=9, producer_epoch=0, coordinator_epoch=0
+        )
+        partition.append_own(marker)
+        broker.flusher.request(partition, lambda error: None)
+        await produce(client, "z")
+        assert len(partition.log.segments) > 2
+        member = await Member.join(broker, "one")
+        values = [each.value for each in await member.fetch()]
+        assert (values[0], values[-1]) == ("a", "z")
+        assert "aborted" not in values
+
+
 async def test_offsets_of_an_empty_group_are_altered_and_deleted(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         client = await prepared(broker)

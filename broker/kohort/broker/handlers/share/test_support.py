@@ -86,9 +86,9 @@ async def configure(client: Client, **settings: str) -> None:
     await _configure(client, GROUP_RESOURCE, GROUP, **settings)
 
 
-async def configure_topic(client: Client, name: str) -> None:
-    """Change something of a topic, so that whoever follows it hears of it."""
-    await _configure(client, TOPIC_RESOURCE, name, segment_ms="600000")
+async def configure_topic(client: Client, name: str, **settings: str) -> None:
+    """Change settings of a topic, or just something, so that whoever follows it hears of it."""
+    await _configure(client, TOPIC_RESOURCE, name, **(settings or {"segment_ms": "600000"}))
 
 
 async def _configure(client: Client, kind: int, name: str, **settings: str) -> None:
