@@ -275,6 +275,9 @@ def test_what_happened_before_a_restart_is_still_told(kohort: Kohort, broker: Br
 
 
 def test_what_cannot_be_asked_is_said_in_one_line(kohort: Kohort, broker: BrokerProcess) -> None:
+    with members(broker.bootstrap, "witness", "w1"):
+        pass
+    wait_until(lambda: kohort("groups", "explain", "witness").returncode == 0, "events have their topic")
     for arguments in (["nosuch"], ["nosuch", "--http", broker.http]):
         done = kohort("groups", "explain", *arguments)
         assert (done.returncode, done.stdout, done.stderr) == (1, "", "kohort: Group nosuch not found.\n")

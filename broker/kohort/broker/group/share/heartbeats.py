@@ -216,7 +216,6 @@ class _Step:
             if group.targets.get(member_id) != target:
                 turn.log(target_record(group.group_id, member_id, target))
         turn.log(target_epoch_record(group.group_id, epoch, turn.now_ms))
-        group.assigned_at_ms = turn.now_ms
         return targets[wish.member_id], epoch
 
     def _targets(self, members: Mapping[str, ShareMember]) -> dict[str, Partitions]:

@@ -85,6 +85,7 @@ def _target_epoch(
     group = made_unless_gone(value, groups, key.group_id, ShareGroup)
     if group is not None:
         group.assignment_epoch = 0 if value is None else value.assignment_epoch
+        group.assigned_at_ms = None if value is None else value.assignment_timestamp or None
 
 
 def _target(

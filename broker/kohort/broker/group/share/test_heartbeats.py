@@ -159,6 +159,19 @@ def test_many_changes_share_an_assignment() -> None:
     assert one.has == ALL
 
 
+def test_a_coordinator_that_takes_over_waits_until_the_group_may_be_assigned_again() -> None:
+    world = ShareWorld(GroupConfig(group_share_assignment_interval_ms=1_000), t=4)
+    (one,) = shared(world, "one")
+    world.restart()
+    two = Sharer(world, "two")
+    assert two.join() is ErrorCode.NONE
+    assert (two.has, two.last.heartbeat_interval_ms) == (set(), 1_000)
+    world.sleep(1_000)
+    two.heartbeat()
+    assert len(two.has) == 2
+    assert one.has == ALL
+
+
 @pytest.mark.parametrize(
     "epoch, fields",
     [(-2, {}), (0, {}), (0, {"subscribed_topic_names": ()}), (1, {"rack_id": ""})],

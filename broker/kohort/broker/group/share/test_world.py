@@ -83,6 +83,7 @@ def share_state(core: GroupCoordinator) -> dict[str, object]:
             group.epoch,
             group.metadata_hash,
             group.assignment_epoch,
+            group.assigned_at_ms,
             group.share_members,
             group.targets,
             group.initializing,
