@@ -63,6 +63,12 @@ class Step:
 STEPS = (
     Step("simulation", "make sim SEEDS=1000", 60),
     Step("simulation-transactions", "make sim SEEDS=500", 60, {"ARGS": "--transactions"}),
+    Step(
+        "simulation-sharing",
+        "make sim SEEDS=500",
+        60,
+        {"ARGS": "--sharing --members 6 --groups 1 --seconds 200"},
+    ),
     Step("simulation-cluster", "make sim-cluster SEEDS=1000", 60),
     Step("mutants", "make mutants", 60),
     Step("fuzz", "make fuzz", 20),

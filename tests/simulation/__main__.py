@@ -18,6 +18,7 @@ from tests.simulation.world import Outcome, Shape, World
 
 TRACE_LINES_TOLD = 30
 TRANSACTIONAL_IDS = 5
+SHARE_MEMBERS = 6
 SEEDS_PER_PROCESS = 10  # Which never collects garbage: some tens of megabytes a seed.
 
 
@@ -38,7 +39,8 @@ def main() -> int:
         options.groups,
         options.seconds * 1_000,
         options.bad_disk,
-        TRANSACTIONAL_IDS if options.transactions else 0,
+        TRANSACTIONAL_IDS if options.transactions or options.sharing else 0,
+        SHARE_MEMBERS if options.sharing else 0,
     )
     seeds = range(options.first, options.first + options.seeds) if options.seed is None else [options.seed]
     outcomes: list[Outcome] = []
@@ -88,6 +90,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seconds", type=int, default=450, help="of simulated time in which things go wrong")
     parser.add_argument("--bad-disk", action="store_true", help="let disk and broker fail more often")
     parser.add_argument("--transactions", action="store_true", help="let producers use transactions as well")
+    parser.add_argument("--sharing", action="store_true", help="let share groups read what those write")
     parser.add_argument("--trace", help="write what happened, line by line, to this file")
     return parser.parse_args()
 
@@ -103,6 +106,8 @@ def _tell(failure: Failure, options: argparse.Namespace) -> None:
         sizes.append("--bad-disk")
     if options.transactions:
         sizes.append("--transactions")
+    if options.sharing:
+        sizes.append("--sharing")
     arguments = f' ARGS="{" ".join(sizes)}"' if sizes else ""
     again = f"to see it again: make sim SEED={failure.seed}{arguments}"
     sys.stderr.write(f"{failure.trace}\n\n{again}\n\n{failure.reason}")

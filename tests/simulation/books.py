@@ -29,7 +29,7 @@ from kohort.protocol.messages import (
     SyncGroupRequest,
     SyncGroupResponse,
 )
-from kohort.protocol.offsets_topic import OffsetCommitKey
+from kohort.protocol.offsets_topic import GroupMetadataKey, OffsetCommitKey
 from kohort.protocol.records import ControlType, iterate_records, read_control_type, read_header
 from kohort.protocol.schema import Message
 from tests.simulation.network import Sent
@@ -85,7 +85,7 @@ class Books:
 
     def __init__(self, shards: int, note: Callable[[str], None], now_ms: Callable[[], int]) -> None:
         self.checked: Counter[str] = Counter()
-        self.beside: Beside | None = None
+        self.beside: list[Beside] = []
         self._shards = shards
         self._note = note
         self._removals = Removals(now_ms)
@@ -127,8 +127,8 @@ class Books:
         self._order += 1
         sent.order = self._order
         take = self._askers.get(type(sent.message))
-        if self.beside is not None:
-            self.beside.asked(sent, groups)
+        for each in self.beside:
+            each.asked(sent, groups)
         if take is not None:
             take(sent, sent.message, groups)
 
@@ -165,8 +165,8 @@ class Books:
         """An answer goes out: check it against what was asked, and note what it promises."""
         self._note(f"{sent.client_id} {sent.api.name} {sent.correlation_id} {_code(message)}")
         self.expect("every request is answered at most once", sent.reply is None, lambda: f"{sent.message}")
-        if self.beside is not None:
-            self.beside.answered(sent, message)
+        for each in self.beside:
+            each.answered(sent, message)
         check = self._checks.get(type(message))
         if check is not None:
             check(sent, message)
@@ -253,7 +253,7 @@ class Books:
         """The core has decided: what it takes away has a reason, and is a write like any other."""
         for record in decision.records:
             key = record.key
-            if record.value is not None:
+            if record.value is not None or not isinstance(key, OffsetCommitKey | GroupMetadataKey):
                 continue
             group = shard.core.groups[key.group]
             if isinstance(key, OffsetCommitKey):
@@ -315,8 +315,8 @@ class Books:
     def loaded(self, shard: GroupShard) -> None:
         """Check what a shard found in its log: everything promised is there. Nobody is gone for good."""
         self._gone = {each for each in self._gone if self._shard_of(each[0]) != shard.index}
-        if self.beside is not None:
-            self.beside.loaded()
+        for each in self.beside:
+            each.loaded()
         self._note(f"shard {shard.index} loaded: {sorted(shard.core.groups)}")
         self.check_offsets(shard.index, shard.core.groups)
         self._loads += 1

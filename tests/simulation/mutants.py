@@ -25,6 +25,7 @@ SEEDS = 40
 SEEDS_TO_CONFIRM = 6  # Where a scenario has seen it already.
 SIZES = ("--members", "60", "--groups", "6", "--seconds", "300")
 TRANSACTIONAL = ("--members", "6", "--groups", "1", "--seconds", "120", "--transactions")
+SHARING = ("--members", "6", "--groups", "1", "--seconds", "120", "--sharing")
 PATIENCE_SECONDS = 240
 PATIENCE_WITH_TRANSACTIONS_SECONDS = 900  # A seed takes longer, and fewer end early.
 QUICK = (
@@ -85,6 +86,8 @@ def judge(mutant: Mutant | None, seeds: int = SEEDS) -> Verdict:
     with mutated(mutant) as environment:
         if mutant is not None and mutant.is_of_transactions:
             return _verdict(None, _run_transactions(seeds, mutant.first_seed, environment), began)
+        if mutant is not None and mutant.is_of_sharing:
+            return _verdict(None, _run_transactions(seeds, mutant.first_seed, environment, SHARING), began)
         played = run(["pytest", "-q", "-p", "no:cacheprovider", *QUICK], environment)
         scenario = FAILED_SCENARIO.search(played.stdout)
         if scenario is not None:
@@ -96,14 +99,16 @@ def judge(mutant: Mutant | None, seeds: int = SEEDS) -> Verdict:
             simulated = run(["tests.simulation", "--seeds", str(seeds), *sizes], environment)
         if not simulated.returncode and mutant is None:
             simulated = _run_transactions(seeds, 0, environment)
+        if not simulated.returncode and mutant is None:
+            simulated = _run_transactions(seeds, 0, environment, SHARING)
     return _verdict(scenario[1] if scenario else None, simulated, began)
 
 
 def _run_transactions(
-    seeds: int, first: int, environment: dict[str, str]
+    seeds: int, first: int, environment: dict[str, str], sizes: Sequence[str] = TRANSACTIONAL
 ) -> subprocess.CompletedProcess[str]:
-    """Return what came of seeds with transactions."""
-    command = ["tests.simulation", "--seeds", str(seeds), *TRANSACTIONAL, "--first", str(first)]
+    """Return what came of seeds with transactions, or with share groups beside them."""
+    command = ["tests.simulation", "--seeds", str(seeds), *sizes, "--first", str(first)]
     return run(command, environment, PATIENCE_WITH_TRANSACTIONS_SECONDS)
 
 

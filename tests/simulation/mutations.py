@@ -9,6 +9,8 @@ PARTITIONS = "broker/kohort/broker/partitions"
 STORAGE = "storage/kohort/storage"
 TRANSACTIONS = "broker/kohort/broker/transactions"
 HANDLERS = "broker/kohort/broker/handlers"
+SHARE = f"{GROUP}/share"
+SHARE_STATE = "broker/kohort/broker/share_state"
 
 FOLLOWS = "        assert first_offset <= log.synced_offset or "
 
@@ -18,7 +20,8 @@ class Mutant:
     """One bug: `before`, which stands in `path` once, becomes `after`, and so do the `others`.
 
     `first_seed` is where the seeds with a bad disk begin: near one that has seen it, where few do. One that
-    `is_of_transactions` is looked for by seeds with transactions alone, from there on.
+    `is_of_transactions` is looked for by seeds with transactions alone, from there on; one that
+    `is_of_sharing` by seeds with share groups.
     """
 
     name: str
@@ -28,6 +31,7 @@ class Mutant:
     first_seed: int = 0
     others: tuple["Edit", ...] = ()
     is_of_transactions: bool = False
+    is_of_sharing: bool = False
 
     @property
     def edits(self) -> tuple["Edit", ...]:
@@ -589,5 +593,104 @@ MUTANTS = (
         "            if state.transaction_first_offset == _NONE and now_ms",
         "            if now_ms",
         is_of_transactions=True,
+    ),
+    # Share groups.
+    Mutant(
+        "a delivery does not count",
+        f"{SHARE}/partition.py",
+        "                batch.delivery_count += 1\n",
+        "",
+        is_of_sharing=True,
+    ),
+    Mutant(
+        "a record is delivered once more than its limit",
+        f"{SHARE}/partition.py",
+        "kind is Acknowledgement.RELEASE and batch.delivery_count < self.limits.delivery_count_limit",
+        "kind is Acknowledgement.RELEASE and batch.delivery_count <= self.limits.delivery_count_limit",
+        is_of_sharing=True,
+    ),
+    Mutant(
+        "a record that is held is handed out",
+        f"{SHARE}/partition.py",
+        "            if batch.state is RecordState.AVAILABLE and (batch",
+        "            if not batch.is_settling and (batch",
+        is_of_sharing=True,
+    ),
+    Mutant(
+        "a lock ends while its record's next state is written",
+        f"{SHARE}/in_flight.py",
+        "        return self.state is RecordState.ACQUIRED and not self.is_settling\n",
+        "        return self.state is RecordState.ACQUIRED\n",
+        is_of_sharing=True,
+    ),
+    Mutant(
+        "records of several fates are joined",
+        f"{SHARE}/in_flight.py",
+        "            and self.is_held_like(other)\n",
+        "",
+        is_of_sharing=True,
+    ),
+    Mutant(
+        "locks do not end",
+        f"{COORDINATION}/led_share_partition.py",
+        "        if acquired:\n            self._arm_locks()\n",
+        "",
+        is_of_sharing=True,
+    ),
+    Mutant(
+        "a word is told to be kept before it is",
+        f"{COORDINATION}/led_share_partition.py",
+        "        self._write(write, done, is_settled=False)\n",
+        "        self._write(write, _ignore, is_settled=False)\n        done(ErrorCode.NONE)\n",
+        is_of_sharing=True,
+    ),
+    Mutant(
+        "who leads next writes no dead letters that are missing",
+        f"{COORDINATION}/led_share_partition.py",
+        "        self._bury_dead(self.core.batches())",
+        "        self.core.batches()",
+        is_of_sharing=True,
+    ),
+    Mutant(
+        "a dead letter is not written",
+        f"{COORDINATION}/dead_letters.py",
+        "            await self._write_all(key, burial)\n",
+        "",
+        is_of_sharing=True,
+    ),
+    Mutant(
+        "aborted records of a later segment are handed out",
+        f"{HANDLERS}/share/share_reading.py",
+        "log.aborted_from(acquired[0].first_offset, acquired[-1].last_offset + 1)",
+        "log.aborted_from(acquired[0].first_offset)",
+        is_of_sharing=True,
+    ),
+    Mutant(
+        "records of open transactions are handed out",
+        f"{COORDINATION}/led_share_partition.py",
+        "self.partition.last_stable_offset if self.wants_committed else self.partition.high_watermark",
+        "self.partition.high_watermark",
+        is_of_sharing=True,
+    ),
+    Mutant(
+        "a snapshot of share state leaves its last update out",
+        f"{SHARE_STATE}/coordinator.py",
+        "        after.update(value)\n",
+        "",
+        is_of_sharing=True,
+    ),
+    Mutant(
+        "an update of share state replaces what touches it",
+        f"{SHARE_STATE}/state.py",
+        "        if old.last_offset > new.last_offset:\n",
+        "        if False:\n",
+        is_of_sharing=True,
+    ),
+    Mutant(
+        "the epoch of a share group is not in its log",
+        f"{SHARE}/replaying.py",
+        "    group.generation_id = value.epoch\n",
+        "    group.generation_id = max(group.generation_id, 1)\n",
+        is_of_sharing=True,
     ),
 )

@@ -93,6 +93,7 @@ class Link:
         self._on_closed = on_closed
         self._dead = False
         self._shut = False  # At the broker's end.
+        self._told_shut = False
         self._last_in_ms = 0
         self._last_out_ms = 0
         server.links[self] = None
@@ -153,9 +154,10 @@ class Link:
             self._told_closed()
 
     def _told_closed(self) -> None:
-        actions, self.on_close = self.on_close, []
-        for action in actions:
-            action()
+        if not self._told_shut:
+            self._told_shut = True
+            for action in tuple(self.on_close):
+                action()
 
     def complete(self, request: Request, message: Message) -> None:
         """Take an answer, and send it when all before it have been."""

@@ -28,7 +28,7 @@ from kohort.broker.handlers.administration.family import Administration
 from kohort.broker.handlers.data.family import Data
 from kohort.broker.handlers.groups.family import Groups
 from kohort.broker.handlers.table import HandlerTable
-from kohort.broker.metadata import TRANSACTIONS_TOPIC, MetadataStore, Mutation
+from kohort.broker.metadata import SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC, MetadataStore, Mutation
 from kohort.broker.metadata.leader_epochs import raised_topic
 from kohort.broker.partitions import Partition, PartitionTable
 from kohort.broker.partitions.cleaner import LogCleaner
@@ -48,6 +48,7 @@ from tests.simulation.metadata import Metadata
 from tests.simulation.network import Link, Sent
 from tests.simulation.removals import RETENTION_MINUTES
 from tests.simulation.schedule import Action, Pause, Schedule, Tasks, VirtualWorkers
+from tests.simulation.sharing.parts import SharingParts
 from tests.simulation.transactions.parts import TransactionParts
 
 ROOT = Path("/data")
@@ -58,6 +59,8 @@ CHECKPOINT_INTERVAL_MS = 60_000
 EXPIRY_INTERVAL_MS = 10_000
 IDLE_MS_MAX = 20_000  # Of a transactional id.
 PRODUCER_IDLE_MS_MAX = 35_000  # Longer than a batch is late, shorter than some transactions are open.
+SHARE_LOCK_MS_MIN = 1_000
+UPDATES_PER_SNAPSHOT = 5
 ROUND_DELAYS_MS = (0, 0, 0, 1, 2)
 NEVER_MS = 1 << 62
 ROUND_INSIDE_A_WRITE = 0.2
@@ -226,6 +229,9 @@ class Server:
                 transaction_remove_expired_transaction_cleanup_interval_ms=EXPIRY_INTERVAL_MS,
                 producer_id_expiration_ms=PRODUCER_IDLE_MS_MAX,
                 producer_id_expiration_check_interval_ms=EXPIRY_INTERVAL_MS,
+                group_share_min_record_lock_duration_ms=SHARE_LOCK_MS_MIN,
+                share_coordinator_state_topic_prune_interval_ms=EXPIRY_INTERVAL_MS,
+                share_coordinator_snapshot_update_records_per_snapshot=UPDATES_PER_SNAPSHOT,
             )
         )
         store = cast(MetadataStore, metadata)
@@ -273,11 +279,15 @@ class Server:
         if TRANSACTIONS_TOPIC in metadata.snapshot().topics:
             self._transactions = TransactionParts(self, groups, current)
         parts = self._transactions
+        self._sharing: SharingParts | None = None
+        if parts is not None and SHARE_STATE_TOPIC in metadata.snapshot().topics:
+            self._sharing = SharingParts(self, groups, parts.data, current)
         self._handlers = HandlerTable(
             groups,
             cast(Data, None if parts is None else parts.data),
             cast(Administration, None),
             transactions=None if parts is None else parts.transactions,
+            sharing=None if self._sharing is None else self._sharing.use,
         )
         self.tasks.start_soon(self._boot)
 
@@ -349,6 +359,8 @@ class Server:
 
     def stop(self) -> None:
         """Do what `Broker.close` does. Raises: StorageError."""
+        if self._sharing is not None:
+            self._sharing.shares.close()
         if self._transactions is not None:
             self._transactions.coordinators.close()
         self.coordinators.close()
@@ -479,6 +491,12 @@ class Server:
         """What there is where the metadata have transactions."""
         assert self._transactions is not None
         return self._transactions
+
+    @property
+    def sharing(self) -> SharingParts:
+        """What there is where the metadata have share state."""
+        assert self._sharing is not None
+        return self._sharing
 
     def shards(self) -> list[GroupShard]:
         """Return the shards of groups that serve."""

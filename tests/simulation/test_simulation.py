@@ -13,6 +13,7 @@ from tests.simulation.world import Shape, World
 REPOSITORY = Path(__file__).parents[2]
 SMALL = Shape(members=40, groups=5, faults_ms=200_000)
 TRANSACTIONAL = Shape(members=8, groups=2, faults_ms=150_000, transactional_ids=4)
+SHARING = Shape(members=6, groups=1, faults_ms=120_000, transactional_ids=5, share_members=6)
 
 
 @pytest.mark.requirement("R9", "R15", "R18", "R20")
@@ -30,6 +31,17 @@ def test_transactions_are_all_or_nothing_whatever_goes_wrong(seed: int) -> None:
     assert outcome.checked["each number is committed once"] > 50
     assert outcome.checked["offsets that are pending are not seen"] > 20
     assert outcome.checked["who is no member commits nothing in a transaction"] > 20
+
+
+@pytest.mark.requirement("R32")
+@pytest.mark.parametrize("seed", range(4))
+def test_share_groups_keep_their_word_whatever_goes_wrong(seed: int) -> None:
+    outcome = World(seed, SHARING).run()
+    assert outcome.checked["no record is two members' at once"] > 1_000
+    assert outcome.checked["what is acknowledged was nobody else's meanwhile"] > 1_000
+    assert outcome.checked["each delivery counts"] > 100
+    assert outcome.checked["no record is lost"] > 1_000
+    assert outcome.checked["what is given up has its dead letter"] > 500
 
 
 @pytest.mark.requirement("R10")

@@ -32,6 +32,7 @@ from tests.simulation.records import Records
 from tests.simulation.removals import RETENTION_MINUTES
 from tests.simulation.schedule import START_MS, Action, Schedule
 from tests.simulation.server import NODE_ID, Server
+from tests.simulation.sharing.ensemble import SharingEnsemble
 from tests.simulation.transactions.ensemble import Ensemble
 
 SHARDS = 4
@@ -74,6 +75,8 @@ class Shape:
     faults_ms: int = 450_000
     has_bad_disk: bool = False
     transactional_ids: int = 0
+    share_members: int = 0
+    """In all share groups; they read what transactions write."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +106,16 @@ class World:
         self.transactions: Ensemble | None = None
         if shape.transactional_ids:
             self.transactions = Ensemble(self, Random(seed + 2), shape.transactional_ids)
-            self.books.beside = self.transactions.ledger
+            self.books.beside.append(self.transactions.ledger)
+        self.sharing: SharingEnsemble | None = None
+        if shape.share_members:
+            assert self.transactions is not None, "share groups read what transactions write"
+            ledger = self.transactions.ledger
+            self.sharing = SharingEnsemble(self, Random(seed + 3), shape.share_members, ledger)
+            self.books.beside.append(self.sharing.ledger)
         self.metadata = Metadata(self._first_snapshot())
+        if self.sharing is not None:
+            self.sharing.configure(self.metadata)
         self.server: Server | None = None
         self.members: list[Member] = []
         self.compactions = 0
@@ -127,7 +138,8 @@ class World:
             OFFSETS_CONFIG,
         )
         transactions = [] if self.transactions is None else self.transactions.states()
-        put = (*topics, spare, offsets, *self.records.states(), *transactions)
+        sharing = [] if self.sharing is None else self.sharing.states()
+        put = (*topics, spare, offsets, *self.records.states(), *transactions, *sharing)
         return Snapshot(0, "cluster", NODE_ID).after(Mutation(put=put))
 
     def _plan(self, number: int) -> Plan:
@@ -150,6 +162,8 @@ class World:
             self.records.begin()
             if self.transactions is not None:
                 self.transactions.begin()
+            if self.sharing is not None:
+                self.sharing.begin()
             faults = Faults(self, has_bad_disk=self.shape.has_bad_disk)
             end_ms = START_MS + self.shape.faults_ms
             while self.schedule.time_ms < end_ms:
@@ -159,11 +173,15 @@ class World:
                     self._check_replay(self.random.randrange(SHARDS))
             faults.stop()
             self.records.stop()
+            if self.sharing is not None:
+                self.sharing.calm()
             for loner in self._loners:
                 loner.stop()
             if self.transactions is not None:
                 self.transactions.check_going_on()
                 self.transactions.stop()
+            if self.sharing is not None:
+                self.sharing.check_done()
             settled_ms = self._settle()
             self._check_ownership()
             self._check_expired()

@@ -1,0 +1,52 @@
+"""The broker's parts for share groups, as `Broker` puts them together, in one life of a server."""
+
+from typing import TYPE_CHECKING, cast
+
+from kohort.broker.config.current import CurrentConfig
+from kohort.broker.coordination import share_states
+from kohort.broker.coordination.counters import GroupCounters
+from kohort.broker.coordination.share_states import ShareStateShard
+from kohort.broker.coordination.shares import Shares, make_shares
+from kohort.broker.handlers.data.family import Data
+from kohort.broker.handlers.groups.family import Groups
+from kohort.broker.handlers.share.family import Sharing
+from kohort.broker.metadata import MetadataStore, TopicState
+from kohort.broker.metadata.topic_plans import NewTopic
+
+if TYPE_CHECKING:
+    from tests.simulation.server import Server
+
+share_states.PRUNED_BYTES_MIN = 8 * 1024  # So that logs begin anew within a run.
+
+
+class SharingParts:
+    """What one life of the broker has for share groups."""
+
+    def __init__(self, server: "Server", groups: Groups, data: Data, current: CurrentConfig) -> None:
+        self._server = server
+        self.shares: Shares = make_shares(
+            cast(MetadataStore, server.metadata),
+            current,
+            ensure_topic=server._offsets_topic_is_there,
+            ensure=self._ensure,
+            partitions=server.partitions,
+            groups=groups.coordinators,
+            flusher=server.flusher,
+            timers=server.timers,
+            clock=server.schedule,
+            workers=server.workers,
+            counters=GroupCounters(),
+        )
+        self._sharing = Sharing(groups, data, lambda: self.shares, current)
+
+    def use(self) -> Sharing:
+        """Return what requests of share groups are put to."""
+        return self._sharing
+
+    async def _ensure(self, new: NewTopic) -> TopicState:
+        """Return the topic, which is there from the start."""
+        return self._server.metadata.snapshot().topics[new.name]
+
+    def shards(self) -> list[ShareStateShard]:
+        """Return every shard of share state that there is."""
+        return list(self.shares.states._shards)
