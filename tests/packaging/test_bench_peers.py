@@ -105,6 +105,14 @@ def test_memory_of_a_group_is_what_ten_thousand_added_to_a_thousand() -> None:
     assert not any("500" in name for name in found)
 
 
+def test_what_a_turn_repeats_counts_by_its_median() -> None:
+    lines = [
+        {"mode": "join", "variant": "n500", "assemble_ms": assembled, "round_ms": 30.0}
+        for assembled in (80.0, 400.0, 90.0)
+    ]
+    assert figures(lines)["a group of 500 assembled, ms"] == 90.0
+
+
 def test_a_ratio_above_one_is_better_whether_more_or_less_is() -> None:
     by_name = {each.name: each for each in ROWS}
     of = {"new": 200.0, "old": 100.0}
