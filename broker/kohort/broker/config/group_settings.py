@@ -226,7 +226,11 @@ def describe_group(broker: BrokerConfig, overrides: Mapping[str, str | None]) ->
     entries = []
     for definition in GroupSettings.DEFINITIONS.values():
         value = render(settings.value(definition.name))
-        synonyms = broker_synonyms(broker, definition.synonyms[0]) if definition.synonyms else ()
+        if definition.synonyms:
+            synonyms = broker_synonyms(broker, definition.synonyms[0])
+        else:  # As in Kafka's ConfigHelper: below it lies its own default.
+            default = render(definition.default)
+            synonyms = (ConfigSynonym(definition.name, default, ConfigSource.DEFAULT),)
         if definition.name in overrides:
             synonyms = (ConfigSynonym(definition.name, value, ConfigSource.GROUP), *synonyms)
         entries.append(entry(definition, value, synonyms))

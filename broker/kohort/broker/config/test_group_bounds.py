@@ -60,3 +60,16 @@ def test_what_is_less_than_the_least_by_now_counts_as_that() -> None:
 def test_a_broker_whose_own_values_lie_outside_does_not_start(values: dict[str, int], why: str) -> None:
     with pytest.raises(ConfigError, match=why):
         BrokerConfig(**values)
+
+
+def test_what_has_no_setting_of_the_broker_under_it_shows_its_default_as_kafka_does() -> None:
+    described = {
+        each.name: each for each in describe_group(BrokerConfig(), {"share.auto.offset.reset": "earliest"})
+    }
+    reset = described["share.auto.offset.reset"]
+    assert [(each.value, each.source.name) for each in reset.synonyms] == [
+        ("earliest", "GROUP"),
+        ("latest", "DEFAULT"),
+    ]
+    isolation = described["share.isolation.level"]
+    assert [each.name for each in isolation.synonyms] == ["share.isolation.level"]

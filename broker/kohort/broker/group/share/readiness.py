@@ -106,7 +106,7 @@ def empty_group(turn: Turn, group_id: str) -> ShareGroup:
     if not isinstance(group, ShareGroup):
         raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a share group.")
     if not group.is_empty:
-        raise ApiError(ErrorCode.NON_EMPTY_GROUP, f"Group {group_id} is not empty.")
+        raise ApiError(ErrorCode.NON_EMPTY_GROUP, "The group is not empty.")
     return group
 
 

@@ -237,7 +237,7 @@ def test_administrators_start_and_forget_share_partitions_of_empty_groups_alone(
     (one,) = shared(world, "one")
     (topic_id,) = world.group().initialized
     forget = (ForgetShareState, DeleteShareGroupOffsetsResponse, "g", frozenset((topic_id,)))
-    assert world.ask(*forget) == offsets_answer(ErrorCode.NON_EMPTY_GROUP, "Group g is not empty.")
+    assert world.ask(*forget) == offsets_answer(ErrorCode.NON_EMPTY_GROUP, "The group is not empty.")
     one.leave()
     assert world.ask(*forget).error_code == ErrorCode.NONE
     assert not world.group().initialized

@@ -24,6 +24,7 @@ from kohort.protocol.messages import (
 from kohort.protocol.schema import ZERO_UUID, Message
 
 Codes = dict[ShareKey, ErrorCode]
+_NOT_EMPTY = "The group is not empty."
 
 
 def handle(
@@ -42,7 +43,7 @@ def handle(
     if group is not None and not isinstance(group, ShareGroup):
         return _refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {message.group_id} is not a share group.")
     if group is not None and not group.is_empty:
-        return _refused(ErrorCode.NON_EMPTY_GROUP, f"Group {message.group_id} is not empty.")
+        return _refused(ErrorCode.NON_EMPTY_GROUP, _NOT_EMPTY)
     _Altering(sharing, shard, group, message, request).begin()
     return None
 
@@ -84,8 +85,7 @@ class _Altering:
     def _begin_anew(self) -> None:
         group = self._shard.core.groups.get(self._group_id)
         if isinstance(group, ShareGroup) and not group.is_empty:  # Somebody has joined meanwhile.
-            words = f"Group {self._group_id} is not empty."
-            self._request.respond(_refused(ErrorCode.NON_EMPTY_GROUP, words))
+            self._request.respond(_refused(ErrorCode.NON_EMPTY_GROUP, _NOT_EMPTY))
             return
         shares = self._sharing.shares()
         shares.partitions.end(self._starts)
