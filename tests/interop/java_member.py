@@ -32,6 +32,7 @@ class JavaMember:
         self.changes = Changes()
         self.assignment: frozenset[Place] = frozenset()
         self._topic = topic
+        self._at_s = 0.0  # Of what it tells next: its clock is the system's monotonic one.
         self._closed = False
         command = java_command(
             "clients", "Member", bootstrap, group, topic, ASSIGNORS[strategy], str(session_timeout_ms)
@@ -70,6 +71,8 @@ class JavaMember:
                 self.records.append(Incoming(where, int(words[1]), None, words[2].encode(), (), -1))
             elif what == "closed":
                 self._closed = True
+            elif what == "at":
+                self._at_s = int(words[0]) / 1e9
             else:
                 self._noted(what, frozenset(Place(self._topic, int(each)) for each in words))
 
@@ -77,6 +80,6 @@ class JavaMember:
         if what == "owns":
             self.assignment = places
         elif what == "assigned":
-            self.changes.assigned.append(places)
+            self.changes.note_assigned(places, self._at_s)
         else:
-            self.changes.revoked.append(places)
+            self.changes.note_revoked(places, self._at_s)

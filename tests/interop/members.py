@@ -12,7 +12,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from tests.interop.clients import Client, ConsumerClient, ConsumerOptions, Incoming, Place
+from tests.interop.clients import Changes, Client, ConsumerClient, ConsumerOptions, Incoming, Place
 from tests.interop.waiting import wait_until
 
 POLL_S = 0.05
@@ -34,6 +34,11 @@ class Member:
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
+
+    @property
+    def changes(self) -> Changes:
+        """What its rebalance listener was told."""
+        return self._consumer.changes
 
     @property
     def consumer(self) -> ConsumerClient:

@@ -15,7 +15,8 @@ from confluent_kafka.admin import AdminClient
 
 from tests.cli import here
 from tests.interop.broker_process import BrokerProcess
-from tests.interop.clients import Place
+from tests.interop.clients import Changes, Place
+from tests.interop.clients.confluent import places
 from tests.interop.conftest import MakeTopic
 from tests.interop.go_programs import go_program
 from tests.interop.java_member import CONSUMER_PROTOCOL, JavaMember
@@ -82,9 +83,15 @@ class Librdkafka:
     def __init__(self, bootstrap: str, group: str, topic: str, **more: object) -> None:
         self.assignment: frozenset[Place] = frozenset()
         self.values: list[bytes] = []
+        self.changes = Changes()
         self._ends = threading.Event()
         self._consumer = Consumer(options(bootstrap, group, **more))
-        self._consumer.subscribe([topic])
+        self._consumer.subscribe(
+            [topic],
+            on_assign=lambda _, told: self.changes.note_assigned(places(told)),
+            on_revoke=lambda _, told: self.changes.note_revoked(places(told)),
+            on_lost=lambda _, told: self.changes.note_revoked(places(told)),
+        )
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 

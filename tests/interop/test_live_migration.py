@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 
 import pytest
@@ -14,6 +15,7 @@ from tests.interop.conftest import QUICK, MakeTopic
 from tests.interop.java_member import CONSUMER_PROTOCOL, JavaMember
 from tests.interop.kafka_tools import MissingTool
 from tests.interop.members import Member, shares
+from tests.interop.ownership import EVER_S, Span, longest_gap_s, owned_twice, owners
 from tests.interop.test_consumer_groups import Librdkafka
 from tests.interop.waiting import wait_until
 
@@ -27,6 +29,7 @@ SETTINGS = (
 )
 RECORDS = 200
 WITHIN_S = 60.0
+NOBODYS_S_MAX = 10.0
 AnyMember = Member | JavaMember | Librdkafka
 
 
@@ -48,6 +51,7 @@ class Rolling:
         self.bootstrap, self.group, self.places, self.strategy = bootstrap, group, places, strategy
         self.members: list[AnyMember] = []
         self.former: list[AnyMember] = []
+        self.left_s: dict[AnyMember, float] = {}
         self.written: set[bytes] = set()
         self.admin = AdminClient({"bootstrap.servers": bootstrap})
 
@@ -78,6 +82,7 @@ class Rolling:
     def exchange(self, old: AnyMember | None, new: Callable[[], AnyMember] | None) -> None:
         """Let one go and another one come, while records are written; return when all have their share."""
         if old is not None:
+            self.left_s[old] = time.monotonic()  # From here on it gives up what it has.
             old.close()
             self.members.remove(old)
             self.former.append(old)
@@ -112,6 +117,14 @@ class Rolling:
                 values |= {record.value for record in each.records if record.value is not None}
         return values
 
+    def owners(self) -> dict[Place, list[Span]]:
+        """Who owned each partition, one after another."""
+        everyone = enumerate((*self.former, *self.members))
+        return owners(
+            (f"{type(each).__name__} {number}", each.changes, self.left_s.get(each, EVER_S))
+            for number, each in everyone
+        )
+
     def close(self) -> None:
         for each in self.members:
             each.close()
@@ -135,6 +148,11 @@ def test_a_live_group_of_four_clients_is_upgraded_one_by_one_and_goes_back(
             rolling.exchange(old, lambda name=name: rolling.classic(name))  # type: ignore[misc]
         assert rolling.kind() == "CLASSIC"
         wait_until(lambda: rolling.read() >= rolling.written, "every record is read", WITHIN_S)
+        owned = rolling.owners()
+        assert set(owned) == set(rolling.places)
+        assert not owned_twice(owned)
+        assert sum(map(len, owned.values())) > 3 * len(owned), "they went from hand to hand"
+        assert longest_gap_s(owned) < NOBODYS_S_MAX
     except MissingTool as missing:
         pytest.skip(str(missing))
     finally:

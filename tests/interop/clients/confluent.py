@@ -158,10 +158,10 @@ class ConfluentConsumer(ConsumerClient):
         self._consumer.close()
 
     def _assigned(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        self.changes.assigned.append(places(partitions))
+        self.changes.note_assigned(places(partitions))
 
     def _revoked(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        self.changes.revoked.append(places(partitions))
+        self.changes.note_revoked(places(partitions))
 
     def _committed(self, error: KafkaError | None, _partitions: list[TopicPartition]) -> None:
         if error is None:

@@ -5,9 +5,10 @@ Each client keeps its default settings except for the options that a test names.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 Headers = tuple[tuple[str, bytes | None], ...]
 
@@ -57,12 +58,32 @@ class ConsumerOptions:
     start: str = "earliest"
 
 
+class Told(NamedTuple):
+    """Partitions that a listener was told of, and when by `time.monotonic()`."""
+
+    at_s: float
+    places: frozenset[Place]
+    is_assigned: bool
+
+
 @dataclass(slots=True)
 class Changes:
     """What a rebalance listener was told."""
 
     assigned: list[frozenset[Place]] = field(default_factory=list)
     revoked: list[frozenset[Place]] = field(default_factory=list)
+    told: list[Told] = field(default_factory=list)
+    """All of it in order."""
+
+    def note_assigned(self, places: frozenset[Place], at_s: float | None = None) -> None:
+        """It was told of these, just now or at that time of `time.monotonic()`."""
+        self.assigned.append(places)
+        self.told.append(Told(time.monotonic() if at_s is None else at_s, places, is_assigned=True))
+
+    def note_revoked(self, places: frozenset[Place], at_s: float | None = None) -> None:
+        """These are taken from it."""
+        self.revoked.append(places)
+        self.told.append(Told(time.monotonic() if at_s is None else at_s, places, is_assigned=False))
 
 
 class ConsumerClient(Protocol):

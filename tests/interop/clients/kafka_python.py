@@ -73,10 +73,10 @@ class Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # The library 
         self._changes = changes
 
     def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
-        self._changes.revoked.append(places(revoked))
+        self._changes.note_revoked(places(revoked))
 
     def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
-        self._changes.assigned.append(places(assigned))
+        self._changes.note_assigned(places(assigned))
 
 
 class KafkaPythonConsumer(ConsumerClient):

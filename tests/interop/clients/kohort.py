@@ -65,10 +65,10 @@ class Listener(RebalanceListener):
         self._changes = changes
 
     def on_assigned(self, partitions: tuple[TopicPartition, ...]) -> None:
-        self._changes.assigned.append(places(partitions))
+        self._changes.note_assigned(places(partitions))
 
     def on_revoked(self, partitions: tuple[TopicPartition, ...]) -> None:
-        self._changes.revoked.append(places(partitions))
+        self._changes.note_revoked(places(partitions))
 
 
 class KohortConsumer(ConsumerClient):

@@ -16,8 +16,8 @@ import org.apache.kafka.common.serialization.StringDeserializer;
  * A member of a group, until standard input ends: BOOTSTRAP GROUP TOPIC ASSIGNOR SESSION_TIMEOUT_MS.
  * Where the assignor is "consumer", the group is of that protocol, and the broker says what time-outs there are.
  *
- * Prints a line whenever something happens: assigned, revoked, lost or owns with partition numbers, and
- * "record PARTITION OFFSET VALUE"; at last "closed".
+ * Prints a line whenever something happens: assigned, revoked, lost or owns with partition numbers, each
+ * after "at NANOSECONDS" of System.nanoTime, and "record PARTITION OFFSET VALUE"; at last "closed".
  */
 public final class Member {
     public static void main(String[] args) throws Exception {
@@ -66,6 +66,7 @@ public final class Member {
     }
 
     private static void print(String what, Collection<TopicPartition> partitions) {
+        System.out.println("at " + System.nanoTime());
         System.out.println(what + partitions.stream().map(TopicPartition::partition)
             .collect(Collectors.toCollection(TreeSet::new)).stream()
             .map(each -> " " + each).collect(Collectors.joining()));
