@@ -40,6 +40,7 @@ from tests.differential import (
     share_records,
     share_requests,
     share_script,
+    share_transactions,
     streams_script,
 )
 from tests.differential.apache_kafka import ApacheKafka
@@ -63,6 +64,9 @@ SETTINGS = (
     "auto.create.topics.enable=false",
     "log.retention.ms=-1",  # The records are old: they bear the same times in each run.
     "group.initial.rebalance.delay.ms=0",
+    "transaction.state.log.num.partitions=4",
+    "transaction.state.log.replication.factor=1",
+    "transaction.state.log.min.isr=1",
     "share.coordinator.state.topic.num.partitions=4",
     "share.coordinator.state.topic.replication.factor=1",
     "share.coordinator.state.topic.min.isr=1",
@@ -120,6 +124,13 @@ KINDS = {
             share_script.TOPICS,
             dict(share_records.BATCHES),
             warm_up=share_requests.warm_up,
+        ),
+        Kind(
+            "share-groups-on-transactions",
+            share_transactions.TransactionsScript,
+            share_transactions.TOPICS,
+            scripts=100,
+            warm_up=share_transactions.write_log,
         ),
         Kind("streams-groups", streams_script.StreamsScript, streams_script.TOPICS, scripts=150),
     )

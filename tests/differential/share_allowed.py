@@ -80,6 +80,8 @@ def _described_alike(ask: Ask, ours: Rendered, theirs: Rendered) -> bool:
         same: Rendered = told.get((topic["topic_name"], each["partition_index"]), each)
         if each["start_offset"] == each["lag"] == UNTOLD:
             same["start_offset"] = same["lag"] = UNTOLD
+        if each["start_offset"] < same["start_offset"] and 0 <= same["lag"] < each["lag"]:
+            same["lag"] = each["lag"]  # As it was with that start.
         same["start_offset"] = min(same["start_offset"], each["start_offset"])
         if same["lag"] == 0 > each["lag"] and each["start_offset"] >= 0:
             same["lag"] = each["lag"]

@@ -44,6 +44,7 @@ def test_scripts_are_answered_as_apache_kafka_has_answered_them(kind: Kind, tmp_
     [
         ("consumer-groups", "group.consumer.assignors=uniform"),
         ("share-groups", "group.share.heartbeat.interval.ms=7000"),
+        ("share-groups-on-transactions", "group.share.heartbeat.interval.ms=7000"),
         ("streams-groups", "group.streams.num.standby.replicas=1"),
     ],
 )
