@@ -10,7 +10,8 @@ coordinator's: answers, records, notes, and the group's state where it changes. 
     ana fetches t-0 stable=yes           # and hears of none before
     3s pass
 
-What members of groups with epochs do is in `heartbeats.py`.
+What members of groups with epochs do is in `heartbeats.py`, what becomes of records of share groups in
+`sharing.py`.
 """
 
 import re
@@ -50,6 +51,8 @@ from kohort.broker.group import (
     refusal,
 )
 from kohort.broker.group.decision import TransactionalWrite
+from kohort.broker.group.share.commands import ShareStateReady
+from kohort.broker.group.share.group import ShareGroup
 from kohort.protocol.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription, TopicPartitions
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages import (
@@ -74,24 +77,13 @@ from kohort.protocol.messages import (
     TxnOffsetCommitRequestTopic,
 )
 from kohort.protocol.schema import Message
+from tests.scenarios.durations import ScenarioError, duration_ms
 from tests.scenarios.heartbeats import EpochHeartbeat, EpochMember, Topics
+from tests.scenarios.sharing import FIRST_LINE, SharePartitionConversation
 from tests.scenarios.telling import answer_text, event_text, record_text, seconds
 
-UNITS_MS = {"ms": 1, "s": 1_000, "min": 60_000, "h": 3_600_000}
 SETTING = re.compile(r"[a-z.]+ = \d+")
 Fields = dict[str, str]
-
-
-class ScenarioError(Exception):
-    """A line that says nothing that can be done."""
-
-
-def duration_ms(text: str) -> int:
-    """Return `3s`, `500ms`, `5min` or `2h` in milliseconds."""
-    found = re.fullmatch(r"(\d+)(ms|s|min|h)", text)
-    if found is None:
-        raise ScenarioError(f"{text!r} is no duration")
-    return int(found[1]) * UNITS_MS[found[2]]
 
 
 def partitions_of(text: str) -> dict[str, list[int]]:
@@ -232,6 +224,11 @@ class Conversation:
         elif words[0] == "topic" and words[2] == "comes":
             name, _, number = words[1].partition(":")
             self._topics.come(name, int(number))
+        elif what == "share state comes":
+            for group in self.core.groups.values():
+                if isinstance(group, ShareGroup):
+                    asked = {topic_id: each.partitions for topic_id, each in group.initializing.items()}
+                    self._do("", ShareStateReady(group.group_id, asked))
         elif words[0] == "topic" and words[2] == "vanishes":
             self._do("", TopicsDeleted(frozenset({words[1]})))
         else:
@@ -385,7 +382,7 @@ class Conversation:
         person.in_epochs = None
 
     def _heartbeat(self, person: Person, what: str, fields: Fields) -> None:
-        """One of a member of a consumer or a streams group."""
+        """One of a member of a consumer, a share or a streams group."""
         if what == "enters":
             person.fields |= fields
             name = f"{person.name}-{next(self._numbers)}"
@@ -545,7 +542,8 @@ def _by_instance(instance: str) -> Person:
 
 def played(text: str) -> str:
     """Return the scenario with the coordinator's part as it is now. Raises: ScenarioError."""
-    conversation = Conversation()
+    is_of_records = any(FIRST_LINE.fullmatch(line) for line in text.splitlines())
+    conversation = SharePartitionConversation() if is_of_records else Conversation()
     for line in text.splitlines():
         if line.startswith(" "):
             continue  # What the coordinator made of it the last time.

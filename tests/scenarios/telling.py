@@ -36,6 +36,7 @@ from kohort.protocol.messages import (
     OffsetCommitResponse,
     OffsetDeleteResponse,
     OffsetFetchResponseGroup,
+    ShareGroupHeartbeatResponse,
     StreamsGroupHeartbeatResponse,
     SyncGroupResponse,
     TxnOffsetCommitResponse,
@@ -75,7 +76,9 @@ def answer_text(message: Message) -> str:
             return f"assigned {assignment_text(message.assignment)}, protocol {message.protocol_name}"
         case HeartbeatResponse():
             return code_name(message.error_code)
-        case ConsumerGroupHeartbeatResponse() | StreamsGroupHeartbeatResponse():
+        case (
+            ConsumerGroupHeartbeatResponse() | ShareGroupHeartbeatResponse() | StreamsGroupHeartbeatResponse()
+        ):
             return heartbeat_text(message)
         case LeaveGroupResponse() if message.members:
             return ", ".join(

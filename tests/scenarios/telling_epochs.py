@@ -6,18 +6,25 @@ from uuid import UUID
 from kohort.broker.group import Record
 from kohort.broker.group.streams.tasks import TaskIds
 from kohort.protocol import consumer_group_records as consumer
+from kohort.protocol import share_group_records as share
 from kohort.protocol import streams_group_records as streams
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import ConsumerGroupHeartbeatResponse, StreamsGroupHeartbeatResponse
+from kohort.protocol.messages import (
+    ConsumerGroupHeartbeatResponse,
+    ShareGroupHeartbeatResponse,
+    StreamsGroupHeartbeatResponse,
+)
 from kohort.protocol.schema import Message
 
 
-def heartbeat_text(message: ConsumerGroupHeartbeatResponse | StreamsGroupHeartbeatResponse) -> str:
+def heartbeat_text(
+    message: ConsumerGroupHeartbeatResponse | ShareGroupHeartbeatResponse | StreamsGroupHeartbeatResponse,
+) -> str:
     """Return the answer to a heartbeat in words."""
     if message.error_code:
         return ErrorCode(message.error_code).name
     text = f"epoch {message.member_epoch}"
-    if isinstance(message, ConsumerGroupHeartbeatResponse):
+    if not isinstance(message, StreamsGroupHeartbeatResponse):
         if message.assignment is not None:
             given = ((each.topic_id, each.partitions) for each in message.assignment.topic_partitions)
             text += f", has {_partitions(given)}"
@@ -33,32 +40,47 @@ def epoch_record_text(record: Record) -> str | None:
     who = getattr(record.key, "member_id", "group g")
     if value is None:
         kind = type(record.key).__name__.removesuffix("Key")
-        kind = kind.removeprefix("ConsumerGroup").removeprefix("StreamsGroup")
+        for name in ("ConsumerGroup", "ShareGroup", "StreamsGroup"):
+            kind = kind.removeprefix(name)
         return f"{who}: {kind} forgotten"
     return _group_text(value) or _member_text(who, value)
 
 
 def _group_text(value: Message) -> str | None:
     match value:
-        case consumer.ConsumerGroupMetadataValue() | streams.StreamsGroupMetadataValue():
+        case (
+            consumer.ConsumerGroupMetadataValue()
+            | share.ShareGroupMetadataValue()
+            | streams.StreamsGroupMetadataValue()
+        ):
             return f"group g in epoch {value.epoch}"
         case (
             consumer.ConsumerGroupTargetAssignmentMetadataValue()
+            | share.ShareGroupTargetAssignmentMetadataValue()
             | streams.StreamsGroupTargetAssignmentMetadataValue()
         ):
             return f"target for epoch {value.assignment_epoch}"
         case streams.StreamsGroupTopologyValue():
             return f"topology {value.epoch} of {len(value.subtopologies)} subtopologies"
+        case share.ShareGroupStatePartitionMetadataValue():
+            begun, there = (
+                _partitions((each.topic_id, each.partitions) for each in topics)
+                for topics in (value.initializing_topics, value.initialized_topics)
+            )
+            return f"share state of {there}, and to come {begun}"
     return None
 
 
 def _member_text(who: str, value: Message) -> str | None:
     match value:
-        case consumer.ConsumerGroupMemberMetadataValue():
+        case consumer.ConsumerGroupMemberMetadataValue() | share.ShareGroupMemberMetadataValue():
             return f"{who} reads {' '.join(value.subscribed_topic_names)}"
         case streams.StreamsGroupMemberMetadataValue():
             return f"{who} runs on {value.process_id}"
-        case consumer.ConsumerGroupTargetAssignmentMemberValue():
+        case (
+            consumer.ConsumerGroupTargetAssignmentMemberValue()
+            | share.ShareGroupTargetAssignmentMemberValue()
+        ):
             given = ((each.topic_id, each.partitions) for each in value.topic_partitions)
             return f"{who} shall have {_partitions(given)}"
         case streams.StreamsGroupTargetAssignmentMemberValue():
@@ -66,6 +88,8 @@ def _member_text(who: str, value: Message) -> str | None:
         case consumer.ConsumerGroupCurrentMemberAssignmentValue():
             gives = _partitions((e.topic_id, e.partitions) for e in value.partitions_pending_revocation)
             has = _partitions((e.topic_id, e.partitions) for e in value.assigned_partitions)
+        case share.ShareGroupCurrentMemberAssignmentValue():
+            gives, has = "[]", _partitions((e.topic_id, e.partitions) for e in value.assigned_partitions)
         case streams.StreamsGroupCurrentMemberAssignmentValue():
             gives, has = _tasks(value.active_tasks_pending_revocation), _tasks(value.active_tasks)
         case _:

@@ -10,12 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.scenarios.conversation import ScenarioError, played
+from tests.scenarios.conversation import played
+from tests.scenarios.durations import ScenarioError
 
 FOLDER = Path(__file__).parent
 SCENARIOS = sorted(FOLDER.glob("*.txt"))
 UPDATES = os.environ.get("UPDATE") == "1"
-SHOWN = {"R2", "R3", "R4", "R5", "R6", "R7", "R8", "R9", "R10", "R11", "R12", "R15", "R16", "R18", "R20"}
+SHOWN = {*(f"R{number}" for number in (*range(2, 13), 15, 16, 18, 20, 32))}
 LINES_MAX = 60  # A person reads it in a minute.
 
 
@@ -51,3 +52,5 @@ def test_a_changed_answer_is_seen() -> None:
 def test_a_line_that_means_nothing_is_refused() -> None:
     with pytest.raises(ScenarioError, match="nobody knows how to 'dances'"):
         played("ana dances\n")
+    with pytest.raises(ScenarioError, match="ana dances"):
+        played("a share partition of 3 records\nana dances\n")
