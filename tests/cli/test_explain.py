@@ -185,13 +185,7 @@ def test_follow_tells_each_rebalance_as_it_happens_until_it_is_interrupted(
     environment: dict[str, str], broker: BrokerProcess
 ) -> None:
     with members(broker.bootstrap, "followed", "w1") as readers:
-        process = subprocess.Popen(
-            [*COMMAND, "groups", "explain", "followed", "--follow"],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=environment,
-        )
+        process = follow(environment, "followed")
         assert process.stdout is not None
         told = [process.stdout.readline()]
         readers.append(Reader(broker.bootstrap, "followed", "w2"))
@@ -289,7 +283,19 @@ def test_what_cannot_be_asked_is_said_in_one_line(kohort: Kohort, broker: Broker
     assert os.linesep + "Error: --lag is about offsets" in done.stderr
 
 
-def test_a_share_group_is_told_of_by_its_records(kohort: Kohort, broker: BrokerProcess) -> None:
+def follow(environment: dict[str, str], *arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [*COMMAND, "groups", "explain", *arguments, "--follow"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+    )
+
+
+def test_a_share_group_is_told_of_by_its_records(
+    kohort: Kohort, environment: dict[str, str], broker: BrokerProcess
+) -> None:
     with Admin(bootstrap_servers=broker.bootstrap) as admin:
         settings = {"share.auto.offset.reset": "earliest", "share.record.lock.duration.ms": "60000"}
         admin.alter_configs(ResourceType.GROUP, "workers", values=settings)
@@ -335,8 +341,18 @@ def test_a_share_group_is_told_of_by_its_records(kohort: Kohort, broker: BrokerP
         assert re.fullmatch(r"  offset 2: held by \S+ for .+, for .+ more, delivery 1", lines[3])
         assert re.fullmatch(r"  [-\d]+ [:\d]+  offset 1: \S+ rejected it, delivery 1: given up", lines[4])
         assert len(lines) == 5
+        process = follow(environment, "workers", "--http", broker.http)
+        assert process.stdout is not None
+        assert "workers: Stable" in process.stdout.readline()
+        consumer.acknowledge(found[2], AcknowledgeType.REJECT)
+        consumer.commit()
+        line = ""
+        while "offset 2: " not in line or "rejected it" not in line:
+            line = process.stdout.readline()
+            assert line, process.stderr and process.stderr.read()
+        assert line.startswith("jobs 0: ")
+        process.send_signal(signal.SIGINT)
+        assert (process.communicate(timeout=20)[1], process.returncode) == ("", 0)
     refused = kohort("groups", "explain", "workers")
     assert (refused.returncode, refused.stdout) == (1, "")
     assert "kohort groups explain workers --http HOST:PORT" in refused.stderr
-    refused = kohort("groups", "explain", "workers", "--http", broker.http, "--follow")
-    assert (refused.returncode, "--follow is not for share groups" in refused.stderr) == (2, True)

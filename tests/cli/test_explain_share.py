@@ -1,5 +1,15 @@
 """What `kohort groups explain` says of a share group, word for word but for the local time."""
 
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import click
+import msgspec
+import pytest
+
 from kohort.broker.group.share.explaining import (
     GroupExplained,
     Happened,
@@ -11,16 +21,17 @@ from kohort.broker.group.share.explaining import (
 )
 from kohort.broker.group.share.happenings import Outcome, Reason
 from kohort.broker.group.story import clock_time
-from kohort.cli.explain_share import HELD_TOLD, lines
+from kohort.cli.explain_share import HELD_TOLD, ShareTelling, lines, merged
 
 AT_MS = 1_700_000_000_000
+STABLE = GroupExplained(state="Stable", epoch=5, assignment_epoch=5, members=2, hold_ups=())
 A = "worker-a-11111111-0000-0000-0000-000000000000"
 AT = clock_time(AT_MS)
 
 
 def told(*partitions: PartitionExplained, group: GroupExplained | None = None) -> list[str]:
     explained = ShareGroupExplained(group_id="workers", broker_id=3, group=group, partitions=partitions)
-    return list(lines(explained, 20, AT_MS))
+    return list(lines([explained], 20, AT_MS))
 
 
 def a_partition(
@@ -114,3 +125,102 @@ def test_a_partition_that_nobody_reads_is_told_of_by_its_past() -> None:
         "jobs 0: nobody reads it now.",
         f"  {AT}  offset 4: worker-a-11111111 gave it back, delivery 2: it comes again",
     ]
+
+
+@contextmanager
+def brokers(*pages: list[ShareGroupExplained]) -> Iterator[str]:
+    """Where brokers answer, each with its pages one after another, then with the last again and again."""
+    servers = []
+    for told in pages:
+        left = list(told)
+
+        class Handler(BaseHTTPRequestHandler):
+            told = left
+
+            def do_GET(self) -> None:  # As http.server calls it.
+                here = self.told
+                body = msgspec.json.encode(here.pop(0) if len(here) > 1 else here[0]) if here else b""
+                self.send_response(200 if body else 404)
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_: object) -> None:
+                """Say nothing."""
+
+        server = HTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        servers.append(server)
+    try:
+        yield ",".join(f"127.0.0.1:{each.server_port}" for each in servers)
+    finally:
+        for server in servers:
+            server.shutdown()
+            server.server_close()
+
+
+def of_broker(
+    broker_id: int, *partitions: PartitionExplained, group: GroupExplained | None = None
+) -> ShareGroupExplained:
+    return ShareGroupExplained(group_id="workers", broker_id=broker_id, group=group, partitions=partitions)
+
+
+def test_what_several_brokers_say_is_told_as_one(capsys: pytest.CaptureFixture[str]) -> None:
+    other = msgspec.structs.replace(a_partition(), partition=1)
+    with brokers([of_broker(1, other)], [], [of_broker(2, a_partition(), group=STABLE)]) as http:
+        ShareTelling(http, "workers", as_json=False).all(3, AT_MS)
+        ShareTelling(http, "workers", as_json=True).all(3, AT_MS)
+    text = capsys.readouterr().out.splitlines()
+    assert text[0] == "workers: Stable, 2 members, epoch 5, assigned in epoch 5."
+    assert [line[:8] for line in text if line.startswith("jobs ")] == ["jobs 0: ", "jobs 1: "]
+    whole = json.loads(text[-1])
+    assert ([each["partition"] for each in whole["partitions"]], whole["group"]["epoch"]) == ([0, 1], 5)
+    assert merged([of_broker(1, other)]).partitions == (other,)
+
+
+def test_a_broker_that_is_down_leaves_the_others_to_be_told_of(capsys: pytest.CaptureFixture[str]) -> None:
+    with brokers([of_broker(1, a_partition())]) as http:
+        ShareTelling(f"127.0.0.1:1,{http}", "workers", as_json=False).all(3, AT_MS)
+    assert capsys.readouterr().out.startswith("workers: another broker than 1 coordinates it.")
+
+
+def test_a_group_that_nobody_knows_is_not_found() -> None:
+    with brokers([], []) as http, pytest.raises(click.ClickException, match="Group workers not found"):
+        ShareTelling(http, "workers", as_json=False).all(3, AT_MS)
+
+
+def test_what_happens_later_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
+    first = happening(Outcome.COMES_AGAIN, Reason.RELEASED, 4, 4)
+    second = happening(Outcome.GIVEN_UP, Reason.REJECTED, 5, 5)
+    held_back = msgspec.structs.replace(STABLE, hold_ups=(HoldUp(HoldUpKind.NO_SUCH_TOPIC, "mail"),))
+    pages = [
+        of_broker(1, a_partition(first), group=STABLE),
+        of_broker(1, a_partition(first, second), group=STABLE),
+        of_broker(1, a_partition(first, second), group=held_back),
+    ]
+    with brokers(pages) as http:
+        telling = ShareTelling(http, "workers", as_json=False)
+        telling.all(3, AT_MS)
+        assert "rejected" not in capsys.readouterr().out
+        telling.news(AT_MS)
+        assert capsys.readouterr().out == (
+            f"jobs 0: {AT}  offset 5: worker-a-11111111 rejected it, delivery 2: given up\n"
+        )
+        telling.news(AT_MS)
+        telling.news(AT_MS)
+        assert capsys.readouterr().out == "  Held back: mail: there is no such topic.\n"
+
+
+def test_news_as_json_is_a_line_each(capsys: pytest.CaptureFixture[str]) -> None:
+    later = a_partition(happening(Outcome.DEAD_LETTER, None, 8, 9))
+    with brokers([of_broker(1, a_partition(), group=STABLE), of_broker(1, later, group=STABLE)]) as http:
+        telling = ShareTelling(http, "workers", as_json=True)
+        telling.all(3, AT_MS)
+        telling.news(AT_MS)
+    _, line = capsys.readouterr().out.splitlines()
+    found = json.loads(line)
+    assert (found["topic"], found["partition"], found["first_offset"], found["outcome"]) == (
+        "jobs",
+        0,
+        8,
+        "dead_letter",
+    )

@@ -16,7 +16,7 @@ from kohort.broker.group.timeline import OngoingRebalance, Timeline
 from kohort.cli.client_settings import with_settings
 from kohort.cli.completion import complete_groups
 from kohort.cli.explain_source import EventReader, timeline_over_http
-from kohort.cli.http_source import http_option, share_group_json
+from kohort.cli.http_source import http_option, share_group_jsons
 from kohort.cli.options import API_TIMEOUT_MS, bootstrap_option, json_option, open_admin, require_broker
 from kohort.cli.output import print_encoded, print_line
 from kohort.client import BrokerError, Consumer
@@ -39,8 +39,17 @@ HTTP_LOOK_SECONDS = 1.0
     show_default=True,
     help="How many rebalances; of a share group 20 events at least, for each partition.",
 )
-@click.option("--follow", "-f", is_flag=True, help="Go on with each rebalance as it happens, until Ctrl-C.")
-@http_option("Ask the broker over HTTP: what it has in memory. Without it __group_events is read.", None)
+@click.option(
+    "--follow",
+    "-f",
+    is_flag=True,
+    help="Go on with each rebalance as it happens, or what becomes of records, until Ctrl-C.",
+)
+@http_option(
+    "Ask the broker over HTTP: what it has in memory; several, by commas, in a cluster. Without it "
+    "__group_events is read.",
+    None,
+)
 @json_option
 @bootstrap_option
 def explain(*, group_id: str, last: int, follow: bool, http: str | None, as_json: bool, servers: str) -> None:
@@ -65,17 +74,18 @@ def explain(*, group_id: str, last: int, follow: bool, http: str | None, as_json
 
 
 def _over_http(telling: "_Telling", http: str, last: int, *, follow: bool) -> None:
-    shared = share_group_json(http, telling.group_id)
-    if shared is not None:
-        from kohort.cli.explain_share import print_explained  # Others don't pay for it.
+    if share_group_jsons(http, telling.group_id):
+        from kohort.cli.explain_share import ShareTelling  # Others don't pay for it.
 
-        if follow:
-            raise click.UsageError("--follow is not for share groups")
-        print_explained(shared, last, as_json=telling.as_json, now_ms=_now_ms())
+        shared = ShareTelling(http, telling.group_id, as_json=telling.as_json)
+        shared.all(last, _now_ms())
+        while follow:
+            time.sleep(HTTP_LOOK_SECONDS)  # HTTP has no way to be told: it is asked again and again.
+            shared.news(_now_ms())
         return
     telling.all(timeline_over_http(http, telling.group_id), last)
     while follow:
-        time.sleep(HTTP_LOOK_SECONDS)  # HTTP has no way to be told: it is asked again and again.
+        time.sleep(HTTP_LOOK_SECONDS)
         telling.news(timeline_over_http(http, telling.group_id))
 
 

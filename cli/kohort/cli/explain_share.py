@@ -1,10 +1,13 @@
 """What `kohort groups explain` says of a share group: who holds which records, what happened to others."""
 
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Sequence
 
+import click
 import msgspec
 
 from kohort.broker.group.share.explaining import (
+    GroupExplained,
     Happened,
     Held,
     HoldUp,
@@ -15,6 +18,7 @@ from kohort.broker.group.share.explaining import (
 from kohort.broker.group.share.happenings import Outcome, Reason
 from kohort.broker.group.story import clock_time
 from kohort.broker.group.words import duration, member_name
+from kohort.cli.http_source import share_group_jsons
 from kohort.cli.output import print_encoded, print_line
 
 HELD_TOLD = 10
@@ -43,33 +47,103 @@ _OUTCOMES = {
 }
 
 
-def print_explained(body: bytes, last: int, *, as_json: bool, now_ms: int) -> None:
-    """Print what a broker says of a share group, as it came or in words."""
-    if as_json:
-        print_encoded(body)
-        return
-    told = msgspec.json.decode(body, type=ShareGroupExplained)
-    for line in lines(told, max(last, HAPPENED_TOLD), now_ms):
-        print_line(line)
+class ShareTelling:
+    """What brokers say of a share group, and what of that was told already."""
+
+    def __init__(self, http: str, group_id: str, *, as_json: bool) -> None:
+        """Ask at these HTTP addresses, parted by commas: each broker knows of partitions that it leads."""
+        self._http = http
+        self._group_id = group_id
+        self._as_json = as_json
+        self._told: set[tuple[str, int, Happened]] = set()
+        self._hold_ups: tuple[HoldUp, ...] = ()
+
+    def all(self, last: int, now_ms: int) -> None:
+        """Print how the group stands. Raises: NetworkError, click.ClickException."""
+        told = self._ask()
+        self._told.update(_everything(told))
+        self._hold_ups = told[0].group.hold_ups if told[0].group else ()
+        if self._as_json:
+            print_encoded(msgspec.json.encode(merged(told)))
+        else:
+            self._print(lines(told, max(last, HAPPENED_TOLD), now_ms))
+
+    def news(self, now_ms: int) -> None:
+        """Print what has happened to records since the last time, and what holds the group back by now.
+
+        Raises: NetworkError, click.ClickException.
+        """
+        told = self._ask()
+        fresh = sorted(
+            (each for each in _everything(told) if each not in self._told), key=lambda each: each[2].at_ms
+        )
+        self._told.update(fresh)
+        for topic, partition, happened in fresh:
+            if self._as_json:
+                print_encoded(
+                    msgspec.json.encode(
+                        {"topic": topic, "partition": partition, **msgspec.structs.asdict(happened)}
+                    )
+                )
+            else:
+                self._print([f"{topic} {partition}: {_happened(happened)}"])
+        group = told[0].group
+        if group is not None and group.hold_ups != self._hold_ups and not self._as_json:
+            self._print(_hold_ups_of(group, now_ms))
+        self._hold_ups = () if group is None else group.hold_ups
+
+    def _ask(self) -> list[ShareGroupExplained]:
+        """Return what each broker says, its coordinator's first."""
+        bodies = share_group_jsons(self._http, self._group_id)
+        if not bodies:
+            raise click.ClickException(f"Group {self._group_id} not found.")
+        told = [msgspec.json.decode(each, type=ShareGroupExplained) for each in bodies]
+        return sorted(told, key=lambda each: each.group is None)
+
+    def _print(self, told: Iterable[str]) -> None:
+        for line in told:
+            print_line(line)
+        sys.stdout.flush()
 
 
-def lines(told: ShareGroupExplained, happened_max: int, now_ms: int) -> Iterator[str]:
+def merged(told: Sequence[ShareGroupExplained]) -> ShareGroupExplained:
+    """Return what brokers say as one, with the partitions in order; the first one's id stands for all."""
+    partitions = (partition for each in told for partition in each.partitions)
+    in_order = tuple(sorted(partitions, key=lambda each: (each.topic, each.partition)))
+    return msgspec.structs.replace(told[0], partitions=in_order)
+
+
+def _everything(told: Sequence[ShareGroupExplained]) -> Iterator[tuple[str, int, Happened]]:
+    """Yield what happened, with its partition."""
+    for each in told:
+        for partition in each.partitions:
+            for happened in partition.happened:
+                yield partition.topic, partition.partition, happened
+
+
+def lines(told: Sequence[ShareGroupExplained], happened_max: int, now_ms: int) -> Iterator[str]:
     """Return the story of a share group, with so many things at most that happened in each partition."""
-    group = told.group
+    whole = merged(told)
+    group = whole.group
+    brokers = ", ".join(str(each.broker_id) for each in told)
     if group is None:
-        yield f"{told.group_id}: another broker than {told.broker_id} coordinates it."
+        yield f"{whole.group_id}: another broker than {brokers} coordinates it."
     else:
         yield (
-            f"{told.group_id}: {group.state}, {_count(group.members, 'member')}, epoch {group.epoch}, "
+            f"{whole.group_id}: {group.state}, {_count(group.members, 'member')}, epoch {group.epoch}, "
             f"assigned in epoch {group.assignment_epoch}."
         )
-        for each in group.hold_ups:
-            yield f"  Held back: {_hold_up(each, group.epoch, group.assignment_epoch, now_ms)}."
-    if not told.partitions:
-        yield f"Nobody has read anything of late that broker {told.broker_id} leads."
-    for partition in told.partitions:
+        yield from _hold_ups_of(group, now_ms)
+    if not whole.partitions:
+        yield f"Nobody has read anything of late that broker {brokers} leads."
+    for partition in whole.partitions:
         yield ""
         yield from _partition(partition, happened_max, now_ms)
+
+
+def _hold_ups_of(group: GroupExplained, now_ms: int) -> Iterator[str]:
+    for each in group.hold_ups:
+        yield f"  Held back: {_hold_up(each, group.epoch, group.assignment_epoch, now_ms)}."
 
 
 def _hold_up(each: HoldUp, epoch: int, assigned: int, now_ms: int) -> str:

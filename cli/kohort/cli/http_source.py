@@ -51,19 +51,38 @@ def page_request(http: str, path: str) -> urllib.request.Request:
 
 
 def group_json(http: str, group_id: str) -> bytes:
-    """Return what `/api/v1/groups/GROUP` answers. Raises: NetworkError; click.ClickException."""
-    body = _page(http, f"/api/v1/groups/{quote(group_id, safe='')}")
-    if body is None:
-        raise click.ClickException(f"Group {group_id} not found.")
-    return body
-
-
-def share_group_json(http: str, group_id: str) -> bytes | None:
-    """Return what `/api/v1/share-groups/GROUP` answers, None where nothing is known there of such a group.
+    """Return what `/api/v1/groups/GROUP` answers at one of these addresses, which commas part.
 
     Raises: NetworkError; click.ClickException.
     """
-    return _page(http, f"/api/v1/share-groups/{quote(group_id, safe='')}")
+    for body in _pages(http, f"/api/v1/groups/{quote(group_id, safe='')}"):
+        return body  # Its coordinator alone knows it.
+    raise click.ClickException(f"Group {group_id} not found.")
+
+
+def share_group_jsons(http: str, group_id: str) -> list[bytes]:
+    """Return what `/api/v1/share-groups/GROUP` answers at these addresses, where such a group is known.
+
+    Raises: NetworkError; click.ClickException.
+    """
+    return _pages(http, f"/api/v1/share-groups/{quote(group_id, safe='')}")
+
+
+def _pages(http: str, path: str) -> list[bytes]:
+    """Return the page of each address that has it. Raises: NetworkError where no address answers."""
+    found: list[bytes] = []
+    silent: list[NetworkError] = []
+    places = [each.strip() for each in http.split(",") if each.strip()]
+    for each in places:
+        try:
+            body = _page(each, path)
+        except NetworkError as error:
+            silent.append(error)
+        else:
+            found += [] if body is None else [body]
+    if silent and len(silent) == len(places):
+        raise silent[0]
+    return found
 
 
 def _page(http: str, path: str) -> bytes | None:
