@@ -1,3 +1,4 @@
+import resource
 import subprocess
 import sys
 
@@ -26,6 +27,21 @@ def test_the_consumer_is_imported_with_little_else() -> None:
     loaded = set(done.stdout.split())
     heavy = {"argparse", "difflib", "email", "trio", "zipfile", "kohort.protocol.messages.create_topics"}
     assert not loaded & heavy, loaded & heavy
+
+
+def test_the_consumer_is_imported_within_a_time_that_nobody_notices() -> None:
+    """The processor's time counts: a busy machine makes the clock's longer."""
+    texts = ("pass", "from kohort.client import Consumer")
+    nothing, consumer = (min(processor_seconds(text) for _ in range(5)) for text in texts)
+    assert consumer - nothing < 0.15
+
+
+def processor_seconds(text: str) -> float:
+    """Return how much of a processor's time a Python takes that runs this."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([sys.executable, "-c", text], check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def test_warnings_are_printed_without_any_setting_and_one_line_quiets_them() -> None:
