@@ -26,7 +26,7 @@ MEMBER, EMPTY = "g-member", "g-empty"
 IDS = (
     (re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"), "UUID"),
     (re.compile(r"TopicId: [\w-]{22}"), "TopicId: ID"),
-    (re.compile(r"[\w-]{22}(?=\s|$)"), "ID"),
+    (re.compile(r"[\w+/-]{22}(?=\s|$)"), "ID"),
     (re.compile(r"CreateTime:\d+"), "CreateTime:MS"),
     (re.compile(r"20\d\d-\d\d-\d\d[T ]\d\d:\d\d:\d\d[.,]?\d*Z?"), "TIME"),
 )

@@ -1,4 +1,4 @@
-"""Kafka's tools for share groups and streams groups print the same against kohort and Apache Kafka.
+"""Kafka's tools for groups of the newer protocols print the same against kohort and Apache Kafka.
 
 As `test_same_prints.py` has it for topics and consumer groups. `make interop` runs it.
 """
@@ -20,6 +20,7 @@ from tests.interop.conftest import MIXED_VARIABLE
 from tests.interop.kafka_tools import MissingTool, Tools
 from tests.interop.share_members import ShareMember, configure, java_share_member, produce, wait_for
 from tests.interop.streams_applications import PARTITIONS, Results, StreamsApplication, send
+from tests.interop.test_consumer_groups import Librdkafka
 from tests.interop.test_same_prints import SETTINGS, Pair
 from tests.interop.waiting import wait_until
 
@@ -34,7 +35,8 @@ SOON = (
     "group.streams.min.heartbeat.interval.ms=500",
     "group.streams.heartbeat.interval.ms=500",
 )
-SHARE, STREAMS = "kafka-share-groups", "kafka-streams-groups"
+CONSUMER, SHARE, STREAMS = "kafka-consumer-groups", "kafka-share-groups", "kafka-streams-groups"
+OFFSETS = ("--describe", "--offsets", "--group")
 COUNT = ("count", "lines", "counts")
 VALUES = [str(number) for number in range(10)]
 TIMEOUT_S = 30.0
@@ -78,11 +80,17 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
             found.applications.append(stream(stack, address, folder))
             found.sharers.append(share(address))
             stack.callback(found.sharers[-1].kill)
-        for topic, group in (("jobs", "s-live"), ("jobs", "s-gone")):
-            arguments = ("--describe", "--group", group, "--offsets")
+            member = Librdkafka(address, "c-live", "jobs")
+            stack.callback(member.close)
+            wait_until(lambda member=member: len(member.values) == len(VALUES), "all is read", TIMEOUT_S)  # type: ignore[misc]
+        for tool, group, row in (
+            (SHARE, "s-live", "s-live jobs 0"),
+            (SHARE, "s-gone", "s-gone jobs 0"),
+            (CONSUMER, "c-live", "c-live jobs 0 10 10 0"),
+        ):
             wait_until(
-                lambda topic=topic, arguments=arguments: all(  # type: ignore[misc]  # bound as they are now
-                    any(topic in line for line in pair.printed(where, SHARE, *arguments))
+                lambda tool=tool, group=group, row=row: all(  # type: ignore[misc]  # bound as they are now
+                    any(row in line for line in pair.printed(where, tool, *OFFSETS, group))
                     for where in pair.addresses
                 ),
                 f"offsets of {group}",
@@ -129,10 +137,25 @@ LOOKS = {
     "groups of a type": ("kafka-groups", "--list", "--group-type", "share"),
     "a type that there is not": ("kafka-groups", "--list", "--group-type", "nope"),
     "groups of a protocol": ("kafka-groups", "--list", "--protocol", "streams"),
-    "consumer groups by type": ("kafka-consumer-groups", "--list", "--type"),
-    "a share group is no consumer group": ("kafka-consumer-groups", "--describe", "--group", "s-live"),
+    "consumer groups by type": (CONSUMER, "--list", "--type"),
+    "consumer groups by state and type": (CONSUMER, "--list", "--state", "--type"),
+    "groups of the consumer type": (CONSUMER, "--list", "--type", "consumer"),
+    "a consumer group": (CONSUMER, "--describe", "--group", "c-live"),
+    "a consumer group in full": (CONSUMER, "--describe", "--group", "c-live", "--verbose"),
+    "its members, as a consumer group": (CONSUMER, "--describe", "--group", "c-live", "--members"),
+    "these in full": (CONSUMER, "--describe", "--group", "c-live", "--members", "--verbose"),
+    "its state, as a consumer group": (CONSUMER, "--describe", "--group", "c-live", "--state"),
+    "this in full": (CONSUMER, "--describe", "--group", "c-live", "--state", "--verbose"),
+    "a live consumer group is not deleted": (CONSUMER, "--delete", "--group", "c-live"),
+    "a live consumer group is not reset": (
+        CONSUMER, "--reset-offsets", "--group", "c-live", "--to-earliest", "--topic", "jobs", "--execute",
+    ),
+    "offsets of a live consumer group are not deleted": (
+        CONSUMER, "--delete-offsets", "--group", "c-live", "--topic", "jobs",
+    ),
+    "a share group is no consumer group": (CONSUMER, "--describe", "--group", "s-live"),
     "a share group is not deleted as a consumer group": (
-        "kafka-consumer-groups", "--delete", "--group", "s-gone",
+        CONSUMER, "--delete", "--group", "s-gone",
     ),
     "share groups": (SHARE, "--list"),
     "share groups by state": (SHARE, "--list", "--state"),
