@@ -22,6 +22,7 @@ from kohort.broker.group.share.explaining import (
 from kohort.broker.group.share.happenings import Outcome, Reason
 from kohort.broker.group.story import clock_time
 from kohort.cli.explain_share import HELD_TOLD, ShareTelling, lines, merged
+from kohort.cli.http_source import share_group_jsons
 
 AT_MS = 1_700_000_000_000
 STABLE = GroupExplained(state="Stable", epoch=5, assignment_epoch=5, members=2, hold_ups=())
@@ -167,8 +168,8 @@ def of_broker(
 def test_what_several_brokers_say_is_told_as_one(capsys: pytest.CaptureFixture[str]) -> None:
     other = msgspec.structs.replace(a_partition(), partition=1)
     with brokers([of_broker(1, other)], [], [of_broker(2, a_partition(), group=STABLE)]) as http:
-        ShareTelling(http, "workers", as_json=False).all(3, AT_MS)
-        ShareTelling(http, "workers", as_json=True).all(3, AT_MS)
+        ShareTelling("workers", as_json=False).all(share_group_jsons(http, "workers"), 3, AT_MS)
+        ShareTelling("workers", as_json=True).all(share_group_jsons(http, "workers"), 3, AT_MS)
     text = capsys.readouterr().out.splitlines()
     assert text[0] == "workers: Stable, 2 members, epoch 5, assigned in epoch 5."
     assert [line[:8] for line in text if line.startswith("jobs ")] == ["jobs 0: ", "jobs 1: "]
@@ -179,13 +180,14 @@ def test_what_several_brokers_say_is_told_as_one(capsys: pytest.CaptureFixture[s
 
 def test_a_broker_that_is_down_leaves_the_others_to_be_told_of(capsys: pytest.CaptureFixture[str]) -> None:
     with brokers([of_broker(1, a_partition())]) as http:
-        ShareTelling(f"127.0.0.1:1,{http}", "workers", as_json=False).all(3, AT_MS)
+        told = share_group_jsons(f"127.0.0.1:1,{http}", "workers")
+    ShareTelling("workers", as_json=False).all(told, 3, AT_MS)
     assert capsys.readouterr().out.startswith("workers: another broker than 1 coordinates it.")
 
 
 def test_a_group_that_nobody_knows_is_not_found() -> None:
     with brokers([], []) as http, pytest.raises(click.ClickException, match="Group workers not found"):
-        ShareTelling(http, "workers", as_json=False).all(3, AT_MS)
+        ShareTelling("workers", as_json=False).all(share_group_jsons(http, "workers"), 3, AT_MS)
 
 
 def test_what_happens_later_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
@@ -198,24 +200,24 @@ def test_what_happens_later_is_told_once(capsys: pytest.CaptureFixture[str]) -> 
         of_broker(1, a_partition(first, second), group=held_back),
     ]
     with brokers(pages) as http:
-        telling = ShareTelling(http, "workers", as_json=False)
-        telling.all(3, AT_MS)
+        telling = ShareTelling("workers", as_json=False)
+        telling.all(share_group_jsons(http, "workers"), 3, AT_MS)
         assert "rejected" not in capsys.readouterr().out
-        telling.news(AT_MS)
+        telling.news(share_group_jsons(http, "workers"), AT_MS)
         assert capsys.readouterr().out == (
             f"jobs 0: {AT}  offset 5: worker-a-11111111 rejected it, delivery 2: given up\n"
         )
-        telling.news(AT_MS)
-        telling.news(AT_MS)
+        telling.news(share_group_jsons(http, "workers"), AT_MS)
+        telling.news(share_group_jsons(http, "workers"), AT_MS)
         assert capsys.readouterr().out == "  Held back: mail: there is no such topic.\n"
 
 
 def test_news_as_json_is_a_line_each(capsys: pytest.CaptureFixture[str]) -> None:
     later = a_partition(happening(Outcome.DEAD_LETTER, None, 8, 9))
     with brokers([of_broker(1, a_partition(), group=STABLE), of_broker(1, later, group=STABLE)]) as http:
-        telling = ShareTelling(http, "workers", as_json=True)
-        telling.all(3, AT_MS)
-        telling.news(AT_MS)
+        telling = ShareTelling("workers", as_json=True)
+        telling.all(share_group_jsons(http, "workers"), 3, AT_MS)
+        telling.news(share_group_jsons(http, "workers"), AT_MS)
     _, line = capsys.readouterr().out.splitlines()
     found = json.loads(line)
     assert (found["topic"], found["partition"], found["first_offset"], found["outcome"]) == (

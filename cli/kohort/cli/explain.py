@@ -4,7 +4,9 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
+from functools import partial
 from types import FrameType
+from typing import TYPE_CHECKING
 
 import click
 import msgspec
@@ -22,6 +24,9 @@ from kohort.cli.output import print_encoded, print_line
 from kohort.client import BrokerError, Consumer
 from kohort.client.config import ConsumerOptions
 from kohort.protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from kohort.cli.explain_share import ShareTelling
 
 SHARE = "share"
 REBALANCING = {"PreparingRebalance", "CompletingRebalance"}
@@ -74,19 +79,26 @@ def explain(*, group_id: str, last: int, follow: bool, http: str | None, as_json
 
 
 def _over_http(telling: "_Telling", http: str, last: int, *, follow: bool) -> None:
-    if share_group_jsons(http, telling.group_id):
+    if bodies := share_group_jsons(http, telling.group_id):
         from kohort.cli.explain_share import ShareTelling  # Others don't pay for it.
 
-        shared = ShareTelling(http, telling.group_id, as_json=telling.as_json)
-        shared.all(last, _now_ms())
-        while follow:
-            time.sleep(HTTP_LOOK_SECONDS)  # HTTP has no way to be told: it is asked again and again.
-            shared.news(_now_ms())
-        return
-    telling.all(timeline_over_http(http, telling.group_id), last)
+        shared = ShareTelling(telling.group_id, as_json=telling.as_json)
+        shared.all(bodies, last, _now_ms())
+        look = partial(_look_at_shares, shared, http)
+    else:
+        telling.all(timeline_over_http(http, telling.group_id), last)
+        look = partial(_look_at_rebalances, telling, http)
     while follow:
-        time.sleep(HTTP_LOOK_SECONDS)
-        telling.news(timeline_over_http(http, telling.group_id))
+        time.sleep(HTTP_LOOK_SECONDS)  # HTTP has no way to be told: it is asked again and again.
+        look()
+
+
+def _look_at_shares(shared: "ShareTelling", http: str) -> None:
+    shared.news(share_group_jsons(http, shared.group_id), _now_ms())
+
+
+def _look_at_rebalances(telling: "_Telling", http: str) -> None:
+    telling.news(timeline_over_http(http, telling.group_id))
 
 
 def _from_events(telling: "_Telling", servers: str, last: int, *, follow: bool) -> None:

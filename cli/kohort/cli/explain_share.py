@@ -18,7 +18,6 @@ from kohort.broker.group.share.explaining import (
 from kohort.broker.group.share.happenings import Outcome, Reason
 from kohort.broker.group.story import clock_time
 from kohort.broker.group.words import duration, member_name
-from kohort.cli.http_source import share_group_jsons
 from kohort.cli.output import print_encoded, print_line
 
 HELD_TOLD = 10
@@ -50,17 +49,18 @@ _OUTCOMES = {
 class ShareTelling:
     """What brokers say of a share group, and what of that was told already."""
 
-    def __init__(self, http: str, group_id: str, *, as_json: bool) -> None:
-        """Ask at these HTTP addresses, parted by commas: each broker knows of partitions that it leads."""
-        self._http = http
-        self._group_id = group_id
+    def __init__(self, group_id: str, *, as_json: bool) -> None:
+        self.group_id = group_id
         self._as_json = as_json
         self._told: set[tuple[str, int, Happened]] = set()
         self._hold_ups: tuple[HoldUp, ...] = ()
 
-    def all(self, last: int, now_ms: int) -> None:
-        """Print how the group stands. Raises: NetworkError, click.ClickException."""
-        told = self._ask()
+    def all(self, bodies: Sequence[bytes], last: int, now_ms: int) -> None:
+        """Print how the group stands, by what each broker says of the partitions that it leads.
+
+        Raises: click.ClickException where no broker says anything.
+        """
+        told = self._decoded(bodies)
         self._told.update(_everything(told))
         self._hold_ups = told[0].group.hold_ups if told[0].group else ()
         if self._as_json:
@@ -68,12 +68,12 @@ class ShareTelling:
         else:
             self._print(lines(told, max(last, HAPPENED_TOLD), now_ms))
 
-    def news(self, now_ms: int) -> None:
+    def news(self, bodies: Sequence[bytes], now_ms: int) -> None:
         """Print what has happened to records since the last time, and what holds the group back by now.
 
-        Raises: NetworkError, click.ClickException.
+        Raises: click.ClickException where no broker says anything.
         """
-        told = self._ask()
+        told = self._decoded(bodies)
         fresh = sorted(
             (each for each in _everything(told) if each not in self._told), key=lambda each: each[2].at_ms
         )
@@ -92,11 +92,10 @@ class ShareTelling:
             self._print(_hold_ups_of(group, now_ms))
         self._hold_ups = () if group is None else group.hold_ups
 
-    def _ask(self) -> list[ShareGroupExplained]:
+    def _decoded(self, bodies: Sequence[bytes]) -> list[ShareGroupExplained]:
         """Return what each broker says, its coordinator's first."""
-        bodies = share_group_jsons(self._http, self._group_id)
         if not bodies:
-            raise click.ClickException(f"Group {self._group_id} not found.")
+            raise click.ClickException(f"Group {self.group_id} not found.")
         told = [msgspec.json.decode(each, type=ShareGroupExplained) for each in bodies]
         return sorted(told, key=lambda each: each.group is None)
 
