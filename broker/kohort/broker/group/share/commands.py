@@ -77,6 +77,10 @@ class ForgetShareState(msgspec.Struct, frozen=True):
         return offsets_answer(code)
 
 
+NOT_EMPTY = "The group is not empty."
+"""With NON_EMPTY_GROUP. Kafka: Errors."""
+
+
 def heartbeat_error(code: ErrorCode, message: str | None = None) -> ShareGroupHeartbeatResponse:
     """Return the answer that tells a member what is wrong."""
     return ShareGroupHeartbeatResponse(

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from kohort.broker.group.consumer.subscriptions import Metadata
 from kohort.broker.group.share.commands import (
+    NOT_EMPTY,
     ForgetShareState,
     ShareStateReady,
     StartShareState,
@@ -106,7 +107,7 @@ def empty_group(turn: Turn, group_id: str) -> ShareGroup:
     if not isinstance(group, ShareGroup):
         raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a share group.")
     if not group.is_empty:
-        raise ApiError(ErrorCode.NON_EMPTY_GROUP, "The group is not empty.")
+        raise ApiError(ErrorCode.NON_EMPTY_GROUP, NOT_EMPTY)
     return group
 
 

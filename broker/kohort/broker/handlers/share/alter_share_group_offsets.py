@@ -5,7 +5,7 @@ from collections.abc import Callable
 from uuid import UUID
 
 from kohort.broker.coordination.coordinators import GroupShard
-from kohort.broker.group.share.commands import StartShareState
+from kohort.broker.group.share.commands import NOT_EMPTY, StartShareState
 from kohort.broker.group.share.group import FIRST_EPOCH, ShareGroup
 from kohort.broker.handlers.gather import Gather
 from kohort.broker.handlers.share.family import Sharing
@@ -24,7 +24,6 @@ from kohort.protocol.messages import (
 from kohort.protocol.schema import ZERO_UUID, Message
 
 Codes = dict[ShareKey, ErrorCode]
-_NOT_EMPTY = "The group is not empty."
 
 
 def handle(
@@ -43,7 +42,7 @@ def handle(
     if group is not None and not isinstance(group, ShareGroup):
         return _refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {message.group_id} is not a share group.")
     if group is not None and not group.is_empty:
-        return _refused(ErrorCode.NON_EMPTY_GROUP, _NOT_EMPTY)
+        return _refused(ErrorCode.NON_EMPTY_GROUP, NOT_EMPTY)
     _Altering(sharing, shard, group, message, request).begin()
     return None
 
@@ -85,7 +84,7 @@ class _Altering:
     def _begin_anew(self) -> None:
         group = self._shard.core.groups.get(self._group_id)
         if isinstance(group, ShareGroup) and not group.is_empty:  # Somebody has joined meanwhile.
-            self._request.respond(_refused(ErrorCode.NON_EMPTY_GROUP, _NOT_EMPTY))
+            self._request.respond(_refused(ErrorCode.NON_EMPTY_GROUP, NOT_EMPTY))
             return
         shares = self._sharing.shares()
         shares.partitions.end(self._starts)
