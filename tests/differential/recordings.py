@@ -28,10 +28,6 @@ from kohort.protocol.messages import (
     FindCoordinatorRequest,
     MetadataRequest,
     MetadataResponse,
-    PartitionProduceData,
-    ProduceRequest,
-    ProduceResponse,
-    TopicProduceData,
 )
 from kohort.protocol.messages.create_topics import CreatableTopic
 from kohort.protocol.records import build_batch
@@ -46,7 +42,7 @@ from tests.differential import (
 from tests.differential.apache_kafka import ApacheKafka
 from tests.differential.run import IN_ORDER
 from tests.differential.told import Ask, Differs, Known, Peer, Rendered, Told, TooSlow
-from tests.differential.wire import Connection
+from tests.differential.wire import Connection, produce
 from tests.interop.broker_process import BrokerProcess
 
 FOLDER = Path(__file__).with_name("recorded")
@@ -201,18 +197,7 @@ async def _fill(control: Connection, topic: str, sizes: Sequence[int]) -> None:
         batch = build_batch(
             [(FIRST_TIMESTAMP_MS + number, None, b"%d of %d" % (each, number), ()) for each in range(size)]
         )
-        partition = PartitionProduceData(index=0, records=batch)
-        request = ProduceRequest(
-            acks=-1,
-            timeout_ms=30_000,
-            topic_data=(TopicProduceData(name=topic, partition_data=(partition,)),),
-        )
-        while True:
-            answer = await control.ask("Produce", 9, request)
-            assert isinstance(answer, ProduceResponse)
-            if not answer.responses[0].partition_responses[0].error_code:
-                break
-            await trio.sleep(LOOK_EVERY_S)
+        await produce(control, topic, batch)
 
 
 async def _wait_for_coordinators(control: Connection) -> None:

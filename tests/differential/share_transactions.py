@@ -21,12 +21,9 @@ from kohort.protocol.messages import (
     EndTxnRequest,
     FindCoordinatorRequest,
     InitProducerIdRequest,
-    PartitionProduceData,
-    ProduceRequest,
     ShareAcknowledgeRequest,
     ShareFetchRequest,
     ShareGroupHeartbeatRequest,
-    TopicProduceData,
 )
 from kohort.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnTopic
 from kohort.protocol.records import build_batch
@@ -42,7 +39,7 @@ from tests.differential.share_requests import (
     warm_up,
 )
 from tests.differential.told import AGAIN_S, Ask, Peer, Told
-from tests.differential.wire import Connection
+from tests.differential.wire import Connection, produce
 
 TOPIC = "work"
 TOPICS = {TOPIC: 1}
@@ -164,7 +161,7 @@ class _Producer:
             is_transactional=True,
         )
         self._sequence += count
-        await produce(self._control, data, self._name)
+        await produce(self._control, TOPIC, data, self._name)
 
     async def end(self, *, is_commit: bool) -> None:
         """End its transaction; return when its marker is in the log."""
@@ -185,22 +182,6 @@ def records(count: int) -> list[tuple[int, None, bytes, tuple[()]]]:
     return [(now_ms, None, b"%d" % number, ()) for number in range(count)]
 
 
-async def produce(control: Connection, data: bytes, transactional_id: str | None = None) -> None:
-    """Append a batch. Asked again until it is there."""
-    partition = PartitionProduceData(index=0, records=data)
-    request = ProduceRequest(
-        transactional_id=transactional_id,
-        acks=-1,
-        timeout_ms=30_000,
-        topic_data=(TopicProduceData(name=TOPIC, partition_data=(partition,)),),
-    )
-    while True:
-        answer: Any = await control.ask("Produce", 9, request)
-        if not answer.responses[0].partition_responses[0].error_code:
-            return
-        await trio.sleep(AGAIN_S)
-
-
 async def write_log(control: Connection, topic_ids: dict[str, UUID]) -> None:
     """Write the log, and return once share groups can read it."""
     producers = {who: _Producer(control, who) for _, who, _ in PLAN if who}
@@ -209,7 +190,7 @@ async def write_log(control: Connection, topic_ids: dict[str, UUID]) -> None:
             await producer.begin()
         for act, who, count in PLAN:
             if not who:
-                await produce(control, build_batch(records(count)))
+                await produce(control, TOPIC, build_batch(records(count)))
             elif act == "write":
                 await producers[who].write(count)
             else:

@@ -8,12 +8,14 @@ import trio
 
 from kohort.protocol.framing import FrameReader
 from kohort.protocol.headers import CORRELATION_ID_BYTES, frame_request, response_body
+from kohort.protocol.messages import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from kohort.protocol.registry import BY_NAME
 from kohort.protocol.schema import Message
 
 MAX_FRAME_BYTES = 100 << 20
 READ_BYTES = 1 << 16
 ANSWER_TIMEOUT_S = 20.0
+RETRY_S = 0.05
 
 
 class Connection:
@@ -75,3 +77,22 @@ class Connection:
         api = BY_NAME[name]
         assert int.from_bytes(frame[:CORRELATION_ID_BYTES], "big") == self._sent, frame
         return api.response.decode(response_body(frame, api.response_header_version(version)), version)
+
+
+async def produce(
+    connection: Connection, topic: str, batch: bytes, transactional_id: str | None = None
+) -> None:
+    """Append a batch to partition 0, asked for again until it is there."""
+    partition = PartitionProduceData(index=0, records=batch)
+    request = ProduceRequest(
+        transactional_id=transactional_id,
+        acks=-1,
+        timeout_ms=30_000,
+        topic_data=(TopicProduceData(name=topic, partition_data=(partition,)),),
+    )
+    while True:
+        answer = await connection.ask("Produce", 9, request)
+        assert isinstance(answer, ProduceResponse)
+        if not answer.responses[0].partition_responses[0].error_code:
+            return
+        await trio.sleep(RETRY_S)

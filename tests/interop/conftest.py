@@ -43,8 +43,10 @@ def running_tools() -> Iterator[Tools]:
         tools = Tools()
     except MissingTool as missing:
         pytest.skip(str(missing))
-    yield tools
-    tools.close()
+    try:
+        yield tools
+    finally:
+        tools.close()
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import pytest
@@ -17,8 +18,8 @@ import pytest
 from tests.differential.apache_kafka import running
 from tests.interop.broker_process import BrokerProcess
 from tests.interop.clients import CLIENTS, ConsumerOptions, Outgoing, Place
-from tests.interop.conftest import MIXED_VARIABLE
-from tests.interop.kafka_tools import MissingTool, Tools
+from tests.interop.conftest import MIXED_VARIABLE, running_tools
+from tests.interop.kafka_tools import Tools
 from tests.interop.members import Member, wait_until_shared
 
 SETTINGS = ("group.initial.rebalance.delay.ms=200", "offsets.topic.replication.factor=1")
@@ -71,27 +72,33 @@ def common(line: str, address: str) -> str:
     return " ".join(text.split())
 
 
+@contextmanager
+def two_brokers(
+    folders: pytest.TempPathFactory, *settings: str, of_kafka: Sequence[str] = ()
+) -> Iterator[Pair]:
+    """Have both run meanwhile with these settings; the test is skipped with a word where it can't be."""
+    if MIXED_VARIABLE not in os.environ:
+        pytest.skip(f"{MIXED_VARIABLE}=1 runs it: it starts an Apache Kafka")
+    ours = BrokerProcess(folders.mktemp("kohort"), *SETTINGS, *settings)
+    kafka = running(folders.mktemp("kafka"), *SETTINGS, *settings, *of_kafka)
+    with running_tools() as tools, kafka as theirs:
+        ours.start()
+        try:
+            yield Pair(tools, {"kohort": ours.bootstrap, "Apache Kafka": theirs})
+        finally:
+            ours.stop()
+
+
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     """Two brokers in one state: topics, records, a group that has gone, and one with a member."""
-    if MIXED_VARIABLE not in os.environ:
-        pytest.skip(f"{MIXED_VARIABLE}=1 runs it: it starts an Apache Kafka")
-    try:
-        tools = Tools()
-    except MissingTool as missing:
-        pytest.skip(str(missing))
-    ours = BrokerProcess(tmp_path_factory.mktemp("kohort"), *SETTINGS)
-    with running(tmp_path_factory.mktemp("kafka"), *SETTINGS) as theirs:
-        ours.start()
-        found = Pair(tools, {"kohort": ours.bootstrap, "Apache Kafka": theirs})
+    with two_brokers(tmp_path_factory) as found:
         try:
             settle(found)
             yield found
         finally:
             for member in found.members:
                 member.close()
-            ours.stop()
-            tools.close()
 
 
 def settle(pair: Pair) -> None:

@@ -5,7 +5,6 @@ As `test_same_prints.py` has it for topics and consumer groups. `make interop` r
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -14,14 +13,10 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # Its home says otherwise.
 
-from tests.differential.apache_kafka import running
-from tests.interop.broker_process import BrokerProcess
-from tests.interop.conftest import MIXED_VARIABLE
-from tests.interop.kafka_tools import MissingTool, Tools
 from tests.interop.share_members import ShareMember, configure, java_share_member, produce, wait_for
 from tests.interop.streams_applications import PARTITIONS, Results, StreamsApplication, send
 from tests.interop.test_consumer_groups import Librdkafka
-from tests.interop.test_same_prints import SETTINGS, Pair
+from tests.interop.test_same_prints import Pair, two_brokers
 from tests.interop.waiting import wait_until
 
 KAFKAS = (
@@ -61,19 +56,8 @@ class Live:
 @pytest.fixture(scope="module")
 def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
     """Two brokers in one state: a share group and a streams group with a member, and ones without."""
-    if MIXED_VARIABLE not in os.environ:
-        pytest.skip(f"{MIXED_VARIABLE}=1 runs it: it starts an Apache Kafka")
     with ExitStack() as stack:
-        try:
-            tools = Tools()
-        except MissingTool as missing:
-            pytest.skip(str(missing))
-        stack.callback(tools.close)
-        ours = BrokerProcess(tmp_path_factory.mktemp("kohort"), *SETTINGS, *SOON)
-        ours.start()
-        stack.callback(ours.stop)
-        theirs = running(tmp_path_factory.mktemp("kafka"), *SETTINGS, *KAFKAS, *SOON)
-        pair = Pair(tools, {"kohort": ours.bootstrap, "Apache Kafka": stack.enter_context(theirs)})
+        pair = stack.enter_context(two_brokers(tmp_path_factory, *SOON, of_kafka=KAFKAS))
         found = Live(pair, [], [])
         for name, address in pair.addresses.items():
             folder = tmp_path_factory.mktemp(f"streams-{name.split()[0]}")
@@ -99,11 +83,16 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
         yield found
 
 
+def make_topics(address: str, *names: str, partitions: int) -> None:
+    """Make topics of so many partitions each."""
+    admin = AdminClient({"bootstrap.servers": address})
+    for made in admin.create_topics([NewTopic(name, partitions, 1) for name in names]).values():
+        made.result(TIMEOUT_S)
+
+
 def share(address: str) -> ShareMember:
     """Have a share group whose member has gone, and one whose member stays; return that one."""
-    admin = AdminClient({"bootstrap.servers": address})
-    for made in admin.create_topics([NewTopic("jobs", 1, 1)]).values():
-        made.result(TIMEOUT_S)
+    make_topics(address, "jobs", partitions=1)
     produce(address, "jobs", VALUES)
     for group in ("s-gone", "s-live"):
         configure(address, group)
@@ -116,10 +105,7 @@ def share(address: str) -> ShareMember:
 
 def stream(stack: ExitStack, address: str, folder: Path) -> StreamsApplication:
     """Have a streams group with one member that has counted words; return that one."""
-    admin = AdminClient({"bootstrap.servers": address})
-    topics = [NewTopic(name, PARTITIONS, 1) for name in COUNT[1:]]
-    for made in admin.create_topics(topics).values():
-        made.result(TIMEOUT_S)
+    make_topics(address, *COUNT[1:], partitions=PARTITIONS)
     application = stack.enter_context(StreamsApplication(address, "t-live", folder, *COUNT))
     application.wait_for("RUNNING")
     send(address, "lines", *((None, "one two") for _ in range(6)))

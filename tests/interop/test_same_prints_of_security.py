@@ -5,16 +5,11 @@ As `test_same_prints.py` has it for topics and groups. `make interop` runs it.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 
 import pytest
 
-from tests.differential.apache_kafka import running
-from tests.interop.broker_process import BrokerProcess
-from tests.interop.conftest import MIXED_VARIABLE
-from tests.interop.kafka_tools import MissingTool, Tools
-from tests.interop.test_same_prints import SETTINGS, Pair, refusal
+from tests.interop.test_same_prints import Pair, refusal, two_brokers
 
 AUTHORIZER = (
     "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -117,20 +112,8 @@ REFUSED: dict[str, tuple[str, ...]] = {
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     """Two brokers with an authorizer, where whoever comes in the clear may do everything."""
-    if MIXED_VARIABLE not in os.environ:
-        pytest.skip(f"{MIXED_VARIABLE}=1 runs it: it starts an Apache Kafka")
-    try:
-        tools = Tools()
-    except MissingTool as missing:
-        pytest.skip(str(missing))
-    ours = BrokerProcess(tmp_path_factory.mktemp("kohort"), *SETTINGS, *AUTHORIZER)
-    with running(tmp_path_factory.mktemp("kafka"), *SETTINGS, *AUTHORIZER) as theirs:
-        ours.start()
-        try:
-            yield Pair(tools, {"kohort": ours.bootstrap, "Apache Kafka": theirs})
-        finally:
-            ours.stop()
-            tools.close()
+    with two_brokers(tmp_path_factory, *AUTHORIZER) as found:
+        yield found
 
 
 def test_access_control_lists_print_the_same(pair: Pair) -> None:

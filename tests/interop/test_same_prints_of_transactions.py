@@ -6,7 +6,6 @@ left out of the tables. `make interop` runs it.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from itertools import zip_longest
 
@@ -14,11 +13,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # Its home says otherwise.
 
-from tests.differential.apache_kafka import running
-from tests.interop.broker_process import BrokerProcess
-from tests.interop.conftest import MIXED_VARIABLE
-from tests.interop.kafka_tools import MissingTool, Tools
-from tests.interop.test_same_prints import SETTINGS, Pair, refusal
+from tests.interop.test_same_prints import Pair, refusal, two_brokers
 
 TOOL = "kafka-transactions"
 STATE = ("transaction.state.log.replication.factor=1", "transaction.state.log.min.isr=1")
@@ -34,23 +29,10 @@ REFUSED = {
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     """Two brokers, on each of which one transaction is open, one was committed and one aborted."""
-    if MIXED_VARIABLE not in os.environ:
-        pytest.skip(f"{MIXED_VARIABLE}=1 runs it: it starts an Apache Kafka")
-    try:
-        tools = Tools()
-    except MissingTool as missing:
-        pytest.skip(str(missing))
-    ours = BrokerProcess(tmp_path_factory.mktemp("kohort"), *SETTINGS)
-    with running(tmp_path_factory.mktemp("kafka"), *SETTINGS, *STATE) as theirs:
-        ours.start()
-        try:
-            addresses = {"kohort": ours.bootstrap, "Apache Kafka": theirs}
-            open_ones = [begin_transactions(each) for each in addresses.values()]
-            yield Pair(tools, addresses)
-            del open_ones
-        finally:
-            ours.stop()
-            tools.close()
+    with two_brokers(tmp_path_factory, of_kafka=STATE) as found:
+        open_ones = [begin_transactions(each) for each in found.addresses.values()]
+        yield found
+        del open_ones
 
 
 def begin_transactions(bootstrap: str) -> Producer:

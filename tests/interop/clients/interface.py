@@ -70,19 +70,24 @@ class Told(NamedTuple):
 class Changes:
     """What a rebalance listener was told."""
 
-    assigned: list[frozenset[Place]] = field(default_factory=list)
-    revoked: list[frozenset[Place]] = field(default_factory=list)
     told: list[Told] = field(default_factory=list)
-    """All of it in order."""
+
+    @property
+    def assigned(self) -> list[frozenset[Place]]:
+        """What it was given, one time after another."""
+        return [each.places for each in tuple(self.told) if each.is_assigned]
+
+    @property
+    def revoked(self) -> list[frozenset[Place]]:
+        """What was taken from it."""
+        return [each.places for each in tuple(self.told) if not each.is_assigned]
 
     def note_assigned(self, places: frozenset[Place], at_s: float | None = None) -> None:
         """It was told of these, just now or at that time of `time.monotonic()`."""
-        self.assigned.append(places)
         self.told.append(Told(time.monotonic() if at_s is None else at_s, places, is_assigned=True))
 
     def note_revoked(self, places: frozenset[Place], at_s: float | None = None) -> None:
         """These are taken from it."""
-        self.revoked.append(places)
         self.told.append(Told(time.monotonic() if at_s is None else at_s, places, is_assigned=False))
 
 
