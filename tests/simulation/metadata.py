@@ -3,9 +3,15 @@
 from collections.abc import Callable
 from itertools import count
 
-from kohort.broker.metadata import Mutation, Snapshot
+from kohort.broker.metadata import Mutation, PartitionState, Snapshot
 
+NODE_ID = 1
 FIRST_PRODUCER_ID = 1_000
+
+
+def places(number: int, node_id: int = NODE_ID) -> tuple[PartitionState, ...]:
+    """Return so many partitions of a topic, all on one broker."""
+    return tuple(PartitionState(index, node_id, 0, (node_id,), (node_id,)) for index in range(number))
 
 
 class Metadata:

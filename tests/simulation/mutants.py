@@ -84,10 +84,9 @@ def judge(mutant: Mutant | None, seeds: int = SEEDS) -> Verdict:
     """Return who sees the mutant: a scenario, a seed of the simulation, both or none."""
     began = time.perf_counter()
     with mutated(mutant) as environment:
-        if mutant is not None and mutant.is_of_transactions:
-            return _verdict(None, _run_transactions(seeds, mutant.first_seed, environment), began)
-        if mutant is not None and mutant.is_of_sharing:
-            return _verdict(None, _run_transactions(seeds, mutant.first_seed, environment, SHARING), began)
+        if mutant is not None and (mutant.is_of_transactions or mutant.is_of_sharing):
+            sizes = SHARING if mutant.is_of_sharing else TRANSACTIONAL
+            return _verdict(None, _run_beside(sizes, seeds, mutant.first_seed, environment), began)
         played = run(["pytest", "-q", "-p", "no:cacheprovider", *QUICK], environment)
         scenario = FAILED_SCENARIO.search(played.stdout)
         if scenario is not None:
@@ -97,15 +96,14 @@ def judge(mutant: Mutant | None, seeds: int = SEEDS) -> Verdict:
             first = 0 if mutant is None else mutant.first_seed
             sizes = (*SIZES, "--bad-disk", "--first", str(first))
             simulated = run(["tests.simulation", "--seeds", str(seeds), *sizes], environment)
-        if not simulated.returncode and mutant is None:
-            simulated = _run_transactions(seeds, 0, environment)
-        if not simulated.returncode and mutant is None:
-            simulated = _run_transactions(seeds, 0, environment, SHARING)
+        for sizes in (TRANSACTIONAL, SHARING):
+            if not simulated.returncode and mutant is None:
+                simulated = _run_beside(sizes, seeds, 0, environment)
     return _verdict(scenario[1] if scenario else None, simulated, began)
 
 
-def _run_transactions(
-    seeds: int, first: int, environment: dict[str, str], sizes: Sequence[str] = TRANSACTIONAL
+def _run_beside(
+    sizes: Sequence[str], seeds: int, first: int, environment: dict[str, str]
 ) -> subprocess.CompletedProcess[str]:
     """Return what came of seeds with transactions, or with share groups beside them."""
     command = ["tests.simulation", "--seeds", str(seeds), *sizes, "--first", str(first)]

@@ -12,14 +12,14 @@ from uuid import UUID
 
 import msgspec
 
-from kohort.broker.metadata import Mutation, PartitionState, TopicState
+from kohort.broker.metadata import Mutation, TopicState
 from kohort.broker.partitions import Partition
 from kohort.protocol.records import build_batch, iterate_batches, iterate_records
 from kohort.storage import PartitionLog, StorageError
 from tests.simulation.books import Books
-from tests.simulation.metadata import Metadata
+from tests.simulation.metadata import Metadata, places
 from tests.simulation.schedule import Schedule
-from tests.simulation.server import NODE_ID, Server
+from tests.simulation.server import Server
 
 TOPICS = 3
 STEP_MS = 900
@@ -78,8 +78,7 @@ class Topic:
     @property
     def state(self) -> TopicState:
         """What the metadata say of it."""
-        places = (PartitionState(0, NODE_ID, 0, (NODE_ID,), (NODE_ID,)),)
-        return TopicState(self.name, self.topic_id, places, dict(self.settings))
+        return TopicState(self.name, self.topic_id, places(1), dict(self.settings))
 
     def look_at(self, log: PartitionLog) -> None:
         """Hear which log it has; with another one, what was not promised may be gone."""

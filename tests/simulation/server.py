@@ -44,7 +44,7 @@ from kohort.storage import DataDirectory, PartitionLog, StorageError, writable_l
 from kohort.storage.cleaning import Replacement
 from kohort.storage.journal import Journal
 from tests.simulation.disk import VirtualDisk
-from tests.simulation.metadata import Metadata
+from tests.simulation.metadata import NODE_ID, Metadata
 from tests.simulation.network import Link, Sent
 from tests.simulation.removals import RETENTION_MINUTES
 from tests.simulation.schedule import Action, Pause, Schedule, Tasks, VirtualWorkers
@@ -52,7 +52,6 @@ from tests.simulation.sharing.parts import SharingParts
 from tests.simulation.transactions.parts import TransactionParts
 
 ROOT = Path("/data")
-NODE_ID = 1
 JOURNAL_BYTES = 16 * 1024
 INLINE_LOAD_BYTES = 4 * 1024
 CHECKPOINT_INTERVAL_MS = 60_000

@@ -15,7 +15,7 @@ import structlog
 from kohort.broker.group import GroupState
 from kohort.broker.group.group import Group
 from kohort.broker.group.test_world import logged_state
-from kohort.broker.metadata import OFFSETS_TOPIC, Mutation, PartitionState, Snapshot, TopicState
+from kohort.broker.metadata import OFFSETS_TOPIC, Mutation, Snapshot, TopicState
 from kohort.client.membership import State
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages import JoinGroupRequest, SyncGroupRequest
@@ -25,13 +25,13 @@ from tests.simulation.books import Books, Violation, replayed_state
 from tests.simulation.disk import VirtualDisk
 from tests.simulation.faults import SESSION_MS, Faults
 from tests.simulation.member import SPARE_TOPIC, Member, Plan
-from tests.simulation.metadata import Metadata
+from tests.simulation.metadata import NODE_ID, Metadata, places
 from tests.simulation.network import Host, Link, Network
 from tests.simulation.onlooker import Onlooker
 from tests.simulation.records import Records
 from tests.simulation.removals import RETENTION_MINUTES
 from tests.simulation.schedule import START_MS, Action, Schedule
-from tests.simulation.server import NODE_ID, Server
+from tests.simulation.server import Server
 from tests.simulation.sharing.ensemble import SharingEnsemble
 from tests.simulation.transactions.ensemble import Ensemble
 
@@ -131,12 +131,7 @@ class World:
     def _first_snapshot(self) -> Snapshot:
         topics = [_topic(f"t{number}", number, self.random.choice((3, 6, 12))) for number in range(6)]
         spare = _topic(SPARE_TOPIC, len(topics), 1)
-        offsets = TopicState(
-            OFFSETS_TOPIC,
-            UUID(int=99),
-            tuple(PartitionState(index, NODE_ID, 0, (NODE_ID,), (NODE_ID,)) for index in range(SHARDS)),
-            OFFSETS_CONFIG,
-        )
+        offsets = TopicState(OFFSETS_TOPIC, UUID(int=99), places(SHARDS), OFFSETS_CONFIG)
         transactions = [] if self.transactions is None else self.transactions.states()
         sharing = [] if self.sharing is None else self.sharing.states()
         put = (*topics, spare, offsets, *self.records.states(), *transactions, *sharing)
@@ -499,10 +494,7 @@ class World:
 
 
 def _topic(name: str, number: int, partitions: int) -> TopicState:
-    places = tuple(
-        PartitionState(each, ELSEWHERE, 0, (ELSEWHERE,), (ELSEWHERE,)) for each in range(partitions)
-    )
-    return TopicState(name, UUID(int=number + 1), places)
+    return TopicState(name, UUID(int=number + 1), places(partitions, ELSEWHERE))
 
 
 def _patience_ms(plan: Plan) -> int:

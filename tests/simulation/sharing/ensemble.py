@@ -1,6 +1,6 @@
 """Who uses share groups in a run: members of several groups, and what befalls them."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from random import Random
 from typing import Protocol
@@ -17,26 +17,25 @@ from kohort.broker.metadata import (
     SHARE_STATE_TOPIC,
     ConfigResource,
     Mutation,
-    PartitionState,
     ResourceType,
     TopicState,
 )
 from kohort.broker.share_state.state import ShareKey
-from kohort.protocol.records import ControlType, iterate_records, read_control_type, read_header
-from kohort.storage import PartitionLog
+from kohort.protocol.records import iterate_records
+from tests.simulation.befalling import Befalling
 from tests.simulation.books import Books
 from tests.simulation.disk import VirtualDisk
-from tests.simulation.metadata import Metadata
+from tests.simulation.metadata import Metadata, places
 from tests.simulation.network import Host, Link
 from tests.simulation.schedule import Action, Schedule
-from tests.simulation.server import NODE_ID, Server
+from tests.simulation.server import Server
 from tests.simulation.sharing.ledger import Rules, SharingLedger
 from tests.simulation.sharing.sharer import Sharer
 from tests.simulation.transactions.ensemble import COUNTED, SHORTENED, TOPICS
 from tests.simulation.transactions.ledger import Ledger, Place
+from tests.simulation.transactions.truth import shown
 
 SHARDS = 2
-STEP_MS = 2_500
 REST_MS_MAX = 30_000
 HOLD_MS_MAX = 8_000
 SLOW_DISK_MS = 1_000
@@ -103,7 +102,7 @@ class SharingEnsemble:
         self._wanted = members
         self._sharers: list[Sharer] = []
         self._is_calm = False
-        self._faults: list[tuple[int, Callable[[], None]]] = [
+        faults = [
             (5, self._kill),
             (3, self._leave),
             (5, self._rest),
@@ -112,11 +111,15 @@ class SharingEnsemble:
             (3, self._cut),
             (3, self._drop_shard),
         ]
+        self._befalling = Befalling(world.schedule, random, faults)
 
     def states(self) -> list[TopicState]:
         """Return what the metadata begin with."""
         letters = {"errors.deadletterqueue.group.enable": "true"}
-        return [_topic(SHARE_STATE_TOPIC, 97, SHARDS, {}), _topic(LETTERS, 96, 1, letters)]
+        return [
+            TopicState(SHARE_STATE_TOPIC, UUID(int=97), places(SHARDS), {}),
+            TopicState(LETTERS, UUID(int=96), places(1), letters),
+        ]
 
     def configure(self, metadata: Metadata) -> None:
         """Give the groups their settings."""
@@ -128,7 +131,7 @@ class SharingEnsemble:
     def begin(self) -> None:
         """Act from now on."""
         self._replace_the_dead()
-        self._step_later()
+        self._befalling.later(self._step)
 
     def _replace_the_dead(self) -> None:
         """Have as many members as wanted, in each group by turns."""
@@ -149,23 +152,16 @@ class SharingEnsemble:
             sharer.calm()
         sharer.begin()
 
-    def _step_later(self) -> None:
-        self._world.schedule.after(1 + int(self._random.random() * 2 * STEP_MS), self._step)
-
     def _step(self) -> None:
-        self._step_later()
+        self._befalling.later(self._step)
         if not self._is_calm:
-            [(_, fault)] = self._random.choices(self._faults, [weight for weight, _ in self._faults])
-            fault()
+            self._befalling.fault()
         self._replace_the_dead()
 
     # -- what befalls them ----------------------------------------------------------------------------------
 
     def _one(self) -> Sharer:
         return self._random.choice(self._sharers)
-
-    def _span_ms(self, longest_ms: int) -> int:
-        return int(longest_ms ** self._random.uniform(0.6, 1.0))
 
     def _kill(self) -> None:
         self._one().kill()
@@ -174,18 +170,16 @@ class SharingEnsemble:
         self._one().leave()
 
     def _rest(self) -> None:
-        self._one().rest(self._span_ms(REST_MS_MAX))
+        self._one().rest(self._befalling.span_ms(REST_MS_MAX))
 
     def _hold(self) -> None:
-        self._one().hold(self._span_ms(HOLD_MS_MAX))
+        self._one().hold(self._befalling.span_ms(HOLD_MS_MAX))
 
     def _lose_connection(self) -> None:
         self._one().lose_connection()
 
     def _cut(self) -> None:
-        sharer = self._one()
-        until_ms = self._world.schedule.time_ms + self._span_ms(HOLD_MS_MAX)
-        sharer.host.cut_until_ms = max(sharer.host.cut_until_ms, until_ms)
+        self._befalling.cut(self._one(), HOLD_MS_MAX)
 
     def _drop_shard(self) -> None:
         """Let a shard of share state drop what it knows, as a bug would make it, while much waits for it."""
@@ -195,7 +189,7 @@ class SharingEnsemble:
         self._world.disk.latency_ms = SLOW_DISK_MS
         self._world.schedule.after(2 * SLOW_DISK_MS, self._world.disk.heal)
         place = self._random.random()
-        self._world.schedule.after(self._span_ms(SLOW_DISK_MS), lambda: _drop(server, place))
+        self._world.schedule.after(self._befalling.span_ms(SLOW_DISK_MS), lambda: _drop(server, place))
 
     # -- what must hold -------------------------------------------------------------------------------------
 
@@ -220,7 +214,7 @@ class SharingEnsemble:
             for key, place in self._keys(plan):
                 partition = server.partitions.get(*place)
                 assert partition is not None
-                offsets = _offsets(partition.log, is_committed=plan.rules.is_committed)
+                offsets = [each for each, _ in shown(partition.log, is_committed=plan.rules.is_committed)]
                 self.ledger.check_complete(key, place[0], offsets, letters)
 
     def _keys(self, plan: Plan) -> Iterator[tuple[ShareKey, Place]]:
@@ -253,30 +247,6 @@ def _drop(server: Server, place: float) -> None:
     serving = [each for each in shards if each.state is ShardState.ACTIVE]
     if serving:
         serving[int(place * len(serving))]._fail()
-
-
-def _topic(name: str, number: int, count: int, configs: dict[str, str]) -> TopicState:
-    places = tuple(PartitionState(index, NODE_ID, 0, (NODE_ID,), (NODE_ID,)) for index in range(count))
-    return TopicState(name, UUID(int=number), places, configs)
-
-
-def _offsets(log: PartitionLog, *, is_committed: bool) -> list[int]:
-    """Return where records stand that a group is to be given."""
-    found: list[int] = []
-    open_records: dict[int, list[int]] = {}
-    for batch in log.read_batches():
-        header = read_header(batch)
-        if header.is_control:
-            kinds = {read_control_type(record.key) for record in iterate_records(batch)}
-            ended = open_records.pop(header.producer_id, [])
-            found += ended if ControlType.ABORT not in kinds else []
-            continue
-        offsets = [record.offset for record in iterate_records(batch)]
-        if header.is_transactional and is_committed:
-            open_records.setdefault(header.producer_id, []).extend(offsets)
-        else:
-            found += offsets
-    return sorted(each for each in found if each >= log.log_start_offset)
 
 
 def _letters(server: Server) -> Iterator[tuple[str, str, int, int]]:

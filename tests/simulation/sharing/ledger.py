@@ -22,11 +22,12 @@ from kohort.protocol.messages import (
     ShareGroupHeartbeatResponse,
 )
 from kohort.protocol.messages.share_fetch import ShareFetchPartitionResponse
-from kohort.protocol.records import iterate_batches, iterate_records, read_header
+from kohort.protocol.records import iterate_batches, read_header
 from kohort.protocol.schema import Message
 from tests.simulation.books import Books, GroupOf
 from tests.simulation.network import Link, Sent
 from tests.simulation.server import Server
+from tests.simulation.sharing.sharer import records_in
 from tests.simulation.transactions.ledger import Ledger
 
 FINAL_EPOCH, INITIAL_EPOCH = -1, 0
@@ -162,7 +163,7 @@ class SharingLedger:
         member = request.group_id, request.member_id
         before = self._epochs.get(member, 0)
         rule = "the epochs of a share group only grow"
-        holds = message.member_epoch >= before > -1
+        holds = message.member_epoch >= before
         self._expect(rule, holds, lambda: f"{member}: {before}, then {message.member_epoch}")
         self._epochs[member] = message.member_epoch
 
@@ -288,10 +289,8 @@ def _words(batches: Iterable[object]) -> Iterator[tuple[int, Acknowledgement]]:
 
 def _values(data: bytes) -> Iterator[tuple[int, str]]:
     """Yield the offset and the value of each record."""
-    for batch in iterate_batches(data):
-        if not read_header(batch).is_control:
-            for record in iterate_records(batch):
-                yield record.offset, bytes(record.value or b"").decode().rstrip("\0")
+    for record in records_in(data):
+        yield record.offset, bytes(record.value or b"").decode().rstrip("\0")
 
 
 def _offsets(data: bytes) -> Iterator[int]:

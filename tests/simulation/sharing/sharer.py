@@ -4,7 +4,7 @@ It does what Kafka's clients do: an answer that does not come makes it take anot
 of its own; what it had before is not its own any more.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 from random import Random
 from typing import NamedTuple
 from uuid import UUID
@@ -30,7 +30,7 @@ from kohort.protocol.messages.share_fetch import (
     ShareFetchPartition,
     ShareFetchTopic,
 )
-from kohort.protocol.records import iterate_batches, iterate_records, read_header
+from kohort.protocol.records import Record, iterate_batches, iterate_records, read_header
 from tests.simulation.network import Sent
 from tests.simulation.transactions.process import Around, Ask, Process, Sleep
 
@@ -241,13 +241,13 @@ class Sharer(Process):
         self._session = Session(session.epoch + 1, places)
         for topic in answer.responses:
             for each in topic.partitions:
-                records = set(_offsets(each.records or b""))
+                records = {record.offset for record in records_in(each.records or b"")}
                 held = self._held.setdefault((topic.topic_id, each.partition_index), [])
                 for batch in each.acquired_records:
                     of_batch = range(batch.first_offset, batch.last_offset + 1)
                     held.extend((offset, offset in records) for offset in of_batch)
 
-    def _runs(self, told: dict[int, Acknowledgement]) -> Iterable[tuple[int, int, tuple[int, ...]]]:
+    def _runs(self, told: dict[int, Acknowledgement]) -> Iterator[tuple[int, int, tuple[int, ...]]]:
         """Yield offsets beside each other as runs, with a type for each, or one where all have the same."""
         offsets = sorted(told)
         while offsets:
@@ -264,9 +264,8 @@ def _renews(words: Words) -> bool:
     return any(Acknowledgement.RENEW in told.values() for told in words.values())
 
 
-def _offsets(data: bytes) -> Iterable[int]:
-    """Yield the offsets of records, without those of markers."""
+def records_in(data: bytes) -> Iterator[Record]:
+    """Yield the records of batches, without markers."""
     for batch in iterate_batches(data):
         if not read_header(batch).is_control:
-            for record in iterate_records(batch):
-                yield record.offset
+            yield from iterate_records(batch)

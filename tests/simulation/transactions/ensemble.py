@@ -1,7 +1,5 @@
 """Who uses transactions in a run: producers that take each other's ids, readers, and what befalls them."""
 
-from collections import defaultdict
-from collections.abc import Callable
 from functools import partial
 from random import Random
 from typing import Protocol
@@ -13,7 +11,6 @@ from kohort.broker.metadata import (
     OFFSETS_TOPIC,
     TRANSACTIONS_TOPIC,
     Mutation,
-    PartitionState,
     TopicState,
 )
 from kohort.broker.transactions.transaction import (
@@ -23,24 +20,23 @@ from kohort.broker.transactions.transaction import (
     TransactionState,
 )
 from kohort.protocol.messages import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
-from kohort.protocol.records import ControlType, iterate_records, read_control_type, read_header
 from kohort.protocol.registry import BY_NAME
-from kohort.storage import PartitionLog
+from tests.simulation.befalling import Befalling
 from tests.simulation.books import Books
-from tests.simulation.metadata import FIRST_PRODUCER_ID, Metadata
+from tests.simulation.metadata import FIRST_PRODUCER_ID, Metadata, places
 from tests.simulation.network import Host, Link
 from tests.simulation.schedule import Action, Schedule
-from tests.simulation.server import NODE_ID, Server
+from tests.simulation.server import Server
 from tests.simulation.transactions.ledger import Ledger, Place
 from tests.simulation.transactions.process import Process
 from tests.simulation.transactions.producer import PASSING, TIMEOUTS_MS, Plain, Producer, group_id_of
 from tests.simulation.transactions.reader import Reader
 from tests.simulation.transactions.shortener import Shortener
+from tests.simulation.transactions.truth import shown
 from tests.simulation.transactions.watcher import Watcher
 from tests.simulation.transactions.worker import GROUP, Worker, counter_of
 
 SHARDS = 2
-STEP_MS = 2_500
 COMEBACK_MS_MAX = 6_000
 REST_MS_MAX = 60_000
 HOLD_MS_MAX = 20_000
@@ -127,7 +123,7 @@ class Ensemble:
         self._stopped = False
         self._is_calm = False
         self._wants_to_come: set[str] = set()
-        self._faults: list[tuple[int, Callable[[], None]]] = [
+        faults = [
             (6, self._kill),
             (5, self._send_a_rival),
             (5, self._rest),
@@ -138,18 +134,17 @@ class Ensemble:
             (2, self._drop_shard),
             (12, self._send_a_late_marker),
         ]
+        self._befalling = Befalling(world.schedule, random, faults)
 
     def states(self) -> list[TopicState]:
         """Return what the metadata begin with."""
         topics = [self._topic(name) for name in TOPICS]
-        places = tuple(PartitionState(index, NODE_ID, 0, (NODE_ID,), (NODE_ID,)) for index in range(SHARDS))
-        return [*topics, TopicState(TRANSACTIONS_TOPIC, UUID(int=98), places, STATE_CONFIG)]
+        return [*topics, TopicState(TRANSACTIONS_TOPIC, UUID(int=98), places(SHARDS), STATE_CONFIG)]
 
     def _topic(self, name: str) -> TopicState:
         self._made += 1
         count, configs = TOPICS[name]
-        places = tuple(PartitionState(index, NODE_ID, 0, (NODE_ID,), (NODE_ID,)) for index in range(count))
-        return TopicState(name, UUID(int=20_000 + self._made), places, configs)
+        return TopicState(name, UUID(int=20_000 + self._made), places(count), configs)
 
     # -- their life -----------------------------------------------------------------------------------------
 
@@ -185,7 +180,7 @@ class Ensemble:
         self._others += (plain, watcher, shortener)
         for each in self._others:
             each.begin()
-        self._step_later()
+        self._befalling.later(self._step)
 
     def _fresh_random(self) -> Random:
         return Random(self._random.getrandbits(64))
@@ -235,15 +230,11 @@ class Ensemble:
         producer.begin()
         return producer
 
-    def _step_later(self) -> None:
-        self._world.schedule.after(1 + int(self._random.random() * 2 * STEP_MS), self._step)
-
     def _step(self) -> None:
         if self._stopped:
             return
-        self._step_later()
-        [(_, fault)] = self._random.choices(self._faults, [weight for weight, _ in self._faults])
-        fault()
+        self._befalling.later(self._step)
+        self._befalling.fault()
         self._replace_the_dead()
 
     def _replace_the_dead(self) -> None:
@@ -260,9 +251,6 @@ class Ensemble:
         alive = [each for processes in self._processes.values() for each in processes if not each.stopped]
         return self._random.choice(alive) if alive else None
 
-    def _span_ms(self, longest_ms: int) -> int:
-        return int(longest_ms ** self._random.uniform(0.6, 1.0))
-
     def _kill(self) -> None:
         if producer := self._one():
             producer.kill()
@@ -274,12 +262,12 @@ class Ensemble:
 
     def _rest(self) -> None:
         if producer := self._one():
-            producer.rest(self._span_ms(REST_MS_MAX))
+            producer.rest(self._befalling.span_ms(REST_MS_MAX))
 
     def _hold(self) -> None:
         """Let what a process sends be late: it gives up meanwhile, and asks again on another connection."""
         if producer := self._one():
-            producer.hold(self._span_ms(HOLD_MS_MAX))
+            producer.hold(self._befalling.span_ms(HOLD_MS_MAX))
 
     def _lose_connection(self) -> None:
         clients: list[Process] = [*self._readers]
@@ -289,8 +277,7 @@ class Ensemble:
 
     def _cut(self) -> None:
         if producer := self._one():
-            until_ms = self._world.schedule.time_ms + self._span_ms(HOLD_MS_MAX)
-            producer.host.cut_until_ms = max(producer.host.cut_until_ms, until_ms)
+            self._befalling.cut(producer, HOLD_MS_MAX)
 
     def _make_again(self) -> None:
         """Delete a topic, and make another of its name, while transactions have it."""
@@ -370,7 +357,7 @@ class Ensemble:
 
     def _calm(self) -> None:
         self._is_calm = True
-        self._faults = [(1, lambda: None)]
+        self._befalling.calm()
         for transactional_id, processes in self._processes.items():
             alive = [each for each in processes if not each.stopped]
             for rival in alive[1:]:
@@ -444,7 +431,7 @@ class Ensemble:
         for reader in self._readers:
             partition = server.partitions.get(*reader.place)
             assert partition is not None
-            there[reader.place] = truth = _committed_in(partition.log)
+            there[reader.place] = truth = [value for _, value in shown(partition.log, is_committed=True)]
             rule = "readers are shown what is committed, in its order"
             holds = reader.values == truth
             differs = sorted(set(reader.values) ^ set(truth))
@@ -480,25 +467,3 @@ class Ensemble:
         server = self._world.server
         partition = None if server is None else server.partitions.get(*reader.place)
         return partition is not None and reader.position >= partition.log.log_end_offset
-
-
-def _committed_in(log: PartitionLog) -> list[str]:
-    """Return the values that a log has committed, by its markers alone, in the order of the records."""
-    found: list[tuple[int, str]] = []
-    open_records: dict[int, list[tuple[int, str]]] = defaultdict(list)
-    for batch in log.read_batches():
-        header = read_header(batch)
-        if header.is_control:
-            kinds = {read_control_type(record.key) for record in iterate_records(batch)}
-            ended = open_records.pop(header.producer_id, [])
-            found += ended if ControlType.ABORT not in kinds else []
-            continue
-        records = [
-            (record.offset, bytes(record.value or b"").decode().rstrip("\0"))
-            for record in iterate_records(batch)
-        ]
-        if header.is_transactional:
-            open_records[header.producer_id] += records
-        else:
-            found += records
-    return [value for offset, value in sorted(found) if offset >= log.log_start_offset]
