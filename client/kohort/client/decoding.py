@@ -245,6 +245,8 @@ def _find_run(data: bytes, position: int, offset_width: int, most: int) -> _Run 
     A record begins where the one before ends, so as long as all lengths are the same bytes in the same
     places, the next record lies as far on again. Raises: WireError, IndexError.
     """
+    if not _has_length_of_next(data, position):
+        return None
     shape = _shape(data, position, offset_width)
     if shape is None:
         return None
@@ -263,6 +265,21 @@ def _find_run(data: bytes, position: int, offset_width: int, most: int) -> _Run 
     elif min(column, default=0) < 128 or not data[at + 1 : position + step * count : step].isascii():
         return None
     return _Run(shape, count) if count >= _RUN_LEAST else None
+
+
+def _has_length_of_next(data: bytes, position: int) -> bool:
+    """Return whether the next record may have the length of the one at `position`. Raises: IndexError.
+
+    Records of all lengths are the common case, of which this is known at once.
+    """
+    first = data[position]
+    if first < 128:
+        return data[position + 1 + (first >> 1)] == first
+    second = data[position + 1]
+    if second >= 128:
+        return True
+    behind = position + 2 + ((first & 127 | second << 7) >> 1)
+    return data[behind] == first and data[behind + 1] == second
 
 
 def _shape(data: bytes, position: int, offset_width: int) -> _Shape | None:
