@@ -6,7 +6,10 @@ Two kinds of work, each on groups that are spread over the workers: commits of g
 under way on each connection, and groups that a member joins, syncs, commits to and leaves, one request after
 the other. The load comes from processes of this machine, as many as `--load` says, and takes its own share of
 the cores: where all cores are busy, what a request costs in CPU says how much more they could do, and the
-rates say it only where there are cores enough for both. The table is Markdown.
+rates say it only where there are cores enough for both. Several processes that share cores with their load
+have smaller rounds, which cost more for each request: `apart` are as many brokers that know nothing of each
+other, each on a folder of its own, under the same load. No worker could do more than those. The table is
+Markdown.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from itertools import count
 from pathlib import Path
 from typing import NamedTuple
@@ -69,6 +72,16 @@ Work = Callable[[list[tuple[str, Address]], float, int], float]
 """Returns how many requests a second the groups at these addresses were answered, for so many seconds."""
 
 
+class Setup(NamedTuple):
+    """So many processes: workers of one broker, or brokers apart."""
+
+    processes: int
+    is_apart: bool
+
+    def __str__(self) -> str:
+        return f"{self.processes} apart" if self.is_apart else str(self.processes)
+
+
 class Figure(NamedTuple):
     """Requests a second, what each cost all servers in CPU, and the share of it that the busiest one had."""
 
@@ -88,16 +101,28 @@ def main() -> None:
     parser.add_argument("--load", type=int, default=2, help="processes that ask")
     options = parser.parse_args()
     kinds: dict[str, Work] = {"commits": commit, "groups formed": form}
-    found: dict[tuple[str, int], list[Figure]] = {}
-    numbers = [int(each) for each in options.workers.split(",")]
+    found: dict[tuple[str, Setup], list[Figure]] = {}
+    setups = []
+    for workers in map(int, options.workers.split(",")):
+        setups += [Setup(workers, is_apart=False)] + [Setup(workers, is_apart=True)] * (workers > 1)
     for repeat in range(options.repeats):
-        for workers in numbers:
-            with serving(workers) as process:
+        for setup in setups:
+            with serving_as(setup) as processes:
                 for name, work in kinds.items():
-                    figure = measured(process, work, workers, options)
-                    found.setdefault((name, workers), []).append(figure)
-                    print(f"{repeat} {name}, workers {workers}: {figure}", file=sys.stderr)
-    print("\n".join(table(found, list(kinds), numbers)))
+                    figure = measured(processes, work, setup, options)
+                    found.setdefault((name, setup), []).append(figure)
+                    print(f"{repeat} {name}, workers {setup}: {figure}", file=sys.stderr)
+    print("\n".join(table(found, list(kinds), setups)))
+
+
+@contextmanager
+def serving_as(setup: Setup) -> Iterator[list[WorkersProcess]]:
+    """Give a broker of workers, or brokers apart."""
+    with ExitStack() as stack:
+        if setup.is_apart:
+            yield [stack.enter_context(serving(1)) for _ in range(setup.processes)]
+        else:
+            yield [stack.enter_context(serving(setup.processes))]
 
 
 @contextmanager
@@ -120,16 +145,25 @@ def serving(workers: int) -> Iterator[WorkersProcess]:
             process.stop()
 
 
-def measured(process: WorkersProcess, work: Work, workers: int, options: argparse.Namespace) -> Figure:
+def measured(
+    processes: list[WorkersProcess], work: Work, setup: Setup, options: argparse.Namespace
+) -> Figure:
     """Return what one run shows, once it is warm."""
-    groups = spread(process.address, options.connections, workers)
+    groups: list[tuple[str, Address]] = []
+    for process in processes:
+        groups += spread(process.address, options.connections, setup.processes // len(processes))
     asked(work, groups, WARM_UP_SECONDS, options)
-    before, began = cpu_seconds(process.pid), time.monotonic()
+    before, began = cpu_seconds_of(processes), time.monotonic()
     per_second = asked(work, groups, options.seconds, options)
     seconds = time.monotonic() - began
-    used = {pid: now - before.get(pid, 0.0) for pid, now in cpu_seconds(process.pid).items()}
+    used = {pid: now - before.get(pid, 0.0) for pid, now in cpu_seconds_of(processes).items()}
     total = sum(used.values())
     return Figure(per_second, total / (per_second * seconds) * 1e6, max(used.values()) / total)
+
+
+def cpu_seconds_of(processes: list[WorkersProcess]) -> dict[int, float]:
+    """Return what all processes of these brokers have used of the CPU, each by its id."""
+    return {pid: used for each in processes for pid, used in cpu_seconds(each.pid).items()}
 
 
 def spread(address: Address, each_has: int, workers: int) -> list[tuple[str, Address]]:
@@ -248,16 +282,18 @@ def _cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / TICKS
 
 
-def table(found: dict[tuple[str, int], list[Figure]], kinds: list[str], numbers: list[int]) -> Iterator[str]:
-    """Yield the table's lines: medians, and the ratio to the first number of workers."""
+def table(
+    found: dict[tuple[str, Setup], list[Figure]], kinds: list[str], setups: list[Setup]
+) -> Iterator[str]:
+    """Yield the table's lines: medians, and what as many cores could do."""
     yield "| work | workers | requests/s | CPU us a request | busiest process | requests/s of N busy cores |"
     yield "| --- | --- | --- | --- | --- | --- |"
     for name in kinds:
-        for workers in numbers:
-            figures = found[name, workers]
+        for setup in setups:
+            figures = found[name, setup]
             rate, cpu_us, busiest = (statistics.median(each[place] for each in figures) for place in range(3))
-            could = workers / cpu_us * 1e6
-            yield f"| {name} | {workers} | {rate:,.0f} | {cpu_us:,.1f} | {busiest:.0%} | {could:,.0f} |"
+            could = setup.processes / cpu_us * 1e6
+            yield f"| {name} | {setup} | {rate:,.0f} | {cpu_us:,.1f} | {busiest:.0%} | {could:,.0f} |"
 
 
 if __name__ == "__main__":
