@@ -2,23 +2,30 @@
 
     make flames                                           # every path; installs py-spy
     python benchmarks/flames.py --only commits --old REV  # of an older commit, beside it
+    python benchmarks/flames.py --old REV --write         # and put pictures and parts into the docs
 
 A broker in a process is asked the same for some seconds (`parts/raw_client.py`), while py-spy looks at its
-stack 500 times a second. What a file shows is where its CPU time goes: a stack that waits is left out.
+stack 500 times a second. What a file shows is where its CPU time goes: a stack that waits is left out. With
+`--write` it looks a second time, and says which part of the broker has how much of what a request costs: a
+look counts for the innermost of its functions that is in one of these parts.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
@@ -76,6 +83,18 @@ def produces(broker: Broker) -> Callable[[], object]:
     return lambda: broker.answers(requests)
 
 
+_TITLE = re.compile(r'(<text id="title"[^>]*>)[^<]*')  # py-spy writes its command there.
+PARTS = {
+    "log messages": ("structlog/", "logging/", "broker/logs.py", "broker/runtime/throttled_log.py"),
+    "sockets and rounds": ("broker/transport/", "broker/runtime/", "trio/"),
+    "codec": ("kohort/protocol/",),
+    "group core": ("broker/group/",),
+    "coordinators": ("broker/coordination/",),
+    "logs and journal": ("kohort/storage/", "broker/partitions/"),
+    "handlers and others": ("kohort/",),
+}
+"""By a piece of a file's name; what is in several belongs to the first."""
+
 PATHS: dict[str, Callable[[Broker], Callable[[], object]]] = {
     "heartbeats": heartbeats,
     "groups": groups,
@@ -83,32 +102,85 @@ PATHS: dict[str, Callable[[Broker], Callable[[], object]]] = {
     "offset-fetches": offset_fetches,
     "produces": produces,
 }
+EACH_ROUND = {
+    "heartbeats": GROUPS,
+    "groups": AT_ONCE,
+    "commits": GROUPS,
+    "offset-fetches": GROUPS,
+    "produces": DEPTH,
+}
+"""How many requests, or groups, a round of a path has."""
+
+
+class Look(NamedTuple):
+    """What a path costs the broker for each of its requests or groups, and each part's share of it."""
+
+    cpu_us: float
+    shares: dict[str, float]
 
 
 def record(name: str, version: str, seconds: float) -> Path:
     """Return the file with a path's flame graph."""
     path = FLAMES / f"{name}-{version}.svg"
+    with asked(name) as (broker, _):
+        look(broker, path, seconds)
+    return path
+
+
+def shared(name: str, seconds: float) -> Look:
+    """Return what a path costs, and which parts of the broker have how much of it."""
+    with asked(name) as (broker, rounds), tempfile.TemporaryDirectory(prefix="kohort-flames-") as folder:
+        stacks = Path(folder) / "stacks"
+        cpu, before = broker.cpu_seconds(), len(rounds)
+        look(broker, stacks, seconds, "--format", "raw", "--full-filenames")
+        used, asked_for = broker.cpu_seconds() - cpu, (len(rounds) - before) * EACH_ROUND[name]
+        counts = Counter[str]()
+        for line in stacks.read_text().splitlines():
+            stack, _, count = line.rpartition(" ")
+            counts[part_of(stack.split(";"))] += int(count)
+    return Look(used / asked_for * 1e6, {part: counts[part] / counts.total() for part in PARTS})
+
+
+def part_of(stack: Sequence[str]) -> str:
+    """Return the part of the broker that a stack is in, the outermost function first."""
+    if any(piece in each for each in stack for piece in PARTS["log messages"]):
+        return "log messages"
+    for each in reversed(stack):
+        for part, pieces in PARTS.items():
+            if any(piece in each for piece in pieces):
+                return part
+    return "handlers and others"
+
+
+@contextmanager
+def asked(name: str) -> Iterator[tuple[Broker, list[None]]]:
+    """Give a broker that is asked all the while, and a list that has an entry for each round of requests."""
+    rounds: list[None] = []
     with tempfile.TemporaryDirectory(prefix="kohort-flames-") as folder:
         broker = Broker(Path(folder))
         try:
-            ask = PATHS[name](broker)
-            ends = threading.Event()
-            asking = threading.Thread(target=until, args=(ask, ends), daemon=True)
+            ask, ends = PATHS[name](broker), threading.Event()
+            asking = threading.Thread(target=until, args=(ask, ends, rounds), daemon=True)
             asking.start()
-            command = [spy(), "record", "--pid", str(broker.process.pid), "--output", str(path)]
-            command += ["--duration", str(int(seconds)), "--rate", str(RATE), "--nonblocking"]
-            subprocess.run(command, check=True, stdout=sys.stderr)
+            yield broker, rounds
             ends.set()
             asking.join()
         finally:
             broker.close()
-    return path
 
 
-def until(ask: Callable[[], object], ends: threading.Event) -> None:
+def look(broker: Broker, path: Path, seconds: float, *options: str) -> None:
+    """Have py-spy write what it has seen to a file."""
+    command = [spy(), "record", "--pid", str(broker.process.pid), "--output", str(path), *options]
+    command += ["--duration", str(int(seconds)), "--rate", str(RATE)]
+    subprocess.run(command, check=True, stdout=sys.stderr)
+
+
+def until(ask: Callable[[], object], ends: threading.Event, rounds: list[None]) -> None:
     """Ask again and again."""
     while not ends.is_set():
         ask()
+        rounds.append(None)
 
 
 def spy() -> str:
@@ -126,18 +198,44 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--only", metavar="NAME,NAME", default=",".join(PATHS))
     parser.add_argument("--old", metavar="REV", help="a commit to look at as well")
     parser.add_argument("--seconds", type=float, default=SECONDS)
+    parser.add_argument("--write", action="store_true", help="write docs/performance.md, and its pictures")
     options = parser.parse_args(argv)
     FLAMES.mkdir(parents=True, exist_ok=True)
     spy()
     versions = {history.revision(): history.ROOT}
     if options.old:
         folder = history.version(options.old)
-        versions[folder.name] = folder
+        versions = {folder.name: folder, **versions}
+    load = history.load_average()
+    looks: dict[str, dict[str, Look]] = {name: {} for name in options.only.split(",")}
     for version, folder in versions.items():
         os.environ.update(history.environment(folder))
-        for name in options.only.split(","):
-            print(record(name, version, options.seconds))
+        for name, found in looks.items():
+            drawn = record(name, version, options.seconds)
+            print(drawn)
+            if options.write:
+                age = "before" if len(versions) > 1 and not found else "now"
+                titled = _TITLE.sub(rf"\g<1>{name}, {version}", drawn.read_text(encoding="utf-8"))
+                (history.PICTURES / f"flames-{name}-{age}.svg").write_text(titled, encoding="utf-8")
+                found[version] = shared(name, options.seconds)
+    if options.write:
+        history.write_part("flames", page(looks, load))
     return 0
+
+
+def page(looks: dict[str, dict[str, Look]], load: float) -> Iterator[str]:
+    """Yield the lines of docs/performance.md."""
+    where = history.described({"date": history.now(), "machine": history.machine()})
+    yield f"{where}. The load before it was {load:.1f}. Microseconds of CPU"
+    yield "for each request, or for each group of a member that is formed, by the part of the broker."
+    yield ""
+    yield "| | version | in all | " + " | ".join(PARTS) + " |"
+    yield "| --- | --- |" + " ---: |" * (1 + len(PARTS))
+    for name, found in looks.items():
+        for age, (version, seen) in zip(("before", "now")[-len(found) :], found.items(), strict=True):
+            parts = " | ".join(f"{seen.cpu_us * seen.shares[part]:.1f}" for part in PARTS)
+            title = f"[{name.replace('-', ' ')}](pictures/flames-{name}-{age}.svg)"
+            yield f"| {title} | `{version}` | {seen.cpu_us:.1f} | {parts} |"
 
 
 if __name__ == "__main__":

@@ -75,10 +75,15 @@ def load_average() -> float:
     return os.getloadavg()[0]
 
 
+def now() -> str:
+    """Return the minute, in UTC."""
+    return time.strftime("%Y-%m-%dT%H:%MZ", time.gmtime())
+
+
 def append(name: str, run: dict[str, Any]) -> None:
     """Note a run, with date, machine and the load before it."""
     FOLDER.mkdir(parents=True, exist_ok=True)
-    noted = {"date": time.strftime("%Y-%m-%dT%H:%MZ", time.gmtime()), "machine": machine(), **run}
+    noted = {"date": now(), "machine": machine(), **run}
     with (FOLDER / f"{name}.jsonl").open("a", encoding="utf-8") as file:
         file.write(json.dumps(noted) + "\n")
 
