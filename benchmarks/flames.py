@@ -22,7 +22,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Sized
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -40,23 +40,27 @@ RATE = 500
 DEPTH = 16
 GROUPS = 16
 AT_ONCE = 20
+TITLE = re.compile(r'(<text id="title"[^>]*>)[^<]*')  # py-spy writes its command there.
+
+Ask = Callable[[], Sized]
+"""Puts some requests, or forms some groups, and returns what came of each of them."""
 
 
-def commits(broker: Broker) -> Callable[[], object]:
+def commits(broker: Broker) -> Ask:
     """Commits of groups without members, 16 under way."""
     (topic,) = create(broker, ["flames"])
     requests = [frame(say.commit(f"group-{number}", topic)) for number in range(GROUPS)]
     return lambda: broker.answers(requests)
 
 
-def offset_fetches(broker: Broker) -> Callable[[], object]:
+def offset_fetches(broker: Broker) -> Ask:
     """Offset fetches, 16 under way."""
     commits(broker)()
     requests = [frame(say.offset_fetch(f"group-{number}", "flames")) for number in range(GROUPS)]
     return lambda: broker.answers(requests)
 
 
-def heartbeats(broker: Broker) -> Callable[[], object]:
+def heartbeats(broker: Broker) -> Ask:
     """Heartbeats of 16 groups' members."""
     beats = [
         frame(say.heartbeat(*each))
@@ -65,25 +69,24 @@ def heartbeats(broker: Broker) -> Callable[[], object]:
     return lambda: broker.answers(beats)
 
 
-def groups(broker: Broker) -> Callable[[], object]:
+def groups(broker: Broker) -> Ask:
     """Groups of a member that are formed, 20 at a time."""
     numbers = iter(range(10_000_000))
 
-    def form() -> None:
-        list(formed(broker, [f"group-{next(numbers)}" for _ in range(AT_ONCE)]))
+    def form() -> Sized:
+        return list(formed(broker, [f"group-{next(numbers)}" for _ in range(AT_ONCE)]))
 
     form()
     return form
 
 
-def produces(broker: Broker) -> Callable[[], object]:
+def produces(broker: Broker) -> Ask:
     """Single records, 16 under way."""
     (topic,) = create(broker, ["flames"])
     requests = [frame(say.produce(topic, timestamp_ms=int(time.time() * 1_000)))] * DEPTH
     return lambda: broker.answers(requests)
 
 
-_TITLE = re.compile(r'(<text id="title"[^>]*>)[^<]*')  # py-spy writes its command there.
 PARTS = {
     "log messages": ("structlog/", "logging/", "broker/logs.py", "broker/runtime/throttled_log.py"),
     "sockets and rounds": ("broker/transport/", "broker/runtime/", "trio/"),
@@ -95,21 +98,13 @@ PARTS = {
 }
 """By a piece of a file's name; what is in several belongs to the first."""
 
-PATHS: dict[str, Callable[[Broker], Callable[[], object]]] = {
+PATHS: dict[str, Callable[[Broker], Ask]] = {
     "heartbeats": heartbeats,
     "groups": groups,
     "commits": commits,
     "offset-fetches": offset_fetches,
     "produces": produces,
 }
-EACH_ROUND = {
-    "heartbeats": GROUPS,
-    "groups": AT_ONCE,
-    "commits": GROUPS,
-    "offset-fetches": GROUPS,
-    "produces": DEPTH,
-}
-"""How many requests, or groups, a round of a path has."""
 
 
 class Look(NamedTuple):
@@ -129,20 +124,23 @@ def record(name: str, version: str, seconds: float) -> Path:
 
 def shared(name: str, seconds: float) -> Look:
     """Return what a path costs, and which parts of the broker have how much of it."""
-    with asked(name) as (broker, rounds), tempfile.TemporaryDirectory(prefix="kohort-flames-") as folder:
+    with asked(name) as (broker, counts), tempfile.TemporaryDirectory(prefix="kohort-flames-") as folder:
         stacks = Path(folder) / "stacks"
-        cpu, before = broker.cpu_seconds(), len(rounds)
+        cpu, before = broker.cpu_seconds(), len(counts)
         look(broker, stacks, seconds, "--format", "raw", "--full-filenames")
-        used, asked_for = broker.cpu_seconds() - cpu, (len(rounds) - before) * EACH_ROUND[name]
-        counts = Counter[str]()
+        used, answered = broker.cpu_seconds() - cpu, sum(counts[before:])
+        seen = Counter[str]()
         for line in stacks.read_text().splitlines():
-            stack, _, count = line.rpartition(" ")
-            counts[part_of(stack.split(";"))] += int(count)
-    return Look(used / asked_for * 1e6, {part: counts[part] / counts.total() for part in PARTS})
+            stack, _, times = line.rpartition(" ")
+            seen[part_of(stack.split(";"))] += int(times)
+    return Look(used / answered * 1e6, {part: seen[part] / seen.total() for part in PARTS})
 
 
 def part_of(stack: Sequence[str]) -> str:
-    """Return the part of the broker that a stack is in, the outermost function first."""
+    """Return the part of the broker that a stack is in, the outermost function first.
+
+    What log messages have others do is theirs.
+    """
     if any(piece in each for each in stack for piece in PARTS["log messages"]):
         return "log messages"
     for each in reversed(stack):
@@ -153,18 +151,20 @@ def part_of(stack: Sequence[str]) -> str:
 
 
 @contextmanager
-def asked(name: str) -> Iterator[tuple[Broker, list[None]]]:
-    """Give a broker that is asked all the while, and a list that has an entry for each round of requests."""
-    rounds: list[None] = []
+def asked(name: str) -> Iterator[tuple[Broker, list[int]]]:
+    """Give a broker that is asked all the while, and a list to which each round adds its answers' number."""
+    counts: list[int] = []
     with tempfile.TemporaryDirectory(prefix="kohort-flames-") as folder:
         broker = Broker(Path(folder))
         try:
             ask, ends = PATHS[name](broker), threading.Event()
-            asking = threading.Thread(target=until, args=(ask, ends, rounds), daemon=True)
+            asking = threading.Thread(target=until, args=(ask, ends, counts), daemon=True)
             asking.start()
-            yield broker, rounds
-            ends.set()
-            asking.join()
+            try:
+                yield broker, counts
+            finally:
+                ends.set()
+                asking.join()
         finally:
             broker.close()
 
@@ -176,11 +176,10 @@ def look(broker: Broker, path: Path, seconds: float, *options: str) -> None:
     subprocess.run(command, check=True, stdout=sys.stderr)
 
 
-def until(ask: Callable[[], object], ends: threading.Event, rounds: list[None]) -> None:
+def until(ask: Ask, ends: threading.Event, counts: list[int]) -> None:
     """Ask again and again."""
     while not ends.is_set():
-        ask()
-        rounds.append(None)
+        counts.append(len(ask()))
 
 
 def spy() -> str:
@@ -215,7 +214,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(drawn)
             if options.write:
                 age = "before" if len(versions) > 1 and not found else "now"
-                titled = _TITLE.sub(rf"\g<1>{name}, {version}", drawn.read_text(encoding="utf-8"))
+                titled = TITLE.sub(rf"\g<1>{name}, {version}", drawn.read_text(encoding="utf-8"))
                 (history.PICTURES / f"flames-{name}-{age}.svg").write_text(titled, encoding="utf-8")
                 found[version] = shared(name, options.seconds)
     if options.write:

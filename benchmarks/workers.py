@@ -102,9 +102,10 @@ def main() -> None:
     options = parser.parse_args()
     kinds: dict[str, Work] = {"commits": commit, "groups formed": form}
     found: dict[tuple[str, Setup], list[Figure]] = {}
-    setups = []
-    for workers in map(int, options.workers.split(",")):
-        setups += [Setup(workers, is_apart=False)] + [Setup(workers, is_apart=True)] * (workers > 1)
+    numbers = [int(each) for each in options.workers.split(",")]
+    setups = [
+        Setup(each, is_apart=apart) for each in numbers for apart in (False, True) if each > 1 or not apart
+    ]
     for repeat in range(options.repeats):
         for setup in setups:
             with serving_as(setup) as processes:
