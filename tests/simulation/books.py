@@ -95,6 +95,7 @@ class Books:
         self._floors: dict[Sent, dict[Key, int]] = {}
         self._gone: set[tuple[str, str]] = set()  # Who was told that it is no member (any more).
         self._synced: dict[str, int] = {}  # The newest generation that was handed out, by group.
+        self._forgotten: dict[str, int] = {}  # What had been asked when the group was deleted last, by group.
         self._owners: dict[tuple[str, int], dict[tuple[str, int], str]] = {}
         self._parts: dict[tuple[str, int, str], bytes] = {}
         self._places: dict[str, int] = {}  # The shard by group id.
@@ -198,6 +199,8 @@ class Books:
             return
         group_id, generation_id = asked.group_id, asked.generation_id
         self._removals.alive(group_id)
+        if sent.order <= self._forgotten.get(group_id, NOBODY):
+            return  # The group was deleted while this answer waited for the disk.
         owner = asked.group_instance_id or asked.member_id
         part = self._parts.setdefault((group_id, generation_id, owner), message.assignment)
         rule = "a generation's assignment never changes"
@@ -274,6 +277,7 @@ class Books:
     def _forget_generations(self, group_id: str) -> None:
         """A group that comes back counts its generations anew."""
         self._synced.pop(group_id, None)
+        self._forgotten[group_id] = self._order
         self._owners = {each: owners for each, owners in self._owners.items() if each[0] != group_id}
         self._parts = {each: part for each, part in self._parts.items() if each[0] != group_id}
 
