@@ -111,6 +111,11 @@ class LedSharePartition:
 
     # -- loading ------------------------------------------------------------------------------------------
 
+    @property
+    def is_loading(self) -> bool:
+        """Whether what is kept of it is still being read; `wake` tells when that has ended, either way."""
+        return self.core is None and self.error_code is None
+
     def load(self) -> None:
         """Read what is kept of it, again until that works."""
         if self.error_code is None:

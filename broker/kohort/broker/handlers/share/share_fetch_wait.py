@@ -51,6 +51,7 @@ class ShareFetching:
         self._told = Told(self._fetch)
         self._outcomes: dict[Place, Outcome] = {}
         self._is_waiting = False
+        self._is_time_up = False
         self._is_over = False
         self._partitions: set[Partition] = set()
         self._led: set[LedSharePartition] = set()
@@ -83,16 +84,12 @@ class ShareFetching:
         if self._is_over or self._session.is_over or message.share_session_epoch == FINAL_EPOCH or wants_none:
             self._fetched()
         elif not self._look(min_bytes=message.min_bytes):
+            self._is_waiting = True
             if message.max_wait_ms > 0:
-                self._wait()
+                now_ms = self._sharing.data.clock.now_ms()
+                self._sharing.data.timers.set(self._timer, now_ms + message.max_wait_ms, self._time_is_up)
             else:
-                self._look(min_bytes=0)
-                self._fetched()
-
-    def _wait(self) -> None:
-        self._is_waiting = True
-        now_ms = self._sharing.data.clock.now_ms()
-        self._sharing.data.timers.set(self._timer, now_ms + self._message.max_wait_ms, self._time_is_up)
+                self._time_is_up()
 
     def advanced(self, partition: Partition) -> None:
         """Look again: there are more records, or there never will be."""
@@ -103,11 +100,21 @@ class ShareFetching:
         self._look_again()
 
     def _look_again(self) -> None:
-        if self._is_waiting and not self._session.is_over:  # Its end gives back what it had, and wakes all.
+        if self._is_time_up:
+            self._time_is_up()
+        elif self._is_waiting and not self._session.is_over:  # Its end gives back what it had, and wakes all.
             self._look(min_bytes=self._message.min_bytes)
 
     def _time_is_up(self) -> None:
-        if self._is_waiting and (self._session.is_over or not self._look(min_bytes=0)):
+        """Answer with what there is; where nothing is known yet of a share partition, once it is.
+
+        Without this a member that does not wait would find nothing whenever it is the first to come: as in
+        Kafka's SharePartitionManager, which begins to wait when the share partitions are there.
+        """
+        self._is_time_up = True
+        if not self._is_waiting or (not self._session.is_over and self._look(min_bytes=0)):
+            return
+        if self._session.is_over or not any(led.is_loading for led in self._led):
             self._fetched()
 
     def _fetched(self) -> None:

@@ -130,6 +130,18 @@ async def test_a_fetch_waits_for_the_next_record_or_its_time(tmp_path: Path) -> 
             assert await member.fetch() == [Record(0, "a", 1)]
 
 
+@pytest.mark.parametrize("max_wait_ms", [0, 1])
+async def test_who_does_not_wait_has_what_there_is_though_nobody_has_fetched_before(
+    tmp_path: Path, max_wait_ms: int
+) -> None:
+    async with running(tmp_path) as broker:
+        client = await prepared(broker)
+        await produce(client, "a")
+        member = await Member.join(broker, "one")
+        assert await member.fetch(max_wait_ms=max_wait_ms) == [Record(0, "a", 1)]
+        assert await member.fetch(max_wait_ms=max_wait_ms) == []
+
+
 async def test_words_come_with_a_fetch_and_are_answered_with_it(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         client = await prepared(broker)
