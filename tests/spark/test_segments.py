@@ -35,6 +35,21 @@ def load(request: pytest.FixtureRequest, spark: SparkSession) -> Load:
     return read
 
 
+LoadWith = Callable[..., DataFrame]
+
+
+@pytest.fixture(params=["kohort-segments", "kohort-segments-python"])
+def load_with(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> LoadWith:
+    """Return a function that reads the folder with these options alone, and a schema that the user names."""
+
+    def read(options: dict[str, str], schema: str | None = None) -> DataFrame:
+        reader = spark.read.format(request.param)
+        reader = reader if schema is None else reader.schema(schema)
+        return reader.options(**{"path": str(tmp_path), **options}).load()
+
+    return read
+
+
 def batch(first: int, *numbers: int, producer_id: int = -1, transactional: bool = False) -> bytes:
     """Return a batch from the offset `first` on, with these numbers as values."""
     return build_batch(
@@ -168,20 +183,63 @@ def test_a_batch_larger_than_a_read_is_read(
     ("options", "complaint"),
     [
         ({"topics": "nosuch"}, "holds no topic 'nosuch'"),
+        ({"topics": "t", "path": "/nowhere"}, "path is '/nowhere': there is no such folder"),
+        ({}, "give either topics, names with commas between them, or a pattern"),
+        ({"topics": "t", "pattern": "t"}, "give either topics, names with commas between them, or a pattern"),
+        ({"topics": " , "}, "topics is empty"),
+        ({"pattern": "t("}, "pattern is 't\\(': "),
+        ({"topics": "t", "start": "earliest"}, "unknown option 'start'; did you mean 'starting'?"),
+        ({"topics": "t", "zzzzzzzz": "1"}, "unknown option 'zzzzzzzz'"),
+        ({"topics": "t", "check_crcs": "maybe"}, "check_crcs is 'maybe': give true or false"),
+        ({"topics": "t", "isolation_level": "none"}, "give read_committed or read_uncommitted"),
         ({"topics": "t", "starting": "group:g"}, "segments know no groups"),
+        ({"topics": "t", "starting": "soon"}, "starting is 'soon': give earliest, latest, "),
         ({"topics": "t", "ending": '{"t": {"0": 7}}'}, "t-0 holds offsets from 0 up to 1"),
+        ({"topics": "t", "ending": '{"t": {"0": -3}}'}, "ending has an offset below -2, which is earliest"),
+        ({"topics": "t", "ending": '{"t": {"1": 1}}'}, "offsets are given, but none for t-0"),
+        ({"topics": "t", "ending": '{"t": [1]}'}, "are no offsets: give them as "),
+        ({"topics": "t", "ending": '{"t": '}, "are no offsets: give them as "),
+        (
+            {"topics": "t", "starting": "timestamp:2026-13-01"},
+            "starting: '2026-13-01' is no time: give 2026-01-31T12",
+        ),
     ],
 )
 def test_a_wrong_option_is_said_in_one_line(
-    spark: SparkSession,
-    partition: Callable[..., Path],
-    tmp_path: Path,
-    options: dict[str, str],
-    complaint: str,
+    load_with: LoadWith, partition: Callable[..., Path], options: dict[str, str], complaint: str
 ) -> None:
     partition(0, batch(0, 0))
     with pytest.raises(PySparkException, match=complaint):
-        spark.read.format("kohort-segments").options(path=str(tmp_path), **options).load().count()
+        load_with(options).count()
+
+
+@pytest.mark.parametrize(
+    "begin",
+    [
+        "2023-11-14T22:13:25Z",
+        "2023-11-14T22:13:25",
+        "2023-11-14 22:13:25.000",
+        "2023-11-15T00:13:25+02:00",
+        "20231114T221325Z",
+        "1700000005000",
+    ],
+)
+def test_a_time_may_be_written_in_several_ways(
+    load: Load, partition: Callable[..., Path], tmp_path: Path, begin: str
+) -> None:
+    partition(0, build_batch([(T0 + 1_000 * n, None, b"%d" % n, ()) for n in range(9)]))
+    assert values(load(tmp_path, "t", starting=f"timestamp:{begin}")) == [5, 6, 7, 8]
+
+
+def test_a_pattern_may_be_written_as_python_writes_it(
+    load_with: LoadWith, partition: Callable[..., Path]
+) -> None:
+    partition(0, batch(0, 0))
+    assert load_with({"pattern": r"(?P<name>[s-u])\Z"}).count() == 1
+    with pytest.raises(
+        PySparkException, match="there is no column value string; there are key binary, value"
+    ):
+        load_with({"topics": "t"}, "value string").count()
 
 
 def test_numbers_are_one_to_one(load: Load, broker: BrokerProcess, topics: Topics) -> None:

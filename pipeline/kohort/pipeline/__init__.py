@@ -9,8 +9,7 @@
     frame.writeStream.format("kohort")...
     spark.read.format("kohort-segments").option("path", "/var/lib/kohort").option("topics", "flights").load()
 
-The JVM reads segments by itself, and lets Python help with what it does not know; `kohort-segments-python` is
-Python alone, and reads the same.
+The JVM reads segments by itself; `kohort-segments-python` is Python alone, and reads the same.
 
 Columns: key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, and with
 `include_headers=true` headers array<struct<key string, value binary>>. `.schema("value binary, offset

@@ -67,11 +67,6 @@ class Segment:
         place = int(np.searchsorted(entries["timestamp"], timestamp_ms, side="left"))
         return self.position_of(self.base_offset + int(entries["offset"][place - 1])) if place else 0
 
-    def newest_ms(self) -> int:
-        """Return the time of the newest record of a sealed segment, -1 where its index does not say."""
-        entries = self._entries(".timeindex", TIME_ENTRY)
-        return int(entries["timestamp"][-1]) if len(entries) else -1
-
     def aborted(self) -> list[AbortedRange]:
         """Return the aborted transactions whose markers are in this segment."""
         content = _read(self.path.with_suffix(".txnindex"))

@@ -1,6 +1,7 @@
-"""`format("kohort-segments")`: the same table as `kohort`, straight from segment files.
+"""`format("kohort-segments-python")`: the same table as `kohort`, straight from segment files, in Python.
 
-What is here plans, and reads where the JVM does not: see SegmentSource.java in `kohort.pipeline.jvm`.
+It stands in for `kohort-segments`, the JVM's own (SegmentSource.java in `kohort.pipeline.jvm`), where there
+is no JVM at hand or it is of another Spark, and reads the same.
 """
 
 import mmap
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
@@ -32,10 +34,7 @@ _POPULATE: int = getattr(mmap, "MAP_POPULATE", 0)  # Linux has it.
 
 @dataclass
 class SegmentRange(InputPartition):
-    """What one task reads: the offsets of a segment from `start` up to `end`, from `position` on.
-
-    SegmentRange.java takes the same fields out of its pickled form: they stay numbers, texts and tuples.
-    """
+    """What one task reads: the offsets of a segment from `start` up to `end`, from `position` on."""
 
     path: str
     topic: str
@@ -45,8 +44,6 @@ class SegmentRange(InputPartition):
     position: int
     size_bytes: int
     """The file's size when the query was planned: a broker may write on behind it."""
-    newest_ms: int
-    """The time of its newest record, -1 where that is not known: it may be written to still."""
     is_last: bool
     check_crcs: bool
     aborted: tuple[tuple[int, int, int], ...]
@@ -127,6 +124,8 @@ def _decode(
     )
     for columns in decoded:
         if len(columns):
+            if (np.diff(columns.offsets) <= 0).any() or columns.offsets[-1] >= columns.next_offset:
+                raise WireError(f"records behind offset {int(columns.offsets[0])} are out of order")
             yield builder.build(columns, wanted.end)
 
 
@@ -162,7 +161,6 @@ def plan(options: SegmentOptions, files: PartitionFiles) -> Iterator[SegmentRang
                 end=until,
                 position=segment.position_of(begin),
                 size_bytes=segment.size_bytes,
-                newest_ms=-1 if number + 1 == len(bases) else segment.newest_ms(),
                 is_last=number + 1 == len(bases),
                 check_crcs=options.check_crcs,
                 aborted=tuple(
@@ -191,6 +189,7 @@ def _pieces(wanted: SegmentRange) -> Iterator[tuple[BatchTable, int]]:
     The last segment ends where its tail is torn. Raises: WireError for damage elsewhere, DataLossError.
     """
     offset, place, most_bytes = wanted.start, wanted.position, READ_BYTES
+    behind = 0
     with open(wanted.path, "rb", buffering=0) as file:
         while offset < wanted.end and place < wanted.size_bytes:
             records = _mapped(file, place, min(most_bytes, wanted.size_bytes - place))
@@ -199,6 +198,7 @@ def _pieces(wanted: SegmentRange) -> Iterator[tuple[BatchTable, int]]:
                 batches = batches[: batches.sound_count()]
             found = extent(batches, offset, wanted.end)
             if len(found.batches):
+                behind = _in_order(found.batches, behind)
                 yield found.batches, offset
             elif found.next_offset < wanted.end:
                 needed = _first_size(records)
@@ -208,6 +208,19 @@ def _pieces(wanted: SegmentRange) -> Iterator[tuple[BatchTable, int]]:
                     raise WireError(f"what lies at {place}, offset {offset}, is no sound batch")
                 most_bytes = needed  # A batch that is larger than what is read at a time.
             offset, place = found.next_offset, place + found.batches.size_bytes
+
+
+def _in_order(batches: BatchTable, behind: int) -> int:
+    """Return the offset behind these batches, none of which may begin before the one in front of it ends.
+
+    `behind` is the offset behind those before. Raises: WireError.
+    """
+    ends = np.append(behind, batches.next_offsets)
+    wrong = np.flatnonzero(batches.base_offsets < ends[:-1])
+    if len(wrong):
+        nth = int(wrong[0])
+        raise WireError(f"the batch at offset {batches.base_offsets[nth]} lies behind offset {ends[nth] - 1}")
+    return int(ends[-1])
 
 
 def _mapped(file: FileIO, place: int, size_bytes: int) -> memoryview:

@@ -45,7 +45,7 @@ final class Decompressor {
             case ZSTD:
                 return readZstd(from, begin, size);
             default:
-                throw new Unsound("an unknown codec");
+                throw new IOException("an unknown codec");
         }
     }
 
@@ -87,7 +87,7 @@ final class Decompressor {
             int block = ByteBuffer.wrap(from, place, 4).getInt();
             place += 4;
             if (block < 0 || block > end - place) {
-                throw new Unsound("a block ends early");
+                throw new IOException("a block ends early");
             }
             grow(done + Snappy.uncompressedLength(from, place, block), done);
             done += Snappy.uncompress(from, place, block, data, done);
@@ -113,7 +113,7 @@ final class Decompressor {
 
     private void grow(int needed, int kept) throws IOException {
         if (needed > MOST_BYTES) {
-            throw new Unsound("more data than a batch may hold");
+            throw new IOException("more data than a batch may hold");
         }
         if (needed > data.length) {
             byte[] larger = new byte[Math.max(needed, data.length * 2)];

@@ -2,46 +2,26 @@ package kohort.spark;
 
 import java.io.IOException;
 import java.nio.ByteBuffer;
-import java.nio.channels.ClosedByInterruptException;
 import java.nio.channels.FileChannel;
-import java.nio.file.Files;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.NoSuchFileException;
-import java.nio.file.Path;
 import java.nio.file.Paths;
 import java.nio.file.StandardOpenOption;
-import java.nio.file.attribute.BasicFileAttributes;
-import java.util.Objects;
 import java.util.zip.CRC32C;
 
+import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.codegen.UnsafeArrayWriter;
 import org.apache.spark.sql.catalyst.expressions.codegen.UnsafeRowWriter;
-import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.apache.spark.sql.connector.read.PartitionReader;
-import org.apache.spark.sql.connector.read.PartitionReaderFactory;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /** The rows of a range: batch for batch from the file, record for record into the same row. */
-final class SegmentReader implements PartitionReader {
-    private static final int HEADER_BYTES = 61;
-    private static final int LENGTH_AT = 8;
-    private static final int LOG_OVERHEAD_BYTES = 12;
-    private static final int MAGIC_AT = 16;
-    private static final int CRC_AT = 17;
-    private static final int ATTRIBUTES_AT = 21;
-    private static final int LAST_OFFSET_DELTA_AT = 23;
-    private static final int BASE_TIMESTAMP_AT = 27;
-    private static final int MAX_TIMESTAMP_AT = 35;
-    private static final int PRODUCER_ID_AT = 43;
-    private static final int COUNT_AT = 57;
-    private static final int CODEC_MASK = 7;
-    private static final int APPEND_TIME = 8;
-    private static final int TRANSACTIONAL = 16;
-    private static final int CONTROL = 32;
+final class SegmentReader implements PartitionReader<InternalRow> {
     private static final int CHUNK_BYTES = 256 << 10;
     private static final int ROW_BYTES = 16 << 10;
-    private static final long MOST_BATCH_BYTES = 256L << 20;
+    private static final byte[] SAMPLE = {24, 0, 0, 0, 2, 'k', 2, 'v', 2, 2, 'n', 2, 'v'};
+    private static final int MOST_BYTES = Integer.MAX_VALUE - 8;
 
-    private final PartitionReaderFactory factory;
     private final SegmentRange wanted;
     private final Columns columns;
     private final UnsafeRowWriter writer;
@@ -51,10 +31,7 @@ final class SegmentReader implements PartitionReader {
     private final CRC32C crc = new CRC32C();
     private final Decompressor decompressed = new Decompressor();
 
-    private PartitionReader python;
-    private long given;
     private FileChannel file;
-    private Object fileKey;
     /** A part of the file: from {@code begin} up to {@code stop} lies what comes at {@code position}. */
     private byte[] chunk = new byte[CHUNK_BYTES];
     private int begin;
@@ -72,9 +49,9 @@ final class SegmentReader implements PartitionReader {
     private long baseTimestamp;
     private boolean hasAppendTime;
     private long appendTime;
+    private long timestampMs;
 
-    SegmentReader(PartitionReaderFactory factory, SegmentRange wanted, Columns columns) {
-        this.factory = factory;
+    SegmentReader(SegmentRange wanted, Columns columns) {
         this.wanted = wanted;
         this.columns = columns;
         position = wanted.position;
@@ -84,39 +61,34 @@ final class SegmentReader implements PartitionReader {
         pair = new UnsafeRowWriter(pairs, 2);
     }
 
-    public Object get() {
-        return python == null ? writer.getRow() : python.get();
+    public InternalRow get() {
+        return writer.getRow();
+    }
+
+    /** Return the offset of the record at hand. */
+    long offset() {
+        return previousOffset;
+    }
+
+    /** Return the time of the record at hand, below 0 for none. */
+    long timestampMs() {
+        return timestampMs;
     }
 
     public boolean next() throws IOException {
-        if (python != null) {
-            return python.next();
-        }
         try {
             do {
                 while (left > 0) {
                     left--;
                     if (readRecord()) {
-                        given++;
                         return true;
                     }
                 }
             } while (readBatch());
             return false;
-        } catch (ClosedByInterruptException interrupted) {
-            throw interrupted; // The task is to end, which is no fault of the file's.
-        } catch (IOException unsound) {
-            return askPython();
-        } catch (IndexOutOfBoundsException unsound) {
-            return askPython();
-        } catch (LinkageError otherSpark) {
-            OtherSpark.say(otherSpark);
-            return askPython();
+        } catch (IndexOutOfBoundsException early) {
+            throw damaged("the records of the batch at offset " + baseOffset + " end early");
         }
-    }
-
-    public CustomTaskMetric[] currentMetricsValues() {
-        return new CustomTaskMetric[] {new RangesInPython.OfTask(python != null)};
     }
 
     public void close() throws IOException {
@@ -124,71 +96,54 @@ final class SegmentReader implements PartitionReader {
         if (file != null) {
             file.close();
         }
-        if (python != null) {
-            python.close();
-        }
     }
 
-    /** Have Python read the range anew, and pass over the rows that were given; the file has to be the same. */
-    private boolean askPython() throws IOException {
-        python = factory.createReader(wanted.python);
-        for (long n = 0; n < given; n++) {
-            if (!python.next()) {
-                throw isReplaced() ? replaced() : new IOException(wanted.path + " has fewer records now");
-            }
-            python.get(); // Without it Spark's reader would stay where it is.
-        }
-        boolean isMore = python.next(); // Python has opened the file by now, or has said why it could not.
-        if (given > 0 && isReplaced()) {
-            throw replaced();
-        }
-        return isMore;
+    private SegmentException.Damaged damaged(String what) {
+        return new SegmentException.Damaged(wanted.path, what);
     }
 
-    /** Return whether the name has another file now: a cleaner puts a shorter one in its place. */
-    private boolean isReplaced() throws IOException {
-        try {
-            return !Objects.equals(fileKey, keyOf(Paths.get(wanted.path)));
-        } catch (NoSuchFileException deleted) {
-            return true;
-        }
-    }
-
-    private IOException replaced() {
-        return new IOException(wanted.path + " was cleaned or deleted while the query read it: run it again");
-    }
-
-    private static Object keyOf(Path path) throws IOException {
-        return Files.readAttributes(path, BasicFileAttributes.class).fileKey();
+    private SegmentException.Damaged badRecord(String what) {
+        return damaged("the batch at offset " + baseOffset + " has " + what);
     }
 
     /** Go to the next batch with records for the user; return false behind the last. */
     private boolean readBatch() throws IOException {
         if (records != null && at != behind) {
-            throw new Unsound("a batch is longer than its records");
+            throw damaged("the batch at " + baseOffset + " is not as long as its records");
         }
         records = null;
-        while (position < wanted.sizeBytes) {
-            previousOffset = lastOffset;
-            need(HEADER_BYTES);
+        while (position < wanted.sizeBytes && nextOffset() < wanted.end) {
+            long size = wholeSize();
+            boolean isSound = size > 0;
+            if (isSound) {
+                need((int) size);
+                isSound = isSensible();
+            }
+            if (isSound && wanted.checkCrcs && (wanted.isLast || longAt(0) < wanted.end)) {
+                isSound = isSealed((int) size);
+                if (!isSound && !wanted.isLast) {
+                    throw damaged("the batch at offset " + longAt(0) + " does not have the CRC that it says");
+                }
+            }
+            if (!isSound) {
+                if (wanted.isLast && isTorn(size)) {
+                    return false;
+                }
+                throw damaged("what lies at " + position + ", offset " + nextOffset() + ", is no sound batch");
+            }
             baseOffset = longAt(0);
-            if (chunk[begin + MAGIC_AT] != 2 || intAt(LENGTH_AT) < HEADER_BYTES - LOG_OVERHEAD_BYTES) {
-                throw new Unsound("no batch");
-            }
-            long size = (long) intAt(LENGTH_AT) + LOG_OVERHEAD_BYTES;
-            need(size);
-            int attributes = chunk[begin + ATTRIBUTES_AT + 1];
-            lastOffset = baseOffset + intAt(LAST_OFFSET_DELTA_AT);
-            int count = intAt(COUNT_AT);
-            boolean isInOrder = baseOffset > previousOffset && lastOffset >= baseOffset && count >= 0;
-            if (!isInOrder || wanted.checkCrcs && !isSound((int) size)) {
-                throw new Unsound("no sound batch, or out of order");
-            }
             if (baseOffset >= wanted.end) {
                 return false;
             }
-            boolean isHidden = count == 0 || lastOffset < wanted.start || (attributes & CONTROL) != 0;
-            if (!isHidden && !((attributes & TRANSACTIONAL) != 0 && wasAborted())) {
+            if (baseOffset <= lastOffset) {
+                throw damaged("the batch at offset " + baseOffset + " lies behind offset " + lastOffset);
+            }
+            previousOffset = lastOffset;
+            lastOffset = baseOffset + intAt(BatchHeader.LAST_OFFSET_DELTA_AT);
+            int attributes = chunk[begin + BatchHeader.ATTRIBUTES_AT + 1];
+            int count = intAt(BatchHeader.COUNT_AT);
+            boolean isHidden = count == 0 || lastOffset < wanted.start || (attributes & BatchHeader.CONTROL) != 0;
+            if (!isHidden && !((attributes & BatchHeader.TRANSACTIONAL) != 0 && wasAborted())) {
                 open(attributes, count, (int) size);
             }
             position += size;
@@ -200,31 +155,75 @@ final class SegmentReader implements PartitionReader {
         return false;
     }
 
+    private long nextOffset() {
+        return Math.max(wanted.start, lastOffset + 1);
+    }
+
+    /** Return how large the batch that comes next says it is, 0 where it is none, or not all of it is there. */
+    private long wholeSize() throws IOException {
+        if (position + BatchHeader.BYTES > wanted.sizeBytes) {
+            return 0;
+        }
+        need(BatchHeader.BYTES);
+        long size = (long) intAt(BatchHeader.LENGTH_AT) + BatchHeader.LOG_OVERHEAD_BYTES;
+        boolean isBatch = chunk[begin + BatchHeader.MAGIC_AT] == BatchHeader.MAGIC && size >= BatchHeader.BYTES;
+        return isBatch && size <= MOST_BYTES && position + size <= wanted.sizeBytes ? size : 0;
+    }
+
+    private boolean isSensible() {
+        return intAt(BatchHeader.LAST_OFFSET_DELTA_AT) >= 0 && intAt(BatchHeader.COUNT_AT) >= 0;
+    }
+
+    private boolean isSealed(int size) {
+        crc.reset();
+        crc.update(chunk, begin + BatchHeader.ATTRIBUTES_AT, size - BatchHeader.ATTRIBUTES_AT);
+        return (int) crc.getValue() == intAt(BatchHeader.CRC_AT);
+    }
+
+    /**
+     * Return whether what is left, a damaged batch of this size first, is what a crash left of the last write.
+     * It is not when a sound batch follows: then the damage is in the middle, and recovery would not mend it.
+     */
+    private boolean isTorn(long size) throws IOException {
+        if (size == 0) {
+            return true;
+        }
+        position += size;
+        begin += (int) size;
+        long following = wholeSize();
+        boolean isFollowed = false;
+        if (following > 0) {
+            need((int) following);
+            isFollowed = isSealed((int) following);
+        }
+        position -= size;
+        return !isFollowed;
+    }
+
     private void open(int attributes, int count, int size) throws IOException {
-        baseTimestamp = longAt(BASE_TIMESTAMP_AT);
-        hasAppendTime = (attributes & APPEND_TIME) != 0;
-        appendTime = longAt(MAX_TIMESTAMP_AT);
-        int codec = attributes & CODEC_MASK;
+        baseTimestamp = longAt(BatchHeader.BASE_TIMESTAMP_AT);
+        hasAppendTime = (attributes & BatchHeader.APPEND_TIME) != 0;
+        appendTime = longAt(BatchHeader.MAX_TIMESTAMP_AT);
+        int codec = attributes & BatchHeader.CODEC_MASK;
         if (codec == 0) {
             records = chunk;
-            at = begin + HEADER_BYTES;
+            at = begin + BatchHeader.BYTES;
             behind = begin + size;
         } else {
-            behind = decompressed.read(codec, chunk, begin + HEADER_BYTES, size - HEADER_BYTES);
+            try {
+                behind = decompressed.read(codec, chunk, begin + BatchHeader.BYTES, size - BatchHeader.BYTES);
+            } catch (IOException | IndexOutOfBoundsException error) {
+                String what = "the batch at offset " + baseOffset + " can't be decompressed: " + error.getMessage();
+                throw new SegmentException.Damaged(wanted.path, what, error);
+            }
             records = decompressed.data;
             at = 0;
         }
         left = count;
     }
 
-    private boolean isSound(int size) {
-        crc.reset();
-        crc.update(chunk, begin + ATTRIBUTES_AT, size - ATTRIBUTES_AT);
-        return (int) crc.getValue() == intAt(CRC_AT);
-    }
-
     private boolean wasAborted() {
-        long producerId = longAt(PRODUCER_ID_AT);
+        long producerId = longAt(BatchHeader.PRODUCER_ID_AT);
         long[] aborted = wanted.aborted;
         for (int n = 0; n < aborted.length; n += 3) {
             if (aborted[n] == producerId && aborted[n + 1] <= lastOffset && baseOffset <= aborted[n + 2]) {
@@ -235,28 +234,29 @@ final class SegmentReader implements PartitionReader {
     }
 
     /** Have so many bytes of what comes in the chunk. */
-    private void need(long size) throws IOException {
+    private void need(int size) throws IOException {
         if (stop - begin >= size) {
             return;
         }
-        if (position + size > wanted.sizeBytes || size > MOST_BATCH_BYTES) {
-            throw new Unsound("the file ends within a batch, or a batch is larger than is read here");
-        }
-        byte[] target = size > chunk.length ? new byte[(int) size] : chunk;
-        System.arraycopy(chunk, begin, target, 0, stop - begin);
-        stop -= begin;
+        byte[] target = size > chunk.length ? new byte[size] : chunk;
+        int kept = Math.max(stop - begin, 0);
+        System.arraycopy(chunk, Math.min(begin, stop), target, 0, kept);
+        stop = kept;
         begin = 0;
         chunk = target;
         if (file == null) {
-            fileKey = keyOf(Paths.get(wanted.path)); // Before it is opened: another one shows later.
-            file = FileChannel.open(Paths.get(wanted.path), StandardOpenOption.READ);
+            try {
+                file = FileChannel.open(Paths.get(wanted.path), StandardOpenOption.READ);
+            } catch (NoSuchFileException deleted) {
+                throw SegmentException.DataLoss.deleted(wanted.path);
+            }
         }
         while (stop < size) {
             long place = position + stop;
             int most = (int) Math.min((long) (chunk.length - stop), wanted.sizeBytes - place);
             int read = file.read(ByteBuffer.wrap(chunk, stop, most), place);
             if (read < 0) {
-                throw new Unsound("the file has become shorter");
+                throw SegmentException.DataLoss.shorter(wanted.path);
             }
             stop += read;
         }
@@ -278,10 +278,10 @@ final class SegmentReader implements PartitionReader {
         int size = varint();
         int end = at + size;
         if (size < 0 || end > behind) {
-            throw new Unsound("a record ends behind its batch");
+            throw badRecord("a record that ends behind it");
         }
         at++; // Its attributes, of which there are none yet.
-        long timestamp = baseTimestamp + varlong();
+        timestampMs = baseTimestamp + varlong();
         long offset = baseOffset + varint();
         int keySize = varint();
         int keyAt = at;
@@ -292,18 +292,21 @@ final class SegmentReader implements PartitionReader {
         int headersAt = at;
         int headers = varint();
         if (headers < 0) {
-            throw new Unsound("less headers than none");
+            throw badRecord("a record with less headers than none");
         }
         for (int n = 0; n < headers; n++) {
             skipHeader();
         }
         if (at != end) {
-            throw new Unsound("a record is not as long as it says");
+            throw badRecord("a record that is not as long as it says");
         }
         if (offset <= previousOffset || offset > lastOffset) {
-            throw new Unsound("a record out of order");
+            throw badRecord("a record out of order, at offset " + offset);
         }
         previousOffset = offset;
+        if (hasAppendTime) {
+            timestampMs = appendTime;
+        }
         if (offset < wanted.start || offset >= wanted.end) {
             return false;
         }
@@ -325,7 +328,7 @@ final class SegmentReader implements PartitionReader {
             writer.write(columns.offset, offset);
         }
         if (columns.timestamp >= 0) {
-            writeTime(hasAppendTime ? appendTime : timestamp);
+            writeTime(timestampMs);
         }
         if (columns.headers >= 0) {
             writeHeaders(headersAt);
@@ -333,10 +336,19 @@ final class SegmentReader implements PartitionReader {
         return true;
     }
 
+    /** Make a row of a record that has something in each column, whatever the file holds. */
+    void readSample() throws IOException {
+        records = SAMPLE;
+        behind = SAMPLE.length;
+        lastOffset = 0;
+        previousOffset = -1;
+        readRecord();
+    }
+
     private void skipHeader() throws IOException {
         int nameSize = varint();
         if (nameSize < 0) {
-            throw new Unsound("a header without a name");
+            throw badRecord("a record header without a name");
         }
         at += nameSize;
         int valueSize = varint();
@@ -354,8 +366,8 @@ final class SegmentReader implements PartitionReader {
             pair.resetRowWriter();
             int nameSize = varint();
             UTF8String name = UTF8String.fromBytes(records, at, nameSize);
-            if (!name.isValid()) {
-                throw new Unsound("a name that is no UTF-8");
+            if (!name.isValid()) { // As a String of Kafka's Java client has it.
+                name = UTF8String.fromString(new String(records, at, nameSize, StandardCharsets.UTF_8));
             }
             pair.write(0, name);
             at += nameSize;
@@ -404,7 +416,7 @@ final class SegmentReader implements PartitionReader {
                 return zigzag >>> 1 ^ -(zigzag & 1);
             }
         }
-        throw new Unsound("a variable length integer of more than 32 bits");
+        throw badRecord("a variable length integer of more than 32 bits");
     }
 
     private long varlong() throws IOException {
@@ -416,6 +428,6 @@ final class SegmentReader implements PartitionReader {
                 return zigzag >>> 1 ^ -(zigzag & 1);
             }
         }
-        throw new Unsound("a variable length integer of more than ten bytes");
+        throw badRecord("a variable length integer of more than ten bytes");
     }
 }

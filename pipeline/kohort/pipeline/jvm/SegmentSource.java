@@ -1,17 +1,16 @@
 package kohort.spark;
 
-import java.util.ArrayList;
-import java.util.HashSet;
-import java.util.List;
+import java.io.IOException;
+import java.util.Collections;
 import java.util.Map;
 import java.util.Set;
 
+import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.connector.catalog.SupportsRead;
-import org.apache.spark.sql.connector.catalog.SupportsWrite;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableCapability;
+import org.apache.spark.sql.connector.catalog.TableProvider;
 import org.apache.spark.sql.connector.expressions.Transform;
-import org.apache.spark.sql.connector.metric.CustomMetric;
 import org.apache.spark.sql.connector.read.Batch;
 import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.PartitionReader;
@@ -20,207 +19,157 @@ import org.apache.spark.sql.connector.read.Scan;
 import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.connector.read.SupportsPushDownFilters;
 import org.apache.spark.sql.connector.read.SupportsPushDownRequiredColumns;
-import org.apache.spark.sql.connector.write.LogicalWriteInfo;
-import org.apache.spark.sql.connector.write.WriteBuilder;
-import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceV2;
 import org.apache.spark.sql.sources.DataSourceRegister;
 import org.apache.spark.sql.sources.Filter;
-import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /**
- * {@code format("kohort-segments")}: Python plans, the JVM reads.
+ * {@code format("kohort-segments")}: planned and read in the JVM, without a Python process.
  *
- * <p>The Python source {@code kohort-segments-python} checks the options, looks for the files, and says what
- * each task reads. A task's rows then come from here, without a Python process to hand them over. What is not
- * sound, or not known here, is Python's again: it reads that range anew, and the rows that were given already
- * are passed over. So the rows are the same, and the errors are Python's alone.
- *
- * <p>This is compiled for one minor version of Spark ({@code building.py}), of which it takes classes that are
- * not public: on another one {@code loading.py} leaves it alone.
+ * <p>The Python source {@code kohort-segments-python} reads the same, where there is no JVM at hand or it is of
+ * another Spark.
  */
-public class SegmentSource extends PythonDataSourceV2 implements DataSourceRegister {
+public final class SegmentSource implements TableProvider, DataSourceRegister {
     private static final String NAME = "kohort-segments";
-    private static final String NAME_IN_PYTHON = "kohort-segments-python";
 
+    @Override
     public String shortName() {
         return NAME;
     }
 
-    /** Spark tells a Python source its name: two can't share one. */
-    public void setShortName(String name) {
-        super.setShortName(NAME_IN_PYTHON);
+    @Override
+    public StructType inferSchema(CaseInsensitiveStringMap options) {
+        return Columns.table(new SegmentOptions(options.asCaseSensitiveMap()).hasHeaders);
     }
 
-    public Table getTable(StructType schema, Transform[] partitioning, Map properties) {
-        return new SegmentTable(super.getTable(schema, partitioning, properties));
+    @Override
+    public boolean supportsExternalMetadata() {
+        return true;
     }
 
-    /** The Python source's table with scans of its own. */
-    static final class SegmentTable implements Table, SupportsRead, SupportsWrite {
-        private final Table python;
-        private boolean isPlanned;
+    @Override
+    public Table getTable(StructType schema, Transform[] partitioning, Map<String, String> properties) {
+        return new SegmentTable(Columns.checked(schema));
+    }
 
-        SegmentTable(Table python) {
-            this.python = python;
+    static final class SegmentTable implements Table, SupportsRead {
+        private final StructType schema;
+
+        SegmentTable(StructType schema) {
+            this.schema = schema;
         }
 
+        @Override
         public String name() {
             return NAME;
         }
 
+        @Deprecated
+        @Override
         public StructType schema() {
-            return python.schema();
+            return schema;
         }
 
-        public Set capabilities() {
-            Set capabilities = new HashSet(python.capabilities());
-            capabilities.remove(TableCapability.MICRO_BATCH_READ);
-            return capabilities;
+        @Override
+        public Set<TableCapability> capabilities() {
+            return Collections.singleton(TableCapability.BATCH_READ);
         }
 
+        @Override
         public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
-            return new SegmentScanBuilder(this, options);
-        }
-
-        /** Python says that there is none. */
-        public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
-            return ((SupportsWrite) python).newWriteBuilder(info);
-        }
-
-        /** Plan anew: a Python source keeps its first plan, with all columns and the files of that time. */
-        synchronized Scan planInPython(StructType wanted, CaseInsensitiveStringMap options) {
-            if (!isPlanned && wanted.equals(schema())) {
-                isPlanned = true;
-                return ((SupportsRead) python).newScanBuilder(options).build();
-            }
-            PythonDataSourceV2 source = new PythonDataSourceV2();
-            source.setShortName(NAME_IN_PYTHON);
-            Table narrow = source.getTable(wanted, new Transform[0], options.asCaseSensitiveMap());
-            return ((SupportsRead) narrow).newScanBuilder(options).build();
+            return new SegmentScanBuilder(schema, new SegmentOptions(options.asCaseSensitiveMap()));
         }
     }
 
     static final class SegmentScanBuilder
             implements ScanBuilder, SupportsPushDownRequiredColumns, SupportsPushDownFilters {
-        private final SegmentTable table;
-        private final CaseInsensitiveStringMap options;
+        private final SegmentOptions options;
         private StructType wanted;
         private Wanted rows = new Wanted(new Filter[0]);
 
-        SegmentScanBuilder(SegmentTable table, CaseInsensitiveStringMap options) {
-            this.table = table;
+        SegmentScanBuilder(StructType schema, SegmentOptions options) {
+            this.wanted = schema;
             this.options = options;
-            this.wanted = table.schema();
         }
 
+        @Override
         public void pruneColumns(StructType required) {
-            if (required.length() > 0) {
-                wanted = required;
-            } else { // To count rows no column is needed, but Python plans none without: the cheapest.
-                StructField[] fields = table.schema().fields();
-                StructField cheapest = fields[0];
-                for (int n = 0; n < fields.length; n++) {
-                    if (fields[n].dataType().defaultSize() < cheapest.dataType().defaultSize()) {
-                        cheapest = fields[n];
-                    }
-                }
-                wanted = new StructType(new StructField[] {cheapest});
-            }
+            wanted = required;
         }
 
         /** Return all of them: segments are left out by them, and Spark looks at the rows of the others. */
+        @Override
         public Filter[] pushFilters(Filter[] filters) {
             rows = new Wanted(filters);
             return filters;
         }
 
+        @Override
         public Filter[] pushedFilters() {
             return rows.filters();
         }
 
+        @Override
         public Scan build() {
-            return new SegmentScan(table.planInPython(wanted, options), rows);
+            return new SegmentScan(wanted, options, rows);
         }
     }
 
-    static final class SegmentScan implements Scan {
-        private final Scan python;
-        private final Wanted rows;
-
-        SegmentScan(Scan python, Wanted rows) {
-            this.python = python;
-            this.rows = rows;
-        }
-
-        public StructType readSchema() {
-            return python.readSchema();
-        }
-
-        public String description() {
-            return NAME + " " + readSchema().simpleString();
-        }
-
-        public Batch toBatch() {
-            return new SegmentBatch(python.toBatch(), readSchema(), rows);
-        }
-
-        public CustomMetric[] supportedCustomMetrics() {
-            return new CustomMetric[] {new RangesInPython()};
-        }
-    }
-
-    static final class SegmentBatch implements Batch {
-        private final Batch python;
+    static final class SegmentScan implements Scan, Batch {
         private final StructType schema;
+        private final SegmentOptions options;
         private final Wanted rows;
 
-        SegmentBatch(Batch python, StructType schema, Wanted rows) {
-            this.python = python;
+        SegmentScan(StructType schema, SegmentOptions options, Wanted rows) {
             this.schema = schema;
+            this.options = options;
             this.rows = rows;
         }
 
-        public InputPartition[] planInputPartitions() {
-            InputPartition[] planned = python.planInputPartitions();
-            List<InputPartition> found = new ArrayList<>();
-            for (InputPartition each : planned) {
-                InputPartition range = SegmentRange.of(each);
-                if (!(range instanceof SegmentRange) || rows.mayBeIn((SegmentRange) range)) {
-                    found.add(range);
-                }
-            }
-            return found.toArray(new InputPartition[0]);
+        @Override
+        public StructType readSchema() {
+            return schema;
         }
 
+        @Override
+        public String description() {
+            return NAME + " " + schema.simpleString();
+        }
+
+        @Override
+        public Batch toBatch() {
+            return this;
+        }
+
+        @Override
+        public InputPartition[] planInputPartitions() {
+            try {
+                return new SegmentPlan(options).ranges().stream()
+                    .filter(rows::mayBeIn).toArray(InputPartition[]::new);
+            } catch (IOException error) {
+                throw new SegmentException(options.path, options.path + " can't be read: " + error, error);
+            }
+        }
+
+        @Override
         public PartitionReaderFactory createReaderFactory() {
-            return new SegmentReaderFactory(python.createReaderFactory(), new Columns(schema));
+            return new SegmentReaderFactory(new Columns(schema));
         }
     }
 
     static final class SegmentReaderFactory implements PartitionReaderFactory {
         private static final long serialVersionUID = 1L;
 
-        private final PartitionReaderFactory python;
         private final Columns columns;
 
-        SegmentReaderFactory(PartitionReaderFactory python, Columns columns) {
-            this.python = python;
+        SegmentReaderFactory(Columns columns) {
             this.columns = columns;
         }
 
-        public PartitionReader createReader(InputPartition planned) {
-            if (!(planned instanceof SegmentRange)) {
-                return python.createReader(planned);
-            }
-            SegmentRange range = (SegmentRange) planned;
-            try {
-                return new SegmentReader(python, range, columns);
-            } catch (LinkageError otherSpark) {
-                OtherSpark.say(otherSpark);
-                return python.createReader(range.python);
-            }
+        @Override
+        public PartitionReader<InternalRow> createReader(InputPartition planned) {
+            return new SegmentReader((SegmentRange) planned, columns);
         }
     }
 }

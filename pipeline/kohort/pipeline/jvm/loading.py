@@ -13,6 +13,7 @@ from kohort.pipeline.errors import PipelineError
 
 PACKAGE = "kohort.pipeline.jvm"
 _JAR = re.compile(r"kohort-segments-spark-(\d+\.\d+)\.jar")
+_CHECK = "kohort.spark.RowCheck"
 _KNOWN_JAR = "kohort.segments.jar"  # A property of the JVM: sessions end, and the JVM stays.
 _said: set[str] = set()
 
@@ -29,8 +30,9 @@ def jar_name(spark_version: str) -> str:
 def load_segment_source(spark: SparkSession) -> bool:
     """Let the JVM of `spark` read segments by itself; return whether it does.
 
-    It does not through Spark Connect, where Python has no JVM, nor where there is no jar for its Spark, or
-    the JVM won't have it, which is warned of once: segments are then read in Python.
+    It does not through Spark Connect, where Python has no JVM, nor where there is no jar for its Spark, the
+    JVM won't have it, or has other classes than the jar was made for, which is warned of once: segments are
+    then read in Python.
     """
     jvm: Any = getattr(spark, "_jvm", None)
     if jvm is None:
@@ -56,6 +58,7 @@ def _jar(jvm: Any, spark_version: str) -> str:
     jar = find_jar(spark_version)
     loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
     loader.addURL(jvm.java.net.URL(jar.as_uri()))
+    loader.loadClass(_CHECK).newInstance()  # A Spark that has changed what the jar uses says so here.
     jvm.java.lang.System.setProperty(_KNOWN_JAR, str(jar))
     return str(jar)
 
