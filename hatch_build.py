@@ -19,7 +19,7 @@ ASKED_FOR = "KOHORT_COMPILE"
 COMPILED = (
     "protocol/kohort/protocol/records/varint.py",
     "protocol/kohort/protocol/records/builder.py",
-    "client/kohort/client/decoding.py",
+    "protocol/kohort/protocol/records/decoding.py",
 )
 PARTS = ("protocol", "client")
 MYPY = (

@@ -6,8 +6,7 @@ from types import ModuleType
 
 import pytest
 
-from kohort.client import decoding
-from kohort.protocol.records import builder, varint
+from kohort.protocol.records import builder, decoding, varint
 
 ROOT = Path(__file__).parents[2]
 

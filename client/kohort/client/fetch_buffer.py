@@ -6,7 +6,7 @@ from struct import Struct
 from typing import TYPE_CHECKING
 
 from kohort.client.batches import Aborted, plain_records, visible_batches
-from kohort.client.decoding import RecordLists
+from kohort.client.decoding import PartitionRecords
 from kohort.client.deserializing import Deserializing
 from kohort.client.errors import (
     BrokerError,
@@ -150,7 +150,7 @@ class Chunk:
         self, batches: Iterator[tuple[BatchHeader, memoryview | None]], records: list[ConsumerRecord]
     ) -> BatchHeader | None:
         """Add records; return the header of the last batch that was read. Raises: WireError."""
-        position, lists = self.stand.position or 0, RecordLists(self.state.partition)
+        position, lists = self.stand.position or 0, PartitionRecords(self.state.partition)
         last: BatchHeader | None = None
         for header, payload in batches:
             if payload is not None and header.last_offset >= position:

@@ -1,11 +1,13 @@
-"""Lists of records beside what the plain decoder reads of the same bytes."""
+"""Lists of records beside what the batches were built of, and beside what reads them one by one."""
 
+from collections.abc import Sequence
 from contextlib import suppress
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kohort.client.decoding import RecordLists
+from kohort.client.decoding import PartitionRecords
 from kohort.client.values import ConsumerRecord, TimestampType, TopicPartition
 from kohort.protocol.errors import WireError
 from kohort.protocol.records import (
@@ -33,11 +35,18 @@ fields = st.tuples(times, contents, contents, st.just(()) | headers)
 
 def listed(batch: bytes) -> list[ConsumerRecord]:
     records: list[ConsumerRecord] = []
-    RecordLists(PARTITION).read(read_header(batch), batch[HEADER_BYTES:], records)
+    PartitionRecords(PARTITION).read(read_header(batch), batch[HEADER_BYTES:], records)
     return records
 
 
-def plain(batch: bytes) -> list[ConsumerRecord]:
+def built_of(records: Sequence[RecordFields], base_offset: int = 0) -> list[ConsumerRecord]:
+    return [
+        ConsumerRecord("t", 3, offset, timestamp, key, value, tuple(headers), 4)
+        for offset, (timestamp, key, value, headers) in enumerate(records, base_offset)
+    ]
+
+
+def one_by_one(batch: bytes) -> list[ConsumerRecord]:
     return [
         ConsumerRecord("t", 3, each.offset, each.timestamp, each.key, each.value, each.headers, 4)
         for each in iterate_records(batch)
@@ -46,9 +55,9 @@ def plain(batch: bytes) -> list[ConsumerRecord]:
 
 @given(st.lists(fields, min_size=1, max_size=30), st.integers(0, 2**62))
 @settings(max_examples=repetitions(50, by_night=200), deadline=None)
-def test_a_list_holds_what_the_plain_decoder_reads(records: list[RecordFields], base_offset: int) -> None:
+def test_a_list_holds_what_the_batch_was_built_of(records: list[RecordFields], base_offset: int) -> None:
     batch = build_batch(records, base_offset=base_offset, leader_epoch=4)
-    assert listed(batch) == plain(batch)
+    assert listed(batch) == built_of(records, base_offset) == one_by_one(batch)
 
 
 @given(
@@ -76,7 +85,7 @@ def test_runs_of_records_that_are_alike_begin_and_end_anywhere(
         headers = (("h", b"1"),) if has_headers else ()
         records += [(first_ms + place * step_ms, key, value, headers) for place in range(count)]
     batch = build_batch(records, base_offset=5, leader_epoch=4)
-    assert listed(batch) == plain(batch)
+    assert listed(batch) == built_of(records, 5) == one_by_one(batch)
 
 
 def test_a_timestamp_before_the_first_one_is_read_within_a_run() -> None:
@@ -87,7 +96,7 @@ def test_a_timestamp_before_the_first_one_is_read_within_a_run() -> None:
 def test_a_long_batch_of_records_of_all_sizes() -> None:
     records = [(place * 7, b"%d" % place, b"v" * (place * 37 % 211), ()) for place in range(10_000)]
     batch = build_batch(records, leader_epoch=4)
-    assert listed(batch) == plain(batch)
+    assert listed(batch) == built_of(records) == one_by_one(batch)
 
 
 @given(st.lists(fields, min_size=1, max_size=12), st.data())
@@ -98,7 +107,8 @@ def test_compaction_leaves_gaps(records: list[RecordFields], data: st.DataObject
     kept = [each for each in scan_records(payload, header) if data.draw(st.booleans())]
     if kept:
         compacted = rewrite_batch(header, payload, kept, None)
-        assert listed(compacted) == plain(compacted)
+        expected = {each.offset: each for each in built_of(records, 10)}
+        assert listed(compacted) == [expected[each.offset] for each in kept] == one_by_one(compacted)
 
 
 def test_log_append_time_is_every_records_time() -> None:
@@ -127,5 +137,22 @@ def test_damaged_bytes_raise_wire_errors_alone(
     data = bytes(payload[: cut % len(payload)] if cuts else payload)
     with suppress(WireError):
         found: list[ConsumerRecord] = []
-        RecordLists(PARTITION).read(read_header(batch), data, found)
+        PartitionRecords(PARTITION).read(read_header(batch), data, found)
         assert len(found) == len(records)
+
+
+DAMAGE = [(0, 0), (0, 2), (0, 200), (4, 4), (4, 15), (4, 200), (6, 0), (6, 3), (16, 2)]
+
+
+@pytest.mark.parametrize(("place", "byte"), DAMAGE)
+def test_records_before_a_damaged_one_are_read_one_by_one_and_nothing_else(place: int, byte: int) -> None:
+    """Its length, its key's, its value's, or the number of its headers is another one."""
+    records: list[RecordFields] = [(0, b"k", b"v" * 9, ()) for _ in range(64)]
+    batch = bytearray(build_batch(records, leader_epoch=4))
+    size = (len(batch) - HEADER_BYTES) // 64
+    assert batch[HEADER_BYTES + 10 * size + place] != byte
+    batch[HEADER_BYTES + 10 * size + place] = byte
+    found = iterate_records(batch)
+    assert [next(found).offset for _ in range(10)] == list(range(10))
+    with pytest.raises(WireError):
+        next(found)

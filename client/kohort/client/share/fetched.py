@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from kohort.client.batches import plain_records, visible_batches
-from kohort.client.decoding import RecordLists
+from kohort.client.decoding import PartitionRecords
 from kohort.client.share.values import AnyShareRecord, shared
 from kohort.client.values import ConsumerRecord, TopicPartition
 from kohort.protocol.messages import ShareFetchAcquired
@@ -24,7 +24,7 @@ def read_acquired(
     """Return what was acquired; batches may hold records besides that are others'. Raises: WireError."""
     if not acquired:
         return Fetched([], [])
-    lists, read = RecordLists(partition), list[ConsumerRecord]()
+    lists, read = PartitionRecords(partition), list[ConsumerRecord]()
     for header, payload in visible_batches(data, check_crcs=check_crcs, aborted=None):
         if payload is not None:
             lists.read(header, plain_records(header, payload), read)

@@ -16,6 +16,7 @@ from kohort.protocol.records.control import (
     read_control_type,
     read_coordinator_epoch,
 )
+from kohort.protocol.records.decoding import Headers
 from kohort.protocol.records.header import (
     HEADER_BYTES,
     NO_PRODUCER_EPOCH,
@@ -28,7 +29,7 @@ from kohort.protocol.records.header import (
     batch_crc,
     read_header,
 )
-from kohort.protocol.records.reader import Headers, Record, iterate_batches, iterate_records, verify_crc
+from kohort.protocol.records.reader import Record, iterate_batches, iterate_records, verify_crc
 from kohort.protocol.records.rewriting import (
     KeptRecord,
     empty_batch,

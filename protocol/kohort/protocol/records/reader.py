@@ -1,9 +1,4 @@
-"""Batches out of a buffer, and records out of a batch, lazily.
-
-A record: length varint, attributes int8, timestamp delta varlong, offset delta varint, key length
-varint and key, value length varint and value (length -1 is null), header count varint, then per
-header a key (UTF-8, never null) and a value. Source: org.apache.kafka.common.record.DefaultRecord.
-"""
+"""Batches out of a buffer, and records out of a batch, lazily."""
 
 from collections.abc import Iterator
 
@@ -11,6 +6,7 @@ import msgspec
 
 from kohort.protocol.errors import WireError
 from kohort.protocol.records.compression import MAX_DECOMPRESSED_BYTES, decompress
+from kohort.protocol.records.decoding import Headers, Make, RecordLists
 from kohort.protocol.records.header import (
     HEADER_BYTES,
     BatchHeader,
@@ -19,9 +15,8 @@ from kohort.protocol.records.header import (
     batch_crc,
     read_header,
 )
-from kohort.protocol.records.varint import read_varint, read_varint_rest
 
-Headers = tuple[tuple[str, bytes | None], ...]
+_AT_A_TIME = 64  # Records: who wants the first one alone does not wait for all of them.
 
 
 class Record(msgspec.Struct, frozen=True, gc=False):
@@ -77,81 +72,41 @@ def iterate_records(
         data = bytes(payload)
     else:
         data = decompress(compression, payload, max_decompressed_bytes)
-    try:
-        yield from iterate_payload(data, header)
-    except IndexError:
-        raise WireError(f"the records of the batch at {header.base_offset} end early") from None
+    yield from iterate_payload(data, header)
 
 
 def iterate_payload(data: bytes, header: BatchHeader) -> Iterator[Record]:
-    """Yield each record. One byte variable length integers, the usual ones, are read in place.
-
-    Raises: WireError, and IndexError where the data ends.
-    """
-    base_offset, base_timestamp = header.base_offset, header.base_timestamp
-    append_timestamp = header.max_timestamp if header.has_log_append_time else None
-    position, end = 0, len(data)
-    for _ in range(header.record_count):
-        byte = data[position]
-        position += 1
-        if byte < 128:
-            size = (byte >> 1) ^ -(byte & 1)
-        else:
-            size, position = read_varint_rest(data, position, byte)
-        stop = position + size
-        if size < 0 or stop > end:
-            raise WireError(f"a record of {size} bytes where {end - position} are left")
-        timestamp_delta, position = read_varint(data, position + 1)  # The attributes before it are unused.
-        offset_delta, position = read_varint(data, position)
-        byte = data[position]
-        position += 1
-        if byte < 128:
-            size = (byte >> 1) ^ -(byte & 1)
-        else:
-            size, position = read_varint_rest(data, position, byte)
-        key: bytes | None = None
-        if size >= 0:
-            key = data[position : position + size]
-            position += size
-        byte = data[position]
-        position += 1
-        if byte < 128:
-            size = (byte >> 1) ^ -(byte & 1)
-        else:
-            size, position = read_varint_rest(data, position, byte)
-        value: bytes | None = None
-        if size >= 0:
-            value = data[position : position + size]
-            position += size
-        headers: Headers = ()
-        if data[position] == 0:
-            position += 1
-        else:
-            headers, position = read_headers(data, position)
-        if position != stop:
-            raise WireError(f"a record is {position - stop} bytes longer than it says")
-        timestamp = base_timestamp + timestamp_delta if append_timestamp is None else append_timestamp
-        yield Record(base_offset + offset_delta, timestamp, key, value, headers)
-    if position != end:
-        raise WireError(f"{end - position} bytes are left behind the last record of a batch")
+    """Yield each record, some of them read at a time. Raises: WireError, once all before it were yielded."""
+    lists = RecordLists(_record if not header.has_log_append_time else _at(header.max_timestamp))
+    records: list[Record] = []
+    lists.begin(header, data, records)
+    left = header.record_count
+    while left > 0:
+        try:
+            lists.read_said(header.base_offset, min(left, _AT_A_TIME))
+        except (WireError, IndexError) as error:
+            yield from records
+            if isinstance(error, WireError):
+                raise
+            raise WireError(f"the records of the batch at {header.base_offset} end early") from None
+        yield from records
+        left -= len(records)
+        records.clear()
+    lists.end()
 
 
-def read_headers(data: bytes, position: int) -> tuple[Headers, int]:
-    """Return a record's headers and the position behind them. Raises: WireError, IndexError."""
-    count, position = read_varint(data, position)
-    if count < 0 or count > len(data) - position:
-        raise WireError(f"a record with {count} headers")
-    headers: list[tuple[str, bytes | None]] = []
-    for _ in range(count):
-        size, position = read_varint(data, position)
-        if size < 0:
-            raise WireError("a record header without a key")
-        key = data[position : position + size].decode("utf-8", "replace")  # As Java's String does it.
-        position += size
-        size, position = read_varint(data, position)
-        value: bytes | None = None
-        if size >= 0:
-            value = data[position : position + size]
-            position += size
-        headers.append((key, value))
-    return tuple(headers), position
+def _record(
+    offset: int, timestamp: int, key: bytes | None, value: bytes | None, headers: Headers, _leader_epoch: int
+) -> Record:
+    return Record(offset, timestamp, key, value, headers)
+
+
+def _at(append_timestamp: int) -> Make[Record]:
+    """Return what makes records of a batch whose broker's time is that of them all."""
+
+    def make(
+        offset: int, _: int, key: bytes | None, value: bytes | None, headers: Headers, _leader_epoch: int
+    ) -> Record:
+        return Record(offset, append_timestamp, key, value, headers)
+
+    return make
