@@ -357,6 +357,31 @@ MUTANTS = (
         "path, type(self._written_producers)().encode_snapshot())\n        point = ",
         is_of_transactions=True,
     ),
+    Mutant(
+        "a log is noted as at rest that is not synced",
+        f"{STORAGE}/resting.py",
+        "        newest.sync_unasked()",
+        "        pass",
+    ),
+    Mutant(
+        "a log is taken for at rest whatever its files look like",
+        f"{STORAGE}/resting.py",
+        "            if seen == note and known_ends.get(key, 0) <= note.end_offset:\n",
+        "            if seen is not None:\n",
+    ),
+    Mutant(
+        "what is in the journal alone is not asked for of a log at rest",
+        f"{PARTITIONS}/log_files.py",
+        "        return self._journal.end_offset(partition.topic_id, partition.index) <= end_offset\n",
+        "        return True\n",
+        others=(
+            Edit(
+                f"{STORAGE}/resting.py",
+                "            if seen == note and known_ends.get(key, 0) <= note.end_offset:\n",
+                "            if seen is not None:\n",
+            ),
+        ),
+    ),
     # Consumer groups.
     Mutant(
         "a partition is given before it is given up",

@@ -55,6 +55,7 @@ ROOT = Path("/data")
 JOURNAL_BYTES = 16 * 1024
 INLINE_LOAD_BYTES = 4 * 1024
 CHECKPOINT_INTERVAL_MS = 60_000
+NOTE_INTERVAL_MS = 1_500  # So that many a crash finds logs that are noted as at rest.
 EXPIRY_INTERVAL_MS = 10_000
 IDLE_MS_MAX = 20_000  # Of a transactional id.
 PRODUCER_IDLE_MS_MAX = 35_000  # Longer than a batch is late, shorter than some transactions are open.
@@ -237,13 +238,14 @@ class Server:
         self.timers = Timers(self._timer_set)
         self.data = DataDirectory.open(ROOT, disk.file_system)
         self.journal = Journal(disk.file_system, ROOT, JOURNAL_BYTES)
+        self.files = LogFiles(self.data, self.journal)
         self.flusher = VirtualFlusher(self, self.journal)
         self.flusher.on_unsynced = SyncTimers(self.timers, schedule, self.flusher).written
         self.partitions = PartitionTable(
             store,
             current,
             NODE_ID,
-            files=LogFiles(self.data, self.journal),
+            files=self.files,
             flusher=self.flusher,
             timers=self.timers,
             clock=schedule,
@@ -332,8 +334,9 @@ class Server:
     async def _boot(self) -> None:
         """Do what `Broker.start` does."""
         for partition in self.partitions:
-            await Pause(self.work_ms())
-            partition.open()
+            if not self.files.is_sound(partition):
+                await Pause(self.work_ms())
+                partition.open()
         offline = {(each.topic_id, each.index) for each in self.partitions if each.offline is not None}
         self.journal.forget(but=offline)
         self.coordinators.start()
@@ -343,6 +346,7 @@ class Server:
         self.tasks.start_soon(self.retention.remove_files_regularly)
         if self._transactions is not None:
             self.tasks.start_soon(self.retention.expire_producers_regularly)
+        self.tasks.start_soon(self._note_resting_logs)
         self.serving = True
         while True:
             await Pause(CHECKPOINT_INTERVAL_MS)
@@ -350,6 +354,15 @@ class Server:
                 await self.partitions.save_log_starts()
             except StorageError:
                 continue  # As the broker does: it says so, and tries again.
+
+    async def _note_resting_logs(self) -> None:
+        """Do often what `Broker` does with its checkpoints."""
+        while True:
+            await Pause(NOTE_INTERVAL_MS)
+            try:
+                await self.partitions.note_resting_logs()
+            except StorageError:
+                continue
 
     def die(self) -> None:
         """Stop in the middle of whatever is under way."""

@@ -631,6 +631,7 @@ class Broker:
     async def _checkpoint(self) -> None:
         try:
             await self.partitions.save_log_starts()
+            await self.partitions.note_resting_logs()
         except StorageError as error:
             log.error("the checkpoint of the logs failed", error=str(error))
 

@@ -2,11 +2,13 @@
 
 Files: `.lock`, `meta.properties`, `.kafka_cleanshutdown` (there while the last shutdown was clean),
 `recovery-point-offset-checkpoint`, `log-start-offset-checkpoint`, `replication-offset-checkpoint` (how far
-each log was on the disk: a log that ends before has lost records), `cleaner-offset-checkpoint`.
+each log was on the disk: a log that ends before has lost records), `cleaner-offset-checkpoint`,
+`resting-logs-checkpoint` (`resting`).
 Source: org.apache.kafka.storage.internals.log.LogManager, kafka.server.BrokerMetadataCheckpoint.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from uuid import UUID
@@ -36,6 +38,7 @@ from kohort.storage.layout import (
 )
 from kohort.storage.open_files import SEGMENTS_MAX, OpenSegments
 from kohort.storage.partition_log import PartitionLog
+from kohort.storage.resting import RestingLogs
 from kohort.storage.segment import Segment
 
 LOCK = ".lock"
@@ -90,7 +93,10 @@ class DataDirectory:
         self._stale: set[TopicPartition] = set()  # Deleted since the checkpoint files were written.
         self._lock: object | None = lock
         self._missing: set[TopicPartition] = set()  # Gone when the folder was opened, with what they held.
-        self._known_sound: set[TopicPartition] = set()  # Not opened since a clean shutdown or creation.
+        self._known_sound: set[TopicPartition] = set()  # Since a stop, creation or note.
+        self._opening: set[TopicPartition] = set()  # Just now, which may turn out to be a recovery.
+        self._had_failed: set[TopicPartition] = set()  # Of these the cache may show what is lost.
+        self._resting = RestingLogs(file_system, path)
 
     @classmethod
     def open(
@@ -129,6 +135,10 @@ class DataDirectory:
             self.file_system.remove(self.path / CLEAN_SHUTDOWN)
             # Before anything is appended: a mark that came back after a crash would hide a torn tail.
             self.file_system.sync_directory(self.path)
+            self._resting.remove()
+        else:
+            known_ends = {key: self._known_end(key) for key in folders}
+            self._known_sound = self._resting.load(folders, known_ends)
 
     def _read_checkpoint(self, name: str, folders: set[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the offsets of partitions that are there; those of others have been stale since a crash.
@@ -206,6 +216,8 @@ class DataDirectory:
         paths = [f"{self.path}/{partition_folder(topic, index)}" for topic, _, index in wanted]
         self._forget_stale((topic, index) for topic, _, index in wanted)
         try:
+            for topic, _, index in wanted:
+                self._resting.forget((topic, index))  # One that was here before, and will not come back.
             for (_, topic_id, _), path in zip(wanted, paths, strict=True):
                 self.file_system.make_directory(path)
                 Segment(self.file_system, path, 0).create()
@@ -234,7 +246,9 @@ class DataDirectory:
         with self._state:
             if before is not None:
                 self._note_offsets(key, before)
+                self._had_failed.add(key)
             clean = key in self._known_sound
+            self._opening.add(key)
             recovery_point = self.recovery_points.get(key, 0)
             log_start_offset = self.log_start_offsets.get(key, 0)
         log = PartitionLog.open(
@@ -248,16 +262,46 @@ class DataDirectory:
             recovery_point=recovery_point,
             log_start_offset=log_start_offset,
             open_segments=self.open_segments,
+            before_cut=partial(self._resting.forget, key),
         )
         with self._state:
+            self._opening.discard(key)
             self._known_sound.discard(key)
-            self._known_ends[key] = max(self.recovery_points.get(key, 0), self.high_watermarks.get(key, 0))
+            log.may_rest = key not in self._had_failed
+            self._known_ends[key] = self._known_end(key)
             self.logs[key] = log
         return log
 
     def known_end(self, topic: str, index: int) -> int:
         """Return how far a log that was opened was known to be on the disk; a disk that lied has less."""
         return self._known_ends.get((topic, index), 0)
+
+    def _known_end(self, key: TopicPartition) -> int:
+        return max(self.recovery_points.get(key, 0), self.high_watermarks.get(key, 0))
+
+    def sound_end(self, topic: str, topic_id: UUID, index: int) -> int | None:
+        """Return where a log ends that is sound and not open; None for one that is to be recovered."""
+        note = self._resting.note((topic, index))
+        with self._state:
+            is_sound = (topic, index) in self._known_sound
+        return note.end_offset if is_sound and note is not None and note.topic_id == topic_id else None
+
+    def _is_sound(self, key: TopicPartition) -> bool:
+        with self._state:
+            return key in self._known_sound and key not in self._opening
+
+    def note_resting_logs(self) -> int:
+        """Keep on the disk which logs need no recovery; return how many were synced for it.
+
+        For a calm moment. Blocking. Raises: StorageError.
+        """
+        with self._state:
+            logs = dict(self.logs)
+            sound = {key: self._known_end(key) for key in self._known_sound - logs.keys()}
+        try:
+            return self._resting.look(logs, sound, self._is_sound)
+        except OSError as error:
+            raise StorageError(f"what rests in {self.path} cannot be noted: {error}") from error
 
     def is_missing(self, topic: str, index: int) -> bool:
         """Return whether the partition's folder was gone at the start, though it had held something."""
@@ -271,7 +315,7 @@ class DataDirectory:
         key = topic, index
         with self._state:
             log = self.logs.get(key)
-            known_end = max(self.recovery_points.get(key, 0), self.high_watermarks.get(key, 0))
+            known_end = self._known_end(key)
         if log is not None and log.log_end_offset < known_end:
             self.checkpoint()
 
@@ -361,6 +405,7 @@ class DataDirectory:
         ):
             offsets.pop(key, None)
         self._known_sound.discard(key)
+        self._had_failed.discard(key)
         self._stale.add(key)
 
     def checkpoint(self) -> None:
@@ -417,11 +462,19 @@ class DataDirectory:
             if not failures:
                 when_sound()
             if not failures and not unknown:
+                self._remove_notes()
                 self._replace(CLEAN_SHUTDOWN, _CLEAN_SHUTDOWN_CONTENT)
         finally:
             self._lock = None
         if failures:
             raise failures[0]
+
+    def _remove_notes(self) -> None:
+        """Say nothing of logs that another broker may write to before this one starts again."""
+        try:
+            self._resting.remove()
+        except OSError as error:
+            raise StorageError(f"what rests in {self.path} cannot be forgotten: {error}") from error
 
     def _replace(self, name: str, content: bytes) -> None:
         try:

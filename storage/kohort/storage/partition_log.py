@@ -5,7 +5,7 @@ a write runs; how batches are written is in `writable_log`.
 Source: org.apache.kafka.storage.internals.log.UnifiedLog.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from uuid import UUID
 
@@ -40,6 +40,7 @@ class PartitionLog(WritableLog):
         self.truncated_bytes = loaded.truncated_bytes
         self.removed_segments, self.gaps = loaded.removed_segments, loaded.gaps
         self._deleted_files = DeletedFiles(file_system)
+        self._before_cut: Callable[[], None] = lambda: None
 
     @classmethod
     def open(
@@ -55,18 +56,24 @@ class PartitionLog(WritableLog):
         recovery_point: int,
         log_start_offset: int = 0,
         open_segments: OpenSegments | None = None,
+        before_cut: Callable[[], None] = lambda: None,
     ) -> "PartitionLog":
-        """Return the log of a folder, made if need be, recovered unless `clean`. Raises: StorageError."""
+        """Return the log of a folder, made if need be, recovered unless `clean`. Raises: StorageError.
+
+        `before_cut` is called before a batch that may be on the disk goes; it may raise OSError.
+        """
         assert directory.name == partition_folder(topic, index), directory
         path = str(directory)
         try:
             claim_folder(file_system, path, topic_id)
-            loaded = LogLoader(file_system, path, config, open_segments).load(
+            loaded = LogLoader(file_system, path, config, open_segments, before_cut).load(
                 clean=clean, recovery_point=recovery_point, log_start_offset=log_start_offset
             )
         except OSError as error:
             raise StorageError(f"{directory} cannot be opened: {error}") from error
-        return cls(file_system, directory, topic_id, config, loaded)
+        opened = cls(file_system, directory, topic_id, config, loaded)
+        opened._before_cut = before_cut
+        return opened
 
     def truncate_to(self, offset: int) -> None:
         """Remove every batch that ends at `offset` or behind it, and what is staged.
@@ -81,6 +88,13 @@ class PartitionLog(WritableLog):
             raise self._fail(f"{self.directory} cannot be truncated: {error}") from error
 
     def _truncate(self, offset: int) -> None:
+        self._is_being_cut = True  # Nobody notes what is there, from before it is forgotten.
+        if offset < self.written_offset:
+            self._before_cut()
+        self._cut(offset)
+        self._is_being_cut = False
+
+    def _cut(self, offset: int) -> None:
         if self._point is not None and offset < self._point.offset:
             self._forget_point()  # First: what comes in place of what goes is another matter.
         kept = [segment for segment in self._segments if segment.base_offset <= offset]

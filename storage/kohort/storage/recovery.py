@@ -6,7 +6,7 @@ is cut off or removed, and the indexes are built anew.
 Source: org.apache.kafka.storage.internals.log.LogLoader.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
@@ -69,7 +69,9 @@ class LogLoader:
         directory: str,
         config: LogConfig,
         open_segments: OpenSegments | None = None,
+        before_cut: Callable[[], None] = lambda: None,
     ) -> None:
+        self._before_cut = before_cut
         self._open_segments = open_segments
         self._file_system = file_system
         self._directory = directory
@@ -96,6 +98,7 @@ class LogLoader:
             segments = self._begin_at(log_start_offset)
         log_end_offset = self._load_clean(segments, names) if clean else None
         if log_end_offset is None:
+            self._before_cut()
             log_end_offset = self._recover(segments, names, recovery_point, epochs, point)
         if log_end_offset < log_start_offset:
             segments, log_end_offset = self._start_over(segments, log_start_offset), log_start_offset

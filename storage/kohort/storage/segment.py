@@ -10,6 +10,7 @@ import errno
 import os
 from bisect import bisect_left
 from collections.abc import Sequence
+from contextlib import suppress
 
 import msgspec
 
@@ -140,10 +141,8 @@ class Segment:
         What was written is synced before: of a file that nobody has open, an error may be forgotten.
         """
         if self._is_dirty:
-            try:
-                self.sync()
-            except OSError as error:
-                self._lost = error
+            with suppress(OSError):
+                self.sync_unasked()
         self._file = None
         self.index.let_go(forget=self._is_sealed)
         self.time_index.let_go(forget=self._is_sealed)
@@ -154,6 +153,14 @@ class Segment:
             raise self._lost
         self._is_dirty = False  # Before: what is written meanwhile is not covered.
         self.file.sync()
+
+    def sync_unasked(self) -> None:
+        """Sync for somebody else than who writes, and who hears of it with the next sync. Raises: OSError."""
+        try:
+            self.sync()
+        except OSError as error:
+            self._lost = error
+            raise
 
     def seal(self) -> None:
         """Note that nothing is written any more, so that all of it may leave the memory."""

@@ -58,6 +58,9 @@ class WritableLog(ReadableLog):
         self._failure: StorageError | None = None
         self._has_sync_failed = False
         self._is_closed = False
+        self._is_being_cut = False
+        self.may_rest = True
+        """Whether it may be noted as at rest at all."""
         self._is_named = False  # Whether the folder is known to say, on the disk, whose it is.
         self._began_empty = not loaded.log_end_offset
 
@@ -84,6 +87,13 @@ class WritableLog(ReadableLog):
     def recovery_point(self) -> int:
         """From where an unclean start must scan: batches and indexes before it are on the disk."""
         return self.flushed_offset if self._is_closed else self._segments[-1].base_offset
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether nothing waits to be written, and nothing is known against the files. Any thread may ask."""
+        if not self.may_rest or self._failure is not None or self._is_closed or self._is_being_cut:
+            return False
+        return self.log_end_offset == self.written_offset
 
     @property
     def failure(self) -> StorageError | None:

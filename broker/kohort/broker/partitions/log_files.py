@@ -43,6 +43,13 @@ class LogFiles:
         """Whether the last stop was a clean one, so that logs need no recovery."""
         return self._data.is_clean
 
+    def is_sound(self, partition: "Partition") -> bool:
+        """Whether all of the log is known to be in its own files, so that it is opened at its first use."""
+        end_offset = self._data.sound_end(partition.topic, partition.topic_id, partition.index)
+        if end_offset is None:
+            return False
+        return self._journal.end_offset(partition.topic_id, partition.index) <= end_offset
+
     def open(self, partition: "Partition", *, again: bool = False) -> PartitionLog:
         """Return the partition's log, made if need be; `again` is after a failure of the one before.
 
@@ -159,6 +166,10 @@ class LogFiles:
         """Keep the start of every log on the disk. Raises: StorageError."""
         with self._checkpointing:
             self._data.checkpoint()
+
+    def note_resting_logs(self) -> None:
+        """Keep on the disk which logs a start after a crash need not open. Raises: StorageError."""
+        self._data.note_resting_logs()
 
     def set_strays_aside(self, snapshot: Snapshot) -> None:
         """Rename folders whose topics are not in the metadata: a deletion that a crash cut short.

@@ -215,9 +215,11 @@ class PartitionTable:
     async def open_all(self) -> None:
         """Open every log in worker threads where the last stop was not clean, since recovery takes long.
 
-        After a clean stop each is opened at its first use, but those that others follow, or that follow.
+        After a clean stop each is opened at its first use, but those that others follow, or that follow; and
+        so is one that was at rest before a crash.
         """
-        waiting = deque(each for each in self if each.replicated) if self._files.clean else deque(self)
+        is_sound = (lambda each: True) if self._files.clean else self._files.is_sound
+        waiting = deque(each for each in self if each.replicated or not is_sound(each))
         if not waiting:
             return
         openers = [self._workers.event() for _ in range(OPENERS)]
@@ -295,6 +297,10 @@ class PartitionTable:
     async def save_log_starts(self) -> None:
         """Keep the start of every log on the disk. Raises: StorageError."""
         await self._workers.in_thread(self._files.checkpoint)
+
+    async def note_resting_logs(self) -> None:
+        """Keep on the disk which logs a start after a crash need not open. Raises: StorageError."""
+        await self._workers.in_thread(self._files.note_resting_logs)
 
     async def watch_folder_regularly(self, part: Watched = UNWATCHED) -> None:
         """Take every partition offline where the data folder has gone: what is written now, nobody finds."""

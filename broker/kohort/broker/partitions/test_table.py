@@ -232,6 +232,25 @@ async def test_start_after_a_crash_recovers_every_log(tmp_path: Path) -> None:
     assert [(each.opened, each.high_watermark) for each in again.table] == [(True, 0), (True, 0), (True, 3)]
 
 
+@pytest.mark.parametrize("journaled", [False, True])
+async def test_start_after_a_crash_opens_nothing_that_was_at_rest(tmp_path: Path, *, journaled: bool) -> None:
+    world = World(tmp_path)
+    world.create("t", 3)
+    world.fill("t", 1, batches=2)
+    world.fill("t", 2, batches=3)
+    for _ in range(2):
+        world.files.note_resting_logs()
+    if journaled:
+        world.fill("t", 2, batches=1)
+    world.crash()
+    again = World(tmp_path, metadata=world.metadata)
+    async with trio.open_nursery() as nursery:
+        again.workers._nursery = nursery
+        await again.table.open_all()
+    assert [each.opened for each in again.table] == [False, False, journaled]
+    assert [again.partition("t", each).high_watermark for each in range(3)] == [0, 2, 3 + journaled]
+
+
 async def test_a_thread_recovers_many_small_logs_in_one_go(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,0 +1,213 @@
+"""Logs that were at rest before a crash are known to be sound, and no others are taken for it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from uuid import UUID
+
+import pytest
+
+from kohort.protocol.records import build_batch, read_header
+from kohort.storage import DataDirectory, LogConfig, OsFileSystem, PartitionLog, StorageError
+from kohort.storage.memory_filesystem import MemoryFileSystem
+from kohort.storage.resting import RESTING_LOGS, RestingLog, decode_resting_logs, encode_resting_logs
+
+TOPIC_ID = UUID(int=3)
+CONFIG = LogConfig(segment_bytes=10_000, index_interval_bytes=150)
+
+
+def opened(path: Path) -> tuple[DataDirectory, PartitionLog]:
+    directory = DataDirectory.open(path, OsFileSystem())
+    return directory, directory.open_log("orders", TOPIC_ID, 0, CONFIG)
+
+
+def append(log: PartitionLog, count: int, value: bytes = b"first", *, sync: bool = True) -> None:
+    for _ in range(count):
+        batch = build_batch([(1, None, value, ())], base_offset=log.log_end_offset)
+        log.stage(batch, (read_header(batch),), 0)
+        log.write(sync)
+
+
+def rested(path: Path, count: int = 20, *, sync: bool = True) -> tuple[DataDirectory, PartitionLog]:
+    """Return a log that is noted as at rest."""
+    directory, log = opened(path)
+    append(log, count, sync=sync)
+    directory.note_resting_logs()
+    assert directory.note_resting_logs() == 1
+    return directory, log
+
+
+def after_a_crash(path: Path) -> DataDirectory:
+    """Return the folder as a crash leaves it."""
+    return DataDirectory.open(
+        Path(shutil.copytree(path, path.parent / f"{path.name}-crashed")), OsFileSystem()
+    )
+
+
+def sound_end(directory: DataDirectory, topic_id: UUID = TOPIC_ID) -> int | None:
+    return directory.sound_end("orders", topic_id, 0)
+
+
+@pytest.mark.parametrize("sync", [True, False])
+def test_a_log_at_rest_is_sound_after_a_crash(tmp_path: Path, *, sync: bool) -> None:
+    _before = rested(tmp_path / "data", sync=sync)
+    directory = after_a_crash(tmp_path / "data")
+    assert not directory.is_clean
+    assert sound_end(directory) == 20
+    assert sound_end(directory, UUID(int=4)) is None, "another topic of that name"
+    log = directory.open_log("orders", TOPIC_ID, 0, CONFIG)
+    assert (log.log_end_offset, sound_end(directory)) == (20, None)
+
+
+def test_one_look_does_not_tell_that_a_log_is_at_rest(tmp_path: Path) -> None:
+    directory, log = opened(tmp_path / "data")
+    append(log, 3)
+    assert directory.note_resting_logs() == 0
+    append(log, 1)
+    assert directory.note_resting_logs() == 0
+    assert directory.note_resting_logs() == 1
+    assert directory.note_resting_logs() == 0, "it is noted by now"
+
+
+def test_what_is_not_written_yet_keeps_a_log_from_rest(tmp_path: Path) -> None:
+    directory, log = opened(tmp_path / "data")
+    batch = build_batch([(1, None, b"staged", ())])
+    log.stage(batch, (read_header(batch),), 0)
+    assert [directory.note_resting_logs() for _ in range(3)] == [0, 0, 0]
+
+
+def grow(directory: DataDirectory, log: PartitionLog) -> None:
+    append(log, 1)
+
+
+def grow_again_after_a_cut(directory: DataDirectory, log: PartitionLog) -> None:
+    log.truncate_to(10)
+    append(log, 10, b"other")
+
+
+def begin_anew(directory: DataDirectory, log: PartitionLog) -> None:
+    log.restart_at(0)
+    append(log, 20, b"other")
+
+
+def delete_and_create_again(directory: DataDirectory, log: PartitionLog) -> None:
+    directory.delete_log("orders", 0)
+    directory.create_partitions([("orders", TOPIC_ID, 0)])
+    append(directory.open_log("orders", TOPIC_ID, 0, CONFIG), 20, b"other")
+
+
+def roll(directory: DataDirectory, log: PartitionLog) -> None:
+    append(log, 2, bytes(9_000))
+
+
+@pytest.mark.parametrize("change", [grow, grow_again_after_a_cut, begin_anew, delete_and_create_again, roll])
+def test_a_log_that_changed_since_is_recovered(
+    tmp_path: Path, change: Callable[[DataDirectory, PartitionLog], None]
+) -> None:
+    directory, log = rested(tmp_path / "data")
+    change(directory, log)
+    assert sound_end(after_a_crash(tmp_path / "data")) is None
+    for _ in range(2):
+        directory.note_resting_logs()
+    shutil.rmtree(tmp_path / "data-crashed")
+    end_offset = directory.logs["orders", 0].log_end_offset
+    assert sound_end(after_a_crash(tmp_path / "data")) == end_offset, "it is at rest again"
+
+
+def test_a_log_is_noted_no_more_before_anything_of_it_is_cut() -> None:
+    """At every operation of a cut and what comes behind it, a crash leaves no note that lies."""
+    files = MemoryFileSystem()
+    root = Path("/data")
+    directory = DataDirectory.open(root, files)
+    log = directory.open_log("orders", TOPIC_ID, 0, CONFIG)
+    append(log, 20)
+    directory.note_resting_logs()
+    directory.note_resting_logs()
+    noted = log.read(0, 100_000, 20).read()
+    before = len(files.operations)
+    grow_again_after_a_cut(directory, log)
+    assert len(files.operations) > before + 10
+    for count in range(before, len(files.operations) + 1):
+        for seed in range(4):
+            disk = files.after_crash(count, None if not seed else Random(seed).randrange)
+            crashed = DataDirectory.open(root, disk)
+            if sound_end(crashed) is not None:
+                found = crashed.open_log("orders", TOPIC_ID, 0, CONFIG)
+                assert found.read(0, 100_000, 20).read() == noted, (count, seed)
+
+
+def test_a_log_that_ends_before_what_was_confirmed_is_recovered(tmp_path: Path) -> None:
+    _before = rested(tmp_path / "data")
+    (tmp_path / "data" / "replication-offset-checkpoint").write_text("0\n1\norders 0 21\n")
+    assert sound_end(after_a_crash(tmp_path / "data")) is None
+
+
+def test_a_log_that_was_cut_in_its_folder_is_recovered(tmp_path: Path) -> None:
+    _before = rested(tmp_path / "data")
+    segment = tmp_path / "data" / "orders-0" / f"{0:020d}.log"
+    segment.write_bytes(segment.read_bytes()[:-1])
+    directory = after_a_crash(tmp_path / "data")
+    assert sound_end(directory) is None
+    assert directory.open_log("orders", TOPIC_ID, 0, CONFIG).log_end_offset == 19
+
+
+def test_what_a_stop_left_is_noted_without_being_opened(tmp_path: Path) -> None:
+    directory, _ = rested(tmp_path / "data")
+    directory.close()
+    assert not (tmp_path / "data" / RESTING_LOGS).exists(), "another broker may write before the next start"
+    directory = DataDirectory.open(tmp_path / "data", OsFileSystem())
+    assert directory.note_resting_logs() == 1
+    assert not directory.logs
+    assert sound_end(after_a_crash(tmp_path / "data")) == 20
+
+
+def test_a_start_that_opens_nothing_may_stop_cleanly(tmp_path: Path) -> None:
+    _before = rested(tmp_path / "data")
+    directory = after_a_crash(tmp_path / "data")
+    directory.close()
+    assert DataDirectory.open(directory.path, OsFileSystem()).is_clean
+
+
+def test_a_log_that_failed_is_not_noted_any_more(tmp_path: Path) -> None:
+    directory, log = rested(tmp_path / "data")
+    segment = log.segments[-1]
+    segment._lost = OSError("the disk")  # As a sync says it that nobody waits for.
+    append(log, 1, sync=False)
+    with pytest.raises(StorageError):
+        log.sync()
+    log = directory.open_log("orders", TOPIC_ID, 0, CONFIG)
+    assert [directory.note_resting_logs() for _ in range(3)] == [0, 0, 0]
+    assert sound_end(after_a_crash(tmp_path / "data")) is None
+
+
+def test_a_sync_that_fails_here_is_heard_of_by_who_writes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory, log = opened(tmp_path / "data")
+    append(log, 1, sync=False)
+    directory.note_resting_logs()
+    file = log.segments[-1].file
+
+    def fail() -> None:
+        raise OSError(5, "the disk")
+
+    monkeypatch.setattr(type(file), "sync", lambda each: fail())
+    assert directory.note_resting_logs() == 1
+    monkeypatch.undo()
+    with pytest.raises(StorageError, match="the disk"):
+        log.sync()
+    assert sound_end(after_a_crash(tmp_path / "data")) is None
+
+
+def test_a_damaged_file_says_nothing() -> None:
+    notes = {("orders", 0): RestingLog(TOPIC_ID, 0, 20, 1_480, 48, 84)}
+    content = encode_resting_logs(notes)
+    assert decode_resting_logs(content) == notes
+    assert decode_resting_logs(None) == decode_resting_logs(b"") == {}
+    for place in range(len(content)):
+        damaged = content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :]
+        assert decode_resting_logs(damaged) == {}
+        assert decode_resting_logs(content[:place]) == {}
