@@ -374,13 +374,6 @@ MUTANTS = (
         f"{PARTITIONS}/log_files.py",
         "        return self._journal.end_offset(partition.topic_id, partition.index) <= end_offset\n",
         "        return True\n",
-        others=(
-            Edit(
-                f"{STORAGE}/resting.py",
-                "            if seen == note and known_ends.get(key, 0) <= note.end_offset:\n",
-                "            if seen is not None:\n",
-            ),
-        ),
     ),
     # Consumer groups.
     Mutant(
