@@ -360,7 +360,7 @@ MUTANTS = (
     Mutant(
         "a log is noted as at rest that is not synced",
         f"{STORAGE}/resting.py",
-        "        newest.sync_unasked()",
+        "        newest.sync_beside()",
         "        pass",
     ),
     Mutant(

@@ -90,7 +90,7 @@ def look_at(
     base_offset = int(max(logs).removesuffix(LOG_SUFFIX))
     sizes: list[int] = []
     if newest is not None:
-        newest.sync_unasked()  # What it has may be in the journal alone, or nobody has asked to sync it.
+        newest.sync_beside()  # What it has may be in the journal alone, or nobody has asked to sync it.
     for suffix in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX):
         name = file_name(base_offset, suffix)
         file = file_system.open(f"{path}/{name}") if name in names else None

@@ -10,7 +10,6 @@ import errno
 import os
 from bisect import bisect_left
 from collections.abc import Sequence
-from contextlib import suppress
 
 import msgspec
 
@@ -141,8 +140,10 @@ class Segment:
         What was written is synced before: of a file that nobody has open, an error may be forgotten.
         """
         if self._is_dirty:
-            with suppress(OSError):
-                self.sync_unasked()
+            try:
+                self.sync()
+            except OSError as error:
+                self._lost = error
         self._file = None
         self.index.let_go(forget=self._is_sealed)
         self.time_index.let_go(forget=self._is_sealed)
@@ -154,10 +155,14 @@ class Segment:
         self._is_dirty = False  # Before: what is written meanwhile is not covered.
         self.file.sync()
 
-    def sync_unasked(self) -> None:
-        """Sync for somebody else than who writes, and who hears of it with the next sync. Raises: OSError."""
+    def sync_beside(self) -> None:
+        """Sync for somebody else than who writes, who hears of an error with the next sync. Raises: OSError.
+
+        By a descriptor of its own: the system tells each one once of what could not be written, and who may
+        be syncing at the same moment has to be told as well.
+        """
         try:
-            self.sync()
+            self._file_system.open(self._path(LOG_SUFFIX)).sync()
         except OSError as error:
             self._lost = error
             raise

@@ -202,6 +202,24 @@ def test_a_sync_that_fails_here_is_heard_of_by_who_writes(
     assert sound_end(after_a_crash(tmp_path / "data")) is None
 
 
+def test_a_log_is_synced_by_a_descriptor_that_nobody_else_syncs_by(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of two that sync by one descriptor at the same moment, one hears of an error and the other does not."""
+    directory, log = opened(tmp_path / "data")
+    append(log, 1, sync=False)
+    directory.note_resting_logs()
+    own, synced = log.segments[-1].file, list[object]()
+
+    def sync(each: object) -> None:
+        synced.append(each)
+
+    monkeypatch.setattr(type(own), "sync", sync)
+    assert directory.note_resting_logs() == 1
+    assert len(synced) >= 3
+    assert own not in synced
+
+
 def test_a_damaged_file_says_nothing() -> None:
     notes = {("orders", 0): RestingLog(TOPIC_ID, 0, 20, 1_480, 48, 84)}
     content = encode_resting_logs(notes)
