@@ -97,4 +97,4 @@ def test_a_codec_is_compiled_once() -> None:
 
 def test_the_generated_code_can_be_read() -> None:
     assert "unpack_from" in compiler.decoder_text(HeartbeatRequest, 4)
-    assert "add(" in compiler.encoder_text(HeartbeatRequest, 4)
+    assert "parts += (" in compiler.encoder_text(HeartbeatRequest, 4)

@@ -109,7 +109,6 @@ def _encoder_source(cls: type[Message], version: int, title: str) -> Source:
     writer = EncoderWriter(source, version, check_version(cls, version))
     with source.block("try:"):
         source.add("parts = []")
-        source.add("add = parts.append")
         writer.struct(cls, "message")
         writer.flush()
     with source.block("except (StructError, UnicodeEncodeError) as error:"):

@@ -1,13 +1,14 @@
 """Writes the lines that encode a message.
 
-The generated code appends pieces of bytes to a list. Fixed width fields, and old lengths with them,
-wait in a run until something else follows, and become one piece.
+The generated code adds pieces of bytes to a list, as many at once as stand behind each other without a
+loop between them. Fixed width fields, and old lengths with them, wait in a run until something else
+follows, and become one piece.
 """
 
 import struct
 
 from kohort.protocol.compiler.source import Source, fields_in
-from kohort.protocol.schema import Field, Message, Wire
+from kohort.protocol.schema import ARRAY, Field, Message, Wire
 
 
 class EncoderWriter:
@@ -17,7 +18,8 @@ class EncoderWriter:
         self.source = source
         self.version = version
         self.flexible = flexible
-        self._sink = "add"  # what the generated code calls with a piece
+        self._list = "parts"  # to which the generated code adds pieces
+        self._pieces: list[str] = []  # expressions of those that it has yet to add
         self._run: list[tuple[str, str]] = []  # expressions and formats of the fixed width run
 
     def struct(self, cls: type[Message], value: str) -> None:
@@ -34,20 +36,27 @@ class EncoderWriter:
             self._run.append(("0", "B"))
 
     def flush(self) -> None:
-        """Write the one call that encodes the pending fixed width fields."""
+        """Write the line that adds all pending pieces."""
+        self._end_run()
+        if self._pieces:
+            self.source.add(f"{self._list} += ({', '.join(self._pieces)},)")
+            self._pieces = []
+
+    def _end_run(self) -> None:
+        """Make a piece of the pending fixed width fields."""
         if not self._run:
             return
         formats = "".join(each[1] for each in self._run)
         values = ", ".join(each[0] for each in self._run)
         self._run = []
         if not values.strip("0, "):
-            self._append(repr(bytes(struct.calcsize(">" + formats))))
-            return
-        pack = self.source.fixed(formats, "pack")
-        self._append(f"{pack}({values})")
+            self._pieces.append(repr(bytes(struct.calcsize(">" + formats))))
+        else:
+            self._pieces.append(f"{self.source.fixed(formats, 'pack')}({values})")
 
     def _append(self, piece: str) -> None:
-        self.source.add(f"{self._sink}({piece})")
+        self._end_run()
+        self._pieces.append(piece)
 
     def _check_absent(self, cls: type[Message], value: str) -> None:
         """Write the checks that what the version cannot carry is at its default."""
@@ -88,72 +97,65 @@ class EncoderWriter:
         self.flush()
         with self.source.block(f"if {inner} is None:"):
             self._append("b'\\x00'" if self.version in field.tagged else "b'\\xff'")
+            self.flush()
         with self.source.block("else:"):
             self._append("b'\\x01'")
             self.struct(field.struct, inner)
             self.flush()
 
-    def _null(self, wire: Wire, value: str, nullable: bool, compact: bool) -> None:
-        """Write what becomes of None; the lines of the other case come next."""
-        with self.source.block(f"if {value} is None:"):
-            if not nullable:
-                self.source.add(f"raise EncodeError('null where version {self.version} has no null')")
-            elif compact:
-                self._append(repr(b"\0"))
-            else:
-                self._append(repr(b"\xff\xff" if wire.name == "string" else b"\xff\xff\xff\xff"))
-
     def _value(self, wire: Wire, value: str, nullable: bool, compact: bool) -> None:
-        self.flush()
         if wire.name == "uuid":
             self._append(f"{value}.bytes")
             return
         held = self.source.fresh("v")
         self.source.add(f"{held} = {value}")
-        self._null(wire, held, nullable, compact)
+        self._length(held, wire, nullable, compact)
+        self._append(held)
+
+    def _length(self, held: str, wire: Wire, nullable: bool, compact: bool) -> None:
+        """Write what becomes of the length of `held`, or of None in its place: of that nothing follows."""
+        length = self.source.fresh("n")
+        with self.source.block(f"if {held} is None:"):
+            if nullable:
+                null, nothing = 0 if compact else -1, () if wire is ARRAY else b""
+                self.source.add(f"{length}, {held} = {null}, {nothing!r}")
+            else:
+                self.source.add(f"raise EncodeError('null where version {self.version} has no null')")
         with self.source.block("else:"):
             if wire.name == "string":
                 self.source.add(f"{held} = {held}.encode()")
-            self._length(f"len({held})", wire, compact)
-            self._append(held)
-
-    def _length(self, expression: str, wire: Wire, compact: bool) -> None:
+            self.source.add(f"{length} = len({held}){' + 1' if compact else ''}")
         if compact:
-            length = self.source.fresh("n")
             longer = "string_length" if wire.name == "string" else "uvarint"
-            self.source.add(f"{length} = {expression} + 1")
             self._append(f"UVARINTS[{length}] if {length} < 128 else {longer}({length})")
         else:
-            self._run.append((expression, "h" if wire.name == "string" else "i"))
-            self.flush()
+            self._run.append((length, "h" if wire.name == "string" else "i"))
 
     def _array(self, field: Field, value: str, nullable: bool) -> None:
-        self.flush()
         held = self.source.fresh("v")
         self.source.add(f"{held} = {value}")
-        self._null(field.wire, held, nullable, self.flexible)
-        with self.source.block("else:"):
-            self._length(f"len({held})", field.wire, self.flexible)
-            if field.element is not None and field.element.format:
-                pack = self.source.bind("pack", struct.pack)
-                self._append(f"{pack}('>' + str(len({held})) + '{field.element.format}', *{held})")
-            else:
-                self._elements(field, held)
+        self._length(held, field.wire, nullable, self.flexible)
+        if field.element is not None and field.element.format:
+            pack = self.source.bind("pack", struct.pack)
+            self._append(f"{pack}('>' + str(len({held})) + '{field.element.format}', *{held})")
+        else:
+            self._elements(field, held)
 
     def _elements(self, field: Field, held: str) -> None:
+        self.flush()
         item = self.source.fresh("item")
         with self.source.block(f"for {item} in {held}:"):
             if field.struct is not None:
                 self.struct(field.struct, item)
-                self.flush()
             else:
                 assert field.element is not None
                 self._value(field.element, item, nullable=False, compact=self.flexible)
+            self.flush()
 
     def _tags(self, tagged: list[Field], value: str) -> None:
         """Write tagged fields whose value is not the default, each behind its tag and size."""
         self.flush()
-        outer, pieces, count = self._sink, self.source.fresh("pieces"), self.source.fresh("tags")
+        outer, pieces, count = self._list, self.source.fresh("pieces"), self.source.fresh("tags")
         self.source.add(f"{pieces} = []")
         self.source.add(f"{count} = 0")
         for each in tagged:
@@ -161,10 +163,10 @@ class EncoderWriter:
             with self.source.block(f"if {self._is_set(each, f'{value}.{each.name}')}:"):
                 self.source.add(f"{count} += 1")
                 self.source.add(f"{one} = []")
-                self._sink = f"{one}.append"
+                self._list = one
                 self._field(each, f"{value}.{each.name}")
                 self.flush()
                 self.source.add(f"{one} = b''.join({one})")
                 self.source.add(f"{pieces} += (uvarint({each.tag}), uvarint(len({one})), {one})")
-        self._sink = outer
+        self._list = outer
         self._append(f"uvarint({count}) + b''.join({pieces}) if {count} else b'\\x00'")
