@@ -13,33 +13,33 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     value: Message | None
 
 
-class SessionTimer(msgspec.Struct, frozen=True):
+class SessionTimer(msgspec.Struct, frozen=True, gc=False):
     """The key of the timer that ends a member's session, or an unused member id."""
 
     group_id: str
     member_id: str
 
 
-class JoinTimer(msgspec.Struct, frozen=True):
+class JoinTimer(msgspec.Struct, frozen=True, gc=False):
     """The key of the timer that ends a group's join phase."""
 
     group_id: str
 
 
-class SyncTimer(msgspec.Struct, frozen=True):
+class SyncTimer(msgspec.Struct, frozen=True, gc=False):
     """The key of the timer that puts out members that do not sync."""
 
     group_id: str
 
 
-class RevocationTimer(msgspec.Struct, frozen=True):
+class RevocationTimer(msgspec.Struct, frozen=True, gc=False):
     """The key of the timer that puts out a consumer group's member that does not give up partitions."""
 
     group_id: str
     member_id: str
 
 
-class AwaitedTimer(msgspec.Struct, frozen=True):
+class AwaitedTimer(msgspec.Struct, frozen=True, gc=False):
     """The key of the timer that puts out a consumer group's classic member that does not join or sync."""
 
     group_id: str

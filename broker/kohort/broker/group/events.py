@@ -30,7 +30,7 @@ class CauseKind(Enum):
     OVER_CAPACITY = "the loaded group has more members than group.max.size"
 
 
-class Cause(msgspec.Struct, frozen=True, omit_defaults=True):
+class Cause(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Why a rebalance began, by whom, and with which words of the client (KIP-800).
 
     `after_ms`: for how long nothing had been heard of a member that expired; `connection_closed_ms`: how long
@@ -48,7 +48,7 @@ class Cause(msgspec.Struct, frozen=True, omit_defaults=True):
     connection_closed_ms: int = 0
 
 
-class Waited(msgspec.Struct, frozen=True):
+class Waited(msgspec.Struct, frozen=True, gc=False):
     """Whom a join phase waited for, and how long; `joined` is False for whom it waited in vain."""
 
     member_id: str
@@ -57,7 +57,7 @@ class Waited(msgspec.Struct, frozen=True):
     joined: bool
 
 
-class Move(msgspec.Struct, frozen=True):
+class Move(msgspec.Struct, frozen=True, gc=False):
     """One partition that changed hands; None where nobody had or has it.
 
     `still_ms`: how long nobody read it, at most: from when its owner rejoined, left or was last heard of
@@ -79,7 +79,7 @@ class Outcome(Enum):
     RESTARTED = "restarted"
 
 
-class RebalanceReport(msgspec.Struct, frozen=True, kw_only=True):
+class RebalanceReport(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A past rebalance, explained.
 
     `generation_id` is the one that it led to. `waited_for` has the slowest first. `still_ms` is the time
