@@ -499,5 +499,5 @@ def test_a_file_that_was_deleted_when_the_query_was_planned(spark: SparkSession,
     frame = load(spark, "kohort-segments", tmp_path, topics="t", isolation_level="read_uncommitted")
     assert frame._jdf.queryExecution().toRdd().getNumPartitions() == 1
     path.unlink()
-    with pytest.raises(PySparkException, match=r"0{20}\.log was deleted while the query ran"):
+    with pytest.raises(PySparkException, match=r"0{20}\.log is not there: it was deleted while"):
         frame.collect()

@@ -10,14 +10,17 @@ Source: org.apache.kafka.storage.internals.log.OffsetIndex, TimeIndex, AbortedTx
 
 import re
 import struct
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 
 import numpy as np
 
 from kohort.client import TopicPartition
 from kohort.client.columns import decode_columns
+from kohort.pipeline.errors import DamagedSegmentError
 from kohort.pipeline.options import TopicChoice
 from kohort.protocol.errors import WireError
 from kohort.protocol.records import HEADER_BYTES, BatchHeader, batch_crc, read_header
@@ -32,6 +35,8 @@ _FOLDER = re.compile(r"(?P<topic>[a-zA-Z0-9._-]+)-(?P<partition>\d+)")
 _LOG = re.compile(r"(\d{20})\.log")
 _SNAPSHOT = re.compile(r"(\d{20})\.snapshot")
 _HEADER_CHUNK_BYTES = 64 << 10
+_OLD_HEAD = struct.Struct(">8xiIb")
+_OLD_LEAST_BYTES, _OLD_MOST_BYTES = 14, 16 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +110,31 @@ class Segment:
         """Return the offset behind the last whole batch."""
         end = self.base_offset
         entries = self._entries(".index", OFFSET_ENTRY)
-        for header, _ in self.headers(int(entries["position"][-1]) if len(entries) else 0):
-            end = header.next_offset
+        position = int(entries["position"][-1]) if len(entries) else 0
+        for header, place in self.headers(position):
+            end, position = header.next_offset, place + header.size_bytes
+        self.check_format(position)
         return end
+
+    def check_format(self, position: int) -> None:
+        """Look whether a message as Kafka before 0.11 wrote it lies at a position; all else may be torn.
+
+        It is offset int64, length int32, CRC-32 int32 of what follows, magic int8.
+
+        Raises: DamagedSegmentError.
+        """
+        head = self.read(position, _OLD_HEAD.size)
+        if len(head) < _OLD_HEAD.size:
+            return
+        length, crc, magic = _OLD_HEAD.unpack(head)
+        if magic not in (0, 1) or not _OLD_LEAST_BYTES <= length <= _OLD_MOST_BYTES:
+            return
+        covered = self.read(position + _OLD_HEAD.size - 1, length - 4)
+        if len(covered) == length - 4 and zlib.crc32(covered) == crc:
+            raise DamagedSegmentError(
+                f"{self.path}: what lies at {position} is in the format {magic}, of before Kafka 0.11,"
+                " which only Kafka up to 3 reads"
+            )
 
     def _entries(self, suffix: str, kind: np.dtype[np.void]) -> np.ndarray:
         """Return an index's entries without the zeros that a running broker of Kafka's keeps behind them."""
@@ -137,8 +164,8 @@ class PartitionFiles:
     def last_stable_offset(self, end: int) -> int:
         """Return where the first open transaction begins, `end` when there is none."""
         taken, opened = self._snapshot()
-        for segment in self.segments:
-            if segment is not self.segments[-1] and segment.base_offset < taken:
+        for segment, behind in zip_longest(self.segments, self.segments[1:]):
+            if behind is not None and behind.base_offset <= taken:
                 continue
             for header, _ in segment.headers(segment.position_of(taken)):
                 if header.last_offset < taken or not header.is_transactional:

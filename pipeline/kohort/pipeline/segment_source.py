@@ -109,7 +109,10 @@ class SegmentReader(DataSourceReader):
         except WireError as error:
             raise DamagedSegmentError(f"{partition.path}: {error}") from error
         except FileNotFoundError:
-            raise DataLossError(f"{partition.path} was deleted while the query ran") from None
+            raise DataLossError(
+                f"{partition.path} is not there: it was deleted while the query ran, or this host does not"
+                " share the folder with the driver's"
+            ) from None
 
 
 def _decode(
@@ -153,13 +156,16 @@ def plan(options: SegmentOptions, files: PartitionFiles) -> Iterator[SegmentRang
         behind = bases[number + 1] if number + 1 < len(bases) else stop
         begin, until = max(start, segment.base_offset), min(stop, behind)
         if begin < until:
+            position = segment.position_of(begin)
+            if number + 1 < len(bases):
+                segment.check_format(position)
             yield SegmentRange(
                 path=str(segment.path),
                 topic=files.partition.topic,
                 partition=files.partition.partition,
                 start=begin,
                 end=until,
-                position=segment.position_of(begin),
+                position=position,
                 size_bytes=segment.size_bytes,
                 is_last=number + 1 == len(bases),
                 check_crcs=options.check_crcs,
@@ -194,6 +200,9 @@ def _pieces(wanted: SegmentRange) -> Iterator[tuple[BatchTable, int]]:
         while offset < wanted.end and place < wanted.size_bytes:
             records = _mapped(file, place, min(most_bytes, wanted.size_bytes - place))
             batches = read_batches(records)
+            if 0 < place == wanted.position and len(batches) and batches.base_offsets[0] > wanted.start:
+                # An index led to it, and not behind it.
+                raise DataLossError(f"{wanted.path} was rewritten while the query ran: run it again")
             if wanted.check_crcs and wanted.is_last:
                 batches = batches[: batches.sound_count()]
             found = extent(batches, offset, wanted.end)

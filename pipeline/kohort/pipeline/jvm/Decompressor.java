@@ -41,7 +41,7 @@ final class Decompressor {
             case SNAPPY:
                 return readSnappy(from, begin, size);
             case LZ4:
-                return readStream(new LZ4FrameInputStream(new ByteArrayInputStream(from, begin, size), true));
+                return readLz4(from, begin, size);
             case ZSTD:
                 return readZstd(from, begin, size);
             default:
@@ -67,9 +67,23 @@ final class Decompressor {
                 if (error.getErrorCode() != Zstd.errDstSizeTooSmall()) {
                     throw error;
                 }
-                grow(data.length * 2, 0);
+                growSome(0);
             }
         }
+    }
+
+    private int readLz4(byte[] from, int begin, int size) throws IOException {
+        if (!LinkedLz4.isLinked(from, begin, size)) {
+            return readStream(new LZ4FrameInputStream(new ByteArrayInputStream(from, begin, size), true));
+        }
+        LinkedLz4 frame = new LinkedLz4(from, begin, size);
+        int done = 0;
+        for (int block = frame.next(); block > 0; block = frame.next()) {
+            grow(Math.min(MOST_BYTES, done + frame.mostBytes), done);
+            done = frame.read(block, data, done);
+        }
+        frame.checkContent(data, done);
+        return done;
     }
 
     /** Kafka's Java client writes blocks behind a header, librdkafka may write one block and no header. */
@@ -106,9 +120,14 @@ final class Decompressor {
             }
             done += read;
             if (done == data.length) {
-                grow(done * 2, done);
+                growSome(done);
             }
         }
+    }
+
+    /** Make room for more, of which nobody has said how much; there is an end to it. */
+    private void growSome(int kept) throws IOException {
+        grow(data.length < MOST_BYTES ? Math.min(MOST_BYTES, data.length * 2) : MOST_BYTES + 1, kept);
     }
 
     private void grow(int needed, int kept) throws IOException {
@@ -116,7 +135,7 @@ final class Decompressor {
             throw new IOException("more data than a batch may hold");
         }
         if (needed > data.length) {
-            byte[] larger = new byte[Math.max(needed, data.length * 2)];
+            byte[] larger = new byte[Math.min(MOST_BYTES, Math.max(needed, data.length * 2))];
             System.arraycopy(data, 0, larger, 0, kept);
             data = larger;
         }

@@ -4,6 +4,7 @@ import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
+import java.nio.file.InvalidPathException;
 import java.nio.file.Path;
 import java.nio.file.Paths;
 import java.util.ArrayList;
@@ -45,7 +46,7 @@ final class PartitionFiles {
 
     /** Return the wanted topics' partitions of a data folder, by topic and partition. */
     static List<PartitionFiles> find(SegmentOptions options) throws IOException {
-        Path folder = Paths.get(options.path);
+        Path folder = folder(options.path);
         if (!Files.isDirectory(folder)) {
             throw new OptionException("path is '" + options.path + "': there is no such folder");
         }
@@ -67,6 +68,15 @@ final class PartitionFiles {
         found.sort(Comparator.<PartitionFiles, String>comparing(each -> each.topic)
             .thenComparing(each -> each.partition));
         return found;
+    }
+
+    private static Path folder(String path) {
+        try {
+            return Paths.get(path);
+        } catch (InvalidPathException error) { // Java names files by the locale that it was started with.
+            throw new OptionException("path is '" + path + "': " + error.getReason()
+                + "; where it is no ASCII, start Spark with LC_ALL=C.UTF-8");
+        }
     }
 
     private static List<Path> listed(Path folder) throws IOException {
@@ -130,7 +140,7 @@ final class PartitionFiles {
         long taken = readSnapshot(opened);
         for (int n = 0; n < segments.size(); n++) {
             SegmentFile segment = segments.get(n);
-            if (n + 1 < segments.size() && segment.baseOffset < taken) {
+            if (n + 1 < segments.size() && segments.get(n + 1).baseOffset <= taken) {
                 continue;
             }
             SegmentFile.Walk batch = segment.walk(segment.positionOf(taken));
@@ -193,8 +203,9 @@ final class PartitionFiles {
     }
 
     private long firstAsNew(SegmentFile segment, SegmentFile.Walk batch, long timestampMs) throws IOException {
+        long start = Math.max(startOffset, batch.baseOffset);
         SegmentRange alone = new SegmentRange(
-            segment.path.toString(), topic, partition, startOffset, Long.MAX_VALUE, batch.position,
+            segment.path.toString(), topic, partition, start, Long.MAX_VALUE, batch.position,
             batch.position + batch.sizeBytes, -1, false, false, new long[0]);
         try (SegmentReader records = new SegmentReader(alone, new Columns(new StructType()))) {
             while (records.next()) {

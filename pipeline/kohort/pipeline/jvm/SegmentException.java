@@ -21,6 +21,10 @@ class SegmentException extends SparkRuntimeException {
         this.message = message;
     }
 
+    static SegmentException unreadable(String path, Exception error) {
+        return new SegmentException(path, path + " can't be read: " + error, error);
+    }
+
     @Override
     public String getMessage() {
         return message;
@@ -36,6 +40,15 @@ class SegmentException extends SparkRuntimeException {
 
         static DataLoss deleted(String path) {
             return new DataLoss(path, path + " was deleted while the query ran");
+        }
+
+        static DataLoss notThere(String path) {
+            return new DataLoss(path, path + " is not there: it was deleted while the query ran, or this host"
+                + " does not share the folder with the driver's");
+        }
+
+        static DataLoss rewritten(String path) {
+            return new DataLoss(path, path + " was rewritten while the query ran: run it again");
         }
 
         static DataLoss shorter(String path) {

@@ -8,6 +8,7 @@ import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
 import java.util.function.Predicate;
+import java.util.zip.CRC32;
 
 /**
  * One {@code .log} file with what lies beside it, on the driver while it plans.
@@ -20,6 +21,8 @@ final class SegmentFile {
     static final String SUFFIX = ".log";
     private static final int OFFSET_ENTRY_BYTES = 8;
     private static final int TIME_ENTRY_BYTES = 12;
+    private static final int OLD_LEAST_BYTES = 14;
+    private static final int OLD_MOST_BYTES = 16 << 20;
     private static final int CHUNK_BYTES = 64 << 10;
 
     final Path path;
@@ -63,7 +66,34 @@ final class SegmentFile {
         while (batches.next()) {
             end = batches.lastOffset + 1;
         }
+        checkFormat(batches.behind);
         return end;
+    }
+
+    /**
+     * Say so if a message as Kafka before 0.11 wrote it lies at a position, by its own CRC; all else may be torn.
+     *
+     * <p>It is offset int64, length int32, CRC-32 int32 of what follows, magic int8, and so on.
+     */
+    void checkFormat(long position) throws IOException {
+        ByteBuffer head = readAt(path, position, BatchHeader.MAGIC_AT + 1);
+        if (head.limit() <= BatchHeader.MAGIC_AT) {
+            return;
+        }
+        int magic = head.get(BatchHeader.MAGIC_AT);
+        int length = head.getInt(BatchHeader.LENGTH_AT);
+        if (magic < 0 || magic >= BatchHeader.MAGIC || length < OLD_LEAST_BYTES || length > OLD_MOST_BYTES) {
+            return;
+        }
+        ByteBuffer message = readAt(path, position + BatchHeader.LOG_OVERHEAD_BYTES, length);
+        CRC32 crc = new CRC32();
+        if (message.limit() == length) {
+            crc.update(message.array(), Integer.BYTES, length - Integer.BYTES);
+            if ((int) crc.getValue() == message.getInt(0)) {
+                throw new SegmentException.Damaged(path.toString(), "what lies at " + position + " is in the format "
+                    + magic + ", of before Kafka 0.11, which only Kafka up to 3 reads");
+            }
+        }
     }
 
     /** Return the content of a file beside it, nothing where it is not there. */
@@ -176,6 +206,10 @@ final class SegmentFile {
             while (read >= 0 && found.hasRemaining()) {
                 read = file.read(found, position + found.position());
             }
+        } catch (NoSuchFileException deleted) {
+            throw deleted;
+        } catch (IOException error) {
+            throw SegmentException.unreadable(path.toString(), error);
         }
         return found.flip();
     }

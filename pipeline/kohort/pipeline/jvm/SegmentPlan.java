@@ -57,9 +57,13 @@ final class SegmentPlan {
             long begin = Math.max(start, segment.baseOffset);
             long until = n < last ? Math.min(stop, files.segments.get(n + 1).baseOffset) : stop;
             if (begin < until) {
+                long position = segment.positionOf(begin);
+                if (n < last) {
+                    segment.checkFormat(position);
+                }
                 planned.add(new SegmentRange(
                     segment.path.toString(), files.topic, files.partition, begin, until,
-                    segment.positionOf(begin), segment.sizeBytes(), n < last ? segment.newestMs() : -1, n == last,
+                    position, segment.sizeBytes(), n < last ? segment.newestMs() : -1, n == last,
                     options.checkCrcs, within(aborted, begin, until)));
             }
         }

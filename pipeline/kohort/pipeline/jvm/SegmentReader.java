@@ -2,6 +2,7 @@ package kohort.spark;
 
 import java.io.IOException;
 import java.nio.ByteBuffer;
+import java.nio.channels.ClosedByInterruptException;
 import java.nio.channels.FileChannel;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.NoSuchFileException;
@@ -20,6 +21,7 @@ final class SegmentReader implements PartitionReader<InternalRow> {
     private static final int CHUNK_BYTES = 256 << 10;
     private static final int ROW_BYTES = 16 << 10;
     private static final byte[] SAMPLE = {24, 0, 0, 0, 2, 'k', 2, 'v', 2, 2, 'n', 2, 'v'};
+    private static final int UNSEEN_BYTES = 16 << 20;
     private static final int MOST_BYTES = Integer.MAX_VALUE - 8;
 
     private final SegmentRange wanted;
@@ -114,11 +116,7 @@ final class SegmentReader implements PartitionReader<InternalRow> {
         records = null;
         while (position < wanted.sizeBytes && nextOffset() < wanted.end) {
             long size = wholeSize();
-            boolean isSound = size > 0;
-            if (isSound) {
-                need((int) size);
-                isSound = isSensible();
-            }
+            boolean isSound = isReadable(size);
             if (isSound && wanted.checkCrcs && (wanted.isLast || longAt(0) < wanted.end)) {
                 isSound = isSealed((int) size);
                 if (!isSound && !wanted.isLast) {
@@ -132,6 +130,9 @@ final class SegmentReader implements PartitionReader<InternalRow> {
                 throw damaged("what lies at " + position + ", offset " + nextOffset() + ", is no sound batch");
             }
             baseOffset = longAt(0);
+            if (lastOffset < 0 && wanted.position > 0 && baseOffset > wanted.start) {
+                throw SegmentException.DataLoss.rewritten(wanted.path); // An index led to it, and not behind it.
+            }
             if (baseOffset >= wanted.end) {
                 return false;
             }
@@ -170,6 +171,32 @@ final class SegmentReader implements PartitionReader<InternalRow> {
         return isBatch && size <= MOST_BYTES && position + size <= wanted.sizeBytes ? size : 0;
     }
 
+    /**
+     * Have a batch in the chunk whose header has sense; return false where there is none.
+     *
+     * <p>A large one has the CRC that it says before there is room made for it: its length may be damaged.
+     */
+    private boolean isReadable(long size) throws IOException {
+        if (size == 0 || size > UNSEEN_BYTES && !isSealedInFile(size)) {
+            return false;
+        }
+        need((int) size);
+        return isSensible();
+    }
+
+    private boolean isSealedInFile(long size) throws IOException {
+        ByteBuffer piece = ByteBuffer.allocate(CHUNK_BYTES);
+        long place = position + BatchHeader.ATTRIBUTES_AT;
+        crc.reset();
+        while (place < position + size) {
+            piece.clear().limit((int) Math.min(CHUNK_BYTES, position + size - place));
+            int read = readAt(piece, place);
+            crc.update(piece.flip());
+            place += read;
+        }
+        return (int) crc.getValue() == intAt(BatchHeader.CRC_AT);
+    }
+
     private boolean isSensible() {
         return intAt(BatchHeader.LAST_OFFSET_DELTA_AT) >= 0 && intAt(BatchHeader.COUNT_AT) >= 0;
     }
@@ -191,11 +218,7 @@ final class SegmentReader implements PartitionReader<InternalRow> {
         position += size;
         begin += (int) size;
         long following = wholeSize();
-        boolean isFollowed = false;
-        if (following > 0) {
-            need((int) following);
-            isFollowed = isSealed((int) following);
-        }
+        boolean isFollowed = isReadable(following) && isSealed((int) following);
         position -= size;
         return !isFollowed;
     }
@@ -244,22 +267,32 @@ final class SegmentReader implements PartitionReader<InternalRow> {
         stop = kept;
         begin = 0;
         chunk = target;
-        if (file == null) {
-            try {
-                file = FileChannel.open(Paths.get(wanted.path), StandardOpenOption.READ);
-            } catch (NoSuchFileException deleted) {
-                throw SegmentException.DataLoss.deleted(wanted.path);
-            }
-        }
         while (stop < size) {
             long place = position + stop;
             int most = (int) Math.min((long) (chunk.length - stop), wanted.sizeBytes - place);
-            int read = file.read(ByteBuffer.wrap(chunk, stop, most), place);
-            if (read < 0) {
-                throw SegmentException.DataLoss.shorter(wanted.path);
-            }
-            stop += read;
+            stop += readAt(ByteBuffer.wrap(chunk, stop, most), place);
         }
+    }
+
+    /** Return how many bytes of the file, one or more, were put into {@code target}. */
+    private int readAt(ByteBuffer target, long place) throws IOException {
+        int read;
+        try {
+            if (file == null) {
+                file = FileChannel.open(Paths.get(wanted.path), StandardOpenOption.READ);
+            }
+            read = file.read(target, place);
+        } catch (ClosedByInterruptException cancelled) {
+            throw cancelled;
+        } catch (NoSuchFileException deleted) {
+            throw SegmentException.DataLoss.notThere(wanted.path);
+        } catch (IOException error) {
+            throw SegmentException.unreadable(wanted.path, error);
+        }
+        if (read < 0) {
+            throw SegmentException.DataLoss.shorter(wanted.path);
+        }
+        return read;
     }
 
     private int intAt(int field) {

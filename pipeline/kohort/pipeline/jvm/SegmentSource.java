@@ -148,7 +148,7 @@ public final class SegmentSource implements TableProvider, DataSourceRegister {
                 return new SegmentPlan(options).ranges().stream()
                     .filter(rows::mayBeIn).toArray(InputPartition[]::new);
             } catch (IOException error) {
-                throw new SegmentException(options.path, options.path + " can't be read: " + error, error);
+                throw SegmentException.unreadable(options.path, error);
             }
         }
 
