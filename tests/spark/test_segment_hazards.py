@@ -26,7 +26,7 @@ class Partition:
     def __init__(self, spark: SparkSession, source: str, folder: Path) -> None:
         self.spark, self.source, self.folder = spark, source, folder
 
-    def segment(self, first: int, *batches: bytes) -> Path:
+    def segment(self, first: int, *batches: bytes | bytearray) -> Path:
         path = self.folder / "t-0" / f"{first:020d}.log"
         path.parent.mkdir(exist_ok=True, parents=True)
         path.write_bytes(b"".join(batches))
@@ -167,6 +167,15 @@ def test_a_damaged_length_takes_no_more_memory_than_is_read_at_a_time(partition:
         file.truncate(len(content) + (900 << 20))
     with pytest.raises(PySparkException, match=r"no sound batch|CRC"):
         partition.load().count()
+
+
+def test_a_damaged_last_offset_does_not_end_the_segment(partition: Partition) -> None:
+    """Without CRCs it is the batch that follows which shows it."""
+    wrong = bytearray(batch(0, 3))
+    struct.pack_into(">i", wrong, 23, 1_000)
+    partition.segment(0, wrong, batch(3), batch(4))
+    with pytest.raises(PySparkException, match="the batch at offset 3 lies behind offset 1000"):
+        partition.load(check_crcs="false").collect()
 
 
 def test_a_folder_with_any_name(spark: SparkSession, tmp_path: Path) -> None:

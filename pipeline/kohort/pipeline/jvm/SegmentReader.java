@@ -136,9 +136,7 @@ final class SegmentReader implements PartitionReader<InternalRow> {
             if (baseOffset >= wanted.end) {
                 return false;
             }
-            if (baseOffset <= lastOffset) {
-                throw damaged("the batch at offset " + baseOffset + " lies behind offset " + lastOffset);
-            }
+            checkOrder();
             previousOffset = lastOffset;
             lastOffset = baseOffset + intAt(BatchHeader.LAST_OFFSET_DELTA_AT);
             int attributes = chunk[begin + BatchHeader.ATTRIBUTES_AT + 1];
@@ -153,7 +151,23 @@ final class SegmentReader implements PartitionReader<InternalRow> {
                 return true;
             }
         }
+        checkFollowing();
         return false;
+    }
+
+    private void checkOrder() {
+        if (longAt(0) <= lastOffset) {
+            throw damaged("the batch at offset " + longAt(0) + " lies behind offset " + lastOffset);
+        }
+    }
+
+    /** Where a batch says that it goes on behind the range, have the one after it say whether that may be. */
+    private void checkFollowing() throws IOException {
+        long size = lastOffset >= wanted.end ? wholeSize() : 0;
+        boolean isBatch = isReadable(size) && (!wanted.checkCrcs || !wanted.isLast || isSealed((int) size));
+        if (isBatch && longAt(0) < wanted.end) {
+            checkOrder();
+        }
     }
 
     private long nextOffset() {
