@@ -156,3 +156,12 @@ def test_records_before_a_damaged_one_are_read_one_by_one_and_nothing_else(place
     assert [next(found).offset for _ in range(10)] == list(range(10))
     with pytest.raises(WireError):
         next(found)
+
+
+@pytest.mark.parametrize("size", [1, 3, 127])
+def test_every_size_below_zero_is_null(size: int) -> None:
+    """As in Apache Kafka, which writes -1 alone."""
+    batch = bytearray(build_batch([(0, None, None, ())] * 3, leader_epoch=4))
+    first = HEADER_BYTES + (len(batch) - HEADER_BYTES) // 3
+    batch[first + 4] = batch[first + 5] = size  # Of the second record: what it says of its key and its value.
+    assert listed(bytes(batch)) == built_of([(0, None, None, ())] * 3) == one_by_one(bytes(batch))

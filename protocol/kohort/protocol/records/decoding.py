@@ -180,16 +180,18 @@ class RecordLists(Generic[R]):
             position += self._offset_width
             key, byte = None, data[position]
             position += 1
-            if byte != _NULL:
+            if not byte & 1:  # What is odd stands for less than 0, which is null, too.
                 if byte < 128:
                     size = byte >> 1
                 else:
                     size, position = _read_long_size(data, position, byte)
                 key = data[position : position + size]
                 position += size
+            elif byte != _NULL:
+                _, position = read_varint(data, position - 1)
             value, byte = None, data[position]
             position += 1
-            if byte != _NULL:
+            if not byte & 1:
                 if byte < 128:
                     size = byte >> 1
                 elif (second := data[position]) < 128:
@@ -199,6 +201,8 @@ class RecordLists(Generic[R]):
                     size, position = _read_long_size(data, position, byte)
                 value = data[position : position + size]
                 position += size
+            elif byte != _NULL:
+                _, position = read_varint(data, position - 1)
             if data[position]:
                 headers, position = read_headers(data, position)
                 append(make(offset, timestamp, key, value, headers, epoch))
