@@ -201,6 +201,8 @@ def _add_member(turn: Turn, group: Group, command: JoinGroup, member_id: str) ->
         protocols=message.protocols,
     )
     member.is_new = True
+    # The timer of the id that it was given is the session's by now: it goes off first, and is set anew then.
+    member.timer_ms = group.pending_members.get(member_id)
     if group.rebalance is not None and group.rebalance.is_initial:
         group.rebalance.member_added = True
     if not group.members:

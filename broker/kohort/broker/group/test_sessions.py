@@ -1,6 +1,7 @@
 import pytest
 
 from kohort.broker.group import Heartbeat, SetTimer
+from kohort.broker.group.decision import SessionTimer
 from kohort.broker.group.events import CauseKind, MemberExpired, RebalanceStarted
 from kohort.broker.group.sessions import ALIVE
 from kohort.broker.group.test_world import Client, World, stable_group, sync_all
@@ -35,6 +36,18 @@ def test_a_heartbeat_sets_no_timer_and_shares_its_answer() -> None:
     decision = world.do(Heartbeat(9_999, message))
     assert not any(isinstance(each, SetTimer) for each in decision.effects)
     assert world.replies[9_999] is ALIVE
+
+
+def test_the_timer_of_a_given_id_becomes_that_of_the_session() -> None:
+    world = World()
+    a, given_ms = Client(world, "a", session_timeout_ms=10_000), world.now_ms
+    stable_group(world, a)  # It waits for others meanwhile.
+    deadline_ms, _ = world.timers[SessionTimer("g", a.member_id)]
+    assert deadline_ms == given_ms + 10_000 < world.now_ms + 10_000
+    world.sleep(9_999)  # Past the id's time, when it was set anew for the session's.
+    assert world.state() == "Stable"
+    world.sleep(1)
+    assert world.state() == "Empty"
 
 
 @pytest.mark.requirement("R9")

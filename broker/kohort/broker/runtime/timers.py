@@ -6,6 +6,8 @@ from collections.abc import Callable, Hashable
 from typing import Any
 
 Action = Callable[[], None]
+Entry = tuple[int, int, Hashable, Callable[..., object], bool]
+"""When it is due, its place among those due then, its key, what is to be done, whether with the key."""
 STALE_PLACES_MIN = 1_024  # The heap is made anew when more places than this, and most, are stale.
 
 
@@ -15,8 +17,8 @@ class Timers:
     def __init__(self, on_earlier: Callable[[], None] | None = None) -> None:
         """Call `on_earlier` whenever a timer is set that is due before all others."""
         self._on_earlier = on_earlier
-        self._heap: list[tuple[int, int, Hashable]] = []
-        self._entries: dict[Hashable, tuple[int, int, Callable[..., object], bool]] = {}
+        self._heap: list[Entry] = []
+        self._entries: dict[Hashable, Entry] = {}
         self._sequence = 0
         self.earliest_ms: float = math.inf
         """Before this time nothing is due. A timer that was cancelled may have left it too early."""
@@ -33,23 +35,25 @@ class Timers:
 
     def set(self, key: Hashable, deadline_ms: int, action: Action) -> None:
         """Let `action` run at `deadline_ms`; an earlier timer of the same key is replaced."""
-        self._set(key, deadline_ms, action, is_told=False)
+        self._set(key, deadline_ms, action, False)
 
     def set_told(self, key: Hashable, deadline_ms: int, action: Callable[[Any], object]) -> None:
         """Let `action` run with `key`: thousands of timers share one that way, and none has its own."""
-        self._set(key, deadline_ms, action, is_told=True)
+        self._set(key, deadline_ms, action, True)
 
-    def _set(self, key: Hashable, deadline_ms: int, action: Callable[..., object], *, is_told: bool) -> None:
-        self._sequence += 1
-        self._entries[key] = (deadline_ms, self._sequence, action, is_told)
-        entry = (deadline_ms, self._sequence, key)
-        heapq.heappush(self._heap, entry)
-        if len(self._heap) > STALE_PLACES_MIN + 2 * len(self._entries):
-            self._heap = [(each[0], each[1], name) for name, each in self._entries.items()]
-            heapq.heapify(self._heap)
-            entry = self._heap[0]
-        self.earliest_ms = min(self.earliest_ms, deadline_ms)
-        if self._on_earlier is not None and self._heap[0] is entry:
+    def _set(self, key: Hashable, deadline_ms: int, action: Callable[..., object], is_told: bool) -> None:
+        self._sequence = sequence = self._sequence + 1
+        # One tuple for both: a coordinator has a timer for each member.
+        self._entries[key] = entry = (deadline_ms, sequence, key, action, is_told)
+        heap = self._heap
+        heapq.heappush(heap, entry)
+        if len(heap) > STALE_PLACES_MIN and len(heap) > STALE_PLACES_MIN + 2 * len(self._entries):
+            self._heap = heap = list(self._entries.values())
+            heapq.heapify(heap)
+            entry = heap[0]
+        if deadline_ms < self.earliest_ms:  # noqa: PLR1730 - A call less.
+            self.earliest_ms = deadline_ms
+        if self._on_earlier is not None and heap[0] is entry:
             self._on_earlier()
 
     def cancel(self, key: Hashable) -> None:
@@ -59,10 +63,9 @@ class Timers:
     def next_deadline_ms(self) -> int | None:
         """Return when the next timer is due, or None where there is none."""
         while self._heap:
-            deadline_ms, sequence, key = self._heap[0]
-            entry = self._entries.get(key)
-            if entry is not None and entry[1] == sequence:
-                return deadline_ms
+            entry = self._heap[0]
+            if self._entries.get(entry[2]) is entry:
+                return entry[0]
             heapq.heappop(self._heap)
         return None
 
@@ -73,8 +76,8 @@ class Timers:
         count = 0
         try:
             while (deadline_ms := self.next_deadline_ms()) is not None and deadline_ms <= now_ms:
-                _, _, key = heapq.heappop(self._heap)
-                _, _, action, is_told = self._entries.pop(key)
+                _, _, key, action, is_told = heapq.heappop(self._heap)
+                del self._entries[key]
                 if is_told:
                     action(key)
                 else:
