@@ -325,9 +325,9 @@ class Server:
     async def _offsets_topic_is_there(self) -> None:
         """Stand for making `__consumer_offsets`."""
 
-    def fresh_id(self) -> UUID:
+    def fresh_id(self) -> str:
         """Return a UUID from the seed."""
-        return UUID(int=self._ids.getrandbits(128), version=4)
+        return str(UUID(int=self._ids.getrandbits(128), version=4))
 
     # -- its life -----------------------------------------------------------------------------------------
 

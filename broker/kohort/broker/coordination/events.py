@@ -4,6 +4,9 @@ Thousands of groups may form in a second, and a line costs as much as a request:
 kind are written, and one that says how many were left out. All are in `__group_events`, and all are counted.
 """
 
+from collections.abc import Callable
+from typing import Any
+
 import structlog
 
 from kohort.broker.coordination.counters import GroupCounters
@@ -24,20 +27,6 @@ from kohort.broker.runtime.clock import Clock
 from kohort.broker.runtime.throttled_log import ThrottledLog
 
 LINES_PER_SECOND_MAX = 50
-SAID = frozenset(
-    (
-        GroupDeleted,
-        GroupLoaded,
-        MemberExpired,
-        MemberFenced,
-        MemberLeft,
-        MemberRefused,
-        OffsetsRemoved,
-        RebalanceCompleted,
-        RebalanceStarted,
-    )
-)
-"""What is logged at the level of information or above."""
 
 log = structlog.get_logger("kohort.group")
 
@@ -49,6 +38,17 @@ class ToldEvents:
         self._counters = counters
         self._all = log.bind()  # The proxy would look for its logger at each event.
         self._log = ThrottledLog(self._all, clock, LINES_PER_SECOND_MAX)
+        self._tellers: dict[type, Callable[[Any], None]] = {
+            GroupDeleted: self._group_deleted,
+            GroupLoaded: self._group_loaded,
+            MemberExpired: self._member_expired,
+            MemberFenced: self._member_fenced,
+            MemberLeft: self._member_left,
+            MemberRefused: self._member_refused,
+            OffsetsRemoved: self._offsets_removed,
+            RebalanceCompleted: self._rebalance_completed,
+            RebalanceStarted: self._rebalance_started,
+        }
 
     def tell_left_out(self) -> None:
         """Log how many lines were left out, where it is quiet now; to be called now and then."""
@@ -56,55 +56,68 @@ class ToldEvents:
 
     def note(self, event: Event) -> None:
         """Count and log the event."""
-        if type(event) not in SAID:  # Most are: several in a round of a group.
-            member = event.member_id if isinstance(event, MemberEvent) else None
-            self._all.debug("group event", kind=type(event).__name__, group=event.group_id, member=member)
+        tell = self._tellers.get(type(event))
+        if tell is not None:
+            tell(event)
             return
-        counters, lines = self._counters, self._log
-        if isinstance(event, RebalanceStarted):
-            counters.rebalance_started(event.cause.kind.name)
-            lines.info(
-                "rebalance begins",
-                group=event.group_id,
-                cause=event.cause.kind.value,
-                member=event.cause.member_id,
-                reason=event.cause.reason,
-                members=event.members,
-            )
-        elif isinstance(event, RebalanceCompleted):
-            report = event.report
-            counters.rebalance_completed(report)
-            lines.info(
-                "rebalance ends",
-                group=event.group_id,
-                outcome=report.outcome.value,
-                generation=report.generation_id,
-                members=report.members,
-                join_ms=report.join_ms,
-                sync_ms=report.sync_ms,
-                moved=len(report.moves),
-                waited_for=report.waited_for[0].member_id if report.waited_for else None,
-            )
-        elif isinstance(event, MemberExpired):
-            counters.members_expired += 1
-            lines.warning(
-                "member expired", group=event.group_id, member=event.member_id, after_ms=event.after_ms
-            )
-        elif isinstance(event, MemberFenced):
-            counters.members_fenced += 1
-            lines.warning(
-                "member fenced", group=event.group_id, member=event.member_id, by=event.by_member_id
-            )
-        elif isinstance(event, MemberLeft):
-            lines.info("member left", group=event.group_id, member=event.member_id, reason=event.reason)
-        elif isinstance(event, MemberRefused):
-            lines.info("member refused", group=event.group_id, client=event.client_id, error=event.error)
-        elif isinstance(event, GroupLoaded):
-            lines.info(
-                "group loaded", group=event.group_id, members=event.members, generation=event.generation_id
-            )
-        elif isinstance(event, GroupDeleted):
-            lines.info("group deleted", group=event.group_id, expired=event.expired)
-        elif isinstance(event, OffsetsRemoved):
-            counters.offsets_went(event.reason, event.offsets)
-            lines.info("offsets removed", group=event.group_id, offsets=event.offsets, reason=event.reason)
+        # Most are not: several in a round of a group.
+        member = event.member_id if isinstance(event, MemberEvent) else None
+        self._all.debug("group event", kind=type(event).__name__, group=event.group_id, member=member)
+
+    def _rebalance_started(self, event: RebalanceStarted) -> None:
+        cause = event.cause
+        kind = cause.kind
+        self._counters.rebalance_started(kind.name)
+        self._log.info(
+            "rebalance begins",
+            group=event.group_id,
+            cause=kind.value,
+            member=cause.member_id,
+            reason=cause.reason,
+            members=event.members,
+        )
+
+    def _rebalance_completed(self, event: RebalanceCompleted) -> None:
+        report = event.report
+        self._counters.rebalance_completed(report)
+        self._log.info(
+            "rebalance ends",
+            group=event.group_id,
+            outcome=report.outcome.value,
+            generation=report.generation_id,
+            members=report.members,
+            join_ms=report.join_ms,
+            sync_ms=report.sync_ms,
+            moved=len(report.moves),
+            waited_for=report.waited_for[0].member_id if report.waited_for else None,
+        )
+
+    def _member_expired(self, event: MemberExpired) -> None:
+        self._counters.members_expired += 1
+        self._log.warning(
+            "member expired", group=event.group_id, member=event.member_id, after_ms=event.after_ms
+        )
+
+    def _member_fenced(self, event: MemberFenced) -> None:
+        self._counters.members_fenced += 1
+        self._log.warning(
+            "member fenced", group=event.group_id, member=event.member_id, by=event.by_member_id
+        )
+
+    def _member_left(self, event: MemberLeft) -> None:
+        self._log.info("member left", group=event.group_id, member=event.member_id, reason=event.reason)
+
+    def _member_refused(self, event: MemberRefused) -> None:
+        self._log.info("member refused", group=event.group_id, client=event.client_id, error=event.error)
+
+    def _group_loaded(self, event: GroupLoaded) -> None:
+        self._log.info(
+            "group loaded", group=event.group_id, members=event.members, generation=event.generation_id
+        )
+
+    def _group_deleted(self, event: GroupDeleted) -> None:
+        self._log.info("group deleted", group=event.group_id, expired=event.expired)
+
+    def _offsets_removed(self, event: OffsetsRemoved) -> None:
+        self._counters.offsets_went(event.reason, event.offsets)
+        self._log.info("offsets removed", group=event.group_id, offsets=event.offsets, reason=event.reason)

@@ -1,11 +1,10 @@
 from structlog.testing import capture_logs
 
 from kohort.broker.coordination.counters import GroupCounters
-from kohort.broker.coordination.events import LINES_PER_SECOND_MAX, SAID, ToldEvents
+from kohort.broker.coordination.events import LINES_PER_SECOND_MAX, ToldEvents
 from kohort.broker.group.events import (
     Cause,
     CauseKind,
-    Event,
     MemberExpired,
     MemberRejoined,
     RebalanceStarted,
@@ -58,7 +57,3 @@ def test_whatever_else_happens_is_said_at_the_debug_level() -> None:
         "group": "g",
         "member": "m",
     }
-
-
-def test_what_is_said_are_events() -> None:
-    assert all(issubclass(kind, Event) for kind in SAID)

@@ -7,10 +7,12 @@ from kohort.broker.group.commands import Command, Heartbeat, JoinGroup, LeaveGro
 from kohort.broker.group.config import GroupConfig
 from kohort.protocol.errors import ErrorCode
 
+_OF_GROUPS = JoinGroup, SyncGroup, Heartbeat, LeaveGroup
+
 
 def final_error(command: Command, config: GroupConfig) -> ErrorCode | None:
     """Return the code that the command gets in any case, None where that depends on its group."""
-    if isinstance(command, JoinGroup | SyncGroup | Heartbeat | LeaveGroup) and not command.message.group_id:
+    if isinstance(command, _OF_GROUPS) and not command.message.group_id:
         return ErrorCode.INVALID_GROUP_ID
     if isinstance(command, JoinGroup):
         shortest_ms, longest_ms = config.group_min_session_timeout_ms, config.group_max_session_timeout_ms

@@ -17,7 +17,7 @@ def handle(groups: Groups, message: ConsumerGroupHeartbeatRequest, request: Requ
             request_id,
             message,
             request.version,
-            message.member_id or str(groups.fresh_id()),
+            message.member_id or groups.fresh_id(),
             request.client_id or "",
             request.client_host,
             groups.metadata.snapshot(),

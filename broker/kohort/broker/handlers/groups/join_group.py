@@ -13,28 +13,30 @@ MAX_PREFIX_CHARACTERS = 249  # As long as Kafka's clients let a group.instance.i
 
 def handle(groups: Groups, message: JoinGroupRequest, request: Request) -> Message | None:
     """Pass the join on; the core answers it, perhaps only when the whole group has joined."""
-    client_id = request.client_id or ""
-    # Cut, so that every answer has room for it, and the one to the leader for those of all members.
-    prefix = (message.group_instance_id or client_id)[:MAX_PREFIX_CHARACTERS]
-    fresh_id = message.member_id or f"{prefix}-{groups.fresh_id()}"
-
-    def command(request_id: int) -> JoinGroup:
-        return JoinGroup(
-            request_id,
-            message,
-            request.version,
-            fresh_id,
-            client_id,
-            request.client_host,
-            groups.metadata.snapshot(),
-            request.may_describe,
-        )
-
     try:
         shard = groups.coordinators.shard_of(message.group_id)
     except ApiError as error:
-        return groups.coordinators.refusal(command(NO_REQUEST), error.code)
+        return groups.coordinators.refusal(_command(groups, message, request, NO_REQUEST), error.code)
     if message.member_id:
         speaks_over(request, groups.coordinators, shard, message.group_id, message.member_id)
-    shard.submit(command(shard.ask(request, request.respond)))
+    shard.submit(_command(groups, message, request, shard.ask(request, request.respond)))
     return None
+
+
+def _command(groups: Groups, message: JoinGroupRequest, request: Request, request_id: int) -> JoinGroup:
+    client_id = request.client_id or ""
+    member_id = message.member_id
+    if not member_id:
+        # Cut, so that every answer has room for it, and the one to the leader for those of all members.
+        prefix = (message.group_instance_id or client_id)[:MAX_PREFIX_CHARACTERS]
+        member_id = f"{prefix}-{groups.fresh_id()}"
+    return JoinGroup(
+        request_id,
+        message,
+        request.version,
+        member_id,
+        client_id,
+        request.client_host,
+        groups.metadata.snapshot(),
+        request.may_describe,
+    )

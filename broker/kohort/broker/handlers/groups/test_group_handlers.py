@@ -1,12 +1,14 @@
 """What the handlers of the group APIs add to the core: ids, several groups at once, shards that load."""
 
 import re
+import uuid
 from pathlib import Path
 
 import pytest
 
 from kohort.broker.coordination.test_shard import GROUP, Client, commit, found, prepared, running, shard_of
 from kohort.broker.group import coordinator_partition
+from kohort.broker.handlers.groups.family import random_uuid_text
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages import (
     ApiVersionsRequest,
@@ -166,3 +168,11 @@ async def test_where_they_are_switched_off_there_are_no_consumer_groups(
         versions = await client.ask(software, ApiVersionsResponse, version=3)
         assert {each.name for each in versions.finalized_features} & {"group.version"} == features
         assert (await join(client, None)).error_code == ErrorCode.MEMBER_ID_REQUIRED
+
+
+def test_random_ids_are_uuids_of_version_4() -> None:
+    made = {random_uuid_text() for _ in range(500)}
+    assert len(made) == 500
+    assert all(str(uuid.UUID(each)) == each and uuid.UUID(each).version == 4 for each in made)
+    assert {uuid.UUID(each).variant for each in made} == {uuid.RFC_4122}
+    assert {each[19] for each in made} == set("89ab")
