@@ -98,8 +98,11 @@ def _decoder_source(cls: type[Message], version: int, title: str) -> Source:
         source.add(f"raise WireError('{title}: ' + str(error)) from None")
     with source.block("except TooManyItems as error:"):
         source.add(f"raise WireError('{title}: more than ' + str(error) + ' elements in all') from None")
-    with source.block("if exact and pos != size:"):
-        source.add(f"raise WireError('{title}: ' + str(size - pos) + ' bytes too many')")
+    with source.block("if pos != size:"):
+        with source.block("if pos > size:"):
+            source.add(f"raise WireError('{title}: the end of the bytes before that of a length')")
+        with source.block("if exact:"):
+            source.add(f"raise WireError('{title}: ' + str(size - pos) + ' bytes too many')")
     source.add(f"return {made}")
     return source
 

@@ -99,7 +99,7 @@ class DecoderWriter:
         """Write the lines that read a length or count; return its variable, in which null is -1."""
         length = self.source.fresh("n")
         if compact:
-            self._uvarint(length, "string_rest" if wire.name == "string" else "rest")
+            self._uvarint(length)
             self.source.add(f"{length} -= 1")
         else:
             self._run.append((length, "h" if wire.name == "string" else "i"))
@@ -119,13 +119,33 @@ class DecoderWriter:
         if wire.name == "uuid":
             self._uuid(variable)
             return
+        if compact:
+            self._compact_value(variable, wire, nullable)
+            return
         length = self._length(wire, compact)
         self._null(variable, length, "a length", nullable)
         with self.source.block("else:"):
             self.source.add(f"end = pos + {length}")
-            self._refuse("end > size", "the end of the bytes before a length", length)
-            self.source.add(f"{variable} = {TAKEN[wire.name]}")
-            self.source.add("pos = end")
+            self._take_bytes(variable, wire)
+
+    def _compact_value(self, variable: str, wire: Wire, nullable: bool) -> None:
+        """Write the lines that read a value behind a length that counts one more, in which null is 0."""
+        length = self.source.fresh("n")
+        self._uvarint(length, "string_rest" if wire.name == "string" else "rest")
+        with self.source.block(f"if {length}:"):
+            self.source.add(f"end = pos + {length} - 1")
+            self._take_bytes(variable, wire)
+        with self.source.block("else:"):
+            self.source.add(f"{variable} = None" if nullable else "raise IndexError('a length of -1')")
+
+    def _take_bytes(self, variable: str, wire: Wire) -> None:
+        """Write the lines that take the bytes up to `end`.
+
+        Whether the data has as many is looked at once, at its end: nothing that comes next can be read where
+        it has not.
+        """
+        self.source.add(f"{variable} = {TAKEN[wire.name]}")
+        self.source.add("pos = end")
 
     def _uuid(self, variable: str) -> None:
         self._end_run()
@@ -225,8 +245,12 @@ class DecoderWriter:
             variables[each.name] = self.source.fresh(each.name)
             self.source.add(f"{variables[each.name]} = {self.source.literal(each.default)}")
         count, tag, length, end = (self.source.fresh(stem) for stem in ("tags", "tag", "length", "tag_end"))
-        self._uvarint(count)
+        self._end_run()
+        self.source.add(f"{count} = data[pos]")
+        self.source.add("pos += 1")
         with self.source.block(f"if {count}:"):  # Mostly there are none: no loop is begun for them.
+            with self.source.block(f"if {count} > 127:"):
+                self.source.add(f"{count}, pos = rest(data, pos, {count})")
             self._take(count)
             with self.source.block(f"for _ in range({count}):"):  # Each takes two bytes or the data ends.
                 self._uvarint(tag)
