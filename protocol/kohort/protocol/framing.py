@@ -24,7 +24,8 @@ SMALL_FRAME_BYTES = 64 * 1024  # No API's limit is below: what comes whole in on
 TLS_RECORD_BEGINNINGS = (b"\x15\x03", b"\x16\x03")  # An alert and a handshake, of every version of TLS.
 Frame = bytes | memoryview
 
-_LENGTH = struct.Struct(">i").unpack_from
+LENGTH = struct.Struct(">i").unpack_from
+"""Reads the length before a frame."""
 
 
 class FrameReader:
@@ -39,31 +40,34 @@ class FrameReader:
         "_limit_of",
         "_max_frame_bytes",
         "_received",
-        "_rest",
         "buffer_bytes",
         "is_frugal",
+        "rest",
+        "small_bytes_max",
     )
 
     def __init__(self, max_frame_bytes: int, limit_of: Callable[[int, int], int] | None = None) -> None:
-        self._max_frame_bytes = max_frame_bytes
         self._limit_of = limit_of
-        self._rest = b""  # fewer bytes than a length
+        self.rest = b""
+        """What has arrived of a frame's length: fewer bytes than it has."""
         self._large: bytearray | None = None  # the frame under way
         self._large_size = 0
         self._received = 0
         self.buffer_bytes = 0
         """How much memory the buffer of the frame under way has been given; 0 where there is none."""
         self.is_frugal = False
+        self.allow(max_frame_bytes)
         """Whether buffers begin no larger than twice what has arrived: a copy more, and memory less."""
 
     def allow(self, max_frame_bytes: int) -> None:
         """Take frames of up to so many bytes from now on."""
         self._max_frame_bytes = max_frame_bytes
+        self.small_bytes_max = min(max_frame_bytes, SMALL_FRAME_BYTES)
 
     @property
     def in_frame(self) -> bool:
         """Whether part of a frame has arrived."""
-        return self._large is not None or bool(self._rest)
+        return self._large is not None or bool(self.rest)
 
     def receive(self, data: bytes) -> list[Frame]:
         """Return the frames that `data` completes.
@@ -72,13 +76,12 @@ class FrameReader:
         """
         if self._large is not None:
             return self._continue(data)
-        if self._rest:
-            data = self._rest + data
-            self._rest = b""
+        if self.rest:
+            data = self.rest + data
+            self.rest = b""
         size = len(data)
-        if LENGTH_BYTES <= size <= SMALL_FRAME_BYTES and _LENGTH(data)[0] == size - LENGTH_BYTES:
-            # What comes nearly always: one request, whole.
-            return [data[LENGTH_BYTES:]] if size <= self._max_frame_bytes else self._split(data)
+        if LENGTH_BYTES <= size <= self.small_bytes_max and LENGTH(data)[0] == size - LENGTH_BYTES:
+            return [data[LENGTH_BYTES:]]  # What comes nearly always: one frame, whole.
         return self._split(data)
 
     def _split(self, data: bytes) -> list[Frame]:
@@ -86,7 +89,7 @@ class FrameReader:
         position, size = 0, len(data)
         while size - position >= LENGTH_BYTES:
             start = position + LENGTH_BYTES
-            (length,) = _LENGTH(data, position)
+            (length,) = LENGTH(data, position)
             if length < 0 or length > self._max_frame_bytes:
                 seems = _seems(data[position:start])
                 raise WireError(f"a frame of {length} bytes; the limit is {self._max_frame_bytes}{seems}")
@@ -97,7 +100,7 @@ class FrameReader:
                 self._begin(data[start:], length)
                 return frames
             frames.append(data[start:position])
-        self._rest = data[position:]
+        self.rest = data[position:]
         return frames
 
     def buffer(self) -> memoryview | None:

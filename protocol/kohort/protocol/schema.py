@@ -219,6 +219,11 @@ class Message(Struct, metaclass=MessageMeta):
             decoder = _compiler().decoder(cls, version)
         return decoder(data, exact)  # type: ignore[return-value]  # `decoders` has it by its class
 
+    @classmethod
+    def decoder(cls, version: int) -> "Decoder":
+        """Return what `decode` calls in that version. Raises: ValueError for a version that there is not."""
+        return decoders.get((cls, version)) or _compiler().decoder(cls, version)
+
     def encode(self, version: int) -> bytes:
         """Return the body in `version`. Raises: EncodeError where the version can't carry a value."""
         encoder = encoders.get((type(self), version))

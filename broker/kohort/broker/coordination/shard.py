@@ -343,17 +343,15 @@ class Shard(Generic[CoreT]):
                 except Exception:  # A supervisor: what else is to be done is owed to others.
                     log.exception("an answer could not be given", topic=self.machine.topic, shard=self.index)
             elif kind is SetTimer:
-                self._set_timer(effect)  # type: ignore[arg-type]
+                key = effect.key  # type: ignore[union-attr]
+                self._timers.add(key)
+                self._all_timers.set_told((self.index, key), effect.deadline_ms, self._on_timer)  # type: ignore[union-attr]
             elif kind is CancelTimer:
                 self._timers.discard(effect.key)  # type: ignore[union-attr]
                 self._all_timers.cancel((self.index, effect.key))  # type: ignore[union-attr]
             else:
                 assert isinstance(effect, Note)
                 self._note(effect.event)
-
-    def _set_timer(self, timer: SetTimer) -> None:
-        self._timers.add(timer.key)
-        self._all_timers.set_told((self.index, timer.key), timer.deadline_ms, self._on_timer)
 
     def _timer_fired(self, name: tuple[int, object]) -> None:
         _, key = name

@@ -5,6 +5,7 @@ and is short: a connection that has more to do, or a great deal to send, goes on
 the others have had theirs. One that may not go on is not read until there is room again.
 """
 
+from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from typing import Protocol, cast
 
@@ -33,7 +34,7 @@ class Driver(Protocol):
     """As of the round under way."""
     handlers: Handlers
     """Who answers, by API key; it has all that there are."""
-    requests: dict[int, int]
+    requests: defaultdict[int, int]
     """How many were handed over, by API key."""
     in_flight: InFlight
     log: ThrottledLog
@@ -174,10 +175,10 @@ class Connection:
         if self.paused:  # Since this round's events were asked for.
             return
         try:
-            if not self.peer.frames or self._hand_over():
-                for _ in range(RECEIVES_PER_TURN):
-                    if not self._receive():
-                        break
+            if (not self.peer.frames or self._hand_over()) and self._receive():
+                receives_left = RECEIVES_PER_TURN - 1
+                while receives_left and self._receive():
+                    receives_left -= 1
         except BlockingIOError:
             pass
         except WireError as error:
@@ -250,7 +251,7 @@ class Connection:
                 self._touch()
             else:
                 api_key = request.api.api_key
-                requests[api_key] = requests.get(api_key, 0) + 1
+                requests[api_key] += 1
                 answer = self.handlers[api_key](message, request)
                 if answer is None:
                     pass  # It comes by `request.respond`.

@@ -1,5 +1,7 @@
 """What is counted of connections and requests: plain numbers, read when metrics are asked for."""
 
+from collections import defaultdict
+
 
 class TransportCounters:
     """Every count since the start. The loop's thread only."""
@@ -21,7 +23,7 @@ class TransportCounters:
     )
 
     def __init__(self) -> None:
-        self.requests: dict[int, int] = {}
+        self.requests: defaultdict[int, int] = defaultdict(int)
         """By api key."""
         self.request_errors: dict[int, int] = {}
         """By error code, of answers and of the partitions in them."""

@@ -19,27 +19,30 @@ is room for it; until then its message waits here, and so does whatever else thi
 import struct
 from collections import deque
 from functools import cache
+from typing import NamedTuple
 
 from kohort.broker.transport.file_range import FileRange
 from kohort.broker.transport.in_flight import NOTHING, SHARE_BYTES_MIN, Allowance
 from kohort.broker.transport.request import Origin, Request
 from kohort.protocol.errors import ErrorCode, WireError
-from kohort.protocol.framing import LENGTH_BYTES, Frame, FrameReader
+from kohort.protocol.framing import LENGTH, LENGTH_BYTES, Frame, FrameReader
 from kohort.protocol.headers import API_VERSIONS_KEY
 from kohort.protocol.limits import MAX_ITEMS, max_request_bytes
 from kohort.protocol.messages import ApiVersion, ApiVersionsResponse
 from kohort.protocol.registry import APIS, Api
-from kohort.protocol.schema import Message
+from kohort.protocol.schema import Decoder, Message, RecordsSlice, encoders
 from kohort.protocol.varint import read_uvarint, read_uvarint_rest
 
 REQUESTS_IN_FLIGHT_MAX = 512
 REQUEST_BYTES = 2_048  # What a request in flight takes besides its own bytes, about.
+LENGTH_AND_REQUEST_BYTES = LENGTH_BYTES + REQUEST_BYTES
 FILE_RANGE_BYTES = 1_024  # What a range that is to be sent from its file takes.
 JOINED_BYTES = 16_384  # Pieces up to this are joined into one before they are sent.
 MODEST_ANSWERS_MIN = 4
 MODEST_ANSWER_BYTES_MAX = 4_096
 LENGTHY_IN_FLIGHT_MAX = 8  # Requests whose answers may be long: until they are known nobody can count them.
 FETCH_KEY = 1  # Its answers hold what was read for them, or ranges of files: they are counted at once.
+PIECES_MANY = 64  # Of fewer, small ones mostly, joining without the header and adding it then is quicker.
 IN_PIECES = frozenset((FETCH_KEY, 11, 14, 15))  # Fetch; groups, whose large bytes all answers share.
 
 # Produce, commits, coordinators, members, versions, producers, transactions: what is answered is no larger
@@ -57,9 +60,23 @@ SLOW_UNSENT_BYTES_MIN = 65_536  # Answers below this may take as long as they li
 Pieces = deque[bytes | memoryview | FileRange]
 
 _NO_PIECES: Pieces = deque(maxlen=0)  # One for all that have none: each would take 600 bytes.
-_HEADER = struct.Struct(">hhih")
+_HEADER = struct.Struct(">iih")  # API key and version as one number, by which `_FORMS` has them.
 _ANSWER_0 = struct.Struct(">ii")
 _ANSWER_1 = struct.Struct(">iib")
+
+
+class _Form(NamedTuple):
+    """What is known of the requests of one API in one version. Without a decoder the version is unknown."""
+
+    api: Api
+    version: int
+    is_lengthy: bool
+    is_flexible: bool
+    decode: Decoder | None
+
+
+_FORMS: dict[int, _Form] = {}
+"""Of known versions, by API key and version as they stand in a request: two bytes and two bytes."""
 
 
 class Peer:
@@ -120,22 +137,20 @@ class Peer:
 
     def receive(self, data: bytes, now_ms: int) -> None:
         """Take what has arrived. Raises: WireError for a frame of an impossible length."""
-        reader = self._reader
-        reader.is_frugal = self._allowance.is_scarce
-        frames = reader.receive(data)
-        if self.buffer_bytes or reader.buffer_bytes or self.frames:
-            self._took(len(data), now_ms, frames)
-            return
-        # As `_took` does, for what comes nearly always: small requests, and all before were handed over.
-        count = len(data)
-        self.bytes_in += count
-        self.held_bytes += count
-        self.last_active_ms = now_ms
-        if frames:
-            if len(frames) > 1:
-                frames.reverse()
-            self.frames = frames
+        reader, count = self._reader, len(data)
+        if (
+            LENGTH_BYTES <= count <= reader.small_bytes_max
+            and not (reader.buffer_bytes or reader.rest or self.frames)
+            and LENGTH(data)[0] == count - LENGTH_BYTES
+        ):  # As below, for what comes nearly always: one request, whole, and all before were handed over.
+            self.bytes_in += count
+            self.held_bytes += count
+            self.last_active_ms = now_ms
+            self.frames = [data[LENGTH_BYTES:]]
             self._slow_frame = None
+        else:
+            reader.is_frugal = self._allowance.is_scarce
+            self._took(count, now_ms, reader.receive(data))
 
     def _took(self, count: int, now_ms: int, frames: list[Frame]) -> None:
         self.bytes_in += count
@@ -209,30 +224,33 @@ class Peer:
                 return None
         frame = self.frames.pop()
         try:
-            api_key, version, correlation_id, length = _HEADER.unpack_from(frame)
-            end = 10 + max(length, 0)
+            kind, correlation_id, length = _HEADER.unpack_from(frame)
+            end = 10 + length if length > 0 else 10
             client_id = None if length < 0 else str(frame[10:end], "utf-8")
         except (struct.error, UnicodeDecodeError) as error:
             raise WireError(f"a request header: {error}") from None
-        if end > len(frame) or length < -1:
+        frame_bytes = len(frame)
+        if end > frame_bytes or length < -1:
             raise WireError("a request header that is cut off")
-        api, origin = APIS.get(api_key), self._origin
-        if api is None or origin is None:
-            raise WireError(f"api key {api_key}, which is unknown")
-        size = LENGTH_BYTES + len(frame) + REQUEST_BYTES
-        request = Request(origin, api, version, correlation_id, client_id, size)
+        form, origin = _FORMS.get(kind) or _form_of(kind), self._origin
+        api, version, is_lengthy, is_flexible, decode = form
+        if origin is None:
+            raise WireError(f"{api.name} of a client that has gone")
+        request = Request(
+            origin, api, version, correlation_id, client_id, frame_bytes + LENGTH_AND_REQUEST_BYTES
+        )
         self.held_bytes += REQUEST_BYTES
         in_flight.append(request)
         self._asked += 1
-        if api_key not in COUNTED_AT_ONCE:
+        if is_lengthy:
             self._lengthy_in_flight += 1
-        if version in api.flexible_versions:
-            end = end + 1 if frame[end : end + 1] == b"\0" else _skip_tagged_fields(frame, end)
-        elif version not in api.known_versions:
+        if decode is None:
             self._refuse_version(request)
             return request, None
+        if is_flexible:
+            end = end + 1 if frame[end : end + 1] == b"\0" else _skip_tagged_fields(frame, end)
         # Kafka reads on past what a message needs, and librdkafka counts on it: Metadata 13 for all topics.
-        return request, api.request.decode(frame[end:], version, exact=False)
+        return request, decode(frame[end:], False)
 
     def _refuse_version(self, request: Request) -> None:
         """Answer an ApiVersions newer than ours in version 0, as clients expect (KIP-511); else give up.
@@ -288,18 +306,31 @@ class Peer:
 
     def _encode(self, request: Request, message: Message, api: Api) -> None:
         version = request.version
-        body = message.encode_parts(version)
-        size = len(body[0]) if len(body) == 1 else sum(map(len, body))
-        if version in api.tagged_answer_versions:
+        encode = encoders.get((type(message), version))
+        body = message.encode_parts(version) if encode is None else encode(message)  # A call less, mostly.
+        if api.api_key not in IN_PIECES and len(body) < PIECES_MANY:
+            data = b"".join(body)  # type: ignore[arg-type]  # without ranges of files
+            if version in api.tagged_answer_versions:
+                data = _ANSWER_1.pack(len(data) + 5, request.correlation_id, 0) + data
+            else:
+                data = _ANSWER_0.pack(len(data) + 4, request.correlation_id) + data
+            request.answer = data
+            self.held_bytes += len(data)
+        else:
+            self._encode_pieces(request, body, api)
+
+    def _encode_pieces(self, request: Request, body: list[bytes | RecordsSlice], api: Api) -> None:
+        """Put what may be large together, or leave it in pieces where others get the same ones."""
+        size = sum(map(len, body))
+        if request.version in api.tagged_answer_versions:
             head = _ANSWER_1.pack(size + 5, request.correlation_id, 0)
         else:
             head = _ANSWER_0.pack(size + 4, request.correlation_id)
-        # Others get the same pieces: a list of our own.
+        body = [head, *body]
         if api.api_key not in IN_PIECES or (size <= JOINED_BYTES and api.api_key != FETCH_KEY):
-            request.answer = answer = b"".join((head, *body))  # type: ignore[arg-type]  # without ranges of files
+            request.answer = answer = b"".join(body)  # type: ignore[arg-type]  # without ranges of files
             self.held_bytes += len(answer)
         else:
-            body = [head, *body]
             request.answer = body  # type: ignore[assignment]  # a records piece is one that we made
             self.held_bytes += _held_bytes(body)  # type: ignore[arg-type]
 
@@ -455,6 +486,25 @@ def _is_too_slow(since: tuple[int, int], now_ms: int, bytes_now: int, grace_ms: 
     since_ms, bytes_then = since
     allowed_ms = grace_ms + (bytes_now - bytes_then) * 1_000 // SLOW_BYTES_PER_SECOND_MIN
     return now_ms - since_ms > allowed_ms
+
+
+def _form_of(kind: int) -> _Form:
+    """Return the form of requests that nobody has sent yet. Raises: WireError for an unknown API."""
+    api_key, version = kind >> 16, (kind & 0xFFFF ^ 0x8000) - 0x8000
+    api = APIS.get(api_key)
+    if api is None:
+        raise WireError(f"api key {api_key}, which is unknown")
+    is_known = version in api.known_versions
+    form = _Form(
+        api,
+        version,
+        api_key not in COUNTED_AT_ONCE,
+        version in api.flexible_versions,
+        api.request.decoder(version) if is_known else None,
+    )
+    if is_known:
+        _FORMS[kind] = form
+    return form
 
 
 def _held_bytes(answer: list[bytes | memoryview | FileRange]) -> int:

@@ -100,7 +100,7 @@ def _decoder_source(cls: type[Message], version: int, title: str) -> Source:
         source.add(f"raise WireError('{title}: more than ' + str(error) + ' elements in all') from None")
     with source.block("if pos != size:"):
         with source.block("if pos > size:"):
-            source.add(f"raise WireError('{title}: the end of the bytes before that of a length')")
+            source.add(f"raise WireError('{title}: the bytes end where a length says that more come')")
         with source.block("if exact:"):
             source.add(f"raise WireError('{title}: ' + str(size - pos) + ' bytes too many')")
     source.add(f"return {made}")
