@@ -202,12 +202,19 @@ tables: $(STAMP)  ## Write the tables in docs/ anew from what the code declares.
 	@$(PY) docs/requirements.py
 	@$(PY) docs/imports.py
 
+RUN_COMPILED = tests/packaging/test_compiled.py protocol/kohort/protocol client/kohort/client broker/kohort/broker \
+	tests/client/test_reading.py tests/client/test_produce_while_killed.py
+
+# As in .ci/run, a test that fails is run once more alone: two cores are shared with other tests.
 # What is compiled lies beside a copy of its source, which comes before the source itself.
-compiled: $(STAMP)  ## Compile the client's hottest modules, and run the tests of what they serve. Needs a C compiler.
-	@$(PY) -c "import setuptools" 2>/dev/null || $(PIP) install --quiet setuptools
-	@$(PY) hatch_build.py build/compiled
-	@PYTHONPATH=build/compiled $(PY) -m pytest tests/packaging/test_compiled.py protocol/kohort/protocol/records \
-		client/kohort/client tests/client/test_reading.py tests/client/test_produce_while_killed.py $(ARGS)
+compiled: $(STAMP)  ## Compile the hottest modules, and run the tests of what they serve. Needs a C compiler.
+	@if ! command -v $${CC:-cc} >/dev/null; then echo "make compiled: skipped, there is no C compiler here"; exit 0; fi; \
+	set -e; \
+	$(PY) -c "import setuptools" 2>/dev/null || $(PIP) install --quiet setuptools; \
+	$(PY) hatch_build.py build/compiled; \
+	export PYTHONPATH=build/compiled; \
+	$(PY) -m pytest -n 2 $(RUN_COMPILED) $(ARGS) || $(PY) -m pytest --last-failed $(RUN_COMPILED); \
+	$(PY) -m tests.simulation --seeds 20
 
 wheel: jar  ## Build the wheel into dist/, with the jar for Spark.
 	@$(PY) -m hatchling build --target wheel

@@ -1,7 +1,7 @@
-"""Compiles the hottest pure modules into the wheel where KOHORT_COMPILE=1: by mypyc, from the same source.
+"""Compiles the hottest modules into the wheel where KOHORT_COMPILE=1: by mypyc, from the same source.
 
 A wheel that is built without it has the modules as they are, and so has this one: what is compiled lies
-beside its source, and Python prefers it. Decision 0029.
+beside its source, and Python prefers it. Decisions 0029 and 0034.
 """
 
 import os
@@ -16,12 +16,39 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 ASKED_FOR = "KOHORT_COMPILE"
+
+
+def within(folder: str, names: str) -> tuple[str, ...]:
+    """Return the paths of a folder's modules."""
+    return tuple(f"{folder}/{name}.py" for name in names.split())
+
+
 COMPILED = (
-    "protocol/kohort/protocol/records/varint.py",
-    "protocol/kohort/protocol/records/builder.py",
-    "protocol/kohort/protocol/records/decoding.py",
+    *within("protocol/kohort/protocol", "framing"),
+    *within("protocol/kohort/protocol/records", "builder decoding varint"),
+    *within("broker/kohort/broker/runtime", "clock counters throttled_log"),
+    *within("broker/kohort/broker/transport", "connection in_flight load peer plain reactor request"),
+    *within(
+        "broker/kohort/broker/group",
+        "brought causes coordinator final_errors group group_records history joining leaving member"
+        " offset_commits parking rebalance rebalancing replaying reports sessions shard_bytes"
+        " static_membership subscriptions syncing turn",
+    ),
+    *within("broker/kohort/broker/group/consumer", "at_rest"),
+    *within("broker/kohort/broker/group/epochs", "group sessions"),
+    *within(
+        "broker/kohort/broker/coordination", "coordinators counters events group_events led_shards shard"
+    ),
+    *within(
+        "broker/kohort/broker/handlers/groups",
+        "closing heartbeat join_group offset_commit offset_fetch sync_group",
+    ),
 )
-PARTS = ("protocol", "client")
+"""What each request to a broker goes through, and each record of a client.
+
+No module with classes of msgspec's or enums is among them: metaclasses make those, which mypyc does not know.
+"""
+PARTS = ("protocol", "client", "storage", "broker", "cli")
 MYPY = (
     "--explicit-package-bases",
     "--namespace-packages",

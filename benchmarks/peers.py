@@ -1,6 +1,7 @@
 """kohort beside Apache Kafka and kfake, and beside itself as it was: the table of docs/performance.md.
 
     PEERS=DIR make bench-peers ARGS="--old REV"          # all columns, about a quarter of an hour
+    PEERS=DIR make bench-peers ARGS="--old REV --compiled build/compiled"    # and the compiled modules
     PEERS=DIR make bench-peers ARGS="--old REV --short"  # a turn of each with shorter measurements
     python benchmarks/peers.py --render                  # write table and picture anew from the last run
 
@@ -13,7 +14,8 @@ a figure. The peers are `kohort` (KOHORT is its command, KOHORT_ARGS more of its
 Versions take turns, ABBA: old, new, new, old, old, new. Every mode has a freshly started kohort with an
 empty folder; Kafka is started once for all modes, and has 30 s of the same load before that count for
 nothing. `kafka, synced` is Kafka with log.flush.interval.messages=1, and `lax` kohort with that setting so
-high that it leaves syncing to the system, as Kafka does. The median of each column's turns counts. Run it
+high that it leaves syncing to the system, as Kafka does. `compiled` is kohort with the modules compiled
+that a wheel has compiled (decision 0034). The median of each column's turns counts. Run it
 on a machine at rest. What it found goes into benchmarks/history/peers.jsonl, table and picture into docs.
 """
 
@@ -33,7 +35,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -105,6 +107,11 @@ class Column:
     variables: Mapping[str, str] = field(default_factory=dict)
     turns: int = 1
     is_warmed: bool = False
+
+    def found_first(self, folder: Path) -> Column:
+        """Return the column with modules from `folder` instead of others of their names."""
+        paths = os.pathsep.join((str(folder), self.variables["PYTHONPATH"]))
+        return replace(self, variables={**self.variables, "PYTHONPATH": paths})
 
 
 class Peers:
@@ -266,6 +273,9 @@ def columns_of(options: argparse.Namespace) -> list[Column]:
     if options.old:
         made.insert(0, version("old", history.version(options.old)))
     made.append(version("lax", history.ROOT, LAX, WRITING))
+    if options.compiled:
+        compiled = [version("compiled", history.ROOT), version("compiled, lax", history.ROOT, LAX, WRITING)]
+        made += [each.found_first(options.compiled.resolve()) for each in compiled]
     for each in options.also:
         name, _, arguments = each.partition("=")
         made.append(version(name, history.ROOT, arguments))
@@ -293,6 +303,10 @@ RATIOS = (
     ("new", "kafka, synced"),
     ("lax", "kafka"),
     ("new", "kfake"),
+    ("compiled", "new"),
+    ("compiled", "kafka"),
+    ("compiled, lax", "kafka"),
+    ("compiled", "kfake"),
 )
 
 
@@ -400,12 +414,17 @@ def main() -> int:
     """Measure, note the run, and write the docs."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--old", metavar="REV", help="a commit to compare with")
+    parser.add_argument(
+        "--compiled", metavar="FOLDER", type=Path, help="what `make compiled` has made, as well"
+    )
     parser.add_argument("--turns", type=int, default=3, help="of each version (3)")
     parser.add_argument("--kafka-turns", type=int, default=1, help="of Kafka, which is warmed for each (1)")
     parser.add_argument("--seconds", type=float, default=2.0, help="of each measurement (2)")
     parser.add_argument("--short", action="store_true", help="a turn of each, a second each measurement")
     parser.add_argument(
-        "--columns", metavar="NAME;NAME", help="only these: old;new;lax;kafka;kafka, synced;kfake"
+        "--columns",
+        metavar="NAME;NAME",
+        help="only these: old;new;lax;compiled;compiled, lax;kafka;kafka, synced;kfake",
     )
     parser.add_argument("--modes", metavar="MODE,MODE", help=f"only these: {','.join(MODES)}")
     parser.add_argument("--also", metavar="NAME=ARGUMENTS", action="append", default=[],

@@ -44,7 +44,7 @@ def test_ci_goes_on_behind_a_step_that_fails_and_its_status_tells(tmp_path: Path
         )  # fmt: skip
         assert done.returncode == status
         assert done.stdout.split() == [
-            "venv", ".venv/.installed-spark", "check", "budget", "sim", "sim-cluster",
+            "venv", ".venv/.installed-spark", "check", "budget", "compiled", "sim", "sim-cluster",
             "test-spark", "test-system", "test",
         ]  # fmt: skip
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import structlog
 
@@ -27,6 +27,7 @@ from kohort.broker.partitions.flusher import Flusher
 from kohort.broker.runtime.clock import Clock
 from kohort.broker.runtime.timers import Timers
 from kohort.broker.runtime.workers import Workers
+from kohort.protocol.compiled import mypyc_attr
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.schema import Message
 
@@ -40,12 +41,13 @@ GroupShard = Shard[GroupCoordinator]
 log = structlog.get_logger("kohort.group")
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Coordinators:
     """Every shard by its partition. All methods belong to the loop's thread."""
 
-    shard_type: type[GroupShard] = Shard
+    shard_type: ClassVar[type[GroupShard]] = Shard
     """What a simulation that looks on makes its own of."""
-    inline_load_bytes = INLINE_LOAD_BYTES
+    inline_load_bytes: ClassVar[int] = INLINE_LOAD_BYTES
 
     def __init__(
         self,

@@ -32,6 +32,7 @@ from kohort.broker.partitions.throttler import Throttler
 from kohort.broker.runtime.clock import Clock
 from kohort.broker.runtime.timers import Timers
 from kohort.broker.runtime.workers import Workers
+from kohort.protocol.compiled import mypyc_attr
 from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.protocol.records import ControlType, build_batch, build_transaction_marker
 from kohort.protocol.schema import Message
@@ -88,6 +89,7 @@ class ShardLogs(Protocol):
         ...
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Shard(Generic[CoreT]):
     """The state machine of one partition. All methods belong to the loop's thread."""
 

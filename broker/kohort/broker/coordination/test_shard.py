@@ -303,6 +303,7 @@ async def test_a_failed_flush_is_never_acknowledged_and_is_forgotten(
         assert await committed(client) == {1: 3}
 
 
+@pytest.mark.interpreted
 async def test_a_heartbeat_does_not_overtake_the_commit_before_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -521,6 +522,7 @@ async def test_an_unknown_partition_fails_alone(tmp_path: Path) -> None:
         assert await committed(client) == {2: 9}
 
 
+@pytest.mark.interpreted
 async def test_nothing_is_replayed_that_cannot_be_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -38,6 +38,7 @@ from kohort.broker.group.sessions import connection_closed, heartbeat, session_t
 from kohort.broker.group.shard_bytes import Room
 from kohort.broker.group.turn import Groups, Turn
 from kohort.broker.group.views import GroupView, view_of
+from kohort.protocol.compiled import mypyc_attr
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.offsets_topic import (
     GroupMetadataKey,
@@ -49,6 +50,7 @@ from kohort.protocol.offsets_topic import (
 C = TypeVar("C")
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class GroupCoordinator:
     """The groups of one partition of `__consumer_offsets`, as a state machine.
 

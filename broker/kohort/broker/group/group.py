@@ -1,5 +1,7 @@
 """A classic group: its members, its generation, its offsets."""
 
+from typing import ClassVar
+
 from kohort.broker.group.events import RebalanceReport
 from kohort.broker.group.member import Member
 from kohort.broker.group.partition import hash_table_place
@@ -7,6 +9,7 @@ from kohort.broker.group.rebalance import Rebalance
 from kohort.broker.group.shard_bytes import ShardBytes
 from kohort.broker.group.state import TRANSITIONS, GroupState
 from kohort.broker.group.subscriptions import subscribed_topics
+from kohort.protocol.compiled import mypyc_attr
 from kohort.protocol.errors import ApiError, ErrorCode, WireError
 from kohort.protocol.messages import (
     JoinGroupRequestProtocol,
@@ -24,6 +27,7 @@ STREAMS = "streams"
 Offsets = dict[str, dict[int, OffsetCommitValue]]
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Group:
     """A group as one shard knows it (Kafka: ClassicGroup).
 
@@ -59,7 +63,7 @@ class Group:
         "sync_deadline_ms",
     )
 
-    group_type = CLASSIC
+    group_type: ClassVar[str] = CLASSIC
     """Kafka's word for the kind of group; others are subclasses, imported with the first of them."""
 
     def __init__(self, group_id: str, shard_bytes: ShardBytes | None = None) -> None:

@@ -16,6 +16,7 @@ from kohort.broker.transport.in_flight import SHARE_BYTES_MIN, InFlight
 from kohort.broker.transport.load import Load
 from kohort.broker.transport.peer import Peer
 from kohort.broker.transport.request import ANONYMOUS, Request
+from kohort.protocol.compiled import mypyc_attr
 from kohort.protocol.errors import WireError
 from kohort.protocol.schema import Message
 
@@ -108,6 +109,7 @@ class Transport(Protocol):
         ...
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Connection:
     """The state of one connection; it is driven by the reactor and lives in the loop's thread."""
 

@@ -24,6 +24,7 @@ from typing import NamedTuple
 from kohort.broker.transport.file_range import FileRange
 from kohort.broker.transport.in_flight import NOTHING, SHARE_BYTES_MIN, Allowance
 from kohort.broker.transport.request import Origin, Request
+from kohort.protocol.compiled import mypyc_attr
 from kohort.protocol.errors import ErrorCode, WireError
 from kohort.protocol.framing import LENGTH, LENGTH_BYTES, Frame, FrameReader
 from kohort.protocol.headers import API_VERSIONS_KEY
@@ -79,6 +80,7 @@ _FORMS: dict[int, _Form] = {}
 """Of known versions, by API key and version as they stand in a request: two bytes and two bytes."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Peer:
     """One client's side of a connection. It knows no socket, no loop and no clock."""
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from kohort.broker.transport.file_range import FileRange
+from kohort.protocol.compiled import mypyc_attr
 from kohort.protocol.registry import Api
 from kohort.protocol.schema import Message
 
@@ -49,6 +50,7 @@ class Origin(Protocol):
         ...
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Request:
     """One request of one connection; its answer is sent when all before it have been."""
 

@@ -96,6 +96,7 @@ async def all_hear_the_end(here: World, late: list[socket.socket]) -> None:
                 here.advance(PAUSE_MS)
 
 
+@pytest.mark.interpreted
 async def test_without_descriptors_clients_are_refused_at_once_and_the_loop_rests(
     lines: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -127,6 +127,7 @@ async def test_a_task_that_fails_costs_its_connection(lines: list[Any]) -> None:
     assert "a handler failed" in [line["event"] for line in lines]
 
 
+@pytest.mark.interpreted
 async def test_answers_that_cannot_be_sent_cost_their_connection(
     monkeypatch: pytest.MonkeyPatch, lines: list[Any]
 ) -> None:

@@ -359,6 +359,7 @@ async def test_who_closes_while_its_records_are_read_is_forgotten(
         await asks(here, await here.connect(), 1)
 
 
+@pytest.mark.interpreted
 async def test_what_one_turn_sends_is_bounded(monkeypatch: pytest.MonkeyPatch, descriptor: int) -> None:
     """However fast its reader is, a connection sends a part and lets the others have their turn."""
     monkeypatch.setattr(connections, "SEND_BYTES_PER_TURN", 100_000)

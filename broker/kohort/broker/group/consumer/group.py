@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 from uuid import UUID
 
 import msgspec
@@ -50,7 +50,7 @@ class ConsumerGroup(EpochGroup[ConsumerMember]):
     of classic members that live on in it are `classic_members`' to answer.
     """
 
-    group_type = CONSUMER
+    group_type: ClassVar[str] = CONSUMER
 
     __slots__ = (
         "awaited",

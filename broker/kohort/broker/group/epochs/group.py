@@ -9,6 +9,7 @@ from kohort.broker.group.epochs.sessions import Session
 from kohort.broker.group.group import Group
 from kohort.broker.group.reports import Owners
 from kohort.broker.group.shard_bytes import ShardBytes
+from kohort.protocol.compiled import mypyc_attr
 
 
 class EpochMember(Protocol):
@@ -52,6 +53,7 @@ class EpochMember(Protocol):
 M = TypeVar("M", bound=EpochMember)
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class EpochGroup(Group, Generic[M]):
     """A group whose target is made for a group epoch, to which each member comes by itself.
 

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, ClassVar, NoReturn
 from uuid import UUID
 
 import msgspec
@@ -44,7 +44,7 @@ class ShareGroup(Group):
     `generation_id` is the group epoch; `members` stays empty, so that no classic request finds any.
     """
 
-    group_type = SHARE
+    group_type: ClassVar[str] = SHARE
 
     __slots__ = (
         "assigned_at_ms",

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from kohort.broker.group.config import GroupConfig
 from kohort.broker.group.consumer.group import VERSION_OF_MEMBER_EPOCHS
@@ -39,7 +39,7 @@ class StreamsGroup(EpochGroup[StreamsMember]):
     `generation_id` is the group epoch; `members` stays empty, so that no classic request finds any.
     """
 
-    group_type = STREAMS
+    group_type: ClassVar[str] = STREAMS
 
     __slots__ = (
         "active_owners",
