@@ -159,8 +159,10 @@ class Segment:
         """Sync for somebody else than who writes, who hears of an error with the next sync. Raises: OSError.
 
         By a descriptor of its own: the system tells each one once of what could not be written, and who may
-        be syncing at the same moment has to be told as well.
+        be syncing at the same moment has to be told as well. Nor does it tell a new one of what was lost.
         """
+        if self._lost is not None:
+            raise self._lost
         try:
             self._file_system.open(self._path(LOG_SUFFIX)).sync()
         except OSError as error:

@@ -202,6 +202,25 @@ def test_a_sync_that_fails_here_is_heard_of_by_who_writes(
     assert sound_end(after_a_crash(tmp_path / "data")) is None
 
 
+def test_a_log_whose_sync_has_failed_is_not_noted_when_the_next_one_goes_well(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the first one has lost the second does not bring back, whatever it says."""
+    directory, log = opened(tmp_path / "data")
+    append(log, 1, sync=False)
+    directory.note_resting_logs()
+
+    def fail(file: object) -> None:
+        raise OSError(5, "the disk")
+
+    monkeypatch.setattr(type(log.segments[-1].file), "sync", fail)
+    directory.note_resting_logs()
+    monkeypatch.undo()
+    for _ in range(3):
+        directory.note_resting_logs()
+    assert sound_end(after_a_crash(tmp_path / "data")) is None
+
+
 def test_a_log_is_synced_by_a_descriptor_that_nobody_else_syncs_by(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
