@@ -9,10 +9,10 @@ import pytest
 
 from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.protocol.records import ControlType, build_batch, build_transaction_marker, read_header
-from kohort.storage import DataDirectory, LogConfig, OsFileSystem, PartitionLog
+from kohort.storage import DataDirectory, LogConfig, OsFileSystem, PartitionLog, StorageError
 from kohort.storage.cleaning import LogCleaning, plan_cleaning
 from kohort.storage.compaction import AbortedTransaction
-from kohort.storage.memory_filesystem import MemoryFileSystem
+from kohort.storage.memory_filesystem import MemoryFile, MemoryFileSystem
 from kohort.storage.transaction_index import AbortedTransactions, decode_transaction_index
 
 CONFIG = LogConfig(segment_bytes=1_000)
@@ -132,6 +132,13 @@ def on_disk(disk: MemoryFileSystem) -> PartitionLog:
     return DataDirectory.open(Path("/data"), disk).open_log("orders", UUID(int=1), 0, CONFIG)
 
 
+def roll(log: PartitionLog) -> None:
+    """Behind a snapshot nothing that lies before it is read from the log again."""
+    while log.segment_count < 2:
+        stage(log, build_batch([(1, None, b"v" * 200, ())]))
+        log.write(True)
+
+
 def test_entries_that_a_killed_process_left_unsynced_outlive_a_power_failure() -> None:
     """They lie in the page cache when the log is opened, and no snapshot may count on them there."""
     disk = MemoryFileSystem()
@@ -142,11 +149,38 @@ def test_entries_that_a_killed_process_left_unsynced_outlive_a_power_failure() -
     killed = MemoryFileSystem()
     for operation in disk.operations:  # As the page cache has it: what was not synced still is not.
         killed.note(operation)
-    log = on_disk(killed)
-    while log.segment_count < 2:  # Behind a snapshot nothing before it is read from the log again.
-        stage(log, build_batch([(1, None, b"v" * 200, ())]))
-        log.write(True)
+    roll(on_disk(killed))
     survivor = killed.after_crash(choose=lambda limit: 0)
+    assert list(on_disk(survivor).aborted_transactions) == [AbortedTransaction(5, first, last, last + 1)]
+
+
+class FailingIndexes(MemoryFileSystem):
+    """Fails a sync of a transaction index, once, and loses what that should have kept."""
+
+    has_failed = False
+
+    def fail_sync_if_ordered(self, file: MemoryFile) -> None:
+        made = (each for each in self.operations if each.kind == "create" and each.file == file.number)
+        path = next(made).path
+        if path.endswith(".txnindex") and not self.has_failed:
+            self.has_failed = True
+            self.syncs_until_failure = 0
+        super().fail_sync_if_ordered(file)
+
+
+def test_entries_whose_sync_has_failed_are_written_again() -> None:
+    """A cache may go on showing them, and the next sync goes well without them."""
+    disk = FailingIndexes()
+    directory = DataDirectory.open(Path("/data"), disk)
+    log = directory.open_log("orders", UUID(int=1), 0, CONFIG)
+    first = stage_data(log, 5)
+    last = stage_marker(log, 5)
+    log.write(True)
+    with pytest.raises(StorageError):
+        roll(log)
+    assert disk.has_failed
+    roll(directory.open_log("orders", UUID(int=1), 0, CONFIG))
+    survivor = disk.after_crash(choose=lambda limit: 0)
     assert list(on_disk(survivor).aborted_transactions) == [AbortedTransaction(5, first, last, last + 1)]
 
 

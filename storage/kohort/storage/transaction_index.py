@@ -105,11 +105,17 @@ class TransactionIndexFiles:
         """Return the entries of a segment."""
         return list(decode_transaction_index(self._file_system.read(self._path(base_offset)) or b""))
 
-    def write(self, base_offset: int, entries: Sequence[AbortedTransaction]) -> None:
-        """Let a segment have these entries and no others, on the disk with the next `sync`."""
+    def write(
+        self, base_offset: int, entries: Sequence[AbortedTransaction], *, may_be_lost: bool = False
+    ) -> None:
+        """Let a segment have these entries and no others, on the disk with the next `sync`.
+
+        Where they may be lost they are written though the file shows them: a sync that failed has left them
+        in the cache, from where no later one writes them.
+        """
         path = self._path(base_offset)
         content = b"".join(map(encode_entry, entries))
-        if (self._file_system.read(path) or b"") == content:
+        if not may_be_lost and (self._file_system.read(path) or b"") == content:
             return
         self._unsynced.add(path)
         if content:
@@ -128,8 +134,8 @@ class TransactionIndexFiles:
     ) -> AbortedTransactions:
         """Return what the files say of markers before `known_up_to`, and `seen`, which lie behind it.
 
-        The files say it as well afterwards, on the disk: what they say of `seen` already may be in the page
-        cache alone, and the next snapshot will have it that all before is known.
+        The files say it as well afterwards, on the disk: what they say of `seen` already may be in the cache
+        alone, or a sync have lost it, and the next snapshot will have it that all before is known.
         """
         aborted = AbortedTransactions(seen)
         bounds = [*(segment.base_offset for segment in segments[1:]), log_end_offset]
@@ -141,9 +147,7 @@ class TransactionIndexFiles:
             kept = [each for each in self.read(base) if base <= each.last_offset < min(bound, known_up_to)]
             new = [each for each in seen if base <= each.last_offset < bound]
             aborted.replace(base, bound, [*kept, *new])
-            self.write(base, [*kept, *new])
-            if new:
-                self._unsynced.add(self._path(base))
+            self.write(base, [*kept, *new], may_be_lost=bool(new))
         self.sync()
         return aborted
 
