@@ -135,6 +135,8 @@ class Settings:
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
             return NotImplemented
+        if self is other or self.__dict__ == other.__dict__:  # As they nearly always are.
+            return True
         return all(self.value(name) == other.value(name) for name in self.DEFINITIONS)
 
     __hash__ = None  # type: ignore[assignment]  # Values may be compared, not used as a key.

@@ -8,6 +8,7 @@ from kohort.broker.config import (
     BrokerConfig,
     ConfigDefinition,
     ConfigError,
+    ConfigSource,
     TopicConfig,
     render,
     topic_config,
@@ -153,6 +154,22 @@ def test_what_was_altered_for_one_broker_wins_over_all_brokers_and_the_start() -
     assert restored == started
     assert topic_config(altered, {}).max_message_bytes == 30
     assert topic_config(restored, {}).max_message_bytes == 1
+
+
+def test_topics_that_set_nothing_share_their_settings() -> None:
+    broker = BrokerConfig()
+    assert topic_config(broker, {}) is topic_config(broker, {})
+    default = topic_config(broker, {}).retention_ms
+    assert topic_config(broker, {"retention.ms": str(default)}) == topic_config(broker, {})
+    assert topic_config(broker, {"retention.ms": "5"}) != topic_config(broker, {})
+    assert topic_config(broker, {}).retention_ms == default
+
+
+def test_settings_are_equal_by_their_values_wherever_those_come_from() -> None:
+    given, default = BrokerConfig.parsed({"log.retention.hours": "168"}), BrokerConfig()
+    assert given.layer(ConfigSource.STATIC_BROKER) != default.layer(ConfigSource.STATIC_BROKER)
+    assert given == default
+    assert BrokerConfig.parsed({"log.retention.hours": "167"}) != default
 
 
 def test_settings_never_change() -> None:

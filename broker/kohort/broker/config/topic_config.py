@@ -276,6 +276,15 @@ def topic_config(broker: BrokerConfig, overrides: Mapping[str, str | None]) -> T
 
     Raises: ConfigError with one line for an unknown name, a wrong value, or two that contradict.
     """
+    if overrides:
+        return _over(broker, overrides)
+    known: TopicConfig | None = broker.__dict__.get("_topic_config")
+    if known is None:  # One for all topics that have nothing of their own, which most have not.
+        known = broker.__dict__["_topic_config"] = _over(broker, {})
+    return known
+
+
+def _over(broker: BrokerConfig, overrides: Mapping[str, str | None]) -> TopicConfig:
     config = TopicConfig()
     config.__dict__.update(_defaults(broker))
     config.__dict__.update(TopicConfig.parse_values(overrides))
