@@ -366,8 +366,23 @@ MUTANTS = (
     Mutant(
         "a log is taken for at rest whatever its files look like",
         f"{STORAGE}/resting.py",
-        "            if seen == note and known_ends.get(key, 0) <= note.end_offset:\n",
-        "            if seen is not None:\n",
+        "            if is_as_long and known_ends.get(key, 0) <= note.end_offset:\n",
+        "            if True:\n",
+        others=(
+            Edit(f"{STORAGE}/resting.py", "        if key not in self._unseen:\n", "        if True:\n"),
+        ),
+    ),
+    Mutant(
+        "of a log at rest one file is looked at and never the others",
+        f"{STORAGE}/resting.py",
+        "        if key not in self._unseen:\n",
+        "        if True:\n",
+    ),
+    Mutant(
+        "a log is noted as at rest whose sync has failed before",
+        f"{STORAGE}/segment.py",
+        "        if self._lost is not None:\n            raise self._lost\n        try:\n",
+        "        try:\n",
     ),
     Mutant(
         "what is in the journal alone is not asked for of a log at rest",

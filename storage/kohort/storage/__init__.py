@@ -1,9 +1,10 @@
 """What the disk holds: Kafka's own files, appended to, read, recovered."""
 
 from kohort.storage.config import LogConfig
-from kohort.storage.data_directory import DataDirectory, PartitionFolder
+from kohort.storage.data_directory import DataDirectory
 from kohort.storage.errors import StorageError
 from kohort.storage.filesystem import File, FileSystem, OsFileSystem
+from kohort.storage.folders import PartitionFolder
 from kohort.storage.layout import MetaProperties, format_uuid, parse_uuid
 from kohort.storage.partition_log import PartitionLog
 from kohort.storage.producers import ProducedBatch, ProducerState, ProducerStateTable

@@ -7,22 +7,19 @@ each log was on the disk: a log that ends before has lost records), `cleaner-off
 Source: org.apache.kafka.storage.internals.log.LogManager, kafka.server.BrokerMetadataCheckpoint.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from threading import Lock
 from uuid import UUID
 
-import msgspec
-
 from kohort.storage.config import LogConfig
 from kohort.storage.errors import StorageError
 from kohort.storage.filesystem import FileSystem
+from kohort.storage.folders import PartitionFolder, holds_records, partition_folders, read_folder
 from kohort.storage.layout import (
     DELETED_SUFFIX,
-    METADATA_TOPIC,
     PARTITION_METADATA,
-    SEGMENT_FILE,
     MetaProperties,
     TopicPartition,
     decode_directory_id,
@@ -32,7 +29,6 @@ from kohort.storage.layout import (
     encode_offset_checkpoint,
     encode_partition_metadata,
     mark_deleted,
-    parse_partition_folder,
     partition_folder,
     remove_folder,
 )
@@ -56,15 +52,6 @@ CloseAll = Callable[
     [Callable[[PartitionLog], StorageError | None], Iterable[PartitionLog]], Iterable[StorageError | None]
 ]
 """As `map`, in any order."""
-
-
-class PartitionFolder(msgspec.Struct, frozen=True):
-    """A partition that the data folder holds; `topic_id` is None where a crash took it."""
-
-    topic: str
-    index: int
-    topic_id: UUID | None
-    path: Path
 
 
 class DataDirectory:
@@ -157,9 +144,7 @@ class DataDirectory:
                 remove_folder(self.file_system, f"{self.path}/{name}")
 
     def _folder_names(self) -> list[TopicPartition]:
-        names = self.file_system.list_directory(self.path) or []
-        keys = (key for key in map(parse_partition_folder, names) if key is not None)
-        return sorted(key for key in keys if key[0] != METADATA_TOPIC)
+        return partition_folders(self.file_system, self.path)
 
     def write_meta(self, cluster_id: str, node_id: int) -> MetaProperties:
         """Return whose folder it is from now on. Raises: StorageError when it is another's already."""
@@ -195,15 +180,24 @@ class DataDirectory:
 
     def partitions(self) -> tuple[PartitionFolder, ...]:
         """Return the partitions that the folder holds, by topic and index. Raises: StorageError."""
-        found: list[PartitionFolder] = []
-        for topic, index in self._folder_names():
-            path = self.path / partition_folder(topic, index)
-            try:
-                content = self.file_system.read(path / PARTITION_METADATA)
-            except OSError as error:
-                raise StorageError(f"{path} cannot be read: {error}") from error
-            found.append(PartitionFolder(topic, index, decode_partition_metadata(content), path))
-        return tuple(found)
+        return tuple(map(self._folder, self._folder_names()))
+
+    def strays(self, topic_ids: Mapping[str, UUID]) -> tuple[PartitionFolder, ...]:
+        """Return the folders that are not of the topics which have their names now, by id, or do not say so.
+
+        One that was noted as its topic's is not asked again: the note goes before it may become another's,
+        and whoever opens it looks. Raises: StorageError.
+        """
+        wanted = ((key, topic_ids.get(key[0])) for key in self._folder_names())
+        asked = [(self._folder(key), its) for key, its in wanted if not self._is_noted(key, its)]
+        return tuple(folder for folder, its in asked if its is None or folder.topic_id != its)
+
+    def _is_noted(self, key: TopicPartition, topic_id: UUID | None) -> bool:
+        note = self._resting.note(key)
+        return note is not None and note.topic_id == topic_id
+
+    def _folder(self, key: TopicPartition) -> PartitionFolder:
+        return read_folder(self.file_system, self.path, key)
 
     def create_partitions(self, partitions: Sequence[tuple[str, UUID, int]]) -> None:
         """Make the folders and empty logs of (topic, topic id, index), their names on the disk.
@@ -247,7 +241,6 @@ class DataDirectory:
             if before is not None:
                 self._note_offsets(key, before)
                 self._had_failed.add(key)
-            clean = key in self._known_sound
             self._opening.add(key)
             recovery_point = self.recovery_points.get(key, 0)
             log_start_offset = self.log_start_offsets.get(key, 0)
@@ -258,7 +251,7 @@ class DataDirectory:
             topic_id=topic_id,
             index=index,
             config=config,
-            clean=clean,
+            clean=self._is_known_sound(key),
             recovery_point=recovery_point,
             log_start_offset=log_start_offset,
             open_segments=self.open_segments,
@@ -285,6 +278,16 @@ class DataDirectory:
         with self._state:
             is_sound = (topic, index) in self._known_sound
         return note.end_offset if is_sound and note is not None and note.topic_id == topic_id else None
+
+    def _is_known_sound(self, key: TopicPartition) -> bool:
+        """Whether the log needs no recovery; one that was noted is looked at."""
+        with self._state:
+            is_known = key in self._known_sound
+        if is_known and not self._resting.bears_out(key):
+            with self._state:
+                self._known_sound.discard(key)
+            return False
+        return is_known
 
     def _is_sound(self, key: TopicPartition) -> bool:
         with self._state:
@@ -378,12 +381,7 @@ class DataDirectory:
 
     def holds_records(self, folder: PartitionFolder) -> bool:
         """Return whether anything was ever written there that is still there. Raises: StorageError."""
-        try:
-            names = self.file_system.list_directory(folder.path) or []
-            logs = [folder.path / name for name in names if SEGMENT_FILE.fullmatch(name)]
-            return any(self.file_system.open(path).size() for path in logs)
-        except OSError as error:
-            raise StorageError(f"{folder.path} cannot be read: {error}") from error
+        return holds_records(self.file_system, folder)
 
     def set_aside(self, folder: PartitionFolder, suffix: str) -> None:
         """Rename a folder that is not open, and forget what is known of it. Raises: StorageError."""
@@ -458,10 +456,10 @@ class DataDirectory:
         try:
             self.checkpoint()
             # A log that was not opened at all, after an unclean shutdown, is still to be recovered.
-            unknown = set(self._folder_names()) - self.logs.keys() - self._known_sound
+            unopened = set(self._folder_names()) - self.logs.keys()
             if not failures:
                 when_sound()
-            if not failures and not unknown:
+            if not failures and all(map(self._is_known_sound, unopened)):
                 self._remove_notes()
                 self._replace(CLEAN_SHUTDOWN, _CLEAN_SHUTDOWN_CONTENT)
         finally:

@@ -69,6 +69,10 @@ class FileSystem(Protocol):
         """Return a small file's content, None when there is no such file."""
         ...
 
+    def size(self, path: StrPath) -> int | None:
+        """Return how many bytes a file holds, without opening it; None when there is no such file."""
+        ...
+
     def replace(self, path: StrPath, content: bytes, *, sync: bool = True) -> None:
         """Give the file a new content at once or, after a crash, not at all."""
         ...
@@ -246,6 +250,13 @@ class OsFileSystem:
             return None
         file = OsFile(file_descriptor)
         return file.read_at(file.size(), 0)
+
+    def size(self, path: StrPath) -> int | None:
+        """Return how many bytes a file holds, without opening it; None when there is no such file."""
+        try:
+            return os.stat(path).st_size
+        except FileNotFoundError:
+            return None
 
     def replace(self, path: StrPath, content: bytes, *, sync: bool = True) -> None:
         """Give the file a new content at once or, after a crash, not at all."""

@@ -217,6 +217,11 @@ class MemoryFileSystem:
         file = self._file(path)
         return None if file is None else bytes(file.content)
 
+    def size(self, path: StrPath) -> int | None:
+        """Return how many bytes a file holds, None when there is no such file."""
+        file = self._file(path)
+        return None if file is None else file.size()
+
     def replace(self, path: StrPath, content: bytes, *, sync: bool = True) -> None:
         """Give the file a new content at once or, after a crash, not at all."""
         temporary = f"{os.fspath(path)}.tmp"

@@ -4,6 +4,9 @@
 (topic, index, topic id, base offset of the newest segment, log end offset, bytes of its log, offset index and
 time index), and a CRC-32C of all that. It is written once all of these files are synced, and believed as long
 as they look like that: what is appended makes them longer. What cuts a log removes the file first.
+
+A start looks at the size of one file of each log, which says whether the log has to be opened at once. Who
+opens it, or says that a stop is clean, looks at all of them.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -113,6 +116,7 @@ class RestingLogs:
         self._directory = path
         self._path = path / RESTING_LOGS
         self._notes: dict[TopicPartition, RestingLog] = {}
+        self._unseen: set[TopicPartition] = set()  # Noted before a crash: one file of each was looked at.
         self._stamps: dict[TopicPartition, Stamp] = {}  # Of open logs, as of the last look.
         self._in_file: dict[TopicPartition, RestingLog] = {}
         self._lock = Lock()
@@ -121,19 +125,19 @@ class RestingLogs:
     def load(
         self, folders: Collection[TopicPartition], known_ends: Mapping[TopicPartition, int]
     ) -> set[TopicPartition]:
-        """Return the logs that look like what was noted before a crash, and end where they should.
+        """Return the logs as long as was noted before a crash, which end where they should.
 
-        Nothing is noted of the others any more: their files may come to look like that again.
-        Raises: OSError.
+        Whoever opens one asks `bears_out` first. Nothing is noted of the others any more: their files may
+        come to look like that again. Raises: OSError.
         """
         noted = decode_resting_logs(self._file_system.read(self._path))
         for key in noted.keys() & folders:
             note = noted[key]
-            path = f"{self._directory}/{partition_folder(*key)}"
-            seen = look_at(self._file_system, path, note.end_offset, sync=False)
-            if seen == note and known_ends.get(key, 0) <= note.end_offset:
+            newest = f"{self._folder(key)}/{file_name(note.base_offset, LOG_SUFFIX)}"
+            is_as_long = self._file_system.size(newest) == note.size_bytes
+            if is_as_long and known_ends.get(key, 0) <= note.end_offset:
                 self._notes[key] = note
-        self._in_file = noted
+        self._in_file, self._unseen = noted, set(self._notes)
         if noted != self._notes:
             self._write()
         return set(self._notes)
@@ -141,6 +145,24 @@ class RestingLogs:
     def note(self, key: TopicPartition) -> RestingLog | None:
         """Return what is noted of a log."""
         return self._notes.get(key)
+
+    def bears_out(self, key: TopicPartition) -> bool:
+        """Whether all files of a log that was noted before a crash look like that; True for any other log.
+
+        The newest segment's size alone does not say so: another may have begun behind it.
+        """
+        if key not in self._unseen:
+            return True
+        note = self._notes.get(key)
+        try:
+            return note is not None and note == look_at(
+                self._file_system, self._folder(key), note.end_offset, sync=False
+            )
+        except OSError:
+            return False  # Who opens the log hears of it.
+
+    def _folder(self, key: TopicPartition) -> str:
+        return f"{self._directory}/{partition_folder(*key)}"
 
     def remove(self) -> None:
         """Have the file say nothing any more, on the disk. Raises: OSError."""
@@ -156,6 +178,7 @@ class RestingLogs:
         """
         with self._lock:
             self._notes.pop(key, None)
+            self._unseen.discard(key)
             self._stamps.pop(key, None)
             if key in self._in_file:
                 self.remove()
@@ -210,9 +233,8 @@ class RestingLogs:
         return 1
 
     def _note(self, key: TopicPartition, end_offset: int, newest: Segment | None) -> None:
-        path = f"{self._directory}/{partition_folder(*key)}"
         try:
-            found = look_at(self._file_system, path, end_offset, sync=True, newest=newest)
+            found = look_at(self._file_system, self._folder(key), end_offset, sync=True, newest=newest)
         except OSError:
             return  # Who uses the log hears of it.
         if found is not None:

@@ -25,6 +25,7 @@ def exercise(file_system: FileSystem, root: str) -> list[object]:
     file_system.rename(f"{root}/a", f"{root}/c")
     file_system.sync_directory(root)
     seen += [sorted(file_system.list_directory(f"{root}/c") or []), file_system.read(f"{root}/c/y")]
+    seen += [file_system.size(f"{root}/{name}") for name in ("c/y", "c/x", "a/x")]
     file_system.remove(f"{root}/c/y")
     file_system.remove(f"{root}/c/y")
     file_system.remove_directory(f"{root}/c/b")

@@ -176,10 +176,7 @@ class LogFiles:
 
         Kafka does the same, and deletes nothing that it does not know. Raises: StorageError.
         """
-        for folder in self._data.partitions():
-            topic = snapshot.topics.get(folder.topic)
-            if topic is not None and folder.topic_id == topic.topic_id:
-                continue
+        for folder in self._data.strays({name: topic.topic_id for name, topic in snapshot.topics.items()}):
             if folder.topic_id is None and not self._data.holds_records(folder):
                 continue  # A crash took the id, which is on the disk before any record is acknowledged.
             suffix = f".{(folder.topic_id or uuid4()).hex}{STRAY_SUFFIX}"
