@@ -67,6 +67,7 @@ from kohort.broker.partitions.sync_timers import SyncTimers
 from kohort.broker.runtime.clock import Clock, SystemClock
 from kohort.broker.runtime.descriptors import connections_that_fit, segments_that_fit
 from kohort.broker.runtime.disk_space import DiskSpace
+from kohort.broker.runtime.garbage import without_collections
 from kohort.broker.runtime.loop import Mailbox
 from kohort.broker.runtime.loop_lag import LoopLag
 from kohort.broker.runtime.supervisor import Part, Supervisor
@@ -624,7 +625,8 @@ class Broker:
     async def _raise_all_leader_epochs(self) -> None:
         """Raise the epoch of every partition at once; a disk that is full must not keep the broker down."""
         try:
-            await raise_leader_epochs(self.metadata, self.node_id, lambda topic_id, index: True)
+            with without_collections():  # A broker alone waits for its disk here, and for nobody.
+                await raise_leader_epochs(self.metadata, self.node_id, lambda topic_id, index: True)
         except StorageError as error:
             log.critical("leader epochs cannot be raised after an unclean stop", error=str(error))
 
@@ -719,16 +721,17 @@ async def running(
             member_of_cluster(config, places, filesystem, join) as cluster,
             trio.open_nursery() as nursery,
         ):
-            broker = Broker(
-                config,
-                places,
-                nursery,
-                clock,
-                filesystem,
-                between=between,
-                forget_stored_settings=forget_stored_settings,
-                cluster=cluster,
-            )
+            with without_collections():
+                broker = Broker(
+                    config,
+                    places,
+                    nursery,
+                    clock,
+                    filesystem,
+                    between=between,
+                    forget_stored_settings=forget_stored_settings,
+                    cluster=cluster,
+                )
             await broker.start()
             nursery.start_soon(broker.reactor.run)
             try:

@@ -4,7 +4,6 @@ starlette and what it needs take about as long to import as half the rest of the
 asks over HTTP never loads them.
 """
 
-import gc
 import socket
 from collections.abc import Iterable
 from importlib import import_module
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import trio
 
 from kohort.broker.http.view import View
+from kohort.broker.runtime.garbage import without_collections
 
 if TYPE_CHECKING:
     from kohort.broker.http.security import HttpSecurity
@@ -47,10 +47,5 @@ def load_pages() -> Any:
     What an import makes stays. Meanwhile the garbage collector would look through all that the broker has,
     again and again, and find nothing: with many groups each time costs the loop a tenth of a second.
     """
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
+    with without_collections():
         return import_module("kohort.broker.http.pages")
-    finally:
-        if was_enabled:
-            gc.enable()
