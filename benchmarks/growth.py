@@ -6,22 +6,23 @@
     python benchmarks/growth.py --write            # and note the run, and write the docs (`make bench`)
 
 A broker of its own for each kind of thing, in a process; after each step of growth the same questions are
-put to it, and it is killed by SIGKILL and started again. A request's cost is the broker's CPU time by the
-scheduler's own count (/proc/PID/task/*/schedstat), which depends little on what else the machine does. Flat
-is what is asked of requests, of memory for each thing, and of the start after a kill: what was durable need
-not be looked at again, but groups, which are kept in memory, are read.
+put to it, and it is killed by SIGKILL and started again: where there are topics or a log, once just after
+it has written, and once more when all logs have come to rest, as its note of them says (decision 0033).
+Groups are read from their logs at each start, whether those are at rest or not. A request's cost is the
+broker's CPU time by the scheduler's own count (/proc/PID/task/*/schedstat), which depends little on what
+else the machine does. Flat is what is asked of requests, of memory for each thing, and of the start after a
+kill at rest: what was durable need not be looked at again, but groups, which are kept in memory, are read.
 """
 
 from __future__ import annotations
 
 import argparse
 import resource
-import signal
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ from benchmarks.parts import conversations as say
 from benchmarks.parts import history
 from benchmarks.parts.charts import panels, short
 from benchmarks.parts.in_process import decoded, frame
+from benchmarks.parts.measured_broker import NOTE_OFTEN, PATIENCE_SECONDS, MeasuredBroker
 from benchmarks.parts.raw_client import Connection
 
 from kohort.protocol.errors import ErrorCode
@@ -57,15 +59,8 @@ from kohort.protocol.messages.fetch import FetchPartition
 from kohort.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsTopic
 from kohort.protocol.messages.produce import PartitionProduceData, TopicProduceData
 from kohort.protocol.records import build_batch
-from tests.interop import broker_process
-from tests.interop.broker_process import BrokerProcess
 
-SETTINGS = ("group.initial.rebalance.delay.ms=0", "max.connections.per.ip=100000")
 SESSION_MS = 1_800_000  # Nobody is to be missed on a slow machine.
-ASKED = 2_000  # Requests for one figure.
-DEPTH = 20
-PATIENCE_SECONDS = 120.0
-START_SECONDS_MAX = 600.0
 SPARE_DESCRIPTORS = 500  # A broker gives connections half of what there is.
 TOPICS_AT_ONCE = 100
 RECORD = bytes(1_024)
@@ -75,81 +70,10 @@ Figures = dict[str, dict[int, float]]
 """By the name of a figure, then by how many things there were."""
 
 
-# -- a broker, seen from outside ------------------------------------------------------------------------
-
-
-class Broker:
-    """A broker in a process, a connection to it, and what it has used."""
-
-    def __init__(self, folder: Path) -> None:
-        self.process = BrokerProcess(folder, *SETTINGS)
-        broker_process.START_TIMEOUT_S = START_SECONDS_MAX  # Ten thousand logs are looked at after a kill.
-        self.process.start()
-        self.line = Connection(self.process.address)
-
-    def cpu_seconds(self) -> float:
-        """Return what all threads of the process have used, by the scheduler's count of nanoseconds."""
-        nanoseconds = 0
-        for each in Path(f"/proc/{self.process.pid}/task").iterdir():
-            with suppress(FileNotFoundError, ProcessLookupError):  # A thread that has ended meanwhile.
-                nanoseconds += int((each / "schedstat").read_text().split()[0])
-        return nanoseconds / 1e9
-
-    def memory_kib(self) -> float:
-        """Return what the process occupies."""
-        return self.process.resident_bytes() / 1024
-
-    def cost_us(self, frames: Sequence[bytes], check: Callable[[bytes], int], count: int = ASKED) -> float:
-        """Return the CPU time of a request, of these in turn; every answer is looked at."""
-        self.ask(frames[: min(len(frames), DEPTH)], check)
-        asked = [frames[number % len(frames)] for number in range(max(count, len(frames)))]
-        before = self.cpu_seconds()
-        answers = self.answers(asked)
-        used = self.cpu_seconds() - before
-        for each in answers:
-            say.expect(check(each))
-        return used / len(asked) * 1e6
-
-    def answers(self, frames: Sequence[bytes]) -> list[bytes]:
-        """Return an answer to each, a few of them under way at a time."""
-        found: list[bytes] = []
-        for place in range(0, len(frames), DEPTH):
-            some = frames[place : place + DEPTH]
-            self.line.send(b"".join(some))
-            found += [self.line.receive() for _ in some]
-        return found
-
-    def ask(self, frames: Sequence[bytes], check: Callable[[bytes], int]) -> list[bytes]:
-        """Return an answer to each, asked again while the broker is not ready for it."""
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        found = self.answers(frames)
-        for place in range(len(found)):
-            while check(found[place]) in say.LOADING:
-                assert time.monotonic() < deadline, ErrorCode(check(found[place])).name
-                time.sleep(0.01)
-                (found[place],) = self.answers([frames[place]])
-            say.expect(check(found[place]))
-        return found
-
-    def start_again(self, ask: Callable[[], object]) -> tuple[float, float]:
-        """Kill it, start it; return the ms until `ask` is through, and the ms of CPU until then."""
-        self.line.close()
-        began = time.monotonic()
-        self.process.restart(signal.SIGKILL)
-        self.line = Connection(self.process.address)
-        ask()
-        return (time.monotonic() - began) * 1e3, self.cpu_seconds() * 1e3
-
-    def close(self) -> None:
-        """End it."""
-        self.line.close()
-        self.process.kill()
-
-
 # -- what grows -----------------------------------------------------------------------------------------
 
 
-def groups(broker: Broker, sizes: Sequence[int], figures: Figures) -> None:
+def groups(broker: MeasuredBroker, sizes: Sequence[int], figures: Figures) -> None:
     """Groups of a member each, which has committed an offset."""
     topic = create(broker, ["groups"])[0]
     beats: list[bytes] = []
@@ -176,14 +100,27 @@ def groups(broker: Broker, sizes: Sequence[int], figures: Figures) -> None:
         note(figures, "ms of CPU for it", size, cpu_ms)
 
 
-def commit_of_others(broker: Broker, topic: str) -> float:
+def note_starts(
+    broker: MeasuredBroker, names: Sequence[str], ask: Callable[[], object], size: int, figures: Figures
+) -> None:
+    """Note what a start takes after a kill: just after something was written, and with all topics at rest."""
+    milliseconds, cpu_ms = broker.start_again(ask, NOTE_OFTEN)
+    note(figures, "ms from a kill after writing to the first answers", size, milliseconds)
+    note(figures, "ms of CPU after writing", size, cpu_ms)
+    broker.come_to_rest(names)
+    milliseconds, cpu_ms = broker.start_again(ask)
+    note(figures, "ms from a kill at rest to the first answers", size, milliseconds)
+    note(figures, "ms of CPU at rest", size, cpu_ms)
+
+
+def commit_of_others(broker: MeasuredBroker, topic: str) -> float:
     """Return what a commit costs, of ten groups that have no members."""
     requests = [frame(say.commit(f"without-members-{number}", topic)) for number in range(10)]
     broker.ask(requests, taken)
     return broker.cost_us(requests, taken)
 
 
-def formed(broker: Broker, names: Sequence[str]) -> Iterator[tuple[str, JoinGroupResponse]]:
+def formed(broker: MeasuredBroker, names: Sequence[str]) -> Iterator[tuple[str, JoinGroupResponse]]:
     """Yield each group with what its only member was told, once all are stable."""
     first = broker.ask([frame(say.join(name, "", session_ms=SESSION_MS)) for name in names], told_an_id)
     ids = [decoded(each, JoinGroupResponse).member_id for each in first]
@@ -194,7 +131,7 @@ def formed(broker: Broker, names: Sequence[str]) -> Iterator[tuple[str, JoinGrou
     yield from zip(names, joined, strict=True)
 
 
-def topics(broker: Broker, sizes: Sequence[int], figures: Figures) -> None:
+def topics(broker: MeasuredBroker, sizes: Sequence[int], figures: Figures) -> None:
     """Topics of a partition each, with a record in it."""
     names: list[str] = []
     create(broker, ["before"])
@@ -213,12 +150,10 @@ def topics(broker: Broker, sizes: Sequence[int], figures: Figures) -> None:
         spread = [record(name) for name in some]
         note(figures, "us a Produce to 100 topics in turn", size, broker.cost_us(spread, produced))
         note(figures, "KiB a topic", size, (broker.memory_kib() - first_kib) / size)
-        milliseconds, cpu_ms = broker.start_again(lambda last=last: broker.ask(last, produced))
-        note(figures, "ms from a kill to the first answers", size, milliseconds)
-        note(figures, "ms of CPU for it", size, cpu_ms)
+        note_starts(broker, names, partial(broker.ask, last, produced), size, figures)
 
 
-def ask_metadata(broker: Broker, names: Sequence[str]) -> float:
+def ask_metadata(broker: MeasuredBroker, names: Sequence[str]) -> float:
     """Return what it costs to ask of one topic after the other."""
     return broker.cost_us(
         [frame(say.metadata(name)) for name in names],
@@ -226,7 +161,7 @@ def ask_metadata(broker: Broker, names: Sequence[str]) -> float:
     )
 
 
-def create(broker: Broker, names: Sequence[str]) -> Sequence[str]:
+def create(broker: MeasuredBroker, names: Sequence[str]) -> Sequence[str]:
     """Create topics, many with each request; return their names."""
     for place in range(0, len(names), TOPICS_AT_ONCE):
         made = tuple(
@@ -246,7 +181,7 @@ def record(topic: str) -> bytes:
     return frame(say.produce(topic, timestamp_ms=int(time.time() * 1_000)))
 
 
-def log(broker: Broker, sizes: Sequence[int], figures: Figures) -> None:
+def log(broker: MeasuredBroker, sizes: Sequence[int], figures: Figures) -> None:
     """A log of batches of 256 records of 1 KiB, synced as it is written."""
     (topic,) = create(broker, ["log"])
     now_ms = int(time.time() * 1_000)
@@ -276,9 +211,7 @@ def log(broker: Broker, sizes: Sequence[int], figures: Figures) -> None:
             broker.cost_us([offsets_at(topic, now_ms)], found_offset),
         )
         note(figures, "MiB of memory in all", size, broker.memory_kib() / 1024)
-        milliseconds, cpu_ms = broker.start_again(lambda: broker.ask(small, produced))
-        note(figures, "ms from a kill to the first answers", size, milliseconds)
-        note(figures, "ms of CPU for it", size, cpu_ms)
+        note_starts(broker, [topic], partial(broker.ask, small, produced), size, figures)
 
 
 def fetch(topic: str, offset: int) -> bytes:
@@ -296,7 +229,7 @@ def offsets_at(topic: str, timestamp: int) -> bytes:
     )
 
 
-def connections(broker: Broker, sizes: Sequence[int], figures: Figures) -> None:
+def connections(broker: MeasuredBroker, sizes: Sequence[int], figures: Figures) -> None:
     """Connections that have asked for versions, as every client does first."""
     hello = frame(ApiVersionsRequest(client_software_name="growth", client_software_version="1"))
     opened: list[Connection] = []
@@ -324,7 +257,7 @@ def connections(broker: Broker, sizes: Sequence[int], figures: Figures) -> None:
             each.close()
 
 
-KINDS: Mapping[str, Callable[[Broker, Sequence[int], Figures], None]] = {
+KINDS: Mapping[str, Callable[[MeasuredBroker, Sequence[int], Figures], None]] = {
     "groups": groups,
     "topics": topics,
     "log": log,
@@ -399,7 +332,7 @@ def picture(run: Mapping[str, Any]) -> str:
             points = [(float(size), value) for size, value in of.items()]
             if name.startswith("us ") and len(lines) < 3:
                 lines[" ".join(name.split()[2:5])] = points
-            if name.startswith("ms of CPU"):
+            if name.startswith("ms of CPU"):  # The last one: at rest.
                 starts[kind] = points
         plots[kind] = ("bytes" if kind == "log" else kind, "us of CPU a request", lines)
     if "log" in starts:
@@ -476,7 +409,7 @@ def main() -> int:
         figures[kind] = {}
         print(f"== {kind}")
         with tempfile.TemporaryDirectory(prefix="kohort-growth-") as folder:
-            broker = Broker(Path(folder))
+            broker = MeasuredBroker(Path(folder))
             try:
                 KINDS[kind](broker, decades(first, last), figures[kind])
             finally:

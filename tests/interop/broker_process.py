@@ -32,7 +32,8 @@ class BrokerProcess:
         self.http = "127.0.0.1:0"
         self.options: tuple[str, ...] = ()
         """More of the command line."""
-        self._settings = settings
+        self.settings = settings
+        """For the next process that is started."""
         self._process: subprocess.Popen[str] | None = None
 
     @property
@@ -67,7 +68,7 @@ class BrokerProcess:
         command = shlex.split(os.environ.get(COMMAND_VARIABLE, f"{sys.executable} -m kohort.broker"))
         command += ["--listen", self.bootstrap, "--http", self.http, "--data", str(self.data)]
         command += self.options
-        for setting in self._settings:
+        for setting in self.settings:
             command += ["--set", setting]
         with self.log_path.open("a") as log:
             return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
