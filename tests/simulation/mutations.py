@@ -377,6 +377,7 @@ MUTANTS = (
         f"{STORAGE}/resting.py",
         "        if key not in self._unseen:\n",
         "        if True:\n",
+        first_seed=120,
     ),
     Mutant(
         "a log is noted as at rest whose sync has failed before",
@@ -595,8 +596,8 @@ MUTANTS = (
     Mutant(
         "entries of aborted transactions stay unsynced over a start",
         f"{STORAGE}/transaction_index.py",
-        "            if new:\n                self._unsynced.add(self._path(base))\n",
-        "",
+        ", may_be_lost=bool(new))\n",
+        ")\n",
         is_of_transactions=True,
     ),
     Mutant(
