@@ -49,11 +49,13 @@ COMPILED = (
 No module with classes of msgspec's or enums is among them: metaclasses make those, which mypyc does not know.
 """
 PARTS = ("protocol", "client", "storage", "broker", "cli")
+TYPES = ("msgspec", "structlog", "trio")
 MYPY = (
     "--explicit-package-bases",
     "--namespace-packages",
     "--ignore-missing-imports",
     "--follow-imports=silent",
+    "--no-warn-unused-ignores",  # Fewer are needed where other libraries are not installed.
 )
 
 
@@ -63,8 +65,8 @@ class CompilingHook(BuildHookInterface[Any]):
     PLUGIN_NAME = "custom"
 
     def dependencies(self) -> list[str]:
-        """What compiles is installed only where it is wanted."""
-        return ["mypy>=1.18", "setuptools>=75"] if is_asked_for() else []
+        """What compiles, and what it has to know the types of, is installed only where it is wanted."""
+        return ["mypy>=1.18", "setuptools>=75", *TYPES] if is_asked_for() else []
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Compile, and say where the results belong."""

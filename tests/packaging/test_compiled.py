@@ -47,7 +47,7 @@ def test_who_asks_gets_what_compiles(
 ) -> None:
     monkeypatch.setenv(hook.ASKED_FOR, "1")
     made = hook.CompilingHook(str(ROOT), {}, None, None, str(tmp_path), "wheel")
-    assert [each.partition(">")[0] for each in made.dependencies()] == ["mypy", "setuptools"]
+    assert [each.partition(">")[0] for each in made.dependencies()] == ["mypy", "setuptools", *hook.TYPES]
 
 
 @pytest.mark.skipif(builder.__file__.endswith(".py"), reason="make compiled runs it")
