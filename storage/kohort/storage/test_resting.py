@@ -140,8 +140,9 @@ def test_a_log_is_noted_no_more_before_anything_of_it_is_cut() -> None:
 
 
 def test_a_segment_that_began_behind_the_noted_one_is_found_when_the_log_is_opened(tmp_path: Path) -> None:
-    directory, log = rested(tmp_path / "data")
-    roll(directory, log)
+    _before, log = rested(tmp_path / "data")
+    append(log, 1, bytes(9_000))
+    append(log, 1, bytes(9_000), sync=False)
     assert [each.base_offset for each in log.segments] == [0, 20, 21]
     newest = tmp_path / "data" / "orders-0" / f"{21:020d}.log"
     content = bytearray(newest.read_bytes())
