@@ -14,6 +14,7 @@ from kohort.broker.group.rebalancing import (
     complete_join_if_all_joined,
     join_success,
     joined_members,
+    prepare_rebalance,
     rebalance_or_complete,
 )
 from kohort.broker.group.sessions import remember_given_id
@@ -227,7 +228,9 @@ def _add_member(turn: Turn, group: Group, command: JoinGroup, member_id: str) ->
 def _rejoin(turn: Turn, group: Group, member: Member, command: JoinGroup) -> None:
     """Let a member join the next generation, with whatever it brings now."""
     message = command.message
-    cause = rejoin_cause(turn, group, member, message)
+    # What it brought before tells the cause; where a rebalance is under way already, nobody asks for it.
+    is_under_way = group.state is GroupState.PREPARING_REBALANCE
+    cause = None if is_under_way else rejoin_cause(turn, group, member, message)
     group.update_protocols(member, unique_by_name(message.protocols))
     member.rebalance_timeout_ms = rebalance_timeout_ms(command)
     member.session_timeout_ms = message.session_timeout_ms
@@ -244,10 +247,10 @@ def _rejoin(turn: Turn, group: Group, member: Member, command: JoinGroup) -> Non
             reason=client_reason(message.reason),
         )
     )
-    if group.state is GroupState.PREPARING_REBALANCE:
+    if cause is None:
         complete_join_if_all_joined(turn, group)
     else:
-        rebalance_or_complete(turn, group, cause)
+        prepare_rebalance(turn, group, cause)
 
 
 def _refuse(turn: Turn, command: JoinGroup, error: ApiError) -> None:
