@@ -211,7 +211,7 @@ MUTANTS = (
         f"{COORDINATION}/shard.py",
         "        await self._logs.between_writes(partition, _look_on)\n",
         "",
-        first_seed=100,
+        first_seed=190,
     ),
     # What the disk holds.
     Mutant(
