@@ -1,4 +1,5 @@
 import math
+import weakref
 
 import pytest
 
@@ -72,6 +73,26 @@ def test_timers_that_are_cancelled_without_end_do_not_fill_the_memory() -> None:
         timers.set("join", number + 1_000_000, lambda: None)
         timers.cancel("join")
     assert timers.heap_size < 10_000
+
+
+def test_a_timer_that_was_cancelled_or_moved_holds_nothing() -> None:
+    """A client that waits for days, and goes away, leaves none of what it has asked."""
+
+    class Wait:
+        def time_is_up(self) -> None: ...
+
+    timers = Timers()
+    cancelled, moved, key = Wait(), Wait(), Wait()
+    gone = [weakref.ref(each) for each in (cancelled, moved, key)]
+    timers.set("cancelled", 1_000_000, cancelled.time_is_up)
+    timers.set("moved", 1_000_000, moved.time_is_up)
+    timers.set(("wait", key), 1_000_000, lambda: None)
+    timers.cancel("cancelled")
+    timers.set("moved", 2_000_000, lambda: None)
+    timers.cancel(("wait", key))
+    del cancelled, moved, key
+    assert [each() for each in gone] == [None, None, None]
+    assert timers.next_deadline_ms() == 2_000_000
 
 
 def test_before_the_earliest_time_nothing_is_due() -> None:

@@ -1,13 +1,19 @@
-"""Timers by key: a heap in which a cancelled or moved entry stays until its time and is passed over."""
+"""Timers by key: a heap in which a cancelled or moved entry stays until its time and is passed over.
+
+Such an entry holds nothing: clients say for how long they wait, and may go away at once.
+"""
 
 import heapq
 import math
 from collections.abc import Callable, Hashable
-from typing import Any
+from typing import Any, cast
 
 Action = Callable[[], None]
-Entry = tuple[int, int, Hashable, Callable[..., object], bool]
-"""When it is due, its place among those due then, its key, what is to be done, whether with the key."""
+Entry = list[Any]
+"""When it is due, its place among those due then, its key, what is to be done, whether with the key.
+
+None is to be done of one that was cancelled or moved.
+"""
 STALE_PLACES_MIN = 1_024  # The heap is made anew when more places than this, and most, are stale.
 
 
@@ -42,13 +48,16 @@ class Timers:
         self._set(key, deadline_ms, action, True)
 
     def _set(self, key: Hashable, deadline_ms: int, action: Callable[..., object], is_told: bool) -> None:
+        entries, heap = self._entries, self._heap
+        before = entries.get(key)
+        if before is not None:
+            before[2] = before[3] = None
         self._sequence = sequence = self._sequence + 1
-        # One tuple for both: a coordinator has a timer for each member.
-        self._entries[key] = entry = (deadline_ms, sequence, key, action, is_told)
-        heap = self._heap
+        # One list for both: a coordinator has a timer for each member.
+        entries[key] = entry = [deadline_ms, sequence, key, action, is_told]
         heapq.heappush(heap, entry)
-        if len(heap) > STALE_PLACES_MIN and len(heap) > STALE_PLACES_MIN + 2 * len(self._entries):
-            self._heap = heap = list(self._entries.values())
+        if len(heap) > STALE_PLACES_MIN and len(heap) > STALE_PLACES_MIN + 2 * len(entries):
+            self._heap = heap = list(entries.values())
             heapq.heapify(heap)
             entry = heap[0]
         if deadline_ms < self.earliest_ms:  # noqa: PLR1730 - A call less.
@@ -58,14 +67,16 @@ class Timers:
 
     def cancel(self, key: Hashable) -> None:
         """Forget the timer of `key`, if there is one."""
-        self._entries.pop(key, None)
+        entry = self._entries.pop(key, None)
+        if entry is not None:
+            entry[2] = entry[3] = None
 
     def next_deadline_ms(self) -> int | None:
         """Return when the next timer is due, or None where there is none."""
         while self._heap:
             entry = self._heap[0]
-            if self._entries.get(entry[2]) is entry:
-                return entry[0]
+            if entry[3] is not None:
+                return cast("int", entry[0])
             heapq.heappop(self._heap)
         return None
 
