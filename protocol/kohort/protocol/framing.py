@@ -56,8 +56,8 @@ class FrameReader:
         self.buffer_bytes = 0
         """How much memory the buffer of the frame under way has been given; 0 where there is none."""
         self.is_frugal = False
-        self.allow(max_frame_bytes)
         """Whether buffers begin no larger than twice what has arrived: a copy more, and memory less."""
+        self.allow(max_frame_bytes)
 
     def allow(self, max_frame_bytes: int) -> None:
         """Take frames of up to so many bytes from now on."""
