@@ -335,7 +335,7 @@ MUTANTS = (
         f"{STORAGE}/writable_log.py",
         "            if batches:\n                self._name_folder()\n",
         "",
-        first_seed=130,
+        first_seed=200,
     ),
     Mutant(
         "a recovery point is noted of what is not synced",
@@ -377,7 +377,7 @@ MUTANTS = (
         f"{STORAGE}/resting.py",
         "        if key not in self._unseen:\n",
         "        if True:\n",
-        first_seed=120,
+        first_seed=40,
     ),
     Mutant(
         "a log is noted as at rest whose sync has failed before",
