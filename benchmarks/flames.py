@@ -29,10 +29,11 @@ from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from benchmarks.growth import Broker, create, formed
+from benchmarks.growth import create, formed
 from benchmarks.parts import conversations as say
 from benchmarks.parts import history
 from benchmarks.parts.in_process import frame
+from benchmarks.parts.measured_broker import MeasuredBroker
 
 FLAMES = history.ROOT / "build" / "flames"
 SECONDS = 8
@@ -46,21 +47,21 @@ Ask = Callable[[], Sized]
 """Puts some requests, or forms some groups, and returns what came of each of them."""
 
 
-def commits(broker: Broker) -> Ask:
+def commits(broker: MeasuredBroker) -> Ask:
     """Commits of groups without members, 16 under way."""
     (topic,) = create(broker, ["flames"])
     requests = [frame(say.commit(f"group-{number}", topic)) for number in range(GROUPS)]
     return lambda: broker.answers(requests)
 
 
-def offset_fetches(broker: Broker) -> Ask:
+def offset_fetches(broker: MeasuredBroker) -> Ask:
     """Offset fetches, 16 under way."""
     commits(broker)()
     requests = [frame(say.offset_fetch(f"group-{number}", "flames")) for number in range(GROUPS)]
     return lambda: broker.answers(requests)
 
 
-def heartbeats(broker: Broker) -> Ask:
+def heartbeats(broker: MeasuredBroker) -> Ask:
     """Heartbeats of 16 groups' members."""
     beats = [
         frame(say.heartbeat(*each))
@@ -69,7 +70,7 @@ def heartbeats(broker: Broker) -> Ask:
     return lambda: broker.answers(beats)
 
 
-def groups(broker: Broker) -> Ask:
+def groups(broker: MeasuredBroker) -> Ask:
     """Groups of a member that are formed, 20 at a time."""
     numbers = iter(range(10_000_000))
 
@@ -80,7 +81,7 @@ def groups(broker: Broker) -> Ask:
     return form
 
 
-def produces(broker: Broker) -> Ask:
+def produces(broker: MeasuredBroker) -> Ask:
     """Single records, 16 under way."""
     (topic,) = create(broker, ["flames"])
     requests = [frame(say.produce(topic, timestamp_ms=int(time.time() * 1_000)))] * DEPTH
@@ -90,7 +91,7 @@ def produces(broker: Broker) -> Ask:
 PARTS = {
     "log messages": ("structlog/", "logging/", "broker/logs.py", "broker/runtime/throttled_log.py"),
     "sockets and rounds": ("broker/transport/", "broker/runtime/", "trio/"),
-    "codec": ("kohort/protocol/",),
+    "codec": ("kohort/protocol/", "<decode ", "<encode "),  # The latter are generated.
     "group core": ("broker/group/",),
     "coordinators": ("broker/coordination/",),
     "logs and journal": ("kohort/storage/", "broker/partitions/"),
@@ -98,7 +99,7 @@ PARTS = {
 }
 """By a piece of a file's name; what is in several belongs to the first."""
 
-PATHS: dict[str, Callable[[Broker], Ask]] = {
+PATHS: dict[str, Callable[[MeasuredBroker], Ask]] = {
     "heartbeats": heartbeats,
     "groups": groups,
     "commits": commits,
@@ -151,11 +152,11 @@ def part_of(stack: Sequence[str]) -> str:
 
 
 @contextmanager
-def asked(name: str) -> Iterator[tuple[Broker, list[int]]]:
+def asked(name: str) -> Iterator[tuple[MeasuredBroker, list[int]]]:
     """Give a broker that is asked all the while, and a list to which each round adds its answers' number."""
     counts: list[int] = []
     with tempfile.TemporaryDirectory(prefix="kohort-flames-") as folder:
-        broker = Broker(Path(folder))
+        broker = MeasuredBroker(Path(folder))
         try:
             ask, ends = PATHS[name](broker), threading.Event()
             asking = threading.Thread(target=until, args=(ask, ends, counts), daemon=True)
@@ -169,7 +170,7 @@ def asked(name: str) -> Iterator[tuple[Broker, list[int]]]:
             broker.close()
 
 
-def look(broker: Broker, path: Path, seconds: float, *options: str) -> None:
+def look(broker: MeasuredBroker, path: Path, seconds: float, *options: str) -> None:
     """Have py-spy write what it has seen to a file."""
     command = [spy(), "record", "--pid", str(broker.process.pid), "--output", str(path), *options]
     command += ["--duration", str(int(seconds)), "--rate", str(RATE)]

@@ -16,7 +16,8 @@ from kohort.protocol.records.header import (
     read_header,
 )
 
-_AT_A_TIME = 64  # Records: who wants the first one alone does not wait for all of them.
+_AT_A_TIME_MAX = 64
+_AT_A_TIME_GROWTH = 4  # From one record on: who wants the first one alone does not wait for others.
 
 
 class Record(msgspec.Struct, frozen=True, gc=False):
@@ -80,10 +81,10 @@ def iterate_payload(data: bytes, header: BatchHeader) -> Iterator[Record]:
     lists = RecordLists(_record if not header.has_log_append_time else _at(header.max_timestamp))
     records: list[Record] = []
     lists.begin(header, data, records)
-    left = header.record_count
+    left, at_a_time = header.record_count, 1
     while left > 0:
         try:
-            lists.read_said(header.base_offset, min(left, _AT_A_TIME))
+            lists.read_said(header.base_offset, min(left, at_a_time))
         except (WireError, IndexError) as error:
             yield from records
             if isinstance(error, WireError):
@@ -92,6 +93,7 @@ def iterate_payload(data: bytes, header: BatchHeader) -> Iterator[Record]:
         yield from records
         left -= len(records)
         records.clear()
+        at_a_time = min(at_a_time * _AT_A_TIME_GROWTH, _AT_A_TIME_MAX)
     lists.end()
 
 
