@@ -21,7 +21,7 @@ SHARING = Shape(members=6, groups=1, faults_ms=120_000, transactional_ids=5, sha
 def test_what_must_hold_holds_whatever_goes_wrong(seed: int) -> None:
     outcome = World(seed, SMALL).run()
     assert sum(outcome.injected.values()) > 10
-    assert outcome.checked["no partition has two owners in one generation"] > 100
+    assert outcome.checked["no partition has two owners in one generation"] > 80
 
 
 @pytest.mark.parametrize("seed", range(4))
