@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
 from uuid import UUID
@@ -11,16 +11,17 @@ from uuid import UUID
 import pytest
 
 from kohort.protocol.records import build_batch, read_header
-from kohort.storage import DataDirectory, LogConfig, OsFileSystem, PartitionLog, StorageError
+from kohort.storage import DataDirectory, FileSystem, LogConfig, OsFileSystem, PartitionLog, StorageError
 from kohort.storage.memory_filesystem import MemoryFileSystem
 from kohort.storage.resting import RESTING_LOGS, RestingLog, decode_resting_logs, encode_resting_logs
 
+ROOT = Path("/data")  # Of a disk in memory.
 TOPIC_ID = UUID(int=3)
 CONFIG = LogConfig(segment_bytes=10_000, index_interval_bytes=150)
 
 
-def opened(path: Path) -> tuple[DataDirectory, PartitionLog]:
-    directory = DataDirectory.open(path, OsFileSystem())
+def opened(path: Path, files: FileSystem | None = None) -> tuple[DataDirectory, PartitionLog]:
+    directory = DataDirectory.open(path, files or OsFileSystem())
     return directory, directory.open_log("orders", TOPIC_ID, 0, CONFIG)
 
 
@@ -31,9 +32,11 @@ def append(log: PartitionLog, count: int, value: bytes = b"first", *, sync: bool
         log.write(sync)
 
 
-def rested(path: Path, count: int = 20, *, sync: bool = True) -> tuple[DataDirectory, PartitionLog]:
+def rested(
+    path: Path, count: int = 20, *, sync: bool = True, files: FileSystem | None = None
+) -> tuple[DataDirectory, PartitionLog]:
     """Return a log that is noted as at rest."""
-    directory, log = opened(path)
+    directory, log = opened(path, files)
     append(log, count, sync=sync)
     directory.note_resting_logs()
     assert directory.note_resting_logs() == 1
@@ -45,6 +48,14 @@ def after_a_crash(path: Path) -> DataDirectory:
     return DataDirectory.open(
         Path(shutil.copytree(path, path.parent / f"{path.name}-crashed")), OsFileSystem()
     )
+
+
+def crashes(files: MemoryFileSystem, first: int, *, seeds: int) -> Iterator[tuple[int, int, DataDirectory]]:
+    """Yield each operation from `first` on, and what a crash right before the next leaves, by a few seeds."""
+    for count in range(first, len(files.operations) + 1):
+        for seed in range(seeds):
+            disk = files.after_crash(count, None if not seed else Random(seed).randrange)
+            yield count, seed, DataDirectory.open(ROOT, disk)
 
 
 def sound_end(directory: DataDirectory, topic_id: UUID = TOPIC_ID) -> int | None:
@@ -120,23 +131,15 @@ def test_a_log_that_changed_since_is_recovered(
 def test_a_log_is_noted_no_more_before_anything_of_it_is_cut() -> None:
     """At every operation of a cut and what comes behind it, a crash leaves no note that lies."""
     files = MemoryFileSystem()
-    root = Path("/data")
-    directory = DataDirectory.open(root, files)
-    log = directory.open_log("orders", TOPIC_ID, 0, CONFIG)
-    append(log, 20)
-    directory.note_resting_logs()
-    directory.note_resting_logs()
+    directory, log = rested(ROOT, files=files)
     noted = log.read(0, 100_000, 20).read()
     before = len(files.operations)
     grow_again_after_a_cut(directory, log)
     assert len(files.operations) > before + 10
-    for count in range(before, len(files.operations) + 1):
-        for seed in range(4):
-            disk = files.after_crash(count, None if not seed else Random(seed).randrange)
-            crashed = DataDirectory.open(root, disk)
-            if sound_end(crashed) is not None:
-                found = crashed.open_log("orders", TOPIC_ID, 0, CONFIG)
-                assert found.read(0, 100_000, 20).read() == noted, (count, seed)
+    for count, seed, crashed in crashes(files, before, seeds=4):
+        if sound_end(crashed) is not None:
+            found = crashed.open_log("orders", TOPIC_ID, 0, CONFIG)
+            assert found.read(0, 100_000, 20).read() == noted, (count, seed)
 
 
 def test_a_segment_that_began_behind_the_noted_one_is_found_when_the_log_is_opened(tmp_path: Path) -> None:
@@ -166,12 +169,7 @@ def test_a_log_that_nobody_has_opened_is_looked_at_before_a_stop_is_called_clean
 def test_what_was_appended_and_rolled_since_is_found_or_cut_after_any_crash() -> None:
     """At every operation behind a note a crash leaves a log that has what was synced, and nothing torn."""
     files = MemoryFileSystem()
-    root = Path("/data")
-    directory = DataDirectory.open(root, files)
-    log = directory.open_log("orders", TOPIC_ID, 0, CONFIG)
-    append(log, 20)
-    directory.note_resting_logs()
-    directory.note_resting_logs()
+    _directory, log = rested(ROOT, files=files)
     before = len(files.operations)
     ends = [(before, 20)]
     for _ in range(2):
@@ -181,14 +179,11 @@ def test_what_was_appended_and_rolled_since_is_found_or_cut_after_any_crash() ->
         ends.append((len(files.operations), log.log_end_offset))
     assert [each.base_offset for each in log.segments] == [0, 20, 25]
     written = b"".join(segment.file.read_at(100_000, 0) for segment in log.segments)
-    for count in range(before, len(files.operations) + 1):
-        synced = max(end for place, end in ends if place <= count)
-        for seed in range(12):
-            disk = files.after_crash(count, None if not seed else Random(seed).randrange)
-            found = DataDirectory.open(root, disk).open_log("orders", TOPIC_ID, 0, CONFIG)
-            assert found.log_end_offset >= synced, (count, seed)
-            content = b"".join(segment.file.read_at(100_000, 0) for segment in found.segments)
-            assert written.startswith(content), (count, seed)
+    for count, seed, crashed in crashes(files, before, seeds=12):
+        found = crashed.open_log("orders", TOPIC_ID, 0, CONFIG)
+        assert found.log_end_offset >= max(end for place, end in ends if place <= count), (count, seed)
+        content = b"".join(segment.file.read_at(100_000, 0) for segment in found.segments)
+        assert written.startswith(content), (count, seed)
 
 
 def test_a_log_that_ends_before_what_was_confirmed_is_recovered(tmp_path: Path) -> None:
