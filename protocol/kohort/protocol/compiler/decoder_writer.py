@@ -89,9 +89,15 @@ class DecoderWriter:
             self.source.add(f"raise IndexError('{what} of ' + str({number}))")
 
     def _uvarint(self, variable: str, rest: str = "rest") -> None:
+        self._first_byte(variable)
+        self._further_bytes(variable, rest)
+
+    def _first_byte(self, variable: str) -> None:
         self._end_run()
         self.source.add(f"{variable} = data[pos]")
         self.source.add("pos += 1")
+
+    def _further_bytes(self, variable: str, rest: str = "rest") -> None:
         with self.source.block(f"if {variable} > 127:"):
             self.source.add(f"{variable}, pos = {rest}(data, pos, {variable})")
 
@@ -122,7 +128,7 @@ class DecoderWriter:
         if compact:
             self._compact_value(variable, wire, nullable)
             return
-        length = self._length(wire, compact)
+        length = self._length(wire, compact=False)
         self._null(variable, length, "a length", nullable)
         with self.source.block("else:"):
             self.source.add(f"end = pos + {length}")
@@ -245,12 +251,9 @@ class DecoderWriter:
             variables[each.name] = self.source.fresh(each.name)
             self.source.add(f"{variables[each.name]} = {self.source.literal(each.default)}")
         count, tag, length, end = (self.source.fresh(stem) for stem in ("tags", "tag", "length", "tag_end"))
-        self._end_run()
-        self.source.add(f"{count} = data[pos]")
-        self.source.add("pos += 1")
+        self._first_byte(count)
         with self.source.block(f"if {count}:"):  # Mostly there are none: no loop is begun for them.
-            with self.source.block(f"if {count} > 127:"):
-                self.source.add(f"{count}, pos = rest(data, pos, {count})")
+            self._further_bytes(count)
             self._take(count)
             with self.source.block(f"for _ in range({count}):"):  # Each takes two bytes or the data ends.
                 self._uvarint(tag)

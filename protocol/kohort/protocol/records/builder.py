@@ -98,19 +98,20 @@ def encode_records(records: Iterable[RecordFields]) -> bytes:
         if not place:
             base_timestamp_ms = timestamp_ms
         time_delta_ms = timestamp_ms - base_timestamp_ms
-        if key is None or value is None or headers:
-            parts.append(_encode_record(place, time_delta_ms, key, value, headers))
+        if (
+            key is not None
+            and value is not None
+            and not headers
+            and (key_size := len(key)) + (size := len(value)) < _TABLE_RECORD_BYTES
+            and 0 <= time_delta_ms < _TABLE_SIZE > place
+        ):  # What a broker writes about groups. They come by the dozen.
+            time, offset = VARINTS[time_delta_ms], VARINTS[place]
+            key_length, length = VARINTS[key_size], VARINTS[size]
+            lengths_size = len(time) + len(offset) + len(key_length) + len(length)
+            total = _LENGTHS[key_size + size + lengths_size + 2]
+            parts += (total, time, offset, key_length, key, length, value, b"\0")
         else:
-            key_size, size = len(key), len(value)
-            # What a broker writes about groups: a key, a value, no headers. They come by the dozen.
-            if key_size + size < _TABLE_RECORD_BYTES and 0 <= time_delta_ms < _TABLE_SIZE > place:
-                time, offset = VARINTS[time_delta_ms], VARINTS[place]
-                key_length, length = VARINTS[key_size], VARINTS[size]
-                lengths_size = len(time) + len(offset) + len(key_length) + len(length)
-                total = _LENGTHS[key_size + size + lengths_size + 2]
-                parts += (total, time, offset, key_length, key, length, value, b"\0")
-            else:
-                parts.append(_encode_record(place, time_delta_ms, key, value, headers))
+            parts.append(_encode_record(place, time_delta_ms, key, value, headers))
     if not parts:
         raise ValueError("a batch has one record at least")
     return b"".join(parts)
