@@ -5,6 +5,7 @@ from kohort.broker.coordination.events import LINES_PER_SECOND_MAX, ToldEvents
 from kohort.broker.group.events import (
     Cause,
     CauseKind,
+    Event,
     MemberExpired,
     MemberRejoined,
     RebalanceStarted,
@@ -57,3 +58,8 @@ def test_whatever_else_happens_is_said_at_the_debug_level() -> None:
         "group": "g",
         "member": "m",
     }
+
+
+def test_what_is_said_are_events() -> None:
+    told = ToldEvents(GroupCounters(), ManualClock())
+    assert all(issubclass(kind, Event) for kind in told._tellers)
