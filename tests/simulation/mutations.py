@@ -520,7 +520,7 @@ MUTANTS = (
         f"{COORDINATION}/transaction_markers.py",
         "        self._flusher.request_commit(partition, committed)\n",
         "        self._flusher.request_commit(partition, lambda error: None)\n        committed(None)\n",
-        first_seed=180,
+        first_seed=160,
         is_of_transactions=True,
     ),
     Mutant(
