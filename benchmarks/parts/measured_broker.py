@@ -34,7 +34,10 @@ class MeasuredBroker:
         self.line = Connection(self.process.address)
 
     def cpu_seconds(self) -> float:
-        """Return what all threads of the process have used, by the scheduler's count of nanoseconds."""
+        """Return what all threads of the process have used, in seconds, by the scheduler's count.
+
+        A thread that runs without a pause is counted at the kernel's ticks alone, some milliseconds apart.
+        """
         nanoseconds = 0
         for each in Path(f"/proc/{self.process.pid}/task").iterdir():
             with suppress(FileNotFoundError, ProcessLookupError):  # A thread that has ended meanwhile.
