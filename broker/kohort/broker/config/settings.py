@@ -80,7 +80,8 @@ class Settings:
     """Whether a setting that does not say so itself changes at a restart only."""
 
     def __init_subclass__(cls) -> None:
-        definitions = dict(cls.DEFINITIONS)
+        families = [base for base in cls.__bases__ if issubclass(base, Settings)]
+        definitions = {name: each for family in families for name, each in family.DEFINITIONS.items()}
         for attribute, value in list(vars(cls).items()):
             if isinstance(value, _Declaration):
                 name = attribute.replace("_", ".")
@@ -148,3 +149,10 @@ class Settings:
             if name[0] != "_"
         )
         return f"{type(self).__name__}({given})"
+
+
+class BrokerSettings(Settings):
+    """A family of the broker's settings."""
+
+    KIND = "broker"
+    READ_ONLY = True
