@@ -35,7 +35,6 @@ from kohort.storage.layout import (
 from kohort.storage.open_files import SEGMENTS_MAX, OpenSegments
 from kohort.storage.partition_log import PartitionLog
 from kohort.storage.resting import RestingLogs
-from kohort.storage.retention import may_have_old_segments
 from kohort.storage.segment import Segment
 
 LOCK = ".lock"
@@ -279,25 +278,6 @@ class DataDirectory:
         with self._state:
             is_sound = (topic, index) in self._known_sound
         return note.end_offset if is_sound and note is not None and note.topic_id == topic_id else None
-
-    def may_have_old_segments(self, topic: str, index: int, config: LogConfig, now_ms: int) -> bool:
-        """Whether a log may have segments that are to go; one that is not open is not opened for it.
-
-        Blocking.
-        """
-        key = topic, index
-        with self._state:
-            is_asked = key in self.logs or key not in self._known_sound
-            log_start_offset = self.log_start_offsets.get(key, 0)
-        if is_asked:
-            return True
-        path = f"{self.path}/{partition_folder(topic, index)}"
-        try:
-            return may_have_old_segments(
-                self.file_system, path, config, log_start_offset=log_start_offset, now_ms=now_ms
-            )
-        except (OSError, StorageError):
-            return True  # Who opens the log hears of it.
 
     def _is_known_sound(self, key: TopicPartition) -> bool:
         """Whether the log needs no recovery; one that was noted is looked at."""

@@ -5,14 +5,8 @@ Source: org.apache.kafka.storage.internals.log.UnifiedLog.deleteOldSegments and 
 
 from collections.abc import Sequence
 
-from kohort.protocol.records import NO_TIMESTAMP
 from kohort.storage.config import LogConfig
-from kohort.storage.filesystem import FileSystem
-from kohort.storage.index import TimeIndex
-from kohort.storage.layout import SEGMENT_FILE
-from kohort.storage.scan import iterate_headers
-from kohort.storage.segment import LOG_SUFFIX, TIME_INDEX_SUFFIX, Segment, file_name
-from kohort.storage.swapping import CLEANED, DELETED, SWAP
+from kohort.storage.segment import Segment
 
 NO_LIMIT = -1
 
@@ -60,38 +54,3 @@ def _is_too_old(segments: Sequence[Segment], retention_ms: int, now_ms: int) -> 
         return False
     newest_ms = next((newest for each in segments if (newest := each.newest_timestamp()[0]) >= 0), None)
     return newest_ms is not None and now_ms - newest_ms > retention_ms
-
-
-def may_have_old_segments(
-    file_system: FileSystem, path: str, config: LogConfig, *, log_start_offset: int, now_ms: int
-) -> bool:
-    """Whether a sound log that is not open may have segments that are to go; who opens it knows.
-
-    False where names and sizes of its files, and one timestamp, say that all of it is to stay, in a sixth of
-    the time that opening takes. Raises: OSError, StorageError.
-    """
-    names = file_system.list_directory(path) or []
-    bases = sorted(int(name.removesuffix(LOG_SUFFIX)) for name in names if SEGMENT_FILE.fullmatch(name))
-    if not bases or any(name.endswith((CLEANED, DELETED, SWAP)) for name in names):
-        return True  # Who opens the log makes it, or removes what was left.
-    sizes = [file_system.size(f"{path}/{file_name(base, LOG_SUFFIX)}") or 0 for base in bases]
-    if bases[1:] and bases[1] <= log_start_offset:
-        return True
-    if "delete" not in config.cleanup_policy:
-        return False
-    if config.retention_bytes != NO_LIMIT and sizes[0] <= sum(sizes) - config.retention_bytes:
-        return True
-    oldest = next((each for each in zip(bases, sizes, strict=True) if each[1]), None)
-    if config.retention_ms == NO_LIMIT or oldest is None:
-        return False
-    return now_ms - _known_timestamp(file_system, path, *oldest) > config.retention_ms
-
-
-def _known_timestamp(file_system: FileSystem, path: str, base_offset: int, size_bytes: int) -> int:
-    """Return a timestamp that a segment's newest record has, or is later than; -1 where nothing says so."""
-    name = f"{path}/{file_name(base_offset, TIME_INDEX_SUFFIX)}"
-    timestamp, _ = TimeIndex(file_system, name, base_offset).last()
-    if timestamp != NO_TIMESTAMP:
-        return timestamp
-    log = file_system.open(f"{path}/{file_name(base_offset, LOG_SUFFIX)}")
-    return next((header.max_timestamp for _, header in iterate_headers(log, 0, size_bytes)), NO_TIMESTAMP)

@@ -1,7 +1,6 @@
 """Old segments go by the log's start, its size and their age, and never what readers have not seen."""
 
 import os
-import random
 from pathlib import Path
 from uuid import UUID
 
@@ -9,7 +8,6 @@ import pytest
 
 from kohort.protocol.records import build_batch, read_header
 from kohort.storage import LogConfig, OsFileSystem, PartitionLog
-from kohort.storage.retention import may_have_old_segments
 from kohort.storage.swapping import DELETED
 
 TOPIC_ID = UUID(int=11)
@@ -141,66 +139,6 @@ def test_a_restart_removes_what_was_to_be_removed_later(tmp_path: Path) -> None:
     log.close()
     open_log(tmp_path)
     assert not [name for name in os.listdir(log.directory) if name.endswith(DELETED)]
-
-
-def may_have(log: PartitionLog, now_ms: int) -> bool:
-    """Ask of a closed log what its folder alone says."""
-    files, path, start = OsFileSystem(), str(log.directory), log.log_start_offset
-    return may_have_old_segments(files, path, log.config, log_start_offset=start, now_ms=now_ms)
-
-
-@pytest.mark.parametrize(("now_ms", "may"), [(2200, False), (2201, True)])
-def test_a_log_that_is_not_open_is_as_old_as_its_oldest_segments_newest_record(
-    tmp_path: Path, now_ms: int, *, may: bool
-) -> None:
-    log = open_log(tmp_path, retention_ms=1000)
-    fill(log, 1100, 1200, 1000)
-    log.close()
-    assert may_have(log, now_ms) is may
-
-
-def test_a_log_without_a_time_index_is_as_old_as_its_first_batch(tmp_path: Path) -> None:
-    log = open_log(tmp_path, retention_ms=1000)
-    fill(log, 1100, 1200)
-    log.close()
-    (log.directory / "00000000000000000000.timeindex").unlink()
-    assert not may_have(log, 2100)
-    assert may_have(log, 2101)  # It is opened to be asked, and stays.
-    assert not open_log(tmp_path, retention_ms=1000).has_old_segments(2, 2101)
-
-
-@pytest.mark.parametrize("leftover", [".log.deleted", ".log.cleaned", ".index.swap"])
-def test_a_log_with_files_to_be_removed_is_opened_for_it(tmp_path: Path, leftover: str) -> None:
-    log = open_log(tmp_path, retention_ms=1000)
-    fill(log, 1100)
-    log.close()
-    assert not may_have(log, 1200)
-    (log.directory / f"00000000000000000000{leftover}").touch()
-    assert may_have(log, 1200)
-
-
-def test_a_log_without_records_needs_no_look(tmp_path: Path) -> None:
-    log = open_log(tmp_path, retention_ms=1)
-    log.close()
-    assert not may_have(log, 2**60)
-
-
-@pytest.mark.parametrize("seed", range(60))
-def test_what_a_folder_says_is_never_younger_than_the_log(tmp_path: Path, seed: int) -> None:
-    dice = random.Random(seed)
-    settings = {
-        "retention_ms": dice.choice([-1, 0, 500, 1000]),
-        "retention_bytes": dice.choice([-1, 0, BATCH_BYTES, 3 * BATCH_BYTES]),
-        "cleanup_policy": dice.choice([("delete",), ("compact",), ("compact", "delete")]),
-    }
-    log = open_log(tmp_path, **settings)
-    times = [dice.randrange(-1, 2000) for _ in range(dice.randrange(8))]
-    fill(log, *times)
-    log.close()
-    log = open_log(tmp_path, **settings)
-    log.log_start_offset = dice.choice([0, 0, dice.randrange(len(times) + 1)])
-    for now_ms in range(1000, 4000, 50):
-        assert may_have(log, now_ms) or not log.has_old_segments(len(times), now_ms)
 
 
 def test_a_compacted_topic_seals_a_segment_in_time_for_its_largest_lag(tmp_path: Path) -> None:

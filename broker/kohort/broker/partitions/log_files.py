@@ -171,11 +171,6 @@ class LogFiles:
         """Keep on the disk which logs a start after a crash need not open. Raises: StorageError."""
         self._data.note_resting_logs()
 
-    def with_old_segments(self, partitions: "Iterable[Partition]", now_ms: int) -> "list[Partition]":
-        """Return those whose logs may have segments that are to go; no log is opened for it."""
-        asked = ((each, (each.topic, each.index, log_config_of(each.config))) for each in partitions)
-        return [each for each, its in asked if self._data.may_have_old_segments(*its, now_ms)]
-
     def set_strays_aside(self, snapshot: Snapshot) -> None:
         """Rename folders whose topics are not in the metadata: a deletion that a crash cut short.
 

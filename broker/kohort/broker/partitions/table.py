@@ -302,10 +302,6 @@ class PartitionTable:
         """Keep on the disk which logs a start after a crash need not open. Raises: StorageError."""
         await self._workers.in_thread(self._files.note_resting_logs)
 
-    async def with_old_segments(self, partitions: Sequence[Partition], now_ms: int) -> list[Partition]:
-        """Return those whose logs may have segments that are to go; no log is opened for it."""
-        return await self._workers.in_thread(self._files.with_old_segments, partitions, now_ms)
-
     async def watch_folder_regularly(self, part: Watched = UNWATCHED) -> None:
         """Take every partition offline where the data folder has gone: what is written now, nobody finds."""
         while True:

@@ -179,40 +179,6 @@ async def test_logs_that_nobody_has_used_since_the_start_are_looked_at_as_well(t
     assert await again.retention().delete_old_segments() > 4
 
 
-async def test_a_log_is_opened_only_where_something_may_have_to_go(tmp_path: Path) -> None:
-    world = World(tmp_path)
-    world.flusher.immediate = True
-    world.create("old", configs={"retention.ms": "1000"})
-    world.create("young", configs={"retention.ms": "9000"})
-    world.create("empty", configs={"retention.ms": "1"})
-    world.create("kept", configs={"retention.ms": "-1"})
-    for name in ("old", "young", "kept"):
-        write_alternating(world, name, 4)
-    world.close()
-    again = World(tmp_path, metadata=world.metadata)
-    again.flusher.immediate = True
-    again.clock.advance(5000)
-    retention = again.retention()
-    assert await retention.delete_old_segments() == 1
-    assert {each.topic for each in again.table if each.opened} == {"old"}
-    again.clock.advance(5000)
-    assert await retention.delete_old_segments() == 1
-    assert {each.topic for each in again.table if each.opened} == {"old", "young"}
-
-
-async def test_a_log_whose_folder_says_nothing_is_opened(tmp_path: Path) -> None:
-    world = World(tmp_path)
-    world.flusher.immediate = True
-    world.create("t", configs={"retention.ms": "1000"})
-    write_alternating(world, "t", 4)
-    world.close()
-    (tmp_path / "t-0" / "00000000000000000000.timeindex").unlink()
-    (tmp_path / "t-0" / "00000000000000000000.timeindex").mkdir()
-    again = World(tmp_path, metadata=world.metadata)
-    assert await again.retention().delete_old_segments() == 0
-    assert [each.opened for each in again.table] == [True]
-
-
 async def test_idle_producers_are_forgotten(tmp_path: Path) -> None:
     world = World(tmp_path, producer_id_expiration_ms=1000)
     world.flusher.immediate = True
