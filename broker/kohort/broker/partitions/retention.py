@@ -66,11 +66,15 @@ class LogRetention:
     # -- segments ---------------------------------------------------------------------------------------
 
     async def delete_old_segments(self) -> int:
-        """Return how many segments of all logs went; logs that were not open yet are opened for it."""
+        """Return how many segments of all logs went.
+
+        Logs that were not open yet are opened for it, also those of which nothing goes with time: only open
+        logs are compacted and have metrics, and requests look for logs to open until all of them are.
+        """
         count = 0
         for partition in list(self._partitions):
             try:
-                if not partition.deleted and partition.error_code is None and _may_go(partition):
+                if not partition.deleted and partition.error_code is None:
                     count += await self._delete_old_segments_of(partition)
             except StorageError as error:
                 self._failed(partition, error)
@@ -156,11 +160,3 @@ class LogRetention:
         serving_log = partition.serving_log
         if serving_log is not None and serving_log.failure is not None:
             partition.failed(serving_log.failure)
-
-
-def _may_go(partition: Partition) -> bool:
-    """Whether anything of the partition's log may ever go: else it need not be opened for it."""
-    config = partition.config
-    if partition.opened:
-        return True
-    return "delete" in config.cleanup_policy and (config.retention_ms >= 0 or config.retention_bytes >= 0)

@@ -179,6 +179,23 @@ async def test_logs_that_nobody_has_used_since_the_start_are_looked_at_as_well(t
     assert await again.retention().delete_old_segments() > 4
 
 
+async def test_what_was_at_rest_at_the_start_is_compacted(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.flusher.immediate = True
+    world.create("t", configs=COMPACTED)
+    world.create("kept", configs={"retention.ms": "-1"})
+    write_alternating(world, "t", 40)
+    world.close()
+    again = World(tmp_path, metadata=world.metadata)
+    again.flusher.immediate = True
+    cleaner = again.cleaner()
+    assert not await cleaner.clean_dirtiest()
+    assert await again.retention().delete_old_segments() == 0
+    assert not again.table.unopened
+    assert await cleaner.clean_dirtiest()
+    assert len(offsets(again, "t")) < 40
+
+
 async def test_idle_producers_are_forgotten(tmp_path: Path) -> None:
     world = World(tmp_path, producer_id_expiration_ms=1000)
     world.flusher.immediate = True
