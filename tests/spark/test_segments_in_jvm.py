@@ -268,6 +268,24 @@ def test_much_damage_has_the_same_rows_or_the_same_complaint(spark: SparkSession
     assert not differing_damage(spark, tmp_path, range(12, 60))
 
 
+@pytest.mark.parametrize("nth", range(3))
+@pytest.mark.parametrize("checked", ["true", "false"])
+def test_a_batch_that_is_damaged_to_lie_behind_its_segment_does_not_end_it(
+    spark: SparkSession, tmp_path: Path, nth: int, checked: str
+) -> None:
+    files = Files(tmp_path, nth)
+    batches, offset = [], 0
+    for _ in range(4):
+        batch, offset = files.batch(offset)
+        batches.append(bytearray(batch))
+    last, _ = files.batch(offset)
+    files.segment("t", offset, last)
+    struct.pack_into(">q", batches[nth], 0, offset + 1_000)  # No CRC is of it.
+    files.segment("t", 0, *batches)
+    options = {"topics": "t", "isolation_level": "read_uncommitted", "check_crcs": checked}
+    assert both(spark, tmp_path, **options) == "damaged"
+
+
 def test_a_torn_batch_ends_the_log(spark: SparkSession, tmp_path: Path) -> None:
     files = Files(tmp_path, 1)
     batches, offset = [], 0

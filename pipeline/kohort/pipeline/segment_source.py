@@ -26,7 +26,7 @@ from kohort.pipeline.segment_files import PartitionFiles, find_partitions, is_to
 from kohort.pipeline.worker import spare_collections
 from kohort.protocol.errors import WireError
 from kohort.protocol.messages import AbortedTransaction
-from kohort.protocol.records import read_header
+from kohort.protocol.records import HEADER_BYTES, read_header
 
 READ_BYTES = 8 << 20
 _POPULATE: int = getattr(mmap, "MAP_POPULATE", 0)  # Linux has it.
@@ -216,7 +216,25 @@ def _pieces(wanted: SegmentRange) -> Iterator[tuple[BatchTable, int]]:
                         return
                     raise WireError(f"what lies at {place}, offset {offset}, is no sound batch")
                 most_bytes = needed  # A batch that is larger than what is read at a time.
+            passed = batches[len(found.batches) : len(found.batches) + 1]
+            if len(passed):
+                _check_behind(wanted, file, passed, place + passed.size_bytes)
             offset, place = found.next_offset, place + found.batches.size_bytes
+
+
+def _check_behind(wanted: SegmentRange, file: FileIO, passed: BatchTable, place: int) -> None:
+    """Have the batch at `place` say whether the one in front of it may begin behind the range.
+
+    A base offset is outside the CRC, and one that is damaged would end the range early. Raises: WireError,
+    DataLossError.
+    """
+    left = wanted.size_bytes - place
+    size_bytes = _first_size(_mapped(file, place, min(HEADER_BYTES, left))) if left > 0 else 0
+    if 0 < size_bytes <= left:
+        following = read_batches(_mapped(file, place, size_bytes))
+        if wanted.check_crcs and wanted.is_last:
+            following = following[: following.sound_count()]
+        _in_order(following, int(passed.next_offsets[0]))
 
 
 def _in_order(batches: BatchTable, behind: int) -> int:

@@ -134,6 +134,7 @@ final class SegmentReader implements PartitionReader<InternalRow> {
                 throw SegmentException.DataLoss.rewritten(wanted.path); // An index led to it, and not behind it.
             }
             if (baseOffset >= wanted.end) {
+                skip(size);
                 return false;
             }
             checkOrder();
@@ -161,13 +162,29 @@ final class SegmentReader implements PartitionReader<InternalRow> {
         }
     }
 
-    /** Where a batch says that it goes on behind the range, have the one after it say whether that may be. */
-    private void checkFollowing() throws IOException {
-        long size = lastOffset >= wanted.end ? wholeSize() : 0;
-        boolean isBatch = isReadable(size) && (!wanted.checkCrcs || !wanted.isLast || isSealed((int) size));
-        if (isBatch && longAt(0) < wanted.end) {
+    /**
+     * Pass over a batch that begins behind the range, and have the one after it say whether that may be: a base
+     * offset is outside the CRC, and one that is damaged would end the range early.
+     */
+    private void skip(long size) throws IOException {
+        lastOffset = baseOffset + intAt(BatchHeader.LAST_OFFSET_DELTA_AT);
+        position += size;
+        begin += (int) size;
+        if (isBatchNext()) {
             checkOrder();
         }
+    }
+
+    /** Where a batch says that it goes on behind the range, have the one after it say whether that may be. */
+    private void checkFollowing() throws IOException {
+        if (lastOffset >= wanted.end && isBatchNext() && longAt(0) < wanted.end) {
+            checkOrder();
+        }
+    }
+
+    private boolean isBatchNext() throws IOException {
+        long size = wholeSize();
+        return isReadable(size) && (!wanted.checkCrcs || !wanted.isLast || isSealed((int) size));
     }
 
     private long nextOffset() {
