@@ -1,4 +1,7 @@
 import json
+import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -31,6 +34,21 @@ def test_what_a_client_says_neither_ends_a_line_nor_reaches_the_terminal(
     assert all(each.isprintable() for each in line)
     assert r"client_id='x\n2026-01-01" in line
     assert r"member='\x1bm'" in line
+
+
+@pytest.mark.parametrize("log_format", ["console", "json"])
+def test_a_line_is_written_at_once_so_that_those_of_other_processes_stand_beside_it(log_format: str) -> None:
+    said = f"from kohort.broker.logs import configure_logs as to; to({log_format!r}); import structlog"
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)  # What is read was written at once.
+    with ours, theirs:
+        command = [sys.executable, "-c", f"{said}; structlog.get_logger().info('ready', pid=7)"]
+        subprocess.run(command, stderr=theirs.fileno(), check=True)
+        ours.setblocking(False)
+        line = ours.recv(10_000)
+        assert b"ready" in line
+        assert line.endswith(b"\n")
+        with pytest.raises(BlockingIOError):
+            ours.recv(10_000)
 
 
 def test_a_traceback_is_indented_so_that_no_message_in_it_looks_like_a_line_of_the_log(
