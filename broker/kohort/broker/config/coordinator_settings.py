@@ -5,9 +5,19 @@ org.apache.kafka.coordinator.transaction.TransactionLogConfig.
 """
 
 from kohort.broker.config.settings import BrokerSettings, setting
-from kohort.broker.config.values import INT_MAX, ConfigType, at_least, between, each_of, one_of_in_any_case
-
-BOOLEAN, STRING, INT, SHORT, LONG, DOUBLE, LIST, PASSWORD = ConfigType
+from kohort.broker.config.values import (
+    BOOLEAN,
+    INT,
+    INT_MAX,
+    LIST,
+    LONG,
+    SHORT,
+    STRING,
+    at_least,
+    between,
+    each_of,
+    one_of_in_any_case,
+)
 
 
 class CoordinatorSettings(BrokerSettings):

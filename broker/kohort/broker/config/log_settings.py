@@ -6,9 +6,21 @@ Source: org.apache.kafka.server.config.ServerLogConfigs, org.apache.kafka.storag
 import sys
 
 from kohort.broker.config.settings import BrokerSettings, setting
-from kohort.broker.config.values import LONG_MAX, ConfigType, at_least, between, between_or, each_of, one_of
+from kohort.broker.config.values import (
+    BOOLEAN,
+    DOUBLE,
+    INT,
+    LIST,
+    LONG,
+    LONG_MAX,
+    STRING,
+    at_least,
+    between,
+    between_or,
+    each_of,
+    one_of,
+)
 
-BOOLEAN, STRING, INT, SHORT, LONG, DOUBLE, LIST, PASSWORD = ConfigType
 HOUR_MS = 3_600_000
 MINUTE_MS = 60_000
 

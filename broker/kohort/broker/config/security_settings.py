@@ -4,9 +4,18 @@ Source: org.apache.kafka.common.config.SslConfigs, SaslConfigs, BrokerSecurityCo
 """
 
 from kohort.broker.config.settings import BrokerSettings, setting
-from kohort.broker.config.values import ConfigType, Validator, at_least, one_of
+from kohort.broker.config.values import (
+    BOOLEAN,
+    INT,
+    LIST,
+    LONG,
+    PASSWORD,
+    STRING,
+    Validator,
+    at_least,
+    one_of,
+)
 
-BOOLEAN, STRING, INT, SHORT, LONG, DOUBLE, LIST, PASSWORD = ConfigType
 STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 
 

@@ -5,9 +5,7 @@ org.apache.kafka.network.SocketServerConfigs.
 """
 
 from kohort.broker.config.settings import BrokerSettings, setting
-from kohort.broker.config.values import INT_MAX, LONG_MAX, ConfigType, at_least, one_of
-
-BOOLEAN, STRING, INT, SHORT, LONG, DOUBLE, LIST, PASSWORD = ConfigType
+from kohort.broker.config.values import BOOLEAN, INT, INT_MAX, LIST, LONG, LONG_MAX, STRING, at_least, one_of
 
 
 class ServerSettings(BrokerSettings):

@@ -8,10 +8,15 @@ from collections.abc import Mapping
 from kohort.broker.config.broker_config import BrokerConfig
 from kohort.broker.config.settings import Settings, setting
 from kohort.broker.config.values import (
+    BOOLEAN,
+    DOUBLE,
+    INT,
+    LIST,
+    LONG,
     LONG_MAX,
+    STRING,
     THROTTLED_REPLICAS,
     ConfigError,
-    ConfigType,
     ConfigValue,
     at_least,
     between,
@@ -21,7 +26,6 @@ from kohort.broker.config.values import (
     only,
 )
 
-BOOLEAN, STRING, INT, SHORT, LONG, DOUBLE, LIST, _ = ConfigType
 NO_TIERS = "kohort keeps every segment on its own disk"
 
 

@@ -35,6 +35,9 @@ class ConfigType(IntEnum):
     """Text that nobody is shown."""
 
 
+BOOLEAN, STRING, INT, SHORT, LONG, DOUBLE, LIST, PASSWORD = ConfigType
+
+
 class ConfigSource(IntEnum):
     """Where a value comes from, by the number that DescribeConfigs sends for it."""
 
