@@ -216,17 +216,17 @@ def _pieces(wanted: SegmentRange) -> Iterator[tuple[BatchTable, int]]:
                         return
                     raise WireError(f"what lies at {place}, offset {offset}, is no sound batch")
                 most_bytes = needed  # A batch that is larger than what is read at a time.
-            passed = batches[len(found.batches) : len(found.batches) + 1]
-            if len(passed):
-                _check_behind(wanted, file, passed, place + passed.size_bytes)
+            nth = len(found.batches)
+            if nth < len(batches):  # One begins behind the range.
+                _check_behind(wanted, file, int(batches.next_offsets[nth]), place + int(batches.stops[nth]))
             offset, place = found.next_offset, place + found.batches.size_bytes
 
 
-def _check_behind(wanted: SegmentRange, file: FileIO, passed: BatchTable, place: int) -> None:
+def _check_behind(wanted: SegmentRange, file: FileIO, behind: int, place: int) -> None:
     """Have the batch at `place` say whether the one in front of it may begin behind the range.
 
-    A base offset is outside the CRC, and one that is damaged would end the range early. Raises: WireError,
-    DataLossError.
+    A base offset is outside the CRC, and one that is damaged would end the range early. `behind` is the
+    offset behind the one in front. Raises: WireError, DataLossError.
     """
     left = wanted.size_bytes - place
     size_bytes = _first_size(_mapped(file, place, min(HEADER_BYTES, left))) if left > 0 else 0
@@ -234,7 +234,7 @@ def _check_behind(wanted: SegmentRange, file: FileIO, passed: BatchTable, place:
         following = read_batches(_mapped(file, place, size_bytes))
         if wanted.check_crcs and wanted.is_last:
             following = following[: following.sound_count()]
-        _in_order(following, int(passed.next_offsets[0]))
+        _in_order(following, behind)
 
 
 def _in_order(batches: BatchTable, behind: int) -> int:
