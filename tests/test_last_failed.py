@@ -13,8 +13,11 @@ ROOT = Path(__file__).parents[1]
 pytest_plugins = ["pytester"]
 
 MAKE = """#!/bin/sh
-echo "make $*" >>calls
+echo "make $* in $(basename "$PWD")" >>"$CALLS"
 case "$1" in test) eval "$TEST" ;; again) eval "$AGAIN" ;; esac
+"""
+GIT = """#!/bin/sh
+mkdir "$4" && cp -r .venv .pytest_cache "$4"
 """
 PYTHON = """#!/bin/sh
 test -s .pytest_cache/v/cache/lastfailed && cat .pytest_cache/v/cache/lastfailed
@@ -31,13 +34,19 @@ def run(folder: Path, *, test: str, again: str = "true") -> tuple[int, str, list
     """Run `.ci/run`, whose steps do what is given: its status, what it says, what it calls."""
     write(folder / ".ci" / "run", (ROOT / ".ci" / "run").read_text(encoding="utf-8"))
     write(folder / "bin" / "make", MAKE)
+    write(folder / "bin" / "git", GIT)
     write(folder / ".venv" / "bin" / "python", PYTHON)
     (folder / ".pytest_cache" / "v" / "cache").mkdir(parents=True, exist_ok=True)
-    environment = {"PATH": f"{folder / 'bin'}:{os.environ['PATH']}", "TEST": test, "AGAIN": again}
+    environment = {
+        "PATH": f"{folder / 'bin'}:{os.environ['PATH']}",
+        "CALLS": str(folder / "calls"),
+        "TEST": test,
+        "AGAIN": again,
+    }
     done = subprocess.run(
         [folder / ".ci" / "run"], check=False, env=environment, capture_output=True, text=True, timeout=60
     )
-    calls = (folder / "calls").read_text(encoding="utf-8").splitlines()
+    calls = (folder / "calls").read_text(encoding="utf-8").replace(f" in {folder.name}\n", "\n").splitlines()
     return done.returncode, done.stderr, calls
 
 
@@ -46,17 +55,20 @@ def failing(*tests: str) -> str:
     return f"printf '{lines}\\n' >.pytest_cache/v/cache/lastfailed; false"
 
 
-def test_where_all_pass_nothing_is_run_again(tmp_path: Path) -> None:
+def test_readme_commands_run_first_each_in_a_clone_of_its_own(tmp_path: Path) -> None:
     status, said, calls = run(tmp_path, test="true")
     assert (status, said) == (0, "")
-    assert calls[-3:] == ["make test-spark", "make test-system", "make test"]
+    assert calls[:3] == ["make demo in demo", "make test in test", "make venv"]
+    assert calls[-2:] == ["make test-spark", "make test-system"]
+    assert "make demo     #" in (ROOT / "README.md").read_text(encoding="utf-8")
+    assert "make test     #" in (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-def test_what_fails_once_is_named_and_run_again_alone(tmp_path: Path) -> None:
+def test_a_test_that_fails_once_is_run_again_alone_and_named_at_the_end(tmp_path: Path) -> None:
     status, said, calls = run(tmp_path, test=failing("tests/a.py::one", "tests/b.py::two"))
     assert status == 0
-    assert "run again alone:\ntests/a.py::one\ntests/b.py::two\n" in said
-    assert calls[-2:] == ["make test", "make again"]
+    assert said.count("run again alone:\ntests/a.py::one\ntests/b.py::two\n") == 2
+    assert calls[1:3] == ["make test in test", "make again in test"]
 
 
 def test_what_fails_twice_has_failed(tmp_path: Path) -> None:
@@ -67,12 +79,13 @@ def test_many_that_fail_are_no_accident(tmp_path: Path) -> None:
     status, said, calls = run(tmp_path, test=failing(*(f"tests/a.py::{number}" for number in range(11))))
     assert status == 1
     assert "11 tests of test failed" in said
-    assert calls[-1] == "make test"
+    assert not any(each.startswith("make again") for each in calls)
 
 
 def test_a_run_that_breaks_off_without_saying_who_failed_has_failed(tmp_path: Path) -> None:
     status, _, calls = run(tmp_path, test="false")
-    assert (status, calls[-1]) == (1, "make test")
+    assert status == 1
+    assert not any(each.startswith("make again") for each in calls)
 
 
 def test_pytest_keeps_who_failed(pytester: pytest.Pytester) -> None:
