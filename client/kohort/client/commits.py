@@ -88,13 +88,19 @@ class Commits:
         Raises: CommitFailedError, KohortError.
         """
         wanted = self._wanted(offsets)
-        if wanted:
+        self._positions.name(wanted)
+        await self._commit(wanted, deadline)
+
+    async def _commit(self, offsets: Offsets, deadline: Deadline) -> None:
+        if offsets:
+            self._check_owned(offsets)
             as_of = self.assignment_number
-            await self._cluster.retrying(lambda: self._once(wanted, as_of), deadline=deadline)
+            await self._cluster.retrying(lambda: self._once(offsets, as_of), deadline=deadline)
 
     def commit_soon(self, offsets: Commitable, callback: CommitCallback | None) -> None:
         """Commit in the background, once; a later poll calls the callback. Raises: CommitFailedError."""
         wanted = self._wanted(offsets)
+        self._positions.name(wanted)
         self._in_background += 1
         as_of = self.assignment_number
         self._cluster.tasks.start_soon(self._commit_in_background, wanted, as_of, callback or _log)
@@ -150,7 +156,7 @@ class Commits:
         if not self._config.enable_auto_commit or monotonic_ms() < self.next_auto_ms:
             return
         self.next_auto_ms = monotonic_ms() + max(1, self._config.auto_commit_interval_ms)
-        offsets = self._positions.consumed()
+        offsets = self._positions.consumed_before({})
         if offsets and self.is_automatic and not self._auto_running:
             self._auto_running = True
             self._cluster.tasks.start_soon(self._auto, offsets, self.assignment_number)
@@ -177,15 +183,11 @@ class Commits:
 
         `unfinished` are the first offsets of what the user has got and could not handle.
         """
-        offsets = self._positions.consumed()
-        for partition, offset in (unfinished or {}).items():
-            found = offsets.get(partition)
-            if found is not None and offset < found.offset:
-                offsets[partition] = OffsetAndMetadata(offset)
+        offsets = self._positions.consumed_before(unfinished or {})
         if not self.is_automatic or not offsets:
             return
         try:
-            await self.commit(offsets, deadline)
+            await self._commit(offsets, deadline)
         except KohortError as error:
             logger.warning("the last automatic commit failed: %s", str(error))
 

@@ -37,7 +37,7 @@ from kohort.client.membership import (
 )
 from kohort.client.metrics import Metrics
 from kohort.client.offsets import EpochMember, fetch_committed
-from kohort.client.poll_diary import PollDiary
+from kohort.client.poll_diary import HeldBatch, PollDiary
 from kohort.client.positions import Positions
 from kohort.client.retry import Deadline, monotonic_ms
 from kohort.client.seeks import Seeks
@@ -248,7 +248,7 @@ class ConsumerSession:
             found.append(more)
             size_bytes += more[1].size_bytes
         if found:
-            self._taken(now_ms, [])
+            self._taken(now_ms, HeldBatch.of_columns(found))
         return found
 
     def _needs_attention(self, now_ms: int) -> bool:
@@ -259,7 +259,7 @@ class ConsumerSession:
             return True
         return self.config.enable_auto_commit and now_ms >= self.commits.next_auto_ms
 
-    def _taken(self, now_ms: int, records: list[AnyRecord]) -> None:
+    def _taken(self, now_ms: int, records: list[AnyRecord] | HeldBatch) -> None:
         """The user got records, and works on them."""
         if self.membership is not None:
             self.membership.poll_ends(now_ms)

@@ -5,9 +5,13 @@ Pure: times come in as arguments. A phase is waiting (inside a poll), a listener
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from kohort.client.membership import Departure
 from kohort.client.values import AnyRecord, TopicPartition
+
+if TYPE_CHECKING:
+    from kohort.client.columns import RecordColumns
 
 RANGES_SHOWN = 8
 HEADROOM = 1.5  # What is proposed leaves half as much again.
@@ -32,6 +36,17 @@ class HeldBatch:
             ranges[where] = (first, each.offset)
         return cls(size, tuple((where, *span) for where, span in sorted(ranges.items())))
 
+    @classmethod
+    def of_columns(cls, chunks: "Iterable[tuple[TopicPartition, RecordColumns]]") -> "HeldBatch":
+        """Return the summary of the records of a table."""
+        ranges: dict[TopicPartition, tuple[int, int]] = {}
+        size = 0
+        for where, columns in chunks:
+            size += len(columns)
+            first, _ = ranges.get(where, (int(columns.offsets[0]), 0))
+            ranges[where] = (first, int(columns.offsets[-1]))
+        return cls(size, tuple((where, *span) for where, span in sorted(ranges.items())))
+
     def __str__(self) -> str:
         shown = [f"{where} from {first} to {last}" for where, first, last in self.ranges[:RANGES_SHOWN]]
         if len(self.ranges) > RANGES_SHOWN:
@@ -44,7 +59,7 @@ class PollDiary:
     """How long the phases of the last poll took, and what it gave out."""
 
     def __init__(self) -> None:
-        self._held: list[AnyRecord] | AnyRecord = []
+        self._held: list[AnyRecord] | AnyRecord | HeldBatch = []
         self._is_polling = False
         self._began_ms = 0
         self._ended_ms = 0
@@ -62,7 +77,7 @@ class PollDiary:
         """The user's listener ran so long within the poll."""
         self._listeners_ms += took_ms
 
-    def poll_ended(self, now_ms: int, held: list[AnyRecord] | AnyRecord) -> None:
+    def poll_ended(self, now_ms: int, held: list[AnyRecord] | AnyRecord | HeldBatch) -> None:
         """The user got these records."""
         if self._is_polling:
             self._is_polling = False
@@ -72,10 +87,13 @@ class PollDiary:
 
     def first_held(self) -> dict[TopicPartition, int]:
         """Return the offset of the first record of each partition that the user has in hand."""
-        return {where: first for where, first, _ in HeldBatch.of(self._batch()).ranges}
+        return {where: first for where, first, _ in self._batch().ranges}
 
-    def _batch(self) -> list[AnyRecord]:
-        return self._held if isinstance(self._held, list) else [self._held]
+    def _batch(self) -> HeldBatch:
+        held = self._held
+        if isinstance(held, HeldBatch):
+            return held
+        return HeldBatch.of(held if isinstance(held, list) else [held])
 
     def explain(
         self, departure: Departure, now_ms: int, *, group_id: str, limit_ms: int, session_ms: int, most: int
@@ -100,7 +118,7 @@ class PollDiary:
         return text
 
     def _phases(self, now_ms: int) -> str:
-        batch = HeldBatch.of(self._batch())
+        batch = self._batch()
         held_ms = (self._began_ms if self._is_polling else now_ms) - self._ended_ms
         text = f"Its code held {batch} for {_seconds(held_ms)}"
         if batch.size > 1:
@@ -116,7 +134,7 @@ class PollDiary:
             busy_ms = self._began_ms - self._ended_ms + self._listeners_ms
         enough_ms = int(-(-max(1, busy_ms) * HEADROOM // 1_000)) * 1_000
         text = f"Set max_poll_interval_ms ({limit_ms}) to {enough_ms} or more"
-        size = min(len(self._batch()), most)
+        size = min(self._batch().size, most)
         fewer = int(size * limit_ms / (max(1, busy_ms) * HEADROOM))
         if size > 1 and 1 <= fewer < size and not self._is_polling:
             text += f", or max_poll_records ({most}) to {fewer} or fewer"

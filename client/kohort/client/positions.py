@@ -1,6 +1,6 @@
 """Where a consumer stands in each of its partitions."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from kohort.client.retry import backoff_ms
 from kohort.client.values import OffsetAndMetadata, TopicPartition
@@ -38,11 +38,13 @@ class Stand:
     records out and the one that fetches need no lock between them.
     """
 
-    __slots__ = ("fetching", "leader_epoch", "position")
+    __slots__ = ("began_at", "fetching", "leader_epoch", "named", "position")
 
     def __init__(self, position: int | None, leader_epoch: int = NO_EPOCH) -> None:
+        self.began_at = position  # Records before it were polled before the seek.
         self.position = position  # The offset of the next record for the user; None while it is looked up.
         self.leader_epoch = leader_epoch  # Of the batch before it.
+        self.named: int | None = None  # The last offset that the user's own commits have named.
         self.fetching = Fetching(position)
 
 
@@ -198,3 +200,29 @@ class Positions:
             if stand.position is not None:
                 found[each.partition] = OffsetAndMetadata(stand.position, leader_epoch=stand.leader_epoch)
         return found
+
+    def consumed_before(
+        self, unfinished: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Return what an automatic commit may commit: what was consumed, without what is `unfinished`.
+
+        `unfinished` are the first offsets of records that the user has got and could not handle; a seek since
+        has decided where to go on. Where the user's own commit has named a later offset, that one stays.
+        """
+        found: dict[TopicPartition, OffsetAndMetadata] = {}
+        for partition, consumed in self.consumed().items():
+            stand, first = self._states[partition].stand, unfinished.get(partition)
+            is_held = first is not None and stand.began_at is not None and first >= stand.began_at
+            handled = consumed
+            if is_held and first is not None and first < consumed.offset:
+                handled = OffsetAndMetadata(first)
+            if stand.named is None or stand.named <= handled.offset:
+                found[partition] = handled
+        return found
+
+    def name(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        """Note that the user commits these offsets."""
+        for partition, committed in offsets.items():
+            state = self._states.get(partition)
+            if state is not None:
+                state.stand.named = committed.offset
