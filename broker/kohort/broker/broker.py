@@ -70,6 +70,7 @@ from kohort.broker.runtime.disk_space import DiskSpace
 from kohort.broker.runtime.garbage import without_collections
 from kohort.broker.runtime.loop import Mailbox
 from kohort.broker.runtime.loop_lag import LoopLag
+from kohort.broker.runtime.private_folder import keep_private
 from kohort.broker.runtime.supervisor import Part, Supervisor
 from kohort.broker.runtime.timers import Timers
 from kohort.broker.runtime.workers import TrioWorkers, Workers
@@ -159,7 +160,7 @@ class Broker:
 
     def _open(self, path: Path, filesystem: FileSystem, forget_stored_settings: bool) -> None:
         """Take the data folder, and read what the cluster is. Raises: StorageError, ConfigError."""
-        self.data = DataDirectory.open(path, filesystem, segments_max=segments_that_fit())
+        self.data = open_folder(path, filesystem)
         self.node_id = self.current.config.node_id
         self.cluster_id = self.data.meta.cluster_id if self.data.meta else new_cluster_id()
         self.data.write_meta(self.cluster_id, self.node_id)
@@ -753,7 +754,7 @@ async def member_of_cluster(
     Raises: StorageError, ConfigError.
     """
     if join is not None:
-        async with join(_folder(places, filesystem)) as member:
+        async with join(open_folder(places.data, filesystem or OsFileSystem())) as member:
             yield member
         return
     if config.kohort_cluster is None:
@@ -768,13 +769,15 @@ async def member_of_cluster(
         raise ConfigError('a cluster needs httpx: pip install "kohort[cluster]"') from None
     options = cluster_options(config)
     assert options is not None
-    async with joined(options, _folder(places, filesystem), config.node_id, new_cluster_id()) as member:
+    data = open_folder(places.data, filesystem or OsFileSystem())
+    async with joined(options, data, config.node_id, new_cluster_id()) as member:
         yield member
 
 
-def _folder(places: Places, filesystem: FileSystem | None) -> DataDirectory:
-    """Return the data folder, locked. Raises: StorageError."""
-    return DataDirectory.open(places.data, filesystem or OsFileSystem(), segments_max=segments_that_fit())
+def open_folder(path: Path, files: FileSystem) -> DataDirectory:
+    """Return the data folder, locked, and closed to other users. Raises: StorageError."""
+    keep_private(files, path)
+    return DataDirectory.open(path, files, segments_max=segments_that_fit())
 
 
 def group_config(config: BrokerConfig) -> GroupConfig:

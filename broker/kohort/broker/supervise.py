@@ -20,6 +20,7 @@ from kohort.broker.host.relay import Relay
 from kohort.broker.host.worker_process import WorkerProcess
 from kohort.broker.metadata.embedded import has_kraft_metadata
 from kohort.broker.metadata.file import MetadataFile
+from kohort.broker.runtime.private_folder import keep_private
 from kohort.broker.serving import say_listening, stop_signals, stopped_by
 from kohort.storage import FileSystem, OsFileSystem, StorageError
 from kohort.storage.data_directory import LOCK, META_PROPERTIES
@@ -134,6 +135,7 @@ def taken(common: Order, config: BrokerConfig) -> "Iterator[Ports]":
 @contextmanager
 def locked(files: FileSystem, data: Path) -> "Iterator[None]":
     """Hold the folder against other supervisors within the block. Raises: StorageError."""
+    keep_private(files, data)
     try:
         files.make_directory(data / FOLDER)
         lock = files.lock(data / FOLDER / LOCK)

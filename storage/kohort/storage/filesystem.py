@@ -12,6 +12,8 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from kohort.storage.privacy import DIRECTORY_MODE, FILE_MODE, Privacy, close_to_others
+
 StrPath = str | os.PathLike[str]
 Buffer = bytes | bytearray | memoryview
 
@@ -82,7 +84,11 @@ class FileSystem(Protocol):
         ...
 
     def make_directory(self, path: StrPath) -> None:
-        """Make the folder, and those above it, unless they are there."""
+        """Make the folder, and those above it, unless they are there; others cannot enter it."""
+        ...
+
+    def close_to_others(self, path: StrPath) -> Privacy:
+        """Close a data folder that is there, and what is in it, to other users; return what was found."""
         ...
 
     def rename(self, source: StrPath, target: StrPath) -> None:
@@ -240,7 +246,7 @@ class OsFileSystem:
     def open(self, path: StrPath, *, create: bool = False) -> File:
         """Return the file, opened to read and write; with `create` it may be new."""
         flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
-        return OsFile(os.open(path, flags, 0o644))
+        return OsFile(os.open(path, flags, FILE_MODE))
 
     def read(self, path: StrPath) -> bytes | None:
         """Return a small file's content, None when there is no such file."""
@@ -261,7 +267,7 @@ class OsFileSystem:
     def replace(self, path: StrPath, content: bytes, *, sync: bool = True) -> None:
         """Give the file a new content at once or, after a crash, not at all."""
         temporary = f"{os.fspath(path)}.tmp"
-        file = OsFile(os.open(temporary, os.O_RDWR | os.O_CLOEXEC | os.O_CREAT | os.O_TRUNC, 0o644))
+        file = OsFile(os.open(temporary, os.O_RDWR | os.O_CLOEXEC | os.O_CREAT | os.O_TRUNC, FILE_MODE))
         file.write_at([content], 0)
         if sync:
             file.sync()
@@ -275,8 +281,19 @@ class OsFileSystem:
             return None
 
     def make_directory(self, path: StrPath) -> None:
-        """Make the folder, and those above it, unless they are there."""
-        os.makedirs(path, exist_ok=True)
+        """Make the folder, and those above it, unless they are there; others cannot enter it."""
+        try:
+            os.mkdir(path, DIRECTORY_MODE)
+        except FileNotFoundError:
+            self.make_directory(os.path.dirname(os.fspath(path)))
+            os.mkdir(path, DIRECTORY_MODE)
+        except FileExistsError:
+            if not os.path.isdir(path):
+                raise
+
+    def close_to_others(self, path: StrPath) -> Privacy:
+        """Close a data folder that is there, and what is in it, to other users; return what was found."""
+        return close_to_others(os.fspath(path))
 
     def rename(self, source: StrPath, target: StrPath) -> None:
         """Give a file or a folder another name in the same folder."""
@@ -306,7 +323,7 @@ class OsFileSystem:
 
     def lock(self, path: StrPath) -> object | None:
         """Return a lock that lives as long as it is held, None when another process has it."""
-        file = OsFile(os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_CREAT, 0o644))
+        file = OsFile(os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_CREAT, FILE_MODE))
         try:
             fcntl.flock(file.file_descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from kohort.storage.filesystem import Buffer, OsFile, StrPath
+from kohort.storage.privacy import Privacy
 
 Choose = Callable[[int], int]  # Returns a number from 0 up to, not including, its argument.
 
@@ -248,6 +249,10 @@ class MemoryFileSystem:
             if parent != text:
                 self.make_directory(parent)
             self.note(Operation("make", text))
+
+    def close_to_others(self, path: StrPath) -> Privacy:
+        """Return that nobody else is there."""
+        return Privacy()
 
     def rename(self, source: StrPath, target: StrPath) -> None:
         """Give a file or a folder another name in the same folder."""

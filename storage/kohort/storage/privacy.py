@@ -1,0 +1,94 @@
+"""Who may look into a data folder: its owner alone.
+
+Records, keys of passwords and secrets lie there. New folders are made as 0700 and new files as 0600. A folder
+of an earlier version, or one that an administrator made, is closed to others when it is opened.
+"""
+
+import os
+import stat
+from collections.abc import Iterator
+from typing import NamedTuple
+
+DIRECTORY_MODE = 0o700
+FILE_MODE = 0o600
+OTHERS = 0o077
+"""What group and others may do."""
+
+_OURS = "meta.properties"
+_NOTHING = frozenset(("lost+found",))  # Of a disk's own file system.
+
+
+class Privacy(NamedTuple):
+    """What was found when a folder was closed to others."""
+
+    closed: int = 0
+    """How many folders and files others could use before, and cannot now."""
+    reason: str = ""
+    """Why others can still use some; empty where they cannot."""
+    can_list: bool = False
+    """Whether others can see the names in the folder, and no more."""
+
+
+def close_to_others(path: str) -> Privacy:
+    """Take from group and others what they may do with the folder and all that is in it.
+
+    A folder that only its owner can enter is taken as closed. Where the folder itself cannot be changed, as
+    one that the system mounts, what lies directly in it is closed. Raises: OSError where it cannot be read.
+    """
+    try:
+        status = os.stat(path)
+    except FileNotFoundError:
+        return Privacy()
+    if not status.st_mode & OTHERS:
+        return Privacy()
+    if reason := _not_ours(path, status):
+        return Privacy(reason=reason)
+    if _close(path, status):
+        return Privacy(closed=1 + sum(_close(each, found) for each, found in _inside(path)))
+    closed = 0
+    for entry in os.scandir(path):
+        found = _status(entry)
+        if found is None or not found.st_mode & OTHERS:
+            continue
+        if not _close(entry.path, found):
+            return Privacy(closed, f"{entry.path} cannot be changed")
+        closed += 1
+    return Privacy(closed, can_list=True)
+
+
+def _not_ours(path: str, status: os.stat_result) -> str:
+    """Return why a folder is not to be changed: others may need it. Empty where it is a data folder."""
+    if status.st_mode & stat.S_ISVTX:
+        return "it is a folder that all users share"
+    names = set(os.listdir(path)) - _NOTHING
+    return "" if not names or _OURS in names else "it has files that are not of kohort"
+
+
+def _close(path: str, status: os.stat_result) -> bool:
+    """Return whether group and others can do nothing with it any more."""
+    if not status.st_mode & OTHERS:
+        return False
+    try:
+        os.chmod(path, stat.S_IMODE(status.st_mode) & ~OTHERS)
+        return not os.stat(path).st_mode & OTHERS  # Some file systems have one mode for all.
+    except OSError:
+        return False
+
+
+def _inside(path: str) -> Iterator[tuple[str, os.stat_result]]:
+    for entry in os.scandir(path):
+        status = _status(entry)
+        if status is None:
+            continue
+        yield entry.path, status
+        if stat.S_ISDIR(status.st_mode):
+            yield from _inside(entry.path)
+
+
+def _status(entry: os.DirEntry[str]) -> os.stat_result | None:
+    """Return what a folder or file is; None for links and others, and for what has gone meanwhile."""
+    try:
+        status = entry.stat(follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+    return status if stat.S_ISDIR(status.st_mode) or stat.S_ISREG(status.st_mode) else None
