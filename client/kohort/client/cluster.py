@@ -102,6 +102,11 @@ class Cluster:
         self._tasks = None
 
     @property
+    def is_open(self) -> bool:
+        """Whether there are tasks."""
+        return self._tasks is not None
+
+    @property
     def tasks(self) -> TaskGroup:
         """The task group that ends with the cluster. Raises: ClosedError outside of `async with`."""
         if self._tasks is None:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Generic, Never, Self, Unpack
 
@@ -114,7 +115,11 @@ class Consumer(Generic[K_co, V_co]):
         if self._is_closed:
             return
         self._is_closed = True
-        with anyio.move_on_after(timeout_ms / 1000, shield=True):
+        leave = partial(self._leave, timeout_ms, has_failed=has_failed, leave_group=leave_group)
+        await self._session.complete(leave, patience_ms=timeout_ms)
+
+    async def _leave(self, timeout_ms: float, *, has_failed: bool, leave_group: bool | None) -> None:
+        with anyio.move_on_after(timeout_ms / 1000):
             try:
                 await self._say_farewell()
             finally:
@@ -135,7 +140,13 @@ class Consumer(Generic[K_co, V_co]):
         self._session.subscribe(topics, compiled)
 
     async def unsubscribe(self) -> None:
-        """Commit if that is automatic, leave the group, and read nothing; the listener hears of it."""
+        """Commit if that is automatic, leave the group, and read nothing; the listener hears of it.
+
+        One that is cancelled goes on to its end, for some seconds at most.
+        """
+        await self._session.complete(self._unsubscribe)
+
+    async def _unsubscribe(self) -> None:
         await self._say_farewell()
         await self._session.unsubscribe()
 

@@ -6,7 +6,7 @@ runs: a handover of partitions (`begin` it, run the user's listener, `end` it), 
 
 import logging
 import re
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -16,6 +16,7 @@ import anyio
 from kohort.client.arguments import one_by_one
 from kohort.client.cluster import Cluster
 from kohort.client.commits import Commitable, CommitCallback, CommitOutcome, Commits
+from kohort.client.completion import complete
 from kohort.client.config import ConsumerConfig, describe_servers
 from kohort.client.consumer_metrics import ConsumerMetrics
 from kohort.client.errors import (
@@ -119,6 +120,15 @@ class ConsumerSession:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self._stack.aclose()
+
+    async def complete(
+        self, work: Callable[[], Awaitable[None]], *, patience_ms: float = CLOSE_TIMEOUT_MS
+    ) -> None:
+        """Run what leaves the group to its end; whoever is cancelled meanwhile waits so long at most."""
+        if self._cluster.is_open:
+            await complete(self._cluster.tasks, work, patience_ms=patience_ms)
+        else:
+            await work()
 
     def describe(self) -> str:
         """Return what it reads, in a few words."""

@@ -37,7 +37,7 @@ FORKED = "this client was made in another process, of which this one is a fork: 
 class _Call(Generic[Result]):
     """A call that the loop runs while another thread waits for it."""
 
-    __slots__ = ("_done", "_error", "_function", "_is_cancelled", "_outcome", "_scope")
+    __slots__ = ("_done", "_error", "_function", "_is_cancelled", "_is_done", "_outcome", "_scope")
 
     def __init__(self, function: Callable[[], Awaitable[Result]]) -> None:
         self._function = function
@@ -47,6 +47,7 @@ class _Call(Generic[Result]):
         self._error: Exception | None = None
         self._scope: anyio.CancelScope | None = None
         self._is_cancelled = False
+        self._is_done = False
 
     async def run(self) -> None:
         """Run it, and let go who waits. In the loop's thread."""
@@ -67,12 +68,22 @@ class _Call(Generic[Result]):
 
     def let_go(self) -> None:
         """Let who waits go on, with or without an outcome."""
+        self._is_done = True
         if self._done.locked():
             self._done.release()
 
     def wait(self) -> None:
         """Return when it has been run, or never will be."""
         self._done.acquire()
+
+    def wait_through(self) -> None:
+        """Do the same, and raise what a signal handler raises meanwhile only then."""
+        try:
+            self.wait()
+        except BaseException:
+            if not self._is_done:
+                self.wait()
+            raise
 
     def outcome(self) -> tuple[Result] | None:
         """Return what it returned, None if it was not run to its end. Raises: what it raised."""
@@ -130,10 +141,23 @@ class LoopThread(Generic[Session]):
     ) -> Result:
         """Return what `function` returns when the loop has run it; an interrupt cancels it there."""
         call = _Call(partial(function, *args, **kwargs))
+        return self._run_call(call, call.wait)
+
+    def call_to_end(
+        self,
+        function: Callable[Arguments, Awaitable[Result]],
+        *args: Arguments.args,
+        **kwargs: Arguments.kwargs,
+    ) -> Result:
+        """Do the same, but raise an interrupt only when the loop has run it; a second one at once."""
+        call = _Call(partial(function, *args, **kwargs))
+        return self._run_call(call, call.wait_through)
+
+    def _run_call(self, call: "_Call[Result]", wait: Callable[[], None]) -> Result:
         self._calls.add(call)
         try:
             self._begin(call)
-            call.wait()
+            wait()
         except BaseException:
             self.call_soon(call.cancel)
             raise

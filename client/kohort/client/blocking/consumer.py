@@ -122,12 +122,14 @@ class Consumer(OneThread, Generic[K_co, V_co]):
         if not self._loop.is_running or self._is_closing:
             return
         self._is_closing = True
-        self._not_at_exit()
         try:
+            self._not_at_exit()
             self._say_farewell()
         finally:
             try:
-                self._loop.call(self._leave, timeout_ms, has_failed=has_failed, leave_group=leave_group)
+                self._loop.call_to_end(
+                    self._leave, timeout_ms, has_failed=has_failed, leave_group=leave_group
+                )
             finally:
                 self._loop.stop()
         self._call_back()

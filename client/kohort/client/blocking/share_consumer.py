@@ -90,9 +90,9 @@ class ShareConsumer(OneThread, Generic[K_co, V_co]):
         if not self._loop.is_running or self._is_closing:
             return
         self._is_closing = True
-        self._not_at_exit()
         try:
-            self._loop.call(self._leave, timeout_ms, has_failed=has_failed)
+            self._not_at_exit()
+            self._loop.call_to_end(self._leave, timeout_ms, has_failed=has_failed)
         finally:
             self._loop.stop()
         self._tell_all()

@@ -1,6 +1,7 @@
 """The asynchronous share consumer, under trio and asyncio."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from types import TracebackType
 from typing import Generic, Never, Self, Unpack
 
@@ -82,7 +83,11 @@ class ShareConsumer(Generic[K_co, V_co]):
         if self._is_closed:
             return
         self._is_closed = True
-        with anyio.move_on_after(timeout_ms / 1000, shield=True):
+        leave = partial(self._leave, timeout_ms, has_failed=has_failed)
+        await self._session.complete(leave, patience_ms=timeout_ms)
+
+    async def _leave(self, timeout_ms: float, *, has_failed: bool) -> None:
+        with anyio.move_on_after(timeout_ms / 1000):
             await self._session.leave(timeout_ms, has_failed=has_failed)
             await self._tell_all()
 
@@ -95,8 +100,11 @@ class ShareConsumer(Generic[K_co, V_co]):
         self._session.subscribe(topics)
 
     async def unsubscribe(self) -> None:
-        """Send what was said, give back what is in hand, and leave the group."""
-        await self._session.unsubscribe()
+        """Send what was said, give back what is in hand, and leave the group.
+
+        One that is cancelled goes on to its end, for some seconds at most.
+        """
+        await self._session.complete(self._session.unsubscribe)
 
     def subscription(self) -> tuple[str, ...]:
         """Return the topics that it subscribes to."""

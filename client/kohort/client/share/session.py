@@ -5,7 +5,7 @@ outcomes of acknowledgements are told to the user's callback, where the user's c
 """
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Self
@@ -15,8 +15,9 @@ import anyio
 
 from kohort.client.arguments import one_by_one
 from kohort.client.cluster import Cluster
+from kohort.client.completion import complete
 from kohort.client.config import describe_servers
-from kohort.client.consumer_session import CLOSE_REASON, UNSUBSCRIBE_REASON
+from kohort.client.consumer_session import CLOSE_REASON, CLOSE_TIMEOUT_MS, UNSUBSCRIBE_REASON
 from kohort.client.deserializing import Deserializing
 from kohort.client.errors import (
     ConfigurationError,
@@ -89,6 +90,15 @@ class ShareSession:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self._stack.aclose()
+
+    async def complete(
+        self, work: Callable[[], Awaitable[None]], *, patience_ms: float = CLOSE_TIMEOUT_MS
+    ) -> None:
+        """Run what leaves the group to its end; whoever is cancelled meanwhile waits so long at most."""
+        if self._cluster.is_open:
+            await complete(self._cluster.tasks, work, patience_ms=patience_ms)
+        else:
+            await work()
 
     def describe(self) -> str:
         """Return what it reads, in a few words."""

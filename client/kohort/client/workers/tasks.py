@@ -6,8 +6,10 @@ from typing import Any, Generic, Unpack
 
 import anyio
 
+from kohort.client.completion import complete
 from kohort.client.config import ConsumerOptions, consumer_config
 from kohort.client.consumer import Consumer
+from kohort.client.consumer_session import CLOSE_TIMEOUT_MS
 from kohort.client.errors import CommitFailedError, KohortError
 from kohort.client.listener import AsyncRebalanceListener, Partitions
 from kohort.client.retry import monotonic_ms
@@ -69,14 +71,12 @@ class AsyncWorkerPool(Generic[K_co, V_co]):
         Raises: HandlerError, KohortError.
         """
         error: KohortError | None = None
-        async with anyio.create_task_group() as watch:
-            watch.start_soon(self._wait_for_cancellation)
-            with anyio.CancelScope(shield=True):  # The consumer needs its tasks until it has left.
-                try:
-                    await self._serve()
-                except KohortError as raised:  # By itself, not within a group of one exception.
-                    error = raised
-            watch.cancel_scope.cancel()
+        patience_ms = self._settings.drain_timeout_ms + CLOSE_TIMEOUT_MS
+        async with anyio.create_task_group() as tasks:
+            try:
+                await complete(tasks, self._serve, patience_ms=patience_ms, on_cancelled=self._give_up)
+            except KohortError as raised:  # By itself, not within a group of one exception.
+                error = raised
         if error is not None:
             raise error
         if self._failure is not None:
@@ -97,12 +97,9 @@ class AsyncWorkerPool(Generic[K_co, V_co]):
                 await self._hand_back(consumer.assignment())
             self._cancel_handlers()  # Those that did not end in time.
 
-    async def _wait_for_cancellation(self) -> None:
-        try:
-            await anyio.sleep_forever()
-        finally:
-            self.stop()
-            self._cancel_handlers()
+    def _give_up(self) -> None:
+        self.stop()
+        self._cancel_handlers()
 
     def _cancel_handlers(self) -> None:
         for scope in self._handling:
