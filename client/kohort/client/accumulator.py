@@ -8,23 +8,25 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable
-from functools import lru_cache
 from types import FrameType
 
 from kohort.client.batch import PLAIN_RECORD_BYTES, Appended, Batch, Headers, ProducerIdentity
 from kohort.client.config import ProducerConfig
 from kohort.client.errors import BrokerError, KohortError
-from kohort.client.partitioner import choose_by_queue, partition_for_key
+from kohort.client.partitioner import (
+    SHORT_KEY_BYTES,
+    choose_by_queue,
+    partition_for_long_key,
+    partition_for_short_key,
+)
 from kohort.client.retry import monotonic_ms
 from kohort.client.sequences import PartitionSequences
 from kohort.client.values import TopicPartition
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.records import HEADER_BYTES, max_record_bytes
 
-_KEYS_REMEMBERED = 16_384
 _ENOUGH_ROOM_BYTES = 1 << 20
 _GROWS_FOR_MS = 1_000  # All records of a batch share the delivery_timeout_ms of the first one.
-_partition_for_key = lru_cache(_KEYS_REMEMBERED)(partition_for_key)
 
 
 class PartitionQueue:
@@ -145,7 +147,11 @@ class Accumulator:
                     return None
                 queue = queues.partitions[partition]
             elif key is not None:
-                queue = queues.partitions[_partition_for_key(key, len(queues.partitions))]
+                count = len(queues.partitions)
+                is_short = len(key) <= SHORT_KEY_BYTES
+                queue = queues.partitions[
+                    partition_for_short_key(key, count) if is_short else partition_for_long_key(key, count)
+                ]
             else:
                 queue = queues.sticky or self._next_sticky(queues)
             batch = queue.open

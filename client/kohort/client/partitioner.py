@@ -7,11 +7,18 @@ alike sends equal keys to the same partition.
 import random
 import struct
 from collections.abc import Callable, Sequence
+from functools import lru_cache
+from hashlib import blake2b
 from typing import Protocol, TypeVar
 
 Partitioner = Callable[[str, bytes | None, bytes | None, int], int]
 """A user's own: (topic, key, value, how many partitions there are) -> the number of one."""
 
+KEYS_REMEMBERED = 16_384
+"""How many short keys are remembered, and how many long ones besides: 12 MB at most in a process."""
+SHORT_KEY_BYTES = 256
+"""A longer key is remembered by its digest: the memory for keys does not grow with their size."""
+_DIGEST_BYTES = 16
 _MULTIPLIER = 0x5BD1E995
 _SEED = 0x9747B28C
 _MASK = 0xFFFFFFFF
@@ -36,6 +43,24 @@ def murmur2(data: bytes) -> int:
 def partition_for_key(key: bytes, partition_count: int) -> int:
     """Return the partition that every Kafka client gives a record with this key."""
     return (murmur2(key) & 0x7FFFFFFF) % partition_count
+
+
+partition_for_short_key = lru_cache(KEYS_REMEMBERED)(partition_for_key)
+"""As `partition_for_key`, remembered: for keys of SHORT_KEY_BYTES at most."""
+
+
+def partition_for_long_key(key: bytes, partition_count: int) -> int:
+    """Return the same for a key of any length: to remember it costs no more than its digest."""
+    digest = blake2b(key, digest_size=_DIGEST_BYTES).digest()
+    hashed = _hashes.get(digest)
+    if hashed is None:
+        if len(_hashes) >= KEYS_REMEMBERED:
+            _hashes.clear()
+        hashed = _hashes[digest] = murmur2(key) & 0x7FFFFFFF
+    return hashed % partition_count
+
+
+_hashes: dict[bytes, int] = {}
 
 
 class _Queue(Protocol):
