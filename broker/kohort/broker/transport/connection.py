@@ -426,6 +426,11 @@ class Connection:
         return self._warming
 
     @property
+    def has_sent(self) -> bool:
+        """Whether any byte of the client has come."""
+        return self.peer.bytes_in > 0
+
+    @property
     def unsent(self) -> bool:
         """Whether something waits for the socket to take it."""
         return bool(self.peer.pieces) and not self._warming

@@ -2,8 +2,8 @@
 
 A stranger is answered ApiVersions, SaslHandshake and SaslAuthenticate; whatever else it asks ends its
 connection. It has so many requests and so many seconds, and there are so many of them: each further one costs
-another its place, the oldest of the address that has the most (`Crowd`). Once it is known, those who
-answer it are the broker's own: nothing of this is in the way of what it asks then.
+another its place (`Crowd` says whose). Once it is known, those who answer it are the broker's own: nothing of
+this is in the way of what it asks then.
 
 Source: Kafka's SaslServerAuthenticator; KIP-43, KIP-152, KIP-368.
 """

@@ -136,6 +136,11 @@ class TlsConnection(Connection):
             super().on_writable()
 
     @property
+    def has_sent(self) -> bool:
+        """Whether any byte of the client has come."""
+        return self._established or self._tls.has_received
+
+    @property
     def unsent(self) -> bool:
         """Whether something waits for the socket to take it."""
         return super().unsent or self._tls.wants_write

@@ -1,7 +1,7 @@
 """Who lets connections in by TLS: the certificates of now, who is in the middle of a handshake, who comes in.
 
 Strangers may open connections and stay silent. No more than `HALF_OPEN_MAX` do: each further one costs
-another its place, the oldest of the address that has the most (`Crowd`).
+another its place (`Crowd` says whose).
 """
 
 import socket

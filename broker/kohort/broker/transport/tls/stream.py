@@ -82,6 +82,11 @@ class TlsTransport:
         return ssl.cert_time_to_seconds(str(found["notAfter"])) if found else None
 
     @property
+    def has_received(self) -> bool:
+        """Whether a byte has come of a handshake that is under way."""
+        return self._debt_bytes > 0
+
+    @property
     def version(self) -> str:
         """What is spoken: TLSv1.3."""
         return self._tls.version() or ""
