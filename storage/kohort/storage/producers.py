@@ -3,7 +3,9 @@
 Source: KIP-98; org.apache.kafka.storage.internals.log.ProducerStateManager, ProducerAppendInfo.
 Snapshot file (`%020d.snapshot`): version int16, CRC-32C uint32 of what follows, count int32, then per
 producer id int64, epoch int16, last sequence int32, last offset int64, offset delta int32, timestamp
-int64, coordinator epoch int32, first offset of its open transaction int64.
+int64, coordinator epoch int32, first offset of its open transaction int64. Behind these, where Kafka reads
+no further, the batches before each producer's last one: count int32, then per batch producer id int64, last
+sequence int32, last offset int64, offset delta int32, timestamp int64, the oldest first.
 """
 
 import struct
@@ -33,6 +35,7 @@ _SNAPSHOT_VERSION = 1
 _PREFIX = struct.Struct(">hI")
 _COUNT = struct.Struct(">i")
 _ENTRY = struct.Struct(">qhiqiqiq")
+_EARLIER_BATCH = struct.Struct(">qiqiq")
 _SEQUENCE_MAX = 2**31 - 1
 _NONE = -1
 
@@ -264,8 +267,23 @@ class ProducerStateTable:
                     state.transaction_first_offset,
                 )
             )
+        parts += self._encode_earlier_batches()
         body = b"".join(parts)
         return _PREFIX.pack(_SNAPSHOT_VERSION, crc32c(body)) + body
+
+    def _encode_earlier_batches(self) -> list[bytes]:
+        """Return what a snapshot says of the batches before each producer's last one.
+
+        Their answers may have been lost with the broker that stops: the producer sends them again.
+        """
+        earlier = [
+            _EARLIER_BATCH.pack(
+                producer_id, batch.last_sequence, batch.last_offset, batch.offset_delta, batch.timestamp
+            )
+            for producer_id, state in self._states.items()
+            for batch in state.batches[:-1]
+        ]
+        return [_COUNT.pack(len(earlier)), *earlier]
 
     @classmethod
     def decode_snapshot(cls, content: bytes | None) -> "ProducerStateTable | None":
@@ -274,13 +292,14 @@ class ProducerStateTable:
             return None
         version, crc = _PREFIX.unpack_from(content)
         body = content[_PREFIX.size :]
-        (count,) = _COUNT.unpack_from(body)
         if version != _SNAPSHOT_VERSION or crc32c(body) != crc:
             return None
-        if len(body) != _COUNT.size + count * _ENTRY.size:
+        parts = _split_snapshot(body)
+        if parts is None:
             return None
+        entries, earlier = parts
         table = cls()
-        for fields in _ENTRY.iter_unpack(body[_COUNT.size :]):
+        for fields in _ENTRY.iter_unpack(entries):
             producer_id, epoch, last_sequence, last_offset, delta, timestamp, coordinator_epoch, first = (
                 fields
             )
@@ -288,6 +307,12 @@ class ProducerStateTable:
             if last_sequence != NO_SEQUENCE:
                 batches = (ProducedBatch(last_sequence, last_offset, delta, timestamp),)
             table._states[producer_id] = ProducerState(epoch, batches, timestamp, coordinator_epoch, first)
+        for producer_id, last_sequence, last_offset, delta, timestamp in _EARLIER_BATCH.iter_unpack(earlier):
+            state = table._states.get(producer_id)
+            if state is None or not state.batches:
+                return None
+            batch = ProducedBatch(last_sequence, last_offset, delta, timestamp)
+            state.batches = (*state.batches[:-1], batch, state.batches[-1])
         begun = [
             (state.transaction_first_offset, producer_id)
             for producer_id, state in table._states.items()
@@ -298,6 +323,25 @@ class ProducerStateTable:
 
 
 _NO_BATCH = ProducedBatch(NO_SEQUENCE, _NONE, 0, NO_TIMESTAMP)
+
+
+def _split_snapshot(body: bytes) -> tuple[bytes, bytes] | None:
+    """Return the entries of a snapshot, and the batches behind them; None where their sizes are wrong.
+
+    Kafka, and older versions of kohort, write no batches behind the entries.
+    """
+    (count,) = _COUNT.unpack_from(body)
+    end = _COUNT.size + count * _ENTRY.size
+    if count < 0 or len(body) < end:
+        return None
+    entries, rest = body[_COUNT.size : end], body[end:]
+    if not rest:
+        return entries, b""
+    if len(rest) < _COUNT.size:
+        return None
+    (count,) = _COUNT.unpack_from(rest)
+    earlier = rest[_COUNT.size :]
+    return (entries, earlier) if len(earlier) == count * _EARLIER_BATCH.size else None
 
 
 def _read_marker(batch: Buffer) -> tuple[ControlType, int]:

@@ -5,6 +5,7 @@ import tracemalloc
 
 import pytest
 
+from kohort.protocol.checksum import crc32c
 from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.protocol.records import (
     BatchHeader,
@@ -98,20 +99,22 @@ def test_a_batch_over_the_largest_sequence_is_recognised_when_it_is_repeated() -
     assert table.check(header(1)) is None
 
 
-def test_a_snapshot_says_the_last_batch_of_each_producer() -> None:
-    table = table_of(header(0), header(2), header(0, producer_id=9, epoch=5))
+def test_a_snapshot_says_the_last_five_batches_of_each_producer() -> None:
+    table = table_of(*map(header, range(0, 14, 2)), header(0, producer_id=9, epoch=5))
     content = table.encode_snapshot()
     found = ProducerStateTable.decode_snapshot(content)
     assert found is not None
     assert found.encode_snapshot() == content
-    assert found.check(header(2)) is not None
-    assert refusal(found, header(0)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-    assert found.check(header(4)) is None
+    assert [each for _, each in found.items()] == [each for _, each in table.items()]
+    assert refusal(found, header(2)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    for sequence in range(4, 14, 2):
+        assert found.check(header(sequence)) == table.check(header(sequence)) is not None
+    assert found.check(header(14)) is None
     assert refusal(found, header(2, producer_id=9, epoch=4)) is ErrorCode.INVALID_PRODUCER_EPOCH
 
 
 def test_any_damage_to_a_snapshot_makes_it_say_nothing() -> None:
-    content = table_of(header(0), header(0, producer_id=9)).encode_snapshot()
+    content = table_of(header(0), header(2), header(0, producer_id=9)).encode_snapshot()
     for place in range(len(content)):
         assert ProducerStateTable.decode_snapshot(content[:place]) is None
         damaged = bytearray(content)
@@ -122,8 +125,17 @@ def test_any_damage_to_a_snapshot_makes_it_say_nothing() -> None:
 
 def test_a_snapshot_has_kafkas_layout() -> None:
     content = table_of(header(6)).encode_snapshot()
-    assert struct.unpack(">hIiqhiqiqiq", content)[0] == 1
-    assert struct.unpack(">hIiqhiqiqiq", content)[2:] == (1, 4, 0, 7, 101, 1, 1006, -1, -1)
+    assert struct.unpack_from(">hIiqhiqiqiq", content)[0] == 1
+    assert struct.unpack_from(">hIiqhiqiqiq", content)[2:] == (1, 4, 0, 7, 101, 1, 1006, -1, -1)
+
+
+def test_a_snapshot_of_kafka_says_the_last_batch_alone() -> None:
+    body = struct.pack(">iqhiqiqiq", 1, 4, 0, 7, 101, 1, 1006, -1, -1)
+    found = ProducerStateTable.decode_snapshot(struct.pack(">hI", 1, crc32c(body)) + body)
+    assert found is not None
+    assert found.check(header(6)) is not None
+    assert refusal(found, header(4)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert found.check(header(8)) is None
 
 
 def test_a_transaction_is_open_until_its_marker() -> None:
