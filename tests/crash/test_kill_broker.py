@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import random
+import signal
 import socket
 import struct
 import threading
@@ -21,13 +23,14 @@ from tests.interop.clients import CLIENTS, ConsumerOptions, Place
 from tests.interop.members import Member
 from tests.interop.waiting import wait_until
 
-ROUNDS = 4
+ROUNDS = int(os.environ.get("ROUNDS", "4"))
 PARTITIONS = 3
 ACKNOWLEDGED_PER_ROUND = 2_000
 QUEUED_MAX = 2_000
 DEADLINE_S = 30.0
 OFFSET_COMMIT = 8
 COMMIT_VERSION = 9  # The newest that names topics instead of their ids.
+SMALL_BATCHES = {"linger.ms": 0, "batch.num.messages": 20}  # So that several are on their way at once.
 NO_TAGS = b"\x00"
 
 
@@ -104,14 +107,16 @@ def read_partition(bootstrap: str, topic: str, partition: int) -> list[tuple[int
     return [(record.offset, int(record.value or b"-1")) for record in member.records]
 
 
-def test_acknowledged_records_are_there_once_and_in_order(broker: BrokerProcess, topic: str) -> None:
-    """Kill it while an idempotent producer, the client's default kind, keeps it busy."""
-    producer = SteadyProducer(broker.bootstrap, topic, **{"enable.idempotence": True})
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM], ids=lambda each: each.name)
+def test_acknowledged_records_are_there_once_and_in_order(
+    broker: BrokerProcess, topic: str, how: signal.Signals
+) -> None:
+    """End it while an idempotent producer, the client's default kind, keeps it busy."""
+    producer = SteadyProducer(broker.bootstrap, topic, **{"enable.idempotence": True, **SMALL_BATCHES})
     for round_number in range(ROUNDS):
         enough = producer.answers + ACKNOWLEDGED_PER_ROUND
         wait_until(lambda enough=enough: producer.answers >= enough, f"round {round_number}", DEADLINE_S)  # type: ignore[misc]
-        broker.kill()
-        broker.start()
+        broker.restart(how)
     producer.finish()
     assert producer.refused == []
     for partition in range(PARTITIONS):

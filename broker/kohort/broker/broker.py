@@ -96,7 +96,6 @@ if TYPE_CHECKING:
 
 CHECKPOINT_MS_MAX = 60_000  # One that takes longer hangs in the disk.
 LOOP_SILENCE_MS_MAX = 15_000  # The loop says every two seconds that it goes round.
-ANSWERS_SECONDS_MAX = 1.0  # For what is still asked of a broker that leads nothing any more.
 CLOSERS = 8  # Logs that are closed at once: their syncs share what the disk does.
 
 log = structlog.get_logger("kohort.broker")
@@ -639,13 +638,9 @@ class Broker:
             log.error("the checkpoint of the logs failed", error=str(error))
 
     async def hand_over(self) -> None:
-        """Let others of the cluster lead what this broker leads, and answer what was asked until then."""
-        if self.cluster is None or not self.current.config.controlled_shutdown_enable:
-            return
-        await self.cluster.hand_over()
-        with trio.move_on_after(ANSWERS_SECONDS_MAX):
-            while self.reactor.in_flight.held_bytes:
-                await trio.sleep(0.01)
+        """Let others of the cluster lead what this broker leads."""
+        if self.cluster is not None and self.current.config.controlled_shutdown_enable:
+            await self.cluster.hand_over()
 
     def close(self) -> None:
         """Write what is staged, close every log cleanly, and mark the folder as cleanly closed. Blocks."""
@@ -737,6 +732,7 @@ async def running(
             nursery.start_soon(broker.reactor.run)
             try:
                 yield broker
+                await broker.reactor.drain()
             finally:
                 broker.reactor.stop()
                 nursery.cancel_scope.cancel()

@@ -173,14 +173,16 @@ class Acceptor:
             self._poller.modify(descriptor, READ)
 
     def close(self) -> None:
-        """Close every listener."""
+        """Close every listener; nobody is accepted any more."""
         self._timers.cancel("accept again")
         for sock in self._turned_away:
             self._timers.cancel(("turned away", sock))
             sock.close()
         self._turned_away.clear()
-        for listener in self._listeners.values():
+        for descriptor, listener in self._listeners.items():
+            self._poller.unregister(descriptor)
             listener.close()
+        self._listeners.clear()
         if self._reserve is not None:
             os.close(self._reserve)
             self._reserve = None

@@ -127,6 +127,7 @@ class Connection:
         "file_descriptor",
         "handlers",
         "host",
+        "is_ending",
         "listener",
         "name",
         "on_close",
@@ -162,6 +163,7 @@ class Connection:
         """Who answers this client: it may have to say who it is before all others do."""
         self.listener = listener
         self.closed = False
+        self.is_ending = False  # Whether nothing more is taken, since the broker stops.
         self.touched = False  # Whether the reactor will send for it at the end of its round.
         self.paused = False
         self.wants_write = False
@@ -313,8 +315,16 @@ class Connection:
 
     def unmute(self) -> None:
         """Go on with this client."""
-        self.peer.unmute(self._driver.in_flight.allowance)
-        self.resume_if_possible()
+        if not self.is_ending:
+            self.peer.unmute(self._driver.in_flight.allowance)
+            self.resume_if_possible()
+
+    def take_no_more(self) -> None:
+        """Read nothing more, and hand nothing more over; what was handed over is answered."""
+        self.is_ending = True
+        self.peer.take_no_more()
+        self._driver.in_flight.forget(self)
+        self._pause()
 
     # -- answers ------------------------------------------------------------------------------------------
 
@@ -434,6 +444,11 @@ class Connection:
     def unsent(self) -> bool:
         """Whether something waits for the socket to take it."""
         return bool(self.peer.pieces) and not self._warming
+
+    @property
+    def owes(self) -> bool:
+        """Whether anything is to be answered that does not wait for others."""
+        return self.peer.owes
 
     def look(self, now_ms: int) -> str | None:
         """Return why this client is to be given up, or None while it behaves."""

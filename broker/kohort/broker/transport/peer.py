@@ -49,6 +49,8 @@ IN_PIECES = frozenset((FETCH_KEY, 11, 14, 15))  # Fetch; groups, whose large byt
 # Produce, commits, coordinators, members, versions, producers, transactions: what is answered is no larger
 # than what was asked, or than a group. These are answered however much is held.
 SHORT_ANSWERS = frozenset((0, 8, 10, 11, 12, 13, 14, 17, 18, 22, 24, 25, 26, 28, 36, 47, 68, 71, 72, 76, 79))
+WAITING = frozenset((FETCH_KEY, 11, 14, 78))
+"""Fetch, JoinGroup, SyncGroup, ShareFetch: they wait for others, and whoever hears nothing asks again."""
 COUNTED_AT_ONCE = SHORT_ANSWERS | {FETCH_KEY}  # All others are lengthy: their answers wait for room.
 
 STALLED_MS_MAX = 10_000  # Without a byte in the middle of a frame, or with no answer taken when paused.
@@ -178,6 +180,17 @@ class Peer:
     def requests_in_flight(self) -> int:
         """How many requests have not been answered yet."""
         return len(self._in_flight)
+
+    @property
+    def owes(self) -> bool:
+        """Whether anything is to be answered that does not wait for others."""
+        return any(each.api.api_key not in WAITING for each in self._in_flight)
+
+    def take_no_more(self) -> None:
+        """Drop what was not handed over yet, and have no more read; what is in flight is still answered."""
+        self.held_bytes -= sum(len(each) + LENGTH_BYTES for each in self.frames)
+        self.frames = []
+        self.mute()
 
     def may_ask(self) -> bool:
         """Return whether there is room for the next request of this client, which has arrived.

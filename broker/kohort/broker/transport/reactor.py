@@ -42,6 +42,8 @@ EVENTS_WITH_OTHERS = (
 ROUND_MS_MAX = 20  # After it, connections with more to ask go on in the next round.
 POLL_SECONDS_MAX = 0.25  # How long a thread waits where a poller has no descriptor for trio.
 LOOK_INTERVAL_MS_FULL = 100  # How often connections are looked after when all room is taken.
+ANSWERS_SECONDS_MAX = 5.0  # How long a stop waits for what was asked to be answered.
+TAKING_SECONDS_MAX = 1.0  # How long for clients to take their answers.
 COLD_READERS = 4  # Threads that read what is to be sent and is not in memory.
 
 log = structlog.get_logger("kohort.connection")
@@ -114,6 +116,7 @@ class Reactor:
         self._cold_readers = workers.limiter(COLD_READERS)
         self._spawned = False  # Whether a task wants to run, so that the rounds must end.
         self._stopping = False
+        self._turn: trio.Event | None = None  # Set at the end of the turn under way, for who waits for it.
         self._next_look_ms = 0
         self.now_ms = clock.now_ms()
 
@@ -240,6 +243,30 @@ class Reactor:
 
     # -- the loop -------------------------------------------------------------------------------------
 
+    async def drain(
+        self,
+        answers_seconds_max: float = ANSWERS_SECONDS_MAX,
+        taking_seconds_max: float = TAKING_SECONDS_MAX,
+    ) -> None:
+        """Take nothing more; return once what was asked is answered and its answers are taken.
+
+        Whoever hears nothing sends again what has been appended. What waits for others is left out, and so
+        is who does not take its answers. `run` has to go on meanwhile.
+        """
+        self._acceptor.close()
+        for connection in tuple(self._connections.values()):
+            connection.take_no_more()
+        with trio.move_on_after(answers_seconds_max):
+            await self._until_none(lambda each: each.owes)
+        with trio.move_on_after(taking_seconds_max):
+            await self._until_none(lambda each: each.touched or each.unsent)
+
+    async def _until_none(self, is_waited_for: Callable[[Connection], bool]) -> None:
+        """Return at the end of a turn with no connection that is waited for."""
+        while any(map(is_waited_for, self._connections.values())):
+            self._turn = trio.Event()
+            await self._turn.wait()
+
     def stop(self) -> None:
         """End `run` after the round under way."""
         self._stopping = True
@@ -264,6 +291,8 @@ class Reactor:
                     break
                 self._round(events)
             self._spawned = False
+            if self._turn is not None:
+                self._turn.set()
             await trio.lowlevel.checkpoint()
 
     async def _wait(self) -> None:
