@@ -99,6 +99,11 @@ class Request:
         return None
 
     @property
+    def may_describe_transaction(self) -> Callable[[str], bool] | None:
+        """Which transactional ids whoever asks may know of; None where nobody looks at that."""
+        return None
+
+    @property
     def may_create(self) -> Callable[[str], bool] | None:
         """Which topics, by their names, whoever asks may have made; None where nobody looks at that."""
         return None

@@ -1,22 +1,31 @@
 """Regular expressions whose matching takes time linear in the name, whatever a client has written.
 
-Kafka takes RE2's for the same reason. The syntax here is Python's, without what needs looking back or around:
-groups by number, assertions, atomic and possessive parts are refused. A name has to match as a whole.
+Kafka takes RE2's for the same reason; see `pattern_syntax` for what of that there is. A name has to match as
+a whole. Work is counted before it is done: an expression of too many states is refused before one of them is
+built, and matching gives up once it has looked at too many.
 """
 
-import re
 from collections.abc import Iterable
-from re import _constants as sre  # type: ignore[attr-defined]  # The parser of `re`, which is not declared.
-from re import _parser  # type: ignore[attr-defined]
-from typing import Any
 
-STATES_MAX = 10_000
-PATTERN_LENGTH_MAX = 4_096
+from kohort.broker.group.consumer.pattern_syntax import (
+    Characters,
+    Choice,
+    Node,
+    One,
+    Position,
+    Repetition,
+    Sequence,
+    parse,
+)
+
+STATES_MAX = 5_000
 CACHED_MAX = 10_000
-WORK_MAX, WORK_PER_NAME = 80_000, 20
+WORK_MAX, WORK_PER_NAME = 20_000, 20
 """So many states may be looked at in all, about a microsecond each, and so many more for each name."""
-Edge = tuple[re.Pattern[str] | None, int]
-"""A character class, or None for none needed, and the state behind it."""
+CHARACTERS_PER_WORK = 16
+"""So many characters of a name cost as much as a state, where the states behind them are known."""
+Edge = tuple[Characters | None, int]
+"""A set of characters, or None for none needed, and the state behind it."""
 
 
 class TooMuchWork(ValueError):
@@ -28,24 +37,22 @@ class Pattern:
 
     def __init__(self, text: str) -> None:
         """Raises: ValueError for what is no expression, or none that can be matched in linear time."""
-        if len(text) > PATTERN_LENGTH_MAX:
-            raise ValueError("it is too long")
-        try:
-            parsed = _parser.parse(text)
-        except (re.error, OverflowError, RecursionError) as error:
-            raise ValueError(str(error)) from None
-        self._flags = parsed.state.flags & (re.IGNORECASE | re.DOTALL | re.ASCII | re.UNICODE)
+        tree = parse(text)
+        if tree.weight >= STATES_MAX:
+            raise ValueError(f"it stands for more than {STATES_MAX} states")
         self._edges: list[list[Edge]] = [[]]
         self._starts: set[int] = set()  # States that can be passed only at the beginning of a name ...
         self._ends: set[int] = set()  # ... and only at its end.
-        self._accepting = self._sequence(parsed, 0)
+        self._accepting = self._build(tree, 0)
         self._steps: dict[tuple[frozenset[int], str], frozenset[int]] = {}
         self._work_left = WORK_MAX
         self._initial = self._closure({0}, is_start=True)
 
     def matches(self, name: str) -> bool:
         """Return whether the whole name matches. Raises: TooMuchWork."""
-        self._work_left += WORK_PER_NAME
+        self._work_left += WORK_PER_NAME - len(name) // CHARACTERS_PER_WORK
+        if self._work_left < 0:
+            raise TooMuchWork("it takes too long to match")
         states = self._initial
         for character in name:
             key = (states, character)
@@ -64,12 +71,16 @@ class Pattern:
 
     def _step(self, states: frozenset[int], character: str) -> frozenset[int]:
         self._work_left -= len(states)
-        found = {
-            target
-            for state in states
-            for kind, target in self._edges[state]
-            if kind is not None and kind.fullmatch(character)
-        }
+        found: set[int] = set()
+        known: dict[int, bool] = {}  # A repetition has the same characters in many states.
+        for state in states:
+            for characters, target in self._edges[state]:
+                if characters is not None:
+                    fits = known.get(id(characters))
+                    if fits is None:
+                        fits = known[id(characters)] = character in characters
+                    if fits:
+                        found.add(target)
         return self._closure(found)
 
     def _closure(
@@ -84,103 +95,60 @@ class Pattern:
             closed.add(state)
             if (state in self._starts and not is_start) or (state in self._ends and not is_end):
                 continue
-            waiting += [target for kind, target in self._edges[state] if kind is None]
+            waiting += [target for characters, target in self._edges[state] if characters is None]
         self._work_left -= len(closed)
         return frozenset(closed)
 
     # Each of these builds from a state on, and returns the state behind what it has built.
 
     def _state(self) -> int:
-        if len(self._edges) >= STATES_MAX:
-            raise ValueError("it is too large")
         self._edges.append([])
+        assert len(self._edges) <= STATES_MAX, "the tree weighs less than it takes"
         return len(self._edges) - 1
 
-    def _sequence(self, items: Iterable[tuple[Any, Any]], begin: int) -> int:
-        for op, argument in items:
-            begin = self._item(op, argument, begin)
-        return begin
-
-    def _item(self, op: Any, argument: Any, begin: int) -> int:
-        if op is sre.SUBPATTERN:
-            _, added, removed, items = argument
-            if added or removed:
-                raise ValueError("flags within an expression are not supported")
-            return self._sequence(items, begin)
-        if op is sre.BRANCH:
+    def _build(self, node: Node, begin: int) -> int:
+        if isinstance(node, One):
             end = self._state()
-            for items in argument[1]:
-                first = self._state()
-                self._edges[begin].append((None, first))
-                self._edges[self._sequence(items, first)].append((None, end))
+            self._edges[begin].append((node.characters, end))
             return end
-        if op in (sre.MAX_REPEAT, sre.MIN_REPEAT):
-            return self._repeat(argument, begin)
-        if op is sre.AT:
-            return self._position(argument, begin)
+        if isinstance(node, Sequence):
+            for each in node.items:
+                begin = self._build(each, begin)
+            return begin
+        if isinstance(node, Repetition):
+            return self._repeat(node, begin)
+        if isinstance(node, Choice):
+            return self._choose(node, begin)
+        return self._position(node, begin)
+
+    def _choose(self, node: Choice, begin: int) -> int:
         end = self._state()
-        self._edges[begin].append((self._one_character(op, argument), end))
+        for each in node.items:
+            first = self._state()
+            self._edges[begin].append((None, first))
+            self._edges[self._build(each, first)].append((None, end))
         return end
 
-    def _repeat(self, argument: Any, begin: int) -> int:
-        lowest, highest, items = argument
-        for _ in range(lowest):
-            begin = self._sequence(items, begin)
+    def _repeat(self, node: Repetition, begin: int) -> int:
+        for _ in range(node.lowest):
+            begin = self._build(node.item, begin)
         end = self._state()
-        if highest == sre.MAXREPEAT:
+        if node.highest is None:
             loop = self._state()
             self._edges[begin].append((None, loop))
-            self._edges[self._sequence(items, loop)].append((None, loop))
+            self._edges[self._build(node.item, loop)].append((None, loop))
             self._edges[loop].append((None, end))
             return end
-        for _ in range(highest - lowest):
+        for _ in range(node.highest - node.lowest):
             self._edges[begin].append((None, end))
-            begin = self._sequence(items, begin)
+            begin = self._build(node.item, begin)
         self._edges[begin].append((None, end))
         return end
 
-    def _position(self, where: Any, begin: int) -> int:
-        if where not in (sre.AT_BEGINNING, sre.AT_BEGINNING_STRING, sre.AT_END, sre.AT_END_STRING):
-            raise ValueError("word boundaries are not supported")
+    def _position(self, node: Position, begin: int) -> int:
         here = self._state()
         self._edges[begin].append((None, here))
-        is_start = where in (sre.AT_BEGINNING, sre.AT_BEGINNING_STRING)
-        (self._starts if is_start else self._ends).add(here)
+        (self._starts if node.is_start else self._ends).add(here)
         end = self._state()
         self._edges[here].append((None, end))
         return end
-
-    def _one_character(self, op: Any, argument: Any) -> re.Pattern[str]:
-        if op is sre.LITERAL:
-            text = re.escape(chr(argument))
-        elif op is sre.NOT_LITERAL:
-            text = f"[^{re.escape(chr(argument))}]"
-        elif op is sre.ANY:
-            text = "."
-        elif op is sre.IN:
-            text = "".join(map(_in_brackets, argument))
-            text = f"[^{text[1:]}]" if argument[0][0] is sre.NEGATE else f"[{text}]"
-        else:
-            raise ValueError(f"{str(op).lower().replace('_', ' ')} is not supported")
-        return re.compile(text, self._flags)
-
-
-_CATEGORIES = {
-    sre.CATEGORY_DIGIT: r"\d",
-    sre.CATEGORY_NOT_DIGIT: r"\D",
-    sre.CATEGORY_SPACE: r"\s",
-    sre.CATEGORY_NOT_SPACE: r"\S",
-    sre.CATEGORY_WORD: r"\w",
-    sre.CATEGORY_NOT_WORD: r"\W",
-}
-
-
-def _in_brackets(item: tuple[Any, Any]) -> str:
-    op, argument = item
-    if op is sre.NEGATE:
-        return "^"
-    if op is sre.LITERAL:
-        return re.escape(chr(argument))
-    if op is sre.RANGE:
-        return f"{re.escape(chr(argument[0]))}-{re.escape(chr(argument[1]))}"
-    return _CATEGORIES[argument]

@@ -101,6 +101,11 @@ class Asker:
         """Return whether the topic is one that this one may know of."""
         return self.may(AclOperation.DESCRIBE, AclResourceType.TOPIC, topic, quietly=True)
 
+    def sees_transaction(self, transactional_id: str) -> bool:
+        """Return whether the transactional id is one that this one may know of."""
+        kind = AclResourceType.TRANSACTIONAL_ID
+        return self.may(AclOperation.DESCRIBE, kind, transactional_id, quietly=True)
+
     def may_create(self, topic: str) -> bool:
         """Return whether a topic of that name may be made for this one."""
         return self.may_cluster(AclOperation.CREATE, quietly=True) or self.may(

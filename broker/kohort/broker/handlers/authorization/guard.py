@@ -38,6 +38,11 @@ class Judged(Request):
         return self._asker.sees
 
     @property
+    def may_describe_transaction(self) -> Callable[[str], bool]:
+        """Which transactional ids whoever asks may know of."""
+        return self._asker.sees_transaction
+
+    @property
     def may_create(self) -> Callable[[str], bool]:
         """Which topics whoever asks may have made."""
         return self._asker.may_create

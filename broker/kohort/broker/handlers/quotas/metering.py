@@ -56,6 +56,16 @@ class Measured(Request):
         """Which topics whoever asks may know of."""
         return self._original.may_describe
 
+    @property
+    def may_describe_transaction(self) -> Callable[[str], bool] | None:
+        """Which transactional ids whoever asks may know of."""
+        return self._original.may_describe_transaction
+
+    @property
+    def may_create(self) -> Callable[[str], bool] | None:
+        """Which topics whoever asks may have made."""
+        return self._original.may_create
+
     def may_have(self, size_bytes: int) -> bool:
         """Return whether a reader may be answered so many bytes of records now; else it waits."""
         return self._metering.may_have(self, size_bytes)

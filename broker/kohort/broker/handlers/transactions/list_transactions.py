@@ -1,8 +1,8 @@
 """ListTransactions: the transactional ids of this broker, by state, producer, duration and pattern.
 
 Source: TransactionStateManager.listTransactionStates; KIP-664, KIP-994, KIP-1152. A pattern is a regular
-expression that a whole id has to match, in time that grows with the id, whatever it says; in Kafka it is
-re2j's dialect.
+expression that a whole id has to match, in RE2's syntax as in Kafka. It is looked for among those alone that
+whoever asks may know of.
 """
 
 from kohort.broker.group.consumer.patterns import Pattern, TooMuchWork
@@ -25,6 +25,7 @@ def handle(
         pattern = _pattern(message.transactional_id_pattern)
         coordinators = transactions.coordinators()
         now_ms = coordinators.now_ms()
+        may_describe = None if pattern is None else request.may_describe_transaction
         states, producer_ids = frozenset(message.state_filters), frozenset(message.producer_id_filters)
         listed = tuple(
             ListTransactionsTransactionState(
@@ -38,6 +39,7 @@ def handle(
             and (not producer_ids or each.producer_id in producer_ids)
             and (not states or each.state.label in states)
             and (message.duration_filter < 0 or now_ms - each.start_ms > message.duration_filter)
+            and (may_describe is None or may_describe(each.transactional_id))
             and (pattern is None or _matches(pattern, each.transactional_id))
         )
     except ApiError as error:

@@ -1,7 +1,7 @@
 """Patterns of transactional ids: what matches, what is refused, and that none holds anybody up."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -17,17 +17,23 @@ from tests.messages import message_of
 IDS = ("orders-1", "orders-2", "bills", "a" * 5_000, "ab" * 2_000)
 
 
-def listed(pattern: str | None, ids: Iterable[str] = IDS, **filters: object) -> ListTransactionsResponse:
+def listed(
+    pattern: str | None,
+    ids: Iterable[str] = IDS,
+    may_describe: Callable[[str], bool] | None = None,
+    **filters: object,
+) -> ListTransactionsResponse:
     found = {
         each: SimpleNamespace(transactional_id=each, producer_id=1, state=TransactionState.EMPTY, start_ms=0)
         for each in ids
     }
     core = SimpleNamespace(transactions=found)
     coordinators = SimpleNamespace(now_ms=lambda: 0, shards=lambda: [SimpleNamespace(core=core)])
+    request = cast(Request, SimpleNamespace(may_describe_transaction=may_describe))
     family = SimpleNamespace(coordinators=lambda: coordinators)
     given = {"duration_filter": -1, "transactional_id_pattern": pattern, **filters}
     asked = message_of(ListTransactionsRequest, **given)
-    return list_transactions.handle(cast(Any, family), asked, cast(Request, None))
+    return list_transactions.handle(cast(Any, family), asked, request)
 
 
 def ids(pattern: str | None) -> list[str]:
@@ -53,6 +59,16 @@ def test_no_pattern_holds_everybody_up(pattern: str) -> None:
     began_s = time.process_time()
     assert ids(pattern) == []
     assert time.process_time() - began_s < 1.0
+
+
+def test_a_pattern_is_looked_for_where_one_may_look_alone() -> None:
+    """Who may know of nothing costs nothing: a match is not even begun, which would be too much here."""
+    costly, many = "(.?.?.?.?){250}c", ["ab" * 120] * 1_000
+    assert listed(costly, many).error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
+    answer = listed(costly, many, lambda _: False)
+    assert (answer.error_code, answer.transaction_states) == (ErrorCode.NONE, ())
+    some = listed(".*", may_describe=lambda each: each.startswith("orders")).transaction_states
+    assert [each.transactional_id for each in some] == ["orders-1", "orders-2"]
 
 
 def test_many_filters_of_many_transactions_hold_nobody_up() -> None:
