@@ -4,7 +4,7 @@ A session is one member's: which partitions it asks for, and the number of its n
 member's word or with its connection, and gives back what the member has not dealt with.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from functools import partial
 from uuid import UUID
 
@@ -22,6 +22,7 @@ from kohort.broker.runtime.clock import Clock
 from kohort.broker.runtime.timers import Timers
 from kohort.broker.share_state.state import ShareKey
 from kohort.protocol.errors import ApiError, ErrorCode
+from kohort.protocol.ids import have_one_hash
 
 INITIAL_EPOCH = 0
 FINAL_EPOCH = -1
@@ -61,8 +62,10 @@ class ShareSession:
         self.epoch = 1 if self.epoch == EPOCH_MAX else self.epoch + 1
 
     def ask_for(self, places: Iterable[Place]) -> None:
-        """Fetch these as well."""
+        """Fetch these as well. Raises: ApiError INVALID_REQUEST for ids that were made to have one hash."""
         new = [place for place in places if place not in self.places]
+        if new and have_one_hash(topic_id for topic_id, _ in (*self.places, *new)):
+            raise ApiError(ErrorCode.INVALID_REQUEST)
         self.places.update(dict.fromkeys(new))
         self.untold.update(new)
 
@@ -195,16 +198,17 @@ class SharePartitions:
     # -- sessions -----------------------------------------------------------------------------------------
 
     def open_session(
-        self, group_id: str, member_id: str, places: Iterable[Place], on_close: OnClose
+        self, group_id: str, member_id: str, places: Collection[Place], on_close: OnClose
     ) -> ShareSession:
         """Return a new session; what the member has it keeps.
 
-        Raises: ApiError SHARE_SESSION_LIMIT_REACHED.
+        Raises: ApiError SHARE_SESSION_LIMIT_REACHED, INVALID_REQUEST.
         """
         former = self._sessions.pop((group_id, member_id), None)
         if former is not None:
             former.end()
-            self._leave(former, (place for place in former.places if place not in set(places)))
+            kept = frozenset(places)
+            self._leave(former, (place for place in former.places if place not in kept))
         elif len(self._sessions) >= self._current.config.group_share_max_share_sessions:
             raise ApiError(ErrorCode.SHARE_SESSION_LIMIT_REACHED)
         hook = partial(self._connection_closed, group_id, member_id)

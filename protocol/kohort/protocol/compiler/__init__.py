@@ -6,7 +6,8 @@ construct takes 58 us, this about 2 us. What construct says of the same bytes is
 
 Generated decoders raise WireError and nothing else, whatever the bytes are: a length is compared
 with what is left before anything is taken, a count with what its elements need at least, and with
-how many elements all arrays of a request may have together: each costs a broker time.
+how many elements all arrays of a request may have together: each costs a broker time. Ids of a request
+must not have been made to have one hash: see `ids`.
 Generated encoders raise EncodeError for what the version has no bytes for, such as a string too long.
 """
 
@@ -18,6 +19,7 @@ from kohort.protocol.compiler.decoder_writer import DecoderWriter, TooManyItems
 from kohort.protocol.compiler.encoder_writer import EncoderWriter
 from kohort.protocol.compiler.source import Source, check_version, fields_in, tags_of_other_versions
 from kohort.protocol.errors import EncodeError, WireError
+from kohort.protocol.ids import IDS_FEW, check_ids
 from kohort.protocol.limits import MAX_ITEMS
 from kohort.protocol.schema import Decoder, Encoder, Message, decoders, encoders
 from kohort.protocol.varint import (
@@ -45,6 +47,7 @@ _DECODER_NAMES: dict[str, object] = {
     "rest": read_uvarint_rest,
     "string_rest": read_string_length_rest,
     "UUID": UUID,
+    "check_ids": check_ids,
 }
 _ENCODER_NAMES: dict[str, object] = {
     "EncodeError": EncodeError,
@@ -91,6 +94,9 @@ def _decoder_source(cls: type[Message], version: int, title: str) -> Source:
     if max_items is not None:
         source.add(f"left = MOST_LEFT = {max_items}")
         source.add(f"left_holders = MOST_LEFT_HOLDERS = {MAX_ITEMS}")
+    names_ids = max_items is not None and writer.names_ids(cls)
+    if names_ids:
+        source.add("ids = 0")
     with source.block("try:"):
         source.add("pos = 0")
         made = writer.struct(cls)
@@ -103,7 +109,13 @@ def _decoder_source(cls: type[Message], version: int, title: str) -> Source:
             source.add(f"raise WireError('{title}: the bytes end where a length says that more come')")
         with source.block("if exact:"):
             source.add(f"raise WireError('{title}: ' + str(size - pos) + ' bytes too many')")
-    source.add(f"return {made}")
+    if not names_ids:
+        source.add(f"return {made}")
+        return source
+    source.add(f"message = {made}")
+    with source.block(f"if ids > {IDS_FEW}:"):
+        source.add("check_ids(message)")
+    source.add("return message")
     return source
 
 

@@ -188,6 +188,8 @@ class DecoderWriter:
             self._take(count)
             if field.struct is not None and self._holds_arrays(field.struct):
                 self._take(count, "left_holders")
+            if self.is_limited and self._is_about_ids(field):
+                self.source.add(f"ids += {count}")
             if field.element is not None and field.element.format:
                 unpack = self.source.bind("unpack_from", struct.unpack_from)
                 letter, width = field.element.format, MINIMUM_BYTES[field.element.name]
@@ -195,6 +197,24 @@ class DecoderWriter:
                 self.source.add(f"pos += {count} * {width}")
             else:
                 self._elements(variable, field, count)
+
+    def names_ids(self, cls: type[Message]) -> bool:
+        """Return whether a message of this kind has arrays of ids, or of what has ids, in this version."""
+        return any(
+            self._is_about_ids(each) or (each.struct is not None and self.names_ids(each.struct))
+            for each in cls.declaration().fields
+            if self.version in each.versions
+        )
+
+    def _is_about_ids(self, field: Field) -> bool:
+        if field.wire.name != "array":
+            return False
+        if field.element is not None and field.element.name == "uuid":
+            return True
+        return field.struct is not None and any(
+            each.wire.name == "uuid" and self.version in each.versions
+            for each in field.struct.declaration().fields
+        )
 
     def _holds_arrays(self, cls: type[Message]) -> bool:
         return any(

@@ -83,14 +83,14 @@ class Fetch:
             if asker.may_cluster(AclOperation.CLUSTER_ACTION):
                 return Verdict(message)
             return Verdict(answer=self._all_denied(message))
-        allowed: dict[str | UUID, bool] = {}
+        allowed: dict[str | bytes, bool] = {}  # As a session's targets: by the bytes of an id.
         if any(not self._may(asker, key, allowed) for key in self._remembered(asker, message)):
             asker.grounds.sessions.forget(message.session_id)
             return Verdict(answer=refused(asker, message, ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
         kept: list[Any] = []
         denied: list[Any] = []
         for topic in message.topics:
-            key = topic.topic if topic.topic_id == ZERO_UUID else topic.topic_id
+            key = topic.topic if topic.topic_id == ZERO_UUID else topic.topic_id.bytes
             (kept if self._may(asker, key, allowed) else denied).append(topic)
         if not denied:
             return Verdict(message)
@@ -108,7 +108,7 @@ class Fetch:
             return bool(message.replica_state.replica_id >= 0)
         return bool(message.replica_id >= 0)
 
-    def _remembered(self, asker: Asker, message: Any) -> Iterator[str | UUID]:
+    def _remembered(self, asker: Asker, message: Any) -> Iterator[str | bytes]:
         """Yield the topics of the session that goes on."""
         if message.session_epoch > 0:
             session = asker.grounds.sessions.get(message.session_id)
@@ -119,10 +119,10 @@ class Fetch:
                         yield key
                     previous = key
 
-    def _may(self, asker: Asker, key: str | UUID, allowed: dict[str | UUID, bool]) -> bool:
+    def _may(self, asker: Asker, key: str | bytes, allowed: dict[str | bytes, bool]) -> bool:
         found = allowed.get(key)
         if found is None:
-            name = key if isinstance(key, str) else asker.topic_name(key)
+            name = key if isinstance(key, str) else asker.topic_name(UUID(bytes=key))
             found = allowed[key] = name is None or asker.may(AclOperation.READ, TOPIC, name)
         return found
 

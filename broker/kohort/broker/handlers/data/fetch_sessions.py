@@ -59,13 +59,13 @@ class FetchSession:
         """Add and change what the request names, and forget what it wants forgotten."""
         _ask(self.targets, request, self.uses_topic_ids)
         for topic in request.forgotten_topics_data:
-            name = topic.topic_id if self.uses_topic_ids else topic.topic
+            name = topic.topic_id.bytes if self.uses_topic_ids else topic.topic
             for index in topic.partitions:
                 self.targets.pop((name, index), None)
 
     def move_to_end(self, target: FetchTarget) -> None:
         """Serve `target` last from now on, since it has just been served."""
-        key: TargetKey = (target.topic_id if self.uses_topic_ids else target.topic, target.index)
+        key: TargetKey = (target.topic_id.bytes if self.uses_topic_ids else target.topic, target.index)
         if self.targets.get(key) is target:
             del self.targets[key]
             self.targets[key] = target
@@ -164,7 +164,8 @@ class FetchSessions:
             session_id = self._new_id()
         ids = context.uses_topic_ids
         targets: dict[TargetKey, FetchTarget] = {
-            (target.topic_id if ids else target.topic, target.index): target for target in context.targets
+            (target.topic_id.bytes if ids else target.topic, target.index): target
+            for target in context.targets
         }
         session = FetchSession(session_id, targets, ids, now_ms)
         self._sessions[session_id] = session
@@ -195,7 +196,7 @@ class FetchSessions:
 
 def _ask(targets: dict[TargetKey, FetchTarget], request: FetchRequest, with_ids: bool) -> None:
     for topic in request.topics:
-        name = topic.topic_id if with_ids else topic.topic
+        name = topic.topic_id.bytes if with_ids else topic.topic
         for asked in topic.partitions:
             key = (name, asked.partition)
             target = targets.get(key)

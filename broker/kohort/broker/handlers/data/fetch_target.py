@@ -10,8 +10,11 @@ if TYPE_CHECKING:
     from kohort.broker.partitions.partition import Partition
     from kohort.broker.partitions.table import PartitionTable
 
-TargetKey = tuple[str | UUID, int]
-"""The topic as the request names it, by name before version 13 and by id since, and the index."""
+TargetKey = tuple[str | bytes, int]
+"""The topic as the request names it (its name before version 13, the bytes of its id since), and the index.
+
+Readers name ids that no topic has: the hash of bytes has a secret in it, that of a `UUID` anybody can choose.
+"""
 
 
 class FetchTarget:
