@@ -167,6 +167,13 @@ class ConsumerSession:
         wanted = one_by_one(topics, str, "subscribe")
         self.commits.start_interval()
         self._watch.subscribe(wanted, pattern)
+        self._drop_unwanted()
+
+    def _drop_unwanted(self) -> None:
+        """Read no topic on that is not subscribed to, though the group has not taken it away."""
+        for each in self.positions:
+            each.want(is_wanted=self._watch.may_want(each.partition.topic))
+        self.fetcher.wake()
 
     def farewell(self) -> Revoke | Lose | None:
         """Return what a listener is to be told before the consumer leaves its group."""
@@ -368,7 +375,7 @@ class ConsumerSession:
                 fresh = tuple(each for each in partitions if each not in self.positions)
                 self.positions.assign(partitions)
                 self.commits.assigned(fresh)
-                self.fetcher.wake()
+                self._drop_unwanted()
                 partitions = fresh
             elif isinstance(handover, Revoke) and not await self._last_words(handover, deadline):
                 return None

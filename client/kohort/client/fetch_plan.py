@@ -63,7 +63,7 @@ def _place(
         plan.to_look_up.setdefault(leader.leader, []).append(state)
     elif state.needs_validation(leader.leader_epoch):
         plan.unsure.setdefault(leader.leader, []).append(state)
-    elif not state.paused:
+    elif state.is_wanted and not state.paused:
         if state.read_replica not in nodes or state.read_replica_until_ms <= now_ms:
             state.forget_replica()
         node_id = leader.leader if state.read_replica is None else state.read_replica

@@ -267,7 +267,7 @@ class Fetcher:
         wanted: dict[TopicPartition, FetchPartition] = {}
         for each in states:
             leader = self._find_leader(each.partition)
-            if leader is not None and each.fetch_offset is not None:
+            if leader is not None and each.is_wanted and each.fetch_offset is not None:
                 wanted[each.partition] = FetchPartition(
                     partition=each.partition.partition,
                     current_leader_epoch=leader.leader_epoch,

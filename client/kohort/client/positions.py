@@ -54,6 +54,7 @@ class PartitionState:
     __slots__ = (
         "failures",
         "high_watermark",
+        "is_wanted",
         "last_stable_offset",
         "log_start_offset",
         "partition",
@@ -74,6 +75,7 @@ class PartitionState:
             None  # A ListOffsets timestamp, RESET or NOT_COMMITTED; None: the committed offset.
         )
         self.paused = False
+        self.is_wanted = True  # False from a subscription without its topic until the group takes it away.
         self.validated_epoch = NO_EPOCH  # The leader's epoch for which the position was checked.
         self.high_watermark: int | None = None
         self.last_stable_offset: int | None = None
@@ -111,6 +113,12 @@ class PartitionState:
         """Throw away what was fetched; the user stays, or goes on with what is in its hands."""
         stand = self.stand
         stand.fetching = Fetching(stand.position)
+
+    def want(self, *, is_wanted: bool) -> None:
+        """Read it on, or no more although it is assigned still: the subscription has changed."""
+        if is_wanted != self.is_wanted:
+            self.is_wanted = is_wanted
+            self.void()
 
     def drop(self) -> None:
         """Throw away what was fetched, and let nobody fetch more: the partition is another's.

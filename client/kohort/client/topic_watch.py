@@ -19,6 +19,9 @@ logger = logging.getLogger(__name__)
 
 CHECK_MS = 1_000  # How often to look for topics that are missing, and for news that another task brought.
 
+_SAID_OTHERWISE = ("[:", "{,")
+"""What a broker's expressions (RE2) mean otherwise than Python's: named classes, and braces as they are."""
+
 
 class TopicWatch:
     """A subscription, and a task that tells the membership what has become of its topics."""
@@ -59,6 +62,15 @@ class TopicWatch:
         self._told = {}
         self._tell_topics()
         self._signal.set()
+
+    def may_want(self, topic: str) -> bool:
+        """Whether the subscription is to this topic, as far as can be told without a broker."""
+        if self.pattern is None:
+            return topic in self.topics
+        is_said_otherwise = self.is_resolved_there and any(
+            each in self.pattern.pattern for each in _SAID_OTHERWISE
+        )
+        return is_said_otherwise or self.pattern.fullmatch(topic) is not None
 
     async def run(self) -> None:
         """Watch until cancelled."""

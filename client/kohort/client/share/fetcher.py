@@ -60,6 +60,7 @@ _SAY_AGAIN = frozenset(
 )
 """The records are still this consumer's; their state could not be written just now."""
 
+_RELEASE = AcknowledgeType.RELEASE
 _SESSION_OVER = frozenset({ErrorCode.SHARE_SESSION_NOT_FOUND, ErrorCode.INVALID_SHARE_SESSION_EPOCH})
 
 Words = dict[Place, list[Word]]
@@ -140,13 +141,27 @@ class ShareFetcher:
                 if node.said:
                     tasks.start_soon(self._say_alone, node_id, node)
 
+    def give_back_unwanted(self) -> None:
+        """Release at once what was acquired of topics that are not subscribed to any more."""
+        wanted = self._membership().watched_topics
+        ready = tuple(self.ready)
+        unwanted = [each for each in ready if each[0].topic not in wanted]
+        if unwanted:
+            self.ready.clear()
+            self.ready.extend(each for each in ready if each[0].topic in wanted)
+            self.take_over(
+                Word(TopicPartition(record.topic, record.partition), record.offset, held, _RELEASE)
+                for record, held in unwanted
+            )
+            self.say_soon()
+
     async def close(self) -> None:
         """Send what was said, and end the sessions: the brokers take back what is left."""
-        self.ready.clear()
         async with anyio.create_task_group() as tasks:
             for node_id, node in self._nodes.items():
                 if node.session.is_open or node.said:
                     tasks.start_soon(self._end, node_id, node)
+        self.ready.clear()  # Also what came of a fetch that was in flight.
 
     @property
     def next_at_ms(self) -> int | None:
@@ -167,6 +182,8 @@ class ShareFetcher:
         ids, found = membership.topic_ids, dict[int, dict[Place, TopicPartition]]()
         without_leader = False
         for topic, partitions in membership.assignment.items():
+            if topic not in membership.watched_topics:
+                continue  # The coordinator has not heard yet that it is left.
             for index in partitions:
                 partition = TopicPartition(topic, index)
                 try:
@@ -311,10 +328,13 @@ class ShareFetcher:
             self.error = BrokerError(ErrorCode.CORRUPT_MESSAGE, f"{partition}: {error}")
             spans = each.acquired_records
             offsets = [at for span in spans for at in range(span.first_offset, span.last_offset + 1)]
-            node.said += [Word(partition, at, held, AcknowledgeType.RELEASE) for at in offsets]
+            node.said += [Word(partition, at, held, _RELEASE) for at in offsets]
             return
-        self.ready.extend((record, held) for record in found.records)
         node.said += [Word(partition, offset, held, GAP) for offset in found.gaps]
+        if partition.topic in self._membership().watched_topics:
+            self.ready.extend((record, held) for record in found.records)
+        else:  # The subscription has changed while they were on their way.
+            node.said += [Word(partition, record.offset, held, _RELEASE) for record in found.records]
 
     # Acknowledging
 

@@ -126,6 +126,7 @@ class ShareSession:
         if not wanted:
             raise ConfigurationError("subscribe takes topics; unsubscribe ends it")
         self._watch.subscribe(wanted, None)
+        self.fetcher.give_back_unwanted()
 
     async def unsubscribe(self) -> None:
         """Send what was said, give back what is in hand, and leave the group."""

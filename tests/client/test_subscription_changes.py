@@ -1,0 +1,106 @@
+"""What a consumer reads after another subscription: nothing of the topics that it has left."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+
+import pytest
+
+from kohort.client import Admin, Consumer, ShareConsumer, TopicPartition
+from kohort.client.config import ConsumerOptions
+from tests.client.steps import MakeTopic, poll_until, produce, read
+
+PROTOCOLS = ("classic", "consumer")
+
+
+@pytest.fixture(params=PROTOCOLS)
+def options(request: pytest.FixtureRequest, bootstrap: str, group: str) -> ConsumerOptions:
+    return {
+        "bootstrap_servers": bootstrap,
+        "group_id": group,
+        "group_protocol": request.param,
+        "auto_offset_reset": "earliest",
+    }
+
+
+def topics_polled(consumer: Consumer, wanted: str, within_s: float = 20) -> Counter[str]:
+    """Return how many records of each topic come, until a hundred of the wanted one have."""
+    found: Counter[str] = Counter()
+    deadline = time.monotonic() + within_s
+    while found[wanted] < 100 and time.monotonic() < deadline:
+        found.update(each.topic for each in consumer.poll(timeout_ms=100))
+    return found
+
+
+@pytest.mark.parametrize("first_by", ["name", "pattern"])
+@pytest.mark.parametrize("then_by", ["name", "pattern"])
+def test_records_of_a_topic_that_is_left_do_not_come_any_more(
+    bootstrap: str, topic: MakeTopic, options: ConsumerOptions, first_by: str, then_by: str
+) -> None:
+    left, wanted = topic(1), topic(1)
+    produce(bootstrap, left, 1_000)
+    produce(bootstrap, wanted, 100)
+    with Consumer(**options) as consumer:
+        for name, by in ((left, first_by), (wanted, then_by)):
+            if by == "name":
+                consumer.subscribe(name)
+            else:
+                consumer.subscribe(pattern=f"{name[:-1]}[{name[-1]}]")
+            if name == left:
+                assert len(consumer.poll(max_records=5)) == 5
+        assert topics_polled(consumer, wanted) == {wanted: 100}
+        assert consumer.assignment() == (TopicPartition(wanted, 0),)
+        where = TopicPartition(left, 0)
+        with Admin(bootstrap_servers=bootstrap) as admin:
+            assert admin.list_group_offsets(str(options["group_id"]))[where].offset == 5
+
+
+def test_who_comes_back_to_a_topic_at_once_reads_on_where_it_was(
+    bootstrap: str, topic: MakeTopic, options: ConsumerOptions
+) -> None:
+    left, other = topic(1), topic(1)
+    produce(bootstrap, left, 100)
+    with Consumer(left, **options) as consumer:
+        assert len(consumer.poll(max_records=5)) == 5
+        consumer.subscribe(other)
+        consumer.subscribe(left)
+        assert sorted(each.offset for each in read(consumer, 95)) == list(range(5, 100))
+
+
+def test_a_topic_that_stays_in_the_subscription_is_read_on(
+    bootstrap: str, topic: MakeTopic, options: ConsumerOptions
+) -> None:
+    kept, left, new = topic(1), topic(1), topic(1)
+    for each in (kept, left, new):
+        produce(bootstrap, each, 100)
+    with Consumer(kept, left, **options) as consumer:
+        poll_until(consumer, lambda: len(consumer.assignment()) == 2, "both")
+        consumer.seek_to_beginning()
+        consumer.subscribe(kept, new)
+        found = Counter(each.topic for each in read(consumer, 200))
+        assert found == {kept: 100, new: 100}
+
+
+def test_a_share_consumer_hands_out_nothing_of_a_topic_that_it_has_left(
+    bootstrap: str, topic: MakeTopic, group: str
+) -> None:
+    left, wanted = topic(1), topic(1)
+    with ShareConsumer(left, bootstrap_servers=bootstrap, group_id=group) as consumer:
+        while not consumer.assignment():
+            consumer.poll(timeout_ms=50)
+        produce(bootstrap, left, 1_000)
+        assert len(consumer.poll(max_records=5)) == 5
+        consumer.subscribe(wanted)
+        while TopicPartition(wanted, 0) not in consumer.assignment():
+            assert consumer.poll(timeout_ms=50) == []
+        produce(bootstrap, wanted, 100)
+        found: Counter[str] = Counter()
+        while found[wanted] < 100:
+            found.update(each.topic for each in consumer.poll(timeout_ms=100))
+        assert found == {wanted: 100}
+        with ShareConsumer(left, bootstrap_servers=bootstrap, group_id=group) as other:
+            offsets: list[int] = []
+            while len(offsets) < 995:
+                offsets += [each.offset for each in other.poll(timeout_ms=5_000)]
+            assert offsets == list(range(5, 1_000)), "what it had was given back at once"
