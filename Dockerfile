@@ -1,13 +1,16 @@
 # syntax=docker/dockerfile:1
-FROM python:3.13-slim AS build
+FROM python:3.13-slim@sha256:7c61056e61ac89e852de05f3dc6fa51a6dd2181797bceed46aa725dd7cb2cd3b AS build
+RUN apt-get update && apt-get install --yes --no-install-recommends gcc libc6-dev
 WORKDIR /source
 COPY . .
+# pip of the constraints first: it knows the options by which each package is held to its hash.
 RUN python -m venv /kohort \
-    && /kohort/bin/pip install --no-cache-dir --disable-pip-version-check --constraint constraints.txt --upgrade pip \
-    && /kohort/bin/pip install --no-cache-dir --disable-pip-version-check \
+    && sed -n '/^pip==/,/[^\\]$/p' constraints.txt > /kohort/pip.txt \
+    && /kohort/bin/pip install --no-cache-dir --disable-pip-version-check --upgrade --requirement /kohort/pip.txt \
+    && KOHORT_COMPILE=1 /kohort/bin/pip install --no-cache-dir --disable-pip-version-check --no-require-hashes \
        --constraint constraints.txt --build-constraint constraints.txt ".[cluster]"
 
-FROM python:3.13-slim
+FROM python:3.13-slim@sha256:7c61056e61ac89e852de05f3dc6fa51a6dd2181797bceed46aa725dd7cb2cd3b
 RUN useradd --system --uid 10001 --create-home --home-dir /var/lib/kohort kohort
 COPY --from=build /kohort /kohort
 ENV PATH=/kohort/bin:$PATH PYTHONUNBUFFERED=1

