@@ -507,6 +507,19 @@ def test_groups_of_all_workers_are_at_one_address(calm: WorkersProcess) -> None:
     assert not seen[0] & seen[1]
 
 
+def test_the_lag_of_a_group_is_that_in_the_partitions_of_all_workers(calm: WorkersProcess) -> None:
+    name = uuid4().hex
+    create(calm.bootstrap, name)
+    assert len(set(leaders(calm.bootstrap, name).values())) > 1
+    produce(calm.bootstrap, name, range(10 * PARTITIONS))
+    reader = consumer(calm.bootstrap, name)
+    reader.commit(offsets=[TopicPartition(name, index, 1) for index in range(PARTITIONS)], asynchronous=False)
+    reader.close()
+    found = json.loads(get(calm, f"/api/v1/groups/{name}"))
+    assert found["lag"] == 9 * PARTITIONS
+    assert {(each["lag"], each["lag_seconds"] is None) for each in found["offsets"]} == {(9, False)}
+
+
 def test_the_page_of_each_worker_says_which_others_there_are(calm: WorkersProcess) -> None:
     for path in ("/", "/workers/1/", "/workers/2/"):
         assert '<meta name="workers" content="1 2">' in get(calm, path, "text/html")

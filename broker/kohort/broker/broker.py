@@ -34,7 +34,7 @@ from kohort.broker.handlers.table import HandlerTable
 from kohort.broker.handlers.transactions.family import Transactions
 from kohort.broker.http.health import Health
 from kohort.broker.http.view import BrokerView, Counters, PageLimits, QuotaUse
-from kohort.broker.lag import LagWatch
+from kohort.broker.lag import LagWatch, LocalEnds, RemoteEnds
 from kohort.broker.metadata import (
     OFFSETS_TOPIC,
     SHARE_STATE_TOPIC,
@@ -87,6 +87,7 @@ if TYPE_CHECKING:
     from kohort.broker.coordination.shares import Shares
     from kohort.broker.coordination.takeovers import Takeovers
     from kohort.broker.coordination.transaction_coordinators import TransactionCoordinators
+    from kohort.broker.handlers.between.family import Between
     from kohort.broker.handlers.data.transactional import Permissions
     from kohort.broker.handlers.share.family import Sharing
     from kohort.broker.http.asking import InHouse
@@ -302,7 +303,12 @@ class Broker:
     def _look_after(self) -> None:
         clock, workers = self.clock, self.workers
         cleaning = self.partition_counters.cleaning
-        self.lag = LagWatch(self.coordinators.groups, self.partitions, self.current, clock, workers)
+        others = None if self.cluster is None else self.cluster.others
+        self.local_ends = LocalEnds(self.partitions, workers)
+        remote = RemoteEnds(self.metadata, others, clock, workers)
+        self.lag = LagWatch(
+            self.coordinators.groups, self.local_ends, remote, self.current, clock=clock, workers=workers
+        )
         self.cleaner = LogCleaner(
             self.partitions, self.data, self.current, clock=clock, counters=cleaning, workers=workers
         )
@@ -360,6 +366,7 @@ class Broker:
             Opening(self.partitions, self.workers),
             transactions,
             sharing=partial(self._sharing, groups, data),
+            between=None if self.cluster is None else self._between_brokers(),
         )
         if self._between is not None:
             dispatch = self._between(dispatch)
@@ -405,6 +412,13 @@ class Broker:
         from kohort.broker.handlers.share.family import Sharing  # noqa: PLC0415
 
         return Sharing(groups, data, self.shares, self.current)
+
+    def _between_brokers(self) -> "Between":
+        """Return what questions of other brokers of the cluster are put to."""
+        from kohort.broker.handlers.between.family import Between  # noqa: PLC0415  # A broker alone has none.
+        from kohort.broker.http.own_pages import OwnPages  # noqa: PLC0415
+
+        return Between(self.local_ends, OwnPages(self.view).answer)
 
     def _internal_topics(self) -> "InternalTopics | None":
         """Return what makes the topics of streams groups, where there are any."""

@@ -25,7 +25,7 @@ from kohort.broker.serving import closed_http, http_hosts, status_of, stop_signa
 from kohort.broker.transport.places import Places, bind
 
 if TYPE_CHECKING:
-    from kohort.broker.http.workers import Answer, Question
+    from kohort.broker.http.questions import Answer, Question
 
 SESSION_TIMEOUT_MS = 24 * 3_600 * 1_000
 """The supervisor sees a process end: no time is over for one that is only slow."""
@@ -108,7 +108,7 @@ class OtherWorkers:
     async def ask(self, worker: int, question: "Question") -> "Answer | None":
         """Return what a worker answers, None where it does not run."""
         answer = await self._keys.ask(worker, question)
-        return None if answer is None else load_workers().answer_of(answer)
+        return None if answer is None else load_questions().answer_of(answer)
 
 
 class Answering:
@@ -128,17 +128,17 @@ class Answering:
         answer = None
         try:
             pages = await trio.to_thread.run_sync(load_pages)
-            workers = await trio.to_thread.run_sync(load_workers)
+            questions = await trio.to_thread.run_sync(load_questions)
             self._app = self._app or pages.application(self._view)
-            answer = await workers.answered(self._app, workers.question_of(question))
+            answer = await questions.answered(self._app, questions.question_of(question))
         except Exception:  # The supervisor of one question: it costs nobody else.
             log.exception("a question of another worker failed")
         self._keys.tell(number, answer)
 
 
-def load_workers() -> Any:
+def load_questions() -> Any:
     """Return the module that passes questions on, imported with all that it needs."""
-    return import_module("kohort.broker.http.workers")
+    return import_module("kohort.broker.http.questions")
 
 
 async def end_with_supervisor(keys: KeysClient, scope: trio.CancelScope) -> None:

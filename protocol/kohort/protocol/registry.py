@@ -1,6 +1,7 @@
 """Every API that kohort speaks, by its key."""
 
 from collections.abc import Collection
+from importlib import import_module
 
 from kohort.protocol import headers, messages
 from kohort.protocol.schema import Message
@@ -55,9 +56,10 @@ class Api:
 class LateApi(Api):
     """An API whose messages are imported when they are first asked for: few brokers are asked for them."""
 
-    __slots__ = ()
+    __slots__ = ("_module",)
 
-    def __init__(self, api_key: int, name: str, versions: str) -> None:
+    def __init__(self, api_key: int, name: str, versions: str, module: str = messages.__name__) -> None:
+        self._module = module
         self.api_key = api_key
         self.name = name
         self.versions = Versions.parse(versions)
@@ -70,8 +72,9 @@ class LateApi(Api):
         """Return the class of the request or of the answer, which no attribute has yet."""
         if attribute not in ("request", "response"):
             raise AttributeError(attribute)
-        self.request = getattr(messages, f"{self.name}Request")
-        self.response = getattr(messages, f"{self.name}Response")
+        module = import_module(self._module)
+        self.request = getattr(module, f"{self.name}Request")
+        self.response = getattr(module, f"{self.name}Response")
         return self.request if attribute == "request" else self.response
 
 
@@ -120,5 +123,20 @@ APIS: dict[int, Api] = dict(
 )
 """Every API of the broker by its key, in the order of the keys."""
 
-BY_NAME: dict[str, Api] = {api.name: api for api in APIS.values()}
+_OWN = "kohort.protocol.between_brokers"
+BETWEEN_BROKERS: dict[int, Api] = {
+    each.api_key: each
+    for each in (
+        LateApi(30_001, "ReadableOffsets", "0", _OWN),
+        LateApi(30_002, "BrokerPage", "0", _OWN),
+    )
+}
+"""What kohort's brokers ask each other beside Kafka's APIs, by its key: no client is offered it."""
+
+BY_NAME: dict[str, Api] = {api.name: api for api in (*APIS.values(), *BETWEEN_BROKERS.values())}
 """Each of them by its name, such as `OffsetCommit`."""
+
+
+def api_of(api_key: int) -> Api | None:
+    """Return the API that has this key, whoever asks it."""
+    return APIS.get(api_key) or BETWEEN_BROKERS.get(api_key)

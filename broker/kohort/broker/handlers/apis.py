@@ -81,4 +81,10 @@ ADMINISTRATION = {
     75: "describe_topic_partitions",
 }
 
+BETWEEN = {
+    30_001: "readable_offsets",
+    30_002: "broker_page",
+}
+"""What kohort's brokers ask each other: it is offered to nobody else."""
+
 MODULES = {**GROUPS, **DATA, **SHARE, **TRANSACTIONS, **ADMINISTRATION}

@@ -9,11 +9,12 @@ from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from kohort.broker.handlers.apis import ADMINISTRATION, DATA, GROUPS, SHARE, TRANSACTIONS
+from kohort.broker.handlers.apis import ADMINISTRATION, BETWEEN, DATA, GROUPS, SHARE, TRANSACTIONS
 from kohort.broker.transport.dispatch import Handle
 
 if TYPE_CHECKING:
     from kohort.broker.handlers.administration.family import Administration
+    from kohort.broker.handlers.between.family import Between
     from kohort.broker.handlers.data.family import Data
     from kohort.broker.handlers.groups.family import Groups
     from kohort.broker.handlers.opening import Opening
@@ -39,11 +40,13 @@ class HandlerTable:
         transactions: "Transactions | None" = None,
         *,
         sharing: "Callable[[], Sharing] | None" = None,
+        between: "Between | None" = None,
     ) -> None:
         """Bind the families; without `opening` logs are opened by whoever asks for them.
 
         Without `transactions` nobody answers what is asked of them: that was not offered. The same goes for
-        share groups and `sharing`, which is called at the first such request.
+        share groups and `sharing`, which is called at the first such request, and for what other brokers of
+        a cluster ask and `between`.
         """
         self._opening = opening
         self._sharing = sharing
@@ -55,6 +58,7 @@ class HandlerTable:
             ("share", None, SHARE),
             ("transactions", transactions, TRANSACTIONS),
             ("administration", administration, ADMINISTRATION),
+            ("between", between, BETWEEN),
         ):
             for api_key, module in modules.items():
                 self._places[api_key] = (f"kohort.broker.handlers.{name}.{module}", family)

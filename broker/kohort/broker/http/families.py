@@ -205,7 +205,10 @@ CONSUMERGROUP_OFFSET_SUM = Family(
     "kafka_consumergroup_current_offset_sum", "gauge", _OF_TOPIC, "Those of all partitions of a topic."
 )
 CONSUMERGROUP_LAG = Family(
-    "kafka_consumergroup_lag", "gauge", _OF_PARTITION, "Offsets between the commit and the partition's end."
+    "kafka_consumergroup_lag",
+    "gauge",
+    _OF_PARTITION,
+    "Offsets from the first record that the group has yet to read to the partition's end.",
 )
 CONSUMERGROUP_LAG_SUM = Family(
     "kafka_consumergroup_lag_sum", "gauge", _OF_TOPIC, "Those of all partitions of a topic."
@@ -221,6 +224,12 @@ CONSUMERGROUP_VERDICTS = Family(
     "gauge",
     ("consumergroup", "verdict"),
     "Partitions of a group by how it does in them: ok, warn, stall, stop, rewind.",
+)
+CONSUMERGROUP_STALE = Family(
+    "kohort_consumergroup_partitions_stale",
+    "gauge",
+    ("consumergroup",),
+    "Partitions of a group whose lag is old or missing: their leader has not answered, or there is none.",
 )
 CONSUMERGROUP_MEMBERS = Family(
     "kafka_consumergroup_members", "gauge", ("consumergroup",), "Members of a group."

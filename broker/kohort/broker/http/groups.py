@@ -102,4 +102,5 @@ def _offset(group: Group, lag: PartitionLag) -> Json:
         "lag_seconds": lag.lag_seconds,
         "verdict": lag.verdict,
         "complete": lag.complete,
+        "end_age_seconds": lag.end_age_seconds,
     }

@@ -17,7 +17,7 @@ from kohort.broker.http.table_metrics import tables, totals
 from kohort.broker.http.table_text import add_tables
 from kohort.broker.http.view import View
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.registry import APIS
+from kohort.protocol.registry import api_of
 
 PAGE_SECONDS = 1.0  # Rendering is slow, and nobody needs it more often.
 
@@ -59,7 +59,7 @@ class BrokerCollector:
         counters = self._view.counters
         yield rows(
             families.REQUESTS,
-            (((APIS[key].name,), count) for key, count in sorted(counters.transport.requests.items())),
+            (((_name(key),), count) for key, count in sorted(counters.transport.requests.items())),
         )
         yield rows(
             families.REQUEST_ERRORS,
@@ -149,6 +149,11 @@ class BrokerCollector:
             found = [each for each in uses if each.key == key]
             yield rows(family, (((each.user, each.client_id), each.value) for each in found))
             yield rows(throttles, (((each.user, each.client_id), each.throttle_ms) for each in found))
+
+
+def _name(api_key: int) -> str:
+    api = api_of(api_key)
+    return str(api_key) if api is None else api.name
 
 
 class _Gathered:

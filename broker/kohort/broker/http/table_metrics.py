@@ -59,6 +59,7 @@ def _groups(facts: Facts) -> Iterator[Table]:
         ((_place(each), each.lag_seconds) for each in lag if each.lag_seconds is not None),
     )
     yield (families.CONSUMERGROUP_VERDICTS, _verdicts(lag).items())
+    yield (families.CONSUMERGROUP_STALE, _stale(lag).items())
     yield (families.CONSUMERGROUP_MEMBERS, (((group,), count) for group, count in facts.members))
 
 
@@ -83,6 +84,14 @@ def _verdicts(lag: list[PartitionLag]) -> dict[tuple[str, ...], float]:
     for each in lag:
         if each.verdict is not None:
             counts[each.group_id, each.verdict.value.lower()] += 1
+    return counts
+
+
+def _stale(lag: list[PartitionLag]) -> dict[tuple[str, ...], float]:
+    """Return of how many partitions of each group the lag is not that of now."""
+    counts: dict[tuple[str, ...], float] = {}
+    for each in lag:
+        counts[(each.group_id,)] = counts.get((each.group_id,), 0) + each.is_stale
     return counts
 
 

@@ -178,6 +178,9 @@ class FakeView:
         found = self.partition(topic, index)
         return None if found is None or found.offline is not None else found
 
+    def behind(self, group: Group) -> Iterator[int | None]:
+        return (9 - value.offset for offsets in group.offsets.values() for value in offsets.values())
+
     async def lag(self, groups: Iterable[Group]) -> list[PartitionLag]:
         rows: list[PartitionLag] = []
         for group in groups:

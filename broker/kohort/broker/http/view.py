@@ -299,6 +299,10 @@ class View(Protocol):
         """Return how far behind these groups are."""
         ...
 
+    def behind(self, group: Group) -> Iterator[int | None]:
+        """Yield how far behind a group is in each partition, by what is known without asking anybody."""
+        ...
+
 
 class BrokerView:
     """A broker, looked at from the loop's thread."""
@@ -451,3 +455,7 @@ class BrokerView:
     async def lag(self, groups: Iterable[Group]) -> list[PartitionLag]:
         """Return how far behind these groups are."""
         return await self._lag.of(groups)
+
+    def behind(self, group: Group) -> Iterator[int | None]:
+        """Yield how far behind a group is in each partition, by what is known without asking anybody."""
+        return self._lag.behind(group)

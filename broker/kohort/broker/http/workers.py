@@ -5,7 +5,7 @@ and `/workers/N/...` is what worker N alone answers at that path.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Protocol
+from typing import Protocol
 
 import msgspec
 import trio
@@ -13,36 +13,14 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
-from kohort.broker.http.guard import BODY_BYTES_MAX, KNOWN, error_response
+from kohort.broker.http.guard import KNOWN, error_response
+from kohort.broker.http.questions import Answer, Question, answered, passed_on, question_from
 
 WORKER = "worker"
 """The label by which metrics tell workers apart."""
 OPENMETRICS_END = b"# EOF"
-
-
-class Question(msgspec.Struct, frozen=True):
-    """A request, passed on: what an application has to know of it."""
-
-    method: str
-    path: str
-    query: bytes = b""
-    headers: tuple[tuple[bytes, bytes], ...] = ()
-    body: bytes = b""
-
-
-class Answer(msgspec.Struct, frozen=True):
-    """A whole answer."""
-
-    status: int
-    headers: tuple[tuple[bytes, bytes], ...]
-    body: bytes
-
-    def json(self) -> dict[str, Any]:
-        """Return what it holds."""
-        found: dict[str, Any] = msgspec.json.decode(self.body)
-        return found
 
 
 class Others(Protocol):
@@ -56,55 +34,6 @@ class Others(Protocol):
     async def ask(self, worker: int, question: Question) -> Answer | None:
         """Return what a worker answers, None where it does not run."""
         ...
-
-
-def question_of(form: Mapping[str, object]) -> Question:
-    """Return the question that this is the JSON of."""
-    return msgspec.convert(form, Question)
-
-
-def answer_of(form: Mapping[str, object]) -> Answer:
-    """Return the answer that this is the JSON of."""
-    return msgspec.convert(form, Answer)
-
-
-async def answered(app: ASGIApp, question: Question) -> Answer:
-    """Return the whole answer of an application to a question; a stream that does not end has none."""
-    parts: list[bytes] = []
-    begun: list[Message] = []
-    asked = [{"type": "http.request", "body": question.body, "more_body": False}]
-
-    async def receive() -> Message:
-        if not asked:
-            await trio.sleep_forever()  # There is nothing behind the body.
-        return asked.pop()
-
-    async def send(message: Message) -> None:
-        if message["type"] == "http.response.start":
-            begun.append(message)
-        else:
-            parts.append(message.get("body", b""))
-
-    await app(_scope(question), receive, send)
-    headers = tuple((bytes(name), bytes(value)) for name, value in begun[0].get("headers", ()))
-    return Answer(begun[0]["status"], headers, b"".join(parts))
-
-
-def _scope(question: Question) -> Scope:
-    return {
-        "type": "http",
-        "asgi": {"version": "3.0", "spec_version": "2.4"},
-        "http_version": "1.1",
-        "method": question.method,
-        "scheme": "http",
-        "path": question.path,
-        "raw_path": question.path.encode(),
-        "query_string": question.query,
-        "root_path": "",
-        "headers": list(question.headers),
-        "client": None,
-        "server": None,
-    }
 
 
 class AllWorkers:
@@ -133,12 +62,12 @@ class AllWorkers:
 
     async def index(self, request: Request) -> Response:
         """Return what the worker that serves has there; its page gets to know which workers there are."""
-        return self._with_workers(await answered(self._own, await _question(request)))
+        return self._with_workers(await answered(self._own, await question_from(request)))
 
     def _with_workers(self, told: Answer) -> Response:
         numbers = " ".join(map(str, self._numbers()))
         mark = b'<head>\n<meta name="workers" content="%b">' % numbers.encode()
-        return _passed_on(msgspec.structs.replace(told, body=told.body.replace(b"<head>", mark, 1)))
+        return passed_on(msgspec.structs.replace(told, body=told.body.replace(b"<head>", mark, 1)))
 
     async def metrics(self, request: Request) -> Response:
         """Return the metrics of all, each with the number of its worker; one that is away has none."""
@@ -170,11 +99,11 @@ class AllWorkers:
 
     async def group(self, request: Request) -> Response:
         """Return one group, from the worker that coordinates it."""
-        question = await _question(request)
+        question = await question_from(request)
         for number in self._numbers():
             told = await self._ask(number, question)
             if told is not None and told.status != 404:
-                return _passed_on(told)
+                return passed_on(told)
         return error_response(404, f"there is no group {request.path_params['group_id']}")
 
     async def workers(self, request: Request) -> Response:
@@ -189,10 +118,10 @@ class AllWorkers:
         path = f"/{request.path_params['path']}"
         if path.endswith("/events"):
             return error_response(404, "a worker's events are not passed on: ask again and again")
-        told = await self._ask(number, msgspec.structs.replace(await _question(request), path=path))
+        told = await self._ask(number, msgspec.structs.replace(await question_from(request), path=path))
         if told is None:
             return error_response(503, f"worker {number} does not answer")
-        return self._with_workers(told) if path == "/" else _passed_on(told)
+        return self._with_workers(told) if path == "/" else passed_on(told)
 
     def _numbers(self) -> tuple[int, ...]:
         return tuple(sorted((self._number, *self._others.numbers)))
@@ -204,7 +133,7 @@ class AllWorkers:
 
     async def _ask_all(self, request: Request) -> Mapping[int, Answer | None]:
         """Return what each answers to a request, by number."""
-        question = await _question(request)
+        question = await question_from(request)
         found: dict[int, Answer | None] = dict.fromkeys(self._numbers())
 
         async def ask(number: int) -> None:
@@ -217,21 +146,6 @@ class AllWorkers:
 
 
 MERGED = frozenset(("/", "/metrics", "/health/ready", "/api/v1/groups"))
-
-
-async def _question(request: Request) -> Question:
-    headers = tuple((bytes(name), bytes(value)) for name, value in request.scope["headers"])
-    assert int(request.headers.get("content-length", "0")) <= BODY_BYTES_MAX, "the guard has looked"
-    return Question(
-        request.method, request.scope["path"], request.scope["query_string"], headers, await request.body()
-    )
-
-
-def _passed_on(told: Answer) -> Response:
-    response = Response(told.body, told.status)
-    own = [each for each in response.raw_headers if each[0] == b"content-length"]
-    response.raw_headers = [*(each for each in told.headers if each[0] != b"content-length"), *own]
-    return response
 
 
 def _content_type(told: Answer) -> dict[str, str]:

@@ -1,25 +1,32 @@
 """Looks at every group's commits now and then, and says on demand how far each is behind.
 
 The commit path does nothing for this: a commit stands in the group anyway, and who looks every few seconds
-sees enough. Every pass works in slices, between which the loop serves; the disk is read in a worker thread.
+sees enough. Every pass works in slices, between which the loop serves; the disk is read in a worker thread,
+and other brokers are asked for the ends of what they lead.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import msgspec
 
 from kohort.broker.config.current import CurrentConfig
 from kohort.broker.group.group import Group
-from kohort.broker.lag.record_time import record_timestamp_ms
+from kohort.broker.lag.ends import Ends, LocalEnds, Position, RemoteEnds
+from kohort.broker.lag.first_record import FirstRecord
 from kohort.broker.lag.window import Verdict, Window
-from kohort.broker.partitions import PartitionTable
 from kohort.broker.runtime.clock import Clock
 from kohort.broker.runtime.supervisor import UNWATCHED, Watched
 from kohort.broker.runtime.workers import Workers
-from kohort.storage import PartitionLog, StorageError
 
 SLICE = 50
+SLICE_OF_SEVERAL = 200
+"""In a cluster, where what others lead is asked for together."""
+PAUSE_SECONDS = 0.01
+"""After each slice of which others were asked something: looking is in no hurry."""
+FRESH_MS = 1_000
+"""So long what a leader has told is not asked for again."""
+STALE_SECONDS = 5.0
 LOOK_MS_MAX = 600_000  # One that takes longer hangs: it opens logs, of which there may be many.
 PARTITIONS_WATCHED_MAX = 100_000
 """Of all groups together, about 500 bytes each; those beyond it have a lag and no verdict."""
@@ -28,8 +35,10 @@ PARTITIONS_WATCHED_MAX = 100_000
 class PartitionLag(msgspec.Struct, frozen=True, gc=False):
     """How far behind a group is in a partition.
 
-    `lag_seconds` is the age of the oldest record that the group has not committed, 0 where there is none.
-    None stands for what cannot be told: the log is offline, the records have no time, nobody has looked.
+    `lag` counts the offsets from the first record that a consumer is still to be given to the end, 0 where
+    there is none. `lag_seconds` is that record's age. None stands for what cannot be told: a log is offline,
+    its leader does not answer, the records have no time, nobody has looked. `end_age_seconds` is how long ago
+    the leader told the end, 0.0 where this broker leads.
     """
 
     group_id: str
@@ -41,6 +50,12 @@ class PartitionLag(msgspec.Struct, frozen=True, gc=False):
     lag_seconds: float | None
     verdict: Verdict | None
     complete: float
+    end_age_seconds: float | None = 0.0
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether the lag is not that of now: nobody leads, or the leader has not answered."""
+        return self.end_age_seconds is None or self.end_age_seconds > STALE_SECONDS
 
 
 class _Place(NamedTuple):
@@ -67,19 +82,23 @@ class LagWatch:
     def __init__(
         self,
         groups: Callable[[], Iterator[Group]],
-        partitions: PartitionTable,
+        local: LocalEnds,
+        remote: RemoteEnds,
         current: CurrentConfig,
+        *,
         clock: Clock,
         workers: Workers,
     ) -> None:
         """`groups` yields every group that is loaded."""
         self._groups = groups
-        self._partitions = partitions
+        self._local = local
+        self._remote = remote
         self._current = current
         self._clock = clock
         self._workers = workers
         self._windows: dict[str, Windows] = {}
         self._watched = 0
+        self._slice = SLICE if remote.is_alone else SLICE_OF_SEVERAL
 
     async def run(self, part: Watched = UNWATCHED) -> None:
         """Look again and again, until cancelled."""
@@ -92,80 +111,111 @@ class LagWatch:
         """Take over what each group has committed since the last look, and forget groups that are gone."""
         groups = list(self._groups())
         found: dict[str, Windows] = {}
+        elsewhere: dict[tuple[str, int], None] = {}
         self._watched = 0
-        for slice_ in _slices(_places(groups)):
-            await self._open(slice_)
-            for place in slice_:
-                self._look_at(place, found.setdefault(place.group_id, {}))
-            await self._workers.give_way()
+        for slice_ in _slices(_places(groups), self._slice):
+            await self._local.open((each.topic, each.partition) for each in slice_)
+            watched = [each for each in slice_ if self._watch(each, found)]
+            has_asked = await self._refresh(watched, found, is_timed=False)
+            for place in watched:
+                self._look_at(place, found[place.group_id][place.topic, place.partition])
+                if self._remote.leader(place.topic, place.partition) is not None:
+                    elsewhere[place.topic, place.partition] = None
+            await (self._workers.sleep(PAUSE_SECONDS) if has_asked else self._workers.give_way())
         self._windows = found
+        self._remote.keep_only(elsewhere)
 
     async def of(self, groups: Iterable[Group]) -> list[PartitionLag]:
         """Return the lag of these groups, as of now, in order of topic and partition within each."""
         rows: list[PartitionLag] = []
-        for slice_ in _slices(_places(list(groups))):
-            await self._open(slice_)
-            for place in slice_:
-                if self._window(place) is None:
-                    self._look_at(place, self._windows.setdefault(place.group_id, {}))
-            await self._time_records(slice_)
+        for slice_ in _slices(_places(list(groups)), self._slice):
+            await self._local.open((each.topic, each.partition) for each in slice_)
+            fresh = [each for each in slice_ if self._window(each) is None]
+            watched = [each for each in slice_ if self._watch(each, self._windows)]
+            await self._refresh(watched, self._windows, is_timed=True)
+            for place in fresh:
+                window = self._window(place)
+                if window is not None:
+                    self._look_at(place, window)
             rows += map(self._row, slice_)
             await self._workers.give_way()
         return rows
 
-    def _end_offset(self, topic: str, index: int) -> int | None:
-        partition = self._partitions.peek(topic, index)
-        if partition is None or partition.resigned or partition.serving_log is None:
-            return None  # What another broker leads, it knows.
-        return partition.high_watermark
+    def behind(self, group: Group) -> Iterator[int | None]:
+        """Yield the lag in each partition by what is known already: nobody is asked, no disk is read."""
+        for place in _places([group]):
+            yield _lag(place, self._ends(place), self._window(place))
 
-    async def _open(self, places: list[_Place]) -> None:
-        """Open the logs that nobody has used since the start: their ends are not known before."""
-        partitions = self._partitions
-        for place in places:
-            partition = partitions.peek(place.topic, place.partition)
-            if partition is not None and not partition.opened:
-                try:
-                    await partitions.opened(place.topic, place.partition)
-                except StorageError:
-                    continue  # It is offline, which is said elsewhere.
-
-    def _look_at(self, place: _Place, windows: Windows) -> None:
-        end_offset = self._end_offset(place.topic, place.partition)
-        if end_offset is None or self._watched >= PARTITIONS_WATCHED_MAX:
-            return
-        self._watched += 1
-        now_ms = self._clock.now_ms()
-        window = self._window(place) or Window(now_ms)
-        window.look(place.timestamp_ms, place.position, max(0, end_offset - place.position), now_ms)
-        windows[place.topic, place.partition] = window
+    def _ends(self, place: _Place) -> Ends | None:
+        ends = self._local.ends(place.topic, place.partition)
+        if ends is not None or self._remote.leader(place.topic, place.partition) is None:
+            return ends
+        return self._remote.ends(place.topic, place.partition)
 
     def _window(self, place: _Place) -> Window | None:
         return self._windows.get(place.group_id, {}).get((place.topic, place.partition))
 
-    async def _time_records(self, places: list[_Place]) -> None:
-        """Find when the first unread records were written, where that is not known from before."""
-        asked: list[tuple[Window, int]] = []
-        work: list[tuple[PartitionLog, int, int]] = []
+    def _watch(self, place: _Place, windows: dict[str, Windows]) -> bool:
+        """Have a window for this partition among these; return whether there is room for one."""
+        known = windows.setdefault(place.group_id, {})
+        key = place.topic, place.partition
+        if key in known:
+            return True
+        if self._watched >= PARTITIONS_WATCHED_MAX:
+            return False
+        self._watched += 1
+        known[key] = self._window(place) or Window(self._clock.now_ms())
+        return True
+
+    async def _refresh(self, places: list[_Place], windows: dict[str, Windows], *, is_timed: bool) -> bool:
+        """Learn where these partitions end, and what is the first record there that has not been read.
+
+        Of partitions that this broker leads the disk is read only where it may change what is told: for the
+        record's time, or where a group commits nothing new, or the log may end with what nobody is given.
+        Returns whether others were asked.
+        """
+        here: list[_Question] = []
+        elsewhere: dict[int, list[_Question]] = {}
         for place in places:
-            partition = self._partitions.peek(place.topic, place.partition)
-            window = self._window(place)
-            serving_log = None if partition is None else partition.serving_log
-            if partition is None or serving_log is None or window is None:
-                continue
-            if window.record_offset != place.position and place.position < partition.high_watermark:
-                asked.append((window, place.position))
-                work.append((serving_log, place.position, partition.high_watermark))
-        if work:
-            times = await self._workers.in_thread(_times, work)
-            for (window, offset), time_ms in zip(asked, times, strict=True):
-                window.record_offset = offset
-                window.record_timestamp_ms = time_ms
+            window = windows[place.group_id][place.topic, place.partition]
+            leader = self._remote.leader(place.topic, place.partition)
+            if leader is not None:
+                if self._asks(leader, place, window):
+                    elsewhere.setdefault(leader, []).append(_Question(window, place))
+            elif self._reads(place, window, is_timed=is_timed):
+                here.append(_Question(window, place))
+        if here:
+            _take(here, await self._local.first_records([each.asked for each in here]))
+        asked = {leader: [each.asked for each in some] for leader, some in elsewhere.items()}
+        for leader, found in (await self._remote.ask_all(asked)).items():
+            _take(elsewhere[leader], found)
+        return bool(asked)
+
+    def _asks(self, leader: int, place: _Place, window: Window) -> bool:
+        """Return whether the leader of a partition has to be asked anew."""
+        if self._remote.is_silent(leader):
+            return False
+        age_ms = self._remote.age_ms(place.topic, place.partition)
+        return age_ms is None or age_ms > FRESH_MS or window.position != place.position
+
+    def _reads(self, place: _Place, window: Window, *, is_timed: bool) -> bool:
+        """Return whether the log of a partition that this broker leads has to be read."""
+        topic, index, position = place.topic, place.partition, place.position
+        ends = self._local.ends(topic, index)
+        if ends is None or window.first(position, ends.log_start_offset) >= ends.before(position):
+            return False
+        if window.knows(position, ends.log_start_offset):
+            return False
+        return is_timed or window.is_idle(place.timestamp_ms) or self._local.holds_markers(topic, index)
+
+    def _look_at(self, place: _Place, window: Window) -> None:
+        lag = _lag(place, self._ends(place), window)
+        if lag is not None:
+            window.look(place.timestamp_ms, place.position, lag, self._clock.now_ms())
 
     def _row(self, place: _Place) -> PartitionLag:
-        end_offset = self._end_offset(place.topic, place.partition)
-        window = self._window(place)
-        lag = None if end_offset is None else max(0, end_offset - place.position)
+        ends, window = self._ends(place), self._window(place)
+        lag = _lag(place, ends, window)
         now_ms = self._clock.now_ms()
         verdict = None
         if window is not None and lag is not None:
@@ -175,25 +225,60 @@ class LagWatch:
             place.topic,
             place.partition,
             place.offset,
-            end_offset,
+            None if ends is None else ends.high_watermark,
             lag,
-            _seconds(window, place, lag, self._clock.wall_ms()),
+            _seconds(window, place, ends, lag, self._clock.wall_ms()),
             verdict,
             0.0 if window is None else window.complete,
+            None if ends is None else self._end_age_seconds(place),
         )
 
+    def _end_age_seconds(self, place: _Place) -> float | None:
+        if self._remote.leader(place.topic, place.partition) is None:
+            return 0.0
+        age_ms = self._remote.age_ms(place.topic, place.partition)
+        return None if age_ms is None else age_ms / 1000
 
-def _seconds(window: Window | None, place: _Place, lag: int | None, now_ms: int) -> float | None:
+
+class _Question(NamedTuple):
+    """What is to be learned of the partition that a window is of."""
+
+    window: Window
+    place: _Place
+
+    @property
+    def asked(self) -> Position:
+        """From where on: what is known to have nothing for consumers need not be read again."""
+        window, place = self
+        offset = window.first_offset if window.position == place.position else place.position
+        return Position(place.topic, place.partition, offset)
+
+
+def _take(questions: Sequence[_Question], found: Sequence[FirstRecord | None]) -> None:
+    for (window, place), first in zip(questions, found, strict=True):
+        if first is not None:
+            window.take(place.position, first)
+
+
+def _lag(place: _Place, ends: Ends | None, window: Window | None) -> int | None:
+    if ends is None:
+        return None
+    position, start = place.position, ends.log_start_offset
+    first = max(position, start) if window is None else window.first(position, start)
+    return max(0, ends.before(position) - first)
+
+
+def _seconds(
+    window: Window | None, place: _Place, ends: Ends | None, lag: int | None, now_ms: int
+) -> float | None:
     if lag == 0:
         return 0.0
-    if lag is None or window is None or window.record_offset != place.position:
+    if lag is None or window is None or ends is None:
+        return None
+    if not window.knows(place.position, ends.log_start_offset):
         return None
     time_ms = window.record_timestamp_ms
     return None if time_ms is None else max(0, now_ms - time_ms) / 1000
-
-
-def _times(work: list[tuple[PartitionLog, int, int]]) -> list[int | None]:
-    return [record_timestamp_ms(*each) for each in work]
 
 
 def _places(groups: list[Group]) -> Iterator[_Place]:
@@ -204,11 +289,11 @@ def _places(groups: list[Group]) -> Iterator[_Place]:
                 yield _Place(group.group_id, topic, partition, value.offset, value.commit_timestamp)
 
 
-def _slices(places: Iterator[_Place]) -> Iterator[list[_Place]]:
+def _slices(places: Iterator[_Place], size: int) -> Iterator[list[_Place]]:
     slice_: list[_Place] = []
     for place in places:
         slice_.append(place)
-        if len(slice_) == SLICE:
+        if len(slice_) == size:
             yield slice_
             slice_ = []
     if slice_:

@@ -30,7 +30,7 @@ from kohort.protocol.framing import LENGTH, LENGTH_BYTES, Frame, FrameReader
 from kohort.protocol.headers import API_VERSIONS_KEY
 from kohort.protocol.limits import MAX_ITEMS, max_request_bytes
 from kohort.protocol.messages import ApiVersion, ApiVersionsResponse
-from kohort.protocol.registry import APIS, Api
+from kohort.protocol.registry import APIS, Api, api_of
 from kohort.protocol.schema import Decoder, Message, RecordsSlice, encoders
 from kohort.protocol.varint import read_uvarint, read_uvarint_rest
 
@@ -506,7 +506,7 @@ def _is_too_slow(since: tuple[int, int], now_ms: int, bytes_now: int, grace_ms: 
 def _form_of(kind: int) -> _Form:
     """Return the form of requests that nobody has sent yet. Raises: WireError for an unknown API."""
     api_key, version = kind >> 16, (kind & 0xFFFF ^ 0x8000) - 0x8000
-    api = APIS.get(api_key)
+    api = api_of(api_key)
     if api is None:
         raise WireError(f"api key {api_key}, which is unknown")
     is_known = version in api.known_versions

@@ -176,4 +176,6 @@ RULES: dict[int, Rule] = {
     90: Changed(Each(DESCRIBE, GROUP, _SHARE_GROUPS, key="group_id"), with_seen_offsets, _TOPICS_SEEN),
     91: Every(_of_group(), Each(READ, TOPIC, _SHARE_OFFSETS, key="topic_name")),
     92: Every(_of_group(DELETE), Each(READ, TOPIC, _SHARE_TOPICS, key="topic_name")),
+    30_001: Whole(CLUSTER_ACTION),  # Of brokers alone, as what follows.
+    30_002: Whole(CLUSTER_ACTION),
 }

@@ -21,7 +21,7 @@ from kohort.broker.handlers.share.test_support import (
     running,
 )
 from kohort.broker.http.pages import application
-from kohort.broker.http.workers import Question, answered
+from kohort.broker.http.questions import Question, answered
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages import DeleteGroupsRequest, DeleteGroupsResponse
 

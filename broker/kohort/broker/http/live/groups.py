@@ -110,16 +110,12 @@ async def _row(view: View, group: Group) -> Row:
 
 
 async def _offset_lag(view: View, group: Group) -> int:
-    """Return how many records all its partitions are behind, as far as their logs are open."""
-    lag = count = 0
-    for topic, offsets in list(group.offsets.items()):
-        for index, value in list(offsets.items()):
-            partition = view.partition(topic, index)
-            if partition is not None and partition.opened and partition.offline is None:
-                lag += max(0, partition.high_watermark - max(0, value.offset))
-            count += 1
-            if not count % PARTITIONS_PER_SLICE:
-                await trio.lowlevel.checkpoint()
+    """Return how many records all its partitions are behind, as far as that is known."""
+    lag = 0
+    for count, each in enumerate(view.behind(group), start=1):
+        lag += each or 0
+        if not count % PARTITIONS_PER_SLICE:
+            await trio.lowlevel.checkpoint()
     return lag
 
 

@@ -1,0 +1,1 @@
+"""What brokers of one cluster ask each other beside Kafka's APIs."""

@@ -1,0 +1,16 @@
+"""The parts of a broker that questions of other brokers are put to."""
+
+from collections.abc import Awaitable, Callable
+
+import msgspec
+
+from kohort.broker.lag import LocalEnds
+from kohort.protocol.between_brokers import BrokerPageRequest, BrokerPageResponse
+
+
+class Between(msgspec.Struct, frozen=True):
+    """What this broker tells others of what it leads and coordinates."""
+
+    ends: LocalEnds
+    page: Callable[[BrokerPageRequest], Awaitable[BrokerPageResponse]]
+    """Returns what this broker alone answers to an HTTP client."""

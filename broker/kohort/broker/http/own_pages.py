@@ -1,0 +1,56 @@
+"""What this broker alone answers to an HTTP client, for another broker that answers for the cluster.
+
+Whoever may ask this by Kafka's port is a broker. What it is given is what a Kafka client may have: the same
+pages as at this broker's HTTP address, and none that changes something.
+"""
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import trio
+
+from kohort.broker.http.server import load_pages
+from kohort.broker.http.view import View
+from kohort.protocol.between_brokers import BrokerPageRequest, BrokerPageResponse, PageHeader
+from kohort.protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from kohort.broker.http.questions import Answer
+
+PAGES_MAX = 8
+"""Made at once for others; one more waits."""
+PATHS = "/api/v1/"
+FEED = "/events"
+ANSWER_BYTES_MAX = 64 * 1024 * 1024
+
+
+class OwnPages:
+    """The pages of this broker, loaded when another one first asks for one."""
+
+    def __init__(self, view: Callable[[], View]) -> None:
+        self._view = view
+        self._app: Any = None
+        self._limit = trio.CapacityLimiter(PAGES_MAX)
+
+    async def answer(self, asked: BrokerPageRequest) -> BrokerPageResponse:
+        """Return the page."""
+        if not asked.path.startswith(PATHS) or asked.path.endswith(FEED):
+            return BrokerPageResponse(error_code=ErrorCode.NONE, status=404)
+        async with self._limit:
+            found = await self._answered(asked)
+        if len(found.body) > ANSWER_BYTES_MAX:
+            return BrokerPageResponse(error_code=ErrorCode.NONE, status=507)
+        headers = tuple(PageHeader(name=name, value=value) for name, value in found.headers)
+        return BrokerPageResponse(
+            error_code=ErrorCode.NONE, status=found.status, headers=headers, body=found.body
+        )
+
+    async def _answered(self, asked: BrokerPageRequest) -> "Answer":
+        pages = await trio.to_thread.run_sync(load_pages)
+        questions = await trio.to_thread.run_sync(import_module, "kohort.broker.http.questions")
+        self._app = self._app or pages.application(self._view())
+        headers = tuple((each.name, each.value) for each in asked.headers)
+        question = questions.Question("GET", asked.path, asked.query, headers)
+        answer: Answer = await questions.answered(self._app, question)
+        return answer
