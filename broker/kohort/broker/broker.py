@@ -387,6 +387,7 @@ class Broker:
             is_to_sync=self.flusher.is_asked,
             beat=self._beat,
             connections_max=connections_that_fit(),
+            is_privileged=super_users_of(self.current.config),
         )
         quotas.begin(self.reactor.handlers.rebind)
 
@@ -563,6 +564,7 @@ class Broker:
             timers=self.timers,
             clock=self.clock,
             log=self.reactor.log,
+            entered=self.reactor.entered,
         )
         return listeners.opens(places), listeners.tasks
 
@@ -782,6 +784,15 @@ async def member_of_cluster(
     data = open_folder(places.data, filesystem or OsFileSystem())
     async with joined(options, data, config.node_id, new_cluster_id()) as member:
         yield member
+
+
+def super_users_of(config: BrokerConfig) -> Callable[[str], bool]:
+    """Return what tells who may do everything."""
+    if not config.super_users:
+        return lambda _: False
+    from kohort.broker.authorization.authorizer import super_users  # noqa: PLC0415  # Most brokers have none.
+
+    return frozenset(super_users(config.super_users)).__contains__
 
 
 def open_folder(path: Path, files: FileSystem) -> DataDirectory:

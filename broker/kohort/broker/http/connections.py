@@ -1,12 +1,16 @@
 """The connections of the HTTP side: how many there may be.
 
 Descriptors are what the Kafka side lives on, so there is a number of connections. Beyond it one more costs
-that its place which has asked nothing for longest; it is refused itself where all others are being answered.
+another its place: one that has shown a wrong secret, else one that asks nothing, else one of a network that
+has more. A few places besides are kept for those who ask whether the broker is well: who starts and stops
+brokers hears that whoever else has come.
 """
 
 import socket
 import ssl
-from operator import itemgetter
+from collections import Counter
+from collections.abc import Collection
+from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING
 
 import structlog
@@ -15,12 +19,15 @@ from starlette.types import ASGIApp
 
 from kohort.broker.http.conversation import Conversation
 from kohort.broker.http.encrypted import Encrypted
+from kohort.protocol.addresses import network_of
 
 if TYPE_CHECKING:
     from kohort.broker.http.security import HttpSecurity
 
 CONNECTIONS_MAX = 32
 """Open at once; they share the descriptors that the broker keeps aside for what is no log and no client."""
+HEALTH_MAX = 8
+"""Open besides, to be asked for nothing but the broker's health."""
 REFUSAL_SECONDS_BETWEEN_WARNINGS = 60.0
 ACCEPT_PAUSE_SECONDS = 0.1
 
@@ -57,12 +64,14 @@ class Connections:
     async def _accept(self, listener: trio.socket.SocketType, nursery: trio.Nursery) -> None:
         """Begin one connection, or refuse it."""
         try:
-            accepted, _ = await listener.accept()
+            accepted, address = await listener.accept()
         except OSError as error:  # Out of descriptors, or the client is gone already.
             self._warn("cannot accept a connection", error=str(error))
             await trio.sleep(ACCEPT_PAUSE_SECONDS)
             return
-        if len(self._open) >= CONNECTIONS_MAX and not self._make_room():
+        host = str(address[0])
+        is_full = not self._make_room(host)
+        if is_full and not self._make_room_for_health():
             self._warn("too many connections", connections_max=CONNECTIONS_MAX)
             refuse(accepted, is_plain=self._context is None)
             return
@@ -71,7 +80,8 @@ class Connections:
         except OSError:
             accepted.close()
             return
-        conversation = Conversation(self._app, self._encrypted(stream))
+        encrypted = self._encrypted(stream)
+        conversation = Conversation(self._app, encrypted, host, may_ask_health_alone=is_full)
         self._open.add(conversation)
         nursery.start_soon(self._converse, conversation, stream)
 
@@ -83,14 +93,21 @@ class Connections:
         context = self._context
         return stream if context is None else Encrypted(stream, context)
 
-    def _make_room(self) -> bool:
-        """End the connection that has asked nothing for longest; return whether there is such a one."""
-        waiting = [(each.waits_since, each) for each in self._open if each.waits_since is not None]
-        if not waiting:
+    def _make_room(self, host: str) -> bool:
+        """Return whether there is a place for one more from `host`, once another has made way if need be."""
+        there = [each for each in self._open if not each.may_ask_health_alone]
+        return len(there) < CONNECTIONS_MAX or self._make_way(who_makes_way(there, network_of(host)))
+
+    def _make_room_for_health(self) -> bool:
+        """Return whether there is one of the places for those who ask for the broker's health."""
+        there = [each for each in self._open if each.may_ask_health_alone]
+        return len(there) < HEALTH_MAX or self._make_way(who_makes_way(there))
+
+    def _make_way(self, conversation: Conversation | None) -> bool:
+        if conversation is None:
             return False
-        _, longest = min(waiting, key=itemgetter(0))
-        self._open.discard(longest)
-        longest.make_way()
+        self._open.discard(conversation)
+        conversation.make_way()
         return True
 
     async def _converse(self, conversation: Conversation, stream: trio.SocketStream) -> None:
@@ -109,6 +126,26 @@ class Connections:
         if now - self._warned_at >= REFUSAL_SECONDS_BETWEEN_WARNINGS:
             self._warned_at = now
             log.warning(event, **facts)
+
+
+def who_makes_way(there: Collection[Conversation], network: str | None = None) -> Conversation | None:
+    """Return who of these is to end for one more from `network`; None where nobody is."""
+    if guessing := [each for each in there if each.is_guessing]:
+        return min(guessing, key=attrgetter("began"))
+    counts = Counter(network_of(each.host) for each in there)
+    if waiting := [each for each in there if each.waits_since is not None]:
+        return min(waiting, key=lambda each: (-_beyond(counts[network_of(each.host)]), each.waits_since))
+    if network is None or not counts:
+        return None
+    heaviest, most = max(counts.items(), key=itemgetter(1))
+    if most <= counts[network] + 1:
+        return None
+    return min((each for each in there if network_of(each.host) == heaviest), key=attrgetter("began"))
+
+
+def _beyond(count: int) -> int:
+    """Return by how many connections a network has more than its part."""
+    return max(0, count - CONNECTIONS_MAX // 4)
 
 
 def refuse(accepted: trio.socket.SocketType, *, is_plain: bool = True) -> None:

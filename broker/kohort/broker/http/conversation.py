@@ -23,6 +23,8 @@ RECEIVE_BYTES = 16 * 1024
 LINGER_SECONDS = 1.0
 """So long what a refused client still sends is thrown away: closing at once would take the answer with it."""
 VERSIONS = (b"1.0", b"1.1")
+CONVERSATION = "kohort.conversation"
+"""In a scope: the conversation that the request belongs to."""
 
 _OURS = (h11.IDLE, h11.SEND_RESPONSE)
 """States in which an answer may still begin."""
@@ -31,9 +33,23 @@ _OURS = (h11.IDLE, h11.SEND_RESPONSE)
 class Conversation:
     """Serves one connection under a deadline that moves with each request."""
 
-    def __init__(self, app: ASGIApp, stream: trio.SocketStream | Encrypted) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        stream: trio.SocketStream | Encrypted,
+        host: str = "",
+        *,
+        may_ask_health_alone: bool = False,
+    ) -> None:
+        """Serve what comes by `stream` from `host`."""
         self._app = app
         self._stream = stream
+        self.host = host
+        self.may_ask_health_alone = may_ask_health_alone
+        """Whether it has one of the places that are kept for those who ask whether the broker is well."""
+        self.began = trio.current_time()
+        self.is_guessing = False
+        """Whether the last secret that it has shown was wrong."""
         self.waits_since: float | None = trio.current_time()
         """Since when nothing is asked; None while something is answered."""
         self._protocol = h11.Connection(h11.SERVER, max_incomplete_event_size=HEADER_BYTES_MAX)
@@ -62,7 +78,7 @@ class Conversation:
             await self._refuse(505)
             return False
         answer = _Answer(self._protocol, self._stream, is_head=request.method == b"HEAD")
-        await self._app(_scope(request), self._receive, answer.send)
+        await self._app({**_scope(request), CONVERSATION: self}, self._receive, answer.send)
         while self._protocol.their_state is h11.SEND_BODY:  # What has come and was not asked for.
             if self._protocol.next_event() is h11.NEED_DATA:
                 return False

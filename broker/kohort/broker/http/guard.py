@@ -15,6 +15,8 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from kohort.broker.http.conversation import CONVERSATION, Conversation
+
 BODY_BYTES_MAX = 4 * 1024
 """The largest body of a request; no page reads any."""
 REQUESTS_MAX = 64
@@ -111,6 +113,8 @@ class Guard:
         """Return what answers one that shows no secret, or None where it may see the page."""
         header = Headers(scope=scope).get("authorization")
         scope[KNOWN] = self._knows is None or self._knows(header)
+        conversation: Conversation = scope[CONVERSATION]
+        conversation.is_guessing = not scope[KNOWN] and header is not None
         if scope[KNOWN] or (header is None and scope["path"] in OPEN_PATHS):
             return None
         if header is None:
@@ -138,7 +142,9 @@ class Guard:
             return error_response(403, "there is no websocket here")
         if not _has_small_body(headers):
             return error_response(413, f"a body may have at most {BODY_BYTES_MAX} bytes")
-        if self._in_flight >= REQUESTS_MAX:
+        if scope[CONVERSATION].may_ask_health_alone and scope["path"] not in OPEN_PATHS:
+            return error_response(503, "too many connections")
+        if self._in_flight >= REQUESTS_MAX and scope["path"] not in OPEN_PATHS:
             return error_response(503, "too many requests are in flight")
         return None
 

@@ -105,6 +105,7 @@ async def test_beyond_the_cap_connections_are_refused_at_once_while_all_others_a
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connections, "CONNECTIONS_MAX", 4)
+    monkeypatch.setattr(connections, "HEALTH_MAX", 0)
     site.view.cluster_id = "x" * 16_000_000
     busy = [await trio.open_tcp_stream("127.0.0.1", site.port) for _ in range(4)]
     for stream in busy:
@@ -119,6 +120,41 @@ async def test_beyond_the_cap_connections_are_refused_at_once_while_all_others_a
     with trio.fail_after(PATIENCE_SECONDS):
         while (await site.get("/health/live")).status != 200:
             await trio.sleep(0.05)
+
+
+@pytest.mark.usefixtures("without_haste")
+async def test_beyond_the_cap_whoever_looks_whether_the_broker_lives_is_answered(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "CONNECTIONS_MAX", 4)
+    site.view.cluster_id = "x" * 16_000_000
+    busy = [await trio.open_tcp_stream("127.0.0.1", site.port) for _ in range(4)]
+    for stream in busy:
+        await stream.send_all(asked("localhost", "/metrics"))
+        await stream.receive_some(1)
+    silent = [await trio.open_tcp_stream("127.0.0.1", site.port) for _ in range(20)]
+    assert (await said(site, asked("localhost", "/health/live"))).startswith(b"HTTP/1.1 200 ")
+    assert (await said(site, asked("localhost", "/metrics"))).startswith(b"HTTP/1.1 503 ")
+    for stream in (*busy, *silent):
+        await stream.aclose()
+
+
+@pytest.mark.skipif(os.uname().sysname != "Linux", reason="elsewhere 127.0.0.2 is not this machine's")
+@pytest.mark.usefixtures("without_haste")
+async def test_beyond_the_cap_who_takes_all_places_makes_way_for_another_network(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "CONNECTIONS_MAX", 4)
+    site.view.cluster_id = "x" * 16_000_000
+    busy = [await trio.open_tcp_stream("127.0.0.1", site.port) for _ in range(4)]
+    for stream in busy:
+        await stream.send_all(asked("localhost", "/metrics"))
+        await stream.receive_some(1)
+    other = await trio.open_tcp_stream("127.0.0.1", site.port, local_address="127.0.0.2")
+    await other.send_all(asked("localhost", "/api/v1/groups"))
+    assert (await until_closed(other)).startswith(b"HTTP/1.1 200 ")
+    for stream in busy:
+        await stream.aclose()
 
 
 async def test_who_reads_nothing_cannot_hold_up_the_end() -> None:
@@ -189,7 +225,8 @@ async def test_a_body_is_refused_before_it_comes(site: Site, more: str) -> None:
 
 async def test_requests_in_flight_have_a_limit(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guard, "REQUESTS_MAX", 0)
-    answer = await site.get("/health/live")
+    assert (await site.get("/health/live")).status == 200, "whoever else asks"
+    answer = await site.get("/metrics")
     assert (answer.status, answer.json) == (503, {"error": "too many requests are in flight"})
 
 

@@ -1,9 +1,9 @@
 """Takes new connections, as many as may be: by the settings, and by the descriptors that there are.
 
 Logs have half of the descriptors, so connections get no more than the rest (`connections_that_fit`). Where
-descriptors run out all the same, one that was kept in reserve is given up for a moment to take each
-waiting connection and close it: its client hears at once, and the listener does not stay ready for ever.
-Then nobody is accepted for a while.
+all places are taken `Admission` says who makes way. Where descriptors run out all the same, one that was kept
+in reserve is given up for a moment to take each waiting connection and close it: its client hears at once,
+and the listener does not stay ready for ever. Then nobody is accepted for a while.
 """
 
 import errno
@@ -16,9 +16,13 @@ from kohort.broker.config.current import CurrentConfig
 from kohort.broker.runtime.clock import Clock
 from kohort.broker.runtime.throttled_log import ThrottledLog
 from kohort.broker.runtime.timers import Timers
+from kohort.broker.transport.admission import Admission, Share, reserved
+from kohort.broker.transport.connection import Connection
 from kohort.broker.transport.counters import TransportCounters
+from kohort.broker.transport.crowd import Crowd
 from kohort.broker.transport.poller import READ, Poller
-from kohort.protocol.addresses import canonical_address
+from kohort.broker.transport.request import ANONYMOUS
+from kohort.protocol.addresses import canonical_address, network_of
 
 ACCEPTED_PER_ROUND = 64
 TURNED_AWAY_MAX = 256  # So many connections are kept waiting until they are closed; more are closed at once.
@@ -26,8 +30,10 @@ PAUSE_MS = 100  # Without descriptors: how long until the next look.
 
 _OUT_OF_THEM = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
-Opened = Callable[[socket.socket, tuple[str, int], int], None]
+Opened = Callable[[socket.socket, tuple[str, int], int], Connection]
 """Takes a socket that does not block, its client's address, and the number of its listener."""
+MakeWay = Callable[[Share], Connection | None]
+"""Finds the connection of such that is to be closed."""
 
 
 class Acceptor:
@@ -44,6 +50,8 @@ class Acceptor:
         clock: Clock,
         counters: TransportCounters,
         log: ThrottledLog,
+        admission: Admission,
+        make_way: MakeWay,
     ) -> None:
         """Hand connections to `opened`, at most `connections_max` whatever the settings say."""
         self._poller = poller
@@ -55,7 +63,11 @@ class Acceptor:
         self._counters = counters
         self._log = log
         self._listeners: dict[int, socket.socket] = {}
+        self._admission = admission
+        self._make_way = make_way
+        self._reserved = reserved(connections_max)
         self._numbers: dict[socket.socket, int] = {}
+        self._knows: set[int] = set()  # Listeners whose clients do not say who they are.
         self._hosts: dict[str, int] = {}
         self._open = 0
         self._reserve: int | None = _spare_descriptor()
@@ -63,12 +75,22 @@ class Acceptor:
         self.wait_ms: Callable[[str], int] | None = None
         """Says of an address for how long a connection waits that is not let in; None lets everybody in."""
 
-    def listen(self, sock: socket.socket, number: int = 0) -> None:
-        """Accept connections on `sock`, which is bound and not blocking; the first listener has number 0."""
+    def listen(self, sock: socket.socket, number: int = 0, *, is_open: bool = True) -> None:
+        """Accept connections on `sock`, which is bound and not blocking; the first listener has number 0.
+
+        Clients of one that `is_open` do not say who they are; of others `entered` is to be called.
+        """
+        if is_open:
+            self._knows.add(number)
         self._numbers[sock] = number
         sock.listen(self._current.config.socket_listen_backlog_size)
         self._listeners[sock.fileno()] = sock
         self._poller.register(sock.fileno(), READ)
+
+    @property
+    def strangers(self) -> Crowd[Connection]:
+        """Those who have not said yet who they are."""
+        return self._admission.strangers
 
     def accept(self, descriptor: int) -> None:
         """Take who waits at the listener with that descriptor, if there is one."""
@@ -90,17 +112,16 @@ class Acceptor:
 
     def _take(self, sock: socket.socket, address: tuple[str, int], listener: int) -> None:
         host = canonical_address(address[0])
-        if self._is_full_for(host):
+        if self._is_full_for(host) or not self._has_room(host, listener):
             sock.close()
-            self._counters.connections_refused += 1
-            self._log.warning("too many connections, a new one is refused", peer=host, open=self._open)
+            self._refused(host)
             return
         if self.wait_ms is not None and (wait_ms := self.wait_ms(host)):
             self._turn_away(sock, host, wait_ms)
             return
         try:
             _prepare(sock, self._current)
-            self._opened(sock, (host, address[1]), listener)
+            connection = self._opened(sock, (host, address[1]), listener)
         except OSError as error:  # The client was gone already: some systems say so here.
             sock.close()
             self._log.warning("a connection was not accepted", error=str(error))
@@ -108,6 +129,10 @@ class Acceptor:
         self._open += 1
         self._hosts[host] = self._hosts.get(host, 0) + 1
         self._counters.connections_accepted += 1
+        if listener in self._knows:
+            self._admission.entered(connection)
+        else:
+            self._admission.came(connection, self._clock.now_ms())
 
     def _turn_away(self, sock: socket.socket, host: str, wait_ms: int) -> None:
         """Close the connection of who comes too often, but not at once: it would be there again."""
@@ -124,14 +149,64 @@ class Acceptor:
         sock.close()
 
     def _is_full_for(self, host: str) -> bool:
-        """Whether `max.connections`, `max.connections.per.ip` or the share of descriptors is reached."""
-        config = self._current.config
-        if self._open >= min(config.max_connections, self._connections_max):
-            return True
-        return self._hosts.get(host, 0) >= config.max_connections_per_ip
+        """Whether `max.connections.per.ip` is reached."""
+        return self._hosts.get(host, 0) >= self._current.config.max_connections_per_ip
 
-    def left(self, host: str) -> None:
-        """Note that a connection from `host` has closed."""
+    # -- where all places are taken -----------------------------------------------------------------------
+
+    @property
+    def _places(self) -> int:
+        """How many known clients there may be: by `max.connections`, and by the share of descriptors."""
+        return min(self._current.config.max_connections, self._connections_max - self._reserved)
+
+    def _has_room(self, host: str, listener: int) -> bool:
+        """Return whether one more may come from `host`, once somebody has made way if need be."""
+        if listener in self._knows:
+            share = Share(ANONYMOUS, network_of(host))
+            return self._admission.known < self._places or self._somebody_goes(share)
+        if self._open < self._places + self._reserved:
+            return True
+        stranger = self._admission.strangers.pick()
+        if stranger is not None:
+            self._give_up(stranger, "too many others have not said who they are")
+        return stranger is not None
+
+    def entered(self, connection: Connection) -> None:
+        """Take a connection whose client has said who it is; it is closed where there is no room for it."""
+        share = Share(connection.principal, network_of(connection.host))
+        is_full = self._admission.known >= self._places
+        if is_full and not self._somebody_goes(share) and not self._fits_besides(connection):
+            self._refused(connection.host)
+            connection.close()
+            return
+        self._admission.entered(connection)
+
+    def _fits_besides(self, connection: Connection) -> bool:
+        """Return whether a super user may keep the place that it has had until now: nobody can make way."""
+        return self._admission.is_privileged(connection.principal)
+
+    def _somebody_goes(self, share: Share) -> bool:
+        """Return whether somebody has made way for one more of `share`."""
+        who = self._admission.who_makes_way(share)
+        connection = None if who is None else self._make_way(who)
+        if connection is None:
+            return False
+        self._give_up(connection, "there are too many connections, and most of them are of its user")
+        return True
+
+    def _give_up(self, connection: Connection, reason: str) -> None:
+        self._counters.connections_refused += 1
+        self._log.warning("a connection is given up", peer=connection.name, reason=reason)
+        connection.close()
+
+    def _refused(self, host: str) -> None:
+        self._counters.connections_refused += 1
+        self._log.warning("too many connections, a new one is refused", peer=host, open=self._open)
+
+    def left(self, connection: Connection) -> None:
+        """Note that a connection has closed."""
+        self._admission.left(connection)
+        host = connection.host
         self._open -= 1
         self._hosts[host] -= 1
         if not self._hosts[host]:

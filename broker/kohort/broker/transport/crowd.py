@@ -44,6 +44,9 @@ class Crowd(Generic[GuestT]):
     def __len__(self) -> int:
         return len(self._all)
 
+    def __contains__(self, guest: object) -> bool:
+        return guest in self._since_ms
+
     def came(self, guest: GuestT, now_ms: int) -> None:
         """Note one who waits from now on."""
         self._since_ms[guest] = now_ms
@@ -53,14 +56,16 @@ class Crowd(Generic[GuestT]):
             self._by_network[network] = Bag()
         self._by_network[network].add(guest)
 
-    def left(self, guest: GuestT) -> None:
-        """Forget one who waits no more, if it did."""
-        if self._all.discard(guest):
-            del self._since_ms[guest]
-            network = network_of(guest.host)
-            self._by_network[network].discard(guest)
-            if not self._by_network[network]:
-                del self._by_network[network]
+    def left(self, guest: GuestT) -> bool:
+        """Forget one who waits no more; return whether it did."""
+        if not self._all.discard(guest):
+            return False
+        del self._since_ms[guest]
+        network = network_of(guest.host)
+        self._by_network[network].discard(guest)
+        if not self._by_network[network]:
+            del self._by_network[network]
+        return True
 
     def in_the_way(self) -> GuestT | None:
         """Return who has to go before another comes, None where there is room."""

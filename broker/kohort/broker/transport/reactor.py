@@ -20,6 +20,7 @@ from kohort.broker.runtime.throttled_log import ThrottledLog
 from kohort.broker.runtime.timers import Timers
 from kohort.broker.runtime.workers import Workers
 from kohort.broker.transport.acceptor import Acceptor
+from kohort.broker.transport.admission import Admission, Share
 from kohort.broker.transport.connection import Connection, Driver
 from kohort.broker.transport.counters import TransportCounters
 from kohort.broker.transport.dispatch import Dispatch, Handlers
@@ -29,6 +30,7 @@ from kohort.broker.transport.plain import PlainTransport
 from kohort.broker.transport.poller import BROKEN, READ, WRITE, Events, Poller, make_poller
 from kohort.broker.transport.request import Request
 from kohort.broker.transport.sweep import SWEEP_INTERVAL_MS, Sweep
+from kohort.protocol.addresses import network_of
 from kohort.protocol.errors import WireError
 from kohort.protocol.schema import Message
 
@@ -70,13 +72,15 @@ class Reactor:
         connections_max: int,
         is_to_sync: Callable[[], bool] = lambda: False,
         beat: Callable[[], None] = lambda: None,
+        is_privileged: Callable[[str], bool] = lambda _: False,
         poller: Poller | None = None,
     ) -> None:
         """Begin with no listener.
 
         `end_round` is called in each round, once all that had arrived was handled: it flushes, and where
         `is_to_sync` that takes long enough to look before it who else has come, and shall share it. `beat`
-        is called every two seconds, as a sign of life.
+        is called every two seconds, as a sign of life. Principals that `is_privileged` says are let in
+        whoever has to make way.
         """
         self.dispatch = dispatch
         self.handlers = Handlers(dispatch)
@@ -111,6 +115,8 @@ class Reactor:
             clock=clock,
             counters=counters,
             log=self.log,
+            admission=Admission(is_privileged),
+            make_way=self._longest_idle,
         )
         self._current = current
         self._cold_readers = workers.limiter(COLD_READERS)
@@ -133,18 +139,37 @@ class Reactor:
         sockets.
         """
         self._opens[number] = opens or open_plain
-        self._acceptor.listen(sock, number)
+        self._acceptor.listen(sock, number, is_open=opens is None)
+
+    def entered(self, connection: Connection) -> None:
+        """Take a connection whose client has said who it is; it is closed where there is no room for it."""
+        self._acceptor.entered(connection)
+
+    def _longest_idle(self, share: Share) -> Connection | None:
+        """Return the connection of such that has been idle for longest."""
+        return min(
+            (
+                each
+                for each in self._connections.values()
+                if each.principal == share.principal
+                and network_of(each.host) == share.network
+                and each not in self._acceptor.strangers
+            ),
+            key=_last_active_ms,
+            default=None,
+        )
 
     @property
     def connections(self) -> int:
         """How many connections are open."""
         return len(self._connections)
 
-    def _opened(self, sock: socket.socket, address: tuple[str, int], listener: int) -> None:
+    def _opened(self, sock: socket.socket, address: tuple[str, int], listener: int) -> Connection:
         frame_bytes_max = self._current.config.socket_request_max_bytes
         connection = self._opens[listener](self, sock, address, frame_bytes_max, listener)
         self._poller.register(connection.file_descriptor, READ)
         self._connections[connection.file_descriptor] = connection
+        return connection
 
     def watch(self, connection: Connection) -> None:
         """Wait for what `connection` wants next: reading unless paused, writing where bytes wait."""
@@ -157,7 +182,7 @@ class Reactor:
         del self._connections[connection.file_descriptor]
         self._unfinished.pop(connection, None)
         self._poller.unregister(connection.file_descriptor)
-        self._acceptor.left(connection.host)
+        self._acceptor.left(connection)
         self.in_flight.forget(connection)
         if self.in_flight.waiting:
             self._mailbox.wake()
@@ -421,6 +446,10 @@ def open_plain(  # As `Open` is called.
 ) -> Connection:
     """Return a connection without TLS."""
     return Connection(driver, PlainTransport(sock), address, frame_bytes_max, listener)
+
+
+def _last_active_ms(connection: Connection) -> int:
+    return connection.peer.last_active_ms
 
 
 def supervise(part: str, action: Callable[[], object]) -> None:

@@ -10,6 +10,7 @@ from kohort.broker.runtime.supervisor import Part
 from kohort.broker.runtime.throttled_log import ThrottledLog
 from kohort.broker.runtime.timers import Timers
 from kohort.broker.runtime.workers import Workers
+from kohort.broker.transport.connection import Connection
 from kohort.broker.transport.counters import TransportCounters
 from kohort.broker.transport.reactor import Open, open_plain
 from kohort.broker.transport.sasl import mechanisms
@@ -38,8 +39,10 @@ class SecureListeners:
         timers: Timers,
         clock: Clock,
         log: ThrottledLog,
+        entered: Callable[[Connection], None],
     ) -> None:
-        """Take these users of SCRAM, besides those that settings name."""
+        """Take these users of SCRAM, besides those that settings name; `entered` is told who has come in."""
+        self._entered = entered
         self._current = current
         self._users = users
         self._counters = counters
@@ -77,6 +80,7 @@ class SecureListeners:
                 self._log,
                 self._clock,
                 asks_clients=protocol == SSL,
+                entered=self._entered,
             )
             self.tasks[f"certificates of {protocol}"] = doorman.reload_regularly
         return doorman.open
@@ -91,6 +95,7 @@ class SecureListeners:
             clock=self._clock,
             counters=self._counters,
             log=self._log,
+            entered=self._entered,
         )
 
     def _tokens(self) -> Mechanism:

@@ -17,7 +17,7 @@ from kohort.broker.runtime.workers import TrioWorkers
 from kohort.broker.transport.counters import TransportCounters
 from kohort.broker.transport.dispatch import Handle
 from kohort.broker.transport.poller import KqueuePoller, Poller, make_poller
-from kohort.broker.transport.reactor import Reactor
+from kohort.broker.transport.reactor import Open, Reactor
 from kohort.broker.transport.request import Request
 from kohort.broker.transport.test_kqueue import FakeSelect
 from kohort.protocol.messages import (
@@ -38,6 +38,7 @@ LIST_GROUPS = 16
 LIST_GROUPS_VERSION = 5
 API_VERSIONS = 18
 CONNECTIONS_MAX = 1_000
+SUPER_USER = "User:admin"
 
 
 def poller_by_name(name: str) -> Poller:
@@ -68,6 +69,7 @@ class World:
             counters=self.counters,
             end_round=lambda: None,
             connections_max=connections_max,
+            is_privileged=lambda principal: principal == SUPER_USER,
             poller=poller_by_name(poller),
         )
         listener = socket.create_server(("127.0.0.1", 0))
@@ -78,6 +80,11 @@ class World:
     async def connect(self, source: str | None = None) -> trio.SocketStream:
         """Return a connection, from one of this machine's own addresses where that matters."""
         return await trio.open_tcp_stream("127.0.0.1", self.port, local_address=source)
+
+    def opens(self, opens: Open) -> None:
+        """Have the listener's connections made by that: their clients say who they are."""
+        self.reactor._opens[0] = opens
+        self.reactor._acceptor._knows.clear()
 
     def advance(self, by_ms: int) -> None:
         self.clock.advance(by_ms)

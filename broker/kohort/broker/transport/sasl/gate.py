@@ -120,8 +120,13 @@ class Gate:
         clock: Clock,
         counters: TransportCounters,
         log: ThrottledLog,
+        entered: Callable[[Connection], None],
     ) -> None:
-        """Stand before connections that `opens` makes; these `mechanisms` are taken."""
+        """Stand before connections that `opens` makes; these `mechanisms` are taken.
+
+        `entered` is told of connections whose principal is known, once each.
+        """
+        self._tell_entered = entered
         self._opens = opens
         self._mechanisms = mechanisms
         self._strangers = strangers
@@ -268,14 +273,16 @@ class Gate:
         session.conversation = None
         session.peer.is_bare = False
         session.peer.allow(self._current.config.socket_request_max_bytes)
-        session.is_known = True
+        was_known, session.is_known = session.is_known, True
         connection.principal = principal
         connection.handlers = self._for_known
         self._strangers.left(connection)
         self._counters.authentications += 1
         log.debug("authenticated", peer=connection.name, principal=principal, mechanism=session.mechanism)
         self._timers.cancel(session)
-        if lifetime_ms:
+        if not was_known:
+            self._tell_entered(connection)
+        if lifetime_ms and not connection.closed:
             self._timers.set(session, self._clock.now_ms() + lifetime_ms, partial(self._expire, session))
         return lifetime_ms
 

@@ -56,8 +56,9 @@ class Guarded:
             clock=world.clock,
             counters=world.counters,
             log=world.reactor.log,
+            entered=world.reactor.entered,
         )
-        world.reactor._opens[0] = self.gate.open
+        world.opens(self.gate.open)
         world.handlers[API_VERSIONS] = lambda message, request: ApiVersionsResponse(error_code=0, api_keys=())
 
     async def connect(self, source: str | None = None) -> "Client":

@@ -28,6 +28,10 @@ class Doorman(Protocol):
         """
         ...
 
+    def came_in(self, connection: "TlsConnection", /) -> None:
+        """Take one whose principal is known now; it is closed where there is no room for it."""
+        ...
+
     def failed(self, connection: "TlsConnection", reason: str, /) -> None:
         """Note one that did not come in."""
         ...
@@ -91,6 +95,9 @@ class TlsConnection(Connection):
             self._refuse(str(error))
             return False
         self._established = True
+        self._doorman.came_in(self)
+        if self.closed:
+            return False
         self.peer.resumed(self._driver.now_ms)
         if self.wants_write:
             self._driver.watch(self)

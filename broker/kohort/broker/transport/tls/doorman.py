@@ -6,6 +6,7 @@ another its place (`Crowd` says whose).
 
 import socket
 import ssl
+from collections.abc import Callable
 from functools import partial
 
 import structlog
@@ -16,7 +17,7 @@ from kohort.broker.runtime.clock import Clock
 from kohort.broker.runtime.supervisor import UNWATCHED, Watched
 from kohort.broker.runtime.throttled_log import ThrottledLog
 from kohort.broker.runtime.workers import Workers
-from kohort.broker.transport.connection import Driver
+from kohort.broker.transport.connection import Connection, Driver
 from kohort.broker.transport.counters import TransportCounters
 from kohort.broker.transport.crowd import Crowd
 from kohort.broker.transport.tls.connection import TlsConnection
@@ -41,8 +42,13 @@ class Doorman:
         clock: Clock,
         *,
         asks_clients: bool = True,
+        entered: Callable[[Connection], None],
     ) -> None:
-        """Read the certificates; clients may be asked for theirs, as settings say. Raises: ConfigError."""
+        """Read the certificates; clients may be asked for theirs, as settings say. Raises: ConfigError.
+
+        `entered` is told of connections whose principal is known by that.
+        """
+        self._tell_entered = entered
         self._asks_clients = asks_clients
         self._current = current
         self._counters = counters
@@ -95,6 +101,11 @@ class Doorman:
         self._half_open.left(connection)
         log.debug("shook hands", peer=connection.name, principal=f"User:{name}")
         return f"User:{name}"
+
+    def came_in(self, connection: TlsConnection, /) -> None:
+        """Take one whose principal is known now; it is closed where there is no room for it."""
+        if self._asks_clients:  # Else it has to say by SASL who it is.
+            self._tell_entered(connection)
 
     def failed(self, connection: TlsConnection, reason: str, /) -> None:
         """Note one that did not come in."""

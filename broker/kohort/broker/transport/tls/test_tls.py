@@ -71,8 +71,15 @@ async def secure(folder: Path, *settings: tuple[str, str], poller: str = "epoll"
         *settings,
     ]
     async with test_support.world(*given, poller=poller) as world, trio.open_nursery() as nursery:
-        doorman = Doorman(world.current, world.counters, TrioWorkers(nursery), world.reactor.log, world.clock)
-        world.reactor._opens[0] = doorman.open
+        doorman = Doorman(
+            world.current,
+            world.counters,
+            TrioWorkers(nursery),
+            world.reactor.log,
+            world.clock,
+            entered=world.reactor.entered,
+        )
+        world.opens(doorman.open)
         yield Secure(world, doorman)
         nursery.cancel_scope.cancel()
 
