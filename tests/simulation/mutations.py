@@ -391,8 +391,8 @@ MUTANTS = (
     Mutant(
         "what is in the journal alone is not asked for of a log at rest",
         f"{PARTITIONS}/log_files.py",
-        "        return self._journal.end_offset(partition.topic_id, partition.index) <= end_offset\n",
-        "        return True\n",
+        "        return self._journal.end_offset(log_id_of(partition.topic_id, partition.index)) <= ",
+        "        return True or ",
     ),
     # Consumer groups.
     Mutant(

@@ -43,6 +43,7 @@ from kohort.protocol.schema import Message
 from kohort.storage import DataDirectory, PartitionLog, StorageError, writable_log
 from kohort.storage.cleaning import Replacement
 from kohort.storage.journal import Journal
+from kohort.storage.layout import log_id_of
 from tests.simulation.disk import VirtualDisk
 from tests.simulation.metadata import NODE_ID, Metadata
 from tests.simulation.network import Link, Sent
@@ -337,7 +338,9 @@ class Server:
             if not self.files.is_sound(partition):
                 await Pause(self.work_ms())
                 partition.open()
-        offline = {(each.topic_id, each.index) for each in self.partitions if each.offline is not None}
+        offline = {
+            log_id_of(each.topic_id, each.index) for each in self.partitions if each.offline is not None
+        }
         self.journal.forget(but=offline)
         self.coordinators.start()
         if self._transactions is not None:

@@ -80,6 +80,7 @@ from kohort.broker.transport.places import PLAINTEXT, Address, Places, advertise
 from kohort.broker.transport.reactor import Reactor
 from kohort.storage import DataDirectory, FileSystem, OsFileSystem, StorageError
 from kohort.storage.journal import Journal
+from kohort.storage.layout import log_id_of
 
 if TYPE_CHECKING:
     from kohort.broker.cluster.member import ClusterMember
@@ -505,7 +506,9 @@ class Broker:
         )
         if not self.data.is_clean:
             await self._checkpoint()  # What was scanned now need not be scanned again.
-        offline = {(each.topic_id, each.index) for each in self.partitions if each.offline is not None}
+        offline = {
+            log_id_of(each.topic_id, each.index) for each in self.partitions if each.offline is not None
+        }
         self.journal.forget(but=offline)
         if self.cluster is not None:
             await self.cluster.until_others_are_here()

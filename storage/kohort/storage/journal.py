@@ -15,10 +15,14 @@ one of ours: after a recovery the numbers go on with a gap that no leftover can 
 What lies before a journaled batch is on the disk itself: in its log's own files, or in this lap. What a
 log that cannot be opened just now still has to take from here goes into a file of its own, of the same
 form, before the journal begins again: the other logs have use for the journal meanwhile.
+
+A log is known here by its identity (topic id and partition), which outlives each log object: a log that is
+opened again, or removed and made anew, has the same. `may_name` says whether a start would find batches of it
+in either file. Before a log is cut, removed or replaced its caller sees to it that none would: `wipe`.
 """
 
 import struct
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from threading import Lock
@@ -31,6 +35,7 @@ from kohort.protocol.checksum import crc32c
 from kohort.protocol.records import iterate_batches, read_header
 from kohort.storage.errors import StorageError
 from kohort.storage.filesystem import Buffer, File, FileSystem
+from kohort.storage.layout import LogId
 from kohort.storage.partition_log import PartitionLog
 from kohort.storage.segment import StagedBatch
 
@@ -39,8 +44,8 @@ KEPT_FILE = "group-commit.kept"
 JOURNAL_BYTES = 8 * 1024 * 1024
 SEQUENCE_GAP = 1 << 32
 
-_HEAD = struct.Struct(">IIQ16si")
-_CHECKED_HEAD = struct.Struct(">IQ16si")  # The checksum covers everything behind itself.
+_HEAD = struct.Struct(">IIQ20s")
+_CHECKED_HEAD = struct.Struct(">IQ20s")  # The checksum covers everything behind itself.
 _CHECKED_FROM = _HEAD.size - _CHECKED_HEAD.size
 _ZEROS_BYTES = 1024 * 1024
 
@@ -48,16 +53,24 @@ _ZEROS_BYTES = 1024 * 1024
 class Entry(NamedTuple):
     """Batches of one log, with the offsets that they have there."""
 
-    topic_id: UUID
-    partition: int
+    log_id: LogId
     batches: Sequence[Buffer]
+
+    @property
+    def topic_id(self) -> UUID:
+        """Whose batches they are."""
+        return UUID(bytes=self.log_id[:16])
+
+    @property
+    def partition(self) -> int:
+        """Of which partition of the topic."""
+        return int.from_bytes(self.log_id[16:], "big", signed=True)
 
 
 class Written(msgspec.Struct, frozen=True, gc=False):
     """Batches that were just written to a log, unsynced, and that the journal is to make durable."""
 
     log: PartitionLog
-    partition: int
     batches: Sequence[StagedBatch]
 
 
@@ -74,10 +87,12 @@ class Journal:
         self._position = 0
         self._sequence = SEQUENCE_GAP
         self._lock = Lock()
-        self._orphaned: dict[tuple[UUID, int], list[bytes]] = {}
+        self._orphaned: dict[LogId, list[bytes]] = {}
         self._is_orphaned_saved = False  # Whether their own file has all of them.
-        self._is_wiped = False  # Whether the files have nothing that a start would read.
-        self._ends: dict[PartitionLog, int] = {}  # Where what this lap has of each log ends.
+        self._ends: dict[LogId, tuple[PartitionLog, int]] = {}  # Where what this lap has of each log ends.
+        self._named: set[LogId] = set()  # Others of which the file has entries: nobody counts on these.
+        self._kept: set[LogId] = set()  # Those of which the other file has entries.
+        self._has_kept_file = False
         self.failure: StorageError | None = None
         try:
             self._read_orphaned()
@@ -87,41 +102,44 @@ class Journal:
     # -- after a crash ----------------------------------------------------------------------------------
 
     def _read_orphaned(self) -> None:
-        kept = self._file_system.read(self._kept_path) or b""
+        kept = self._file_system.read(self._kept_path)
         content = self._file_system.read(self._path) or b""
-        self._is_wiped = not kept and not content
-        for _, entry in journal_entries(kept):
+        self._has_kept_file = kept is not None
+        for _, entry in journal_entries(kept or b""):
             self._leave(entry)
+            self._kept.add(entry.log_id)
         for sequence, entry in journal_entries(content):
             self._leave(entry)
+            self._named.add(entry.log_id)
             self._sequence = sequence
         if content:
             self._sequence += SEQUENCE_GAP
 
     def _leave(self, entry: Entry) -> None:
-        """Keep for its log what it may lack, unless that is known already."""
-        batches = self._orphaned.setdefault((entry.topic_id, entry.partition), [])
-        end_offset = read_header(batches[-1]).next_offset if batches else 0
-        batches += [bytes(each) for each in entry.batches if read_header(each).base_offset >= end_offset]
+        """Keep for its log what it may lack. An entry that is read later is newer, and takes its place."""
+        batches = self._orphaned.setdefault(entry.log_id, [])
+        begin = read_header(entry.batches[0]).base_offset
+        while batches and read_header(batches[-1]).next_offset > begin:
+            batches.pop()
+        batches += [bytes(each) for each in entry.batches]
 
     @property
     def orphaned(self) -> int:
         """How many logs have not yet taken the batches that a crash orphaned here."""
         return len(self._orphaned)
 
-    def end_offset(self, topic_id: UUID, partition: int) -> int:
+    def end_offset(self, log_id: LogId) -> int:
         """Return where the batches end that are orphaned here and belong to a log, 0 where there are none."""
-        batches = self._orphaned.get((topic_id, partition), [])
-        return max((read_header(batch).next_offset for batch in batches), default=0)
+        batches = self._orphaned.get(log_id)
+        return read_header(batches[-1]).next_offset if batches else 0
 
-    def restore(self, log: PartitionLog, partition: int) -> int:
+    def restore(self, log: PartitionLog) -> int:
         """Let a log that has just been opened take what it lacks, and return how many batches it took.
 
         They are on the disk afterwards, and so is what the log has of the others: that it can be read does
         not say so, where a sync of the log has failed before. Raises: StorageError.
         """
-        key = (log.topic_id, partition)
-        batches = self._orphaned.get(key, [])
+        batches = self._orphaned.get(log.log_id, [])
         log.write_again([batch for batch in batches if read_header(batch).base_offset < log.log_end_offset])
         taken = 0
         for batch in batches:
@@ -132,29 +150,47 @@ class Journal:
         if taken:
             log.write(sync=True)
         with self._lock:
-            self._orphaned.pop(key, None)
+            self._orphaned.pop(log.log_id, None)
             self._remove_kept()
+            if log.log_id in self._ends:  # This lap's: the log was opened again.
+                _, end_offset = self._ends[log.log_id]
+                self._ends[log.log_id] = log, min(end_offset, log.log_end_offset)
         return taken
 
-    def forget(self, *, but: Container[tuple[UUID, int]] = ()) -> None:
-        """Drop the orphaned batches of logs that exist no more; those of `but` are still to be opened."""
-        with self._lock:
-            for key in [key for key in self._orphaned if key not in but]:
-                del self._orphaned[key]
-            self._remove_kept()
+    def forget(self, *, but: Collection[LogId] = ()) -> None:
+        """Drop the orphaned batches of all logs but those that are still to be opened; on the disk as well.
 
-    def recall(self, logs: Container[tuple[UUID, int]]) -> None:
-        """Look up what logs that have failed may lack when they are opened again; by topic id and index.
+        For a start, which has opened every log that may lack something. Where the disk does not take that,
+        the journal has failed, and is used no more until `renew`.
+        """
+        with self._lock:
+            for log_id in [log_id for log_id in self._orphaned if log_id not in but]:
+                del self._orphaned[log_id]
+            if self.failure is None and not self._position:
+                try:
+                    self._blank()
+                except OSError as error:
+                    self._fail(error)
+
+    def drop(self, log_id: LogId) -> None:
+        """Drop the orphaned batches of one log: it has taken them, or is removed. The files keep theirs."""
+        with self._lock:
+            self._orphaned.pop(log_id, None)
+
+    def recall(self, logs: Collection[LogId]) -> None:
+        """Look up what logs that have failed may lack when they are opened again.
 
         One call for all that failed together: each reads the whole file. Raises: StorageError.
         """
         with self._lock:
+            if not any(log_id in self._ends or log_id in self._named for log_id in logs):
+                return
             try:
                 content = self._file_system.read(self._path)
             except OSError as error:
                 raise StorageError(f"{self._path} cannot be read: {error}") from error
             for _, entry in journal_entries(content or b""):
-                if (entry.topic_id, entry.partition) in logs:
+                if entry.log_id in logs:
                     self._leave(entry)
                     self._is_orphaned_saved = False
 
@@ -163,19 +199,42 @@ class Journal:
         if not self._orphaned or self._is_orphaned_saved:
             return
         parts: list[Buffer] = []
-        for sequence, ((topic_id, partition), batches) in enumerate(self._orphaned.items()):
-            parts += _encode(sequence, topic_id.bytes, partition, batches)
+        for sequence, (log_id, batches) in enumerate(self._orphaned.items()):
+            parts += _encode(sequence, log_id, batches)
+        self._has_kept_file = True
+        self._kept.update(self._orphaned)  # What was there before may be there still where this fails.
         self._file_system.replace(self._kept_path, b"".join(parts))
         self._file_system.sync_directory(self._kept_path.parent)
+        self._kept = set(self._orphaned)
         self._is_orphaned_saved = True
 
     def _remove_kept(self) -> None:
-        """Remove the file of orphaned batches once there are none; where that fails it does no harm."""
-        if self._orphaned:
-            return
+        """Remove the file of orphaned batches once there are none; where that fails it names logs still."""
+        if not self._orphaned:
+            with suppress(OSError):  # A log that has what is in there leaves it alone.
+                self._remove_kept_file()
+
+    def _remove_kept_file(self) -> None:
+        """Remove the file of orphaned batches, on the disk as well. Raises: OSError."""
         self._is_orphaned_saved = False
-        with suppress(OSError):  # A log that has what is in there leaves it alone.
+        if self._has_kept_file:
             self._file_system.remove(self._kept_path)
+            self._file_system.sync_directory(self._kept_path.parent)
+            self._kept = set()
+            self._has_kept_file = False
+
+    def _blank(self) -> None:
+        """Have a start find the orphaned batches, and nothing else. Raises: OSError."""
+        if self._orphaned:
+            self._is_orphaned_saved &= self._kept == self._orphaned.keys()
+            self._save_orphaned()
+        else:
+            self._remove_kept_file()
+        if self._named:
+            file = self._file or self._file_system.open(self._path)
+            file.write_at([bytes(_HEAD.size)], 0)
+            file.sync()
+            self._named = set()
 
     # -- appending --------------------------------------------------------------------------------------
 
@@ -206,32 +265,40 @@ class Journal:
             try:
                 self._append(written)
             except OSError as error:
+                self._named.update(each.log.log_id for each in written)  # They may be there all the same.
                 raise self._fail(error) from error
             for each in written:
-                self._ends[each.log] = each.batches[-1].last_offset + 1
+                log = each.log
+                self._ends[log.log_id] = log, each.batches[-1].last_offset + 1
         for each in written:
             each.log.became_durable(each.batches[-1].last_offset + 1)
 
     def _check_follows(self, written: Written) -> None:
         """Assert that all that lies before is on the disk: after a crash nothing could follow on a hole."""
         log, first_offset = written.log, written.batches[0].base_offset
-        assert first_offset <= log.synced_offset or self._ends.get(log) == first_offset, (
+        assert first_offset <= log.synced_offset or self._end_in_lap(log.log_id) == first_offset, (
             f"{log.directory}: a batch at {first_offset} behind what is synced up to {log.synced_offset} "
-            f"and journaled up to {self._ends.get(log)}"
+            f"and journaled up to {self._end_in_lap(log.log_id)}"
         )
+
+    def _end_in_lap(self, log_id: LogId) -> int | None:
+        known = self._ends.get(log_id)
+        return None if known is None else known[1]
 
     def _append(self, written: Sequence[Written]) -> None:
         file = self._file or self._prepare()
-        self._is_wiped = False
         parts: list[Buffer] = []
         for each in written:
             batches = [batch.data for batch in each.batches]
-            parts += _encode(self._sequence, each.log.topic_id_bytes, each.partition, batches)
+            parts += _encode(self._sequence, each.log.log_id, batches)
             self._sequence += 1
         entries = b"".join(parts)
+        is_first = not self._position
         file.write_at([entries], self._position)
         file.sync()
         self._position += len(entries)
+        if is_first:
+            self._named = set()  # The lap before is not read any more.
 
     def _fail(self, error: OSError) -> StorageError:
         self.failure = StorageError(f"{self._path} failed and is used no more: {error}")
@@ -261,11 +328,12 @@ class Journal:
                 self._save_orphaned()
             except OSError as error:
                 raise self._fail(error) from error
+            self._named.update(self._ends)  # Until the next entry stands in front of them.
             self._ends = {}
             self._position = 0
 
     def _check_synced(self) -> None:
-        unsynced = [log for log, end_offset in self._ends.items() if log.synced_offset < end_offset]
+        unsynced = [log for log, end_offset in self._ends.values() if log.synced_offset < end_offset]
         assert not unsynced, f"only the journal has what was acknowledged of {unsynced[0].directory}"
 
     def renew(self) -> None:
@@ -282,22 +350,32 @@ class Journal:
                 self._file_system.sync_directory(self._path.parent)
                 self._file = self._file_system.open(self._path)
             except OSError as error:
-                with suppress(OSError):
-                    self._file_system.remove(f"{self._path}.tmp")
+                self._remove_failed()
                 raise self._fail(error) from error
-            self._ends = {}
-            self._position = 0
-            self._is_wiped = not self._orphaned
+            self._begin_anew()
             self.failure = None
 
-    def may_name(self, log: PartitionLog) -> bool:
+    def _remove_failed(self) -> None:
+        """Remove a journal that no log needs: where the disk has no room for another, it names none then."""
+        with suppress(OSError):
+            self._file_system.remove(f"{self._path}.tmp")
+            if self._is_orphaned_saved or not self._orphaned:
+                self._file = None
+                self._file_system.remove(self._path)
+                self._file_system.sync_directory(self._path.parent)
+                self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        self._ends = {}
+        self._named = set()
+        self._position = 0
+
+    def may_name(self, log_id: LogId) -> bool:
         """Whether what a crash would leave here may have batches of the log."""
-        if self.failure is not None:
-            return True  # The entry that failed may be there all the same.
-        return not self._is_wiped and (not self._position or log in self._ends)
+        return log_id in self._ends or log_id in self._named or log_id in self._kept
 
     def wipe(self) -> None:
-        """Leave nothing that a start would read. Raises: StorageError, and then it is used no more.
+        """Leave a start nothing but what is orphaned. Raises: StorageError, and then it is used no more.
 
         The caller has it begin again before, and restored what was orphaned in every log that is open.
         """
@@ -305,23 +383,17 @@ class Journal:
             if self.failure is not None:
                 raise self.failure
             assert not self._ends, "logs have entries in the journal"
+            assert not self._position, "the journal has not begun again"
             try:
-                if self._file is None:
-                    self._prepare()
-                elif not self._position:
-                    self._file.write_at([bytes(_HEAD.size)], 0)
-                    self._file.sync()
-                self._is_orphaned_saved = False
-                self._save_orphaned()
+                self._blank()
             except OSError as error:
                 raise self._fail(error) from error
-            self._remove_kept()
-            self._is_wiped = True
 
-    def release(self, log: PartitionLog) -> None:
+    def release(self, log_id: LogId) -> None:
         """Stand no more for a log that is deleted, or that has failed and was recalled."""
         with self._lock:
-            self._ends.pop(log, None)
+            if self._ends.pop(log_id, None) is not None:
+                self._named.add(log_id)
 
     def close(self) -> None:
         """Remove the files: every log has been closed cleanly, none will need it. Raises: StorageError."""
@@ -329,16 +401,16 @@ class Journal:
             self._file = None
             if self.failure is not None or self._orphaned:
                 return
-            self._remove_kept()
             try:
+                self._remove_kept_file()
                 self._file_system.remove(self._path)
             except OSError as error:
                 raise StorageError(f"{self._path} cannot be removed: {error}") from error
 
 
-def _encode(sequence: int, topic_id: bytes, partition: int, batches: Sequence[Buffer]) -> list[Buffer]:
+def _encode(sequence: int, log_id: LogId, batches: Sequence[Buffer]) -> list[Buffer]:
     """Return an entry in parts."""
-    head = _CHECKED_HEAD.pack(sum(map(len, batches)), sequence, topic_id, partition)
+    head = _CHECKED_HEAD.pack(sum(map(len, batches)), sequence, log_id)
     crc = crc32c(head)
     for batch in batches:
         crc = crc32c(batch, crc)
@@ -351,13 +423,13 @@ def journal_entries(content: bytes) -> Iterator[tuple[int, Entry]]:
     expected: int | None = None
     view = memoryview(content)
     while position + _HEAD.size <= len(content):
-        crc, size, sequence, topic_id, partition = _HEAD.unpack_from(content, position)
+        crc, size, sequence, log_id = _HEAD.unpack_from(content, position)
         end = position + _HEAD.size + size
         if not size or end > len(content) or (expected is not None and sequence != expected):
             return
         if crc32c(view[position + _CHECKED_FROM : end]) != crc:
             return
         batches = list(iterate_batches(view[position + _HEAD.size : end]))
-        yield sequence, Entry(UUID(bytes=topic_id), partition, batches)
+        yield sequence, Entry(log_id, batches)
         expected = sequence + 1
         position = end

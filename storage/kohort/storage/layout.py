@@ -19,6 +19,9 @@ METADATA_TOPIC = "__cluster_metadata"
 
 TopicPartition = tuple[str, int]
 
+LogId = bytes
+"""Which log it is, whichever object has it open: 16 bytes of topic id, then the partition as int32."""
+
 _DIRECTORY_ID = "directory.id"
 
 SEGMENT_FILE = re.compile(r"\d{20}\.log")
@@ -28,6 +31,11 @@ _FOLDER = re.compile(r"(?P<topic>[a-zA-Z0-9._-]+)-(?P<index>\d+)")
 def partition_folder(topic: str, index: int) -> str:
     """Return the name of a partition's folder."""
     return f"{topic}-{index}"
+
+
+def log_id_of(topic_id: UUID, index: int) -> LogId:
+    """Return the identity of a partition's log."""
+    return topic_id.bytes + index.to_bytes(4, "big")
 
 
 METADATA_FOLDER = partition_folder(METADATA_TOPIC, 0)

@@ -80,7 +80,7 @@ def test_the_journal_is_told_entry_by_entry(tmp_path: Path) -> None:
     log.stage(batch, (read_header(batch),), 0)
     staged = log.take_staged()
     log.write_staged(staged, sync=False)
-    journal.append([Written(log, 4, staged.batches)])
+    journal.append([Written(log, staged.batches)])
     said = lines(tmp_path / "group-commit.journal", deep=True)
     assert said[1].endswith("topicId: AAAAAAAAAAAAAAAAAAAABQ partition: 4")
     assert said[3].endswith("payload: a")

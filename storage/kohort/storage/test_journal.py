@@ -35,7 +35,7 @@ def commit(journal: Journal, log: PartitionLog, *values: bytes, index: int = 0) 
         log.stage(batch, (read_header(batch),), 3)
     staged = log.take_staged()
     log.write_staged(staged, sync=False)
-    journal.append([Written(log, index, staged.batches)])
+    journal.append([Written(log, staged.batches)])
 
 
 def values_of(log: PartitionLog) -> list[bytes | None]:
@@ -56,7 +56,7 @@ def test_what_a_log_lost_is_taken_from_the_journal(tmp_path: Path) -> None:
     again, reopened = Journal(OsFileSystem(), tmp_path), open_log(tmp_path)
     assert values_of(reopened) == []
     assert again.orphaned == 1
-    assert again.restore(reopened, 0) == 3
+    assert again.restore(reopened) == 3
     assert values_of(reopened) == [b"one", b"two", b"three"]
     assert reopened.flushed_offset == 3
     assert reopened.latest_epoch == 3
@@ -70,9 +70,9 @@ def test_a_log_takes_only_what_it_lacks(tmp_path: Path) -> None:
     commit(journal, log, b"two")
     lose_unsynced_bytes(tmp_path, size_bytes + 5)
     reopened = open_log(tmp_path)
-    assert Journal(OsFileSystem(), tmp_path).restore(reopened, 0) == 1
+    assert Journal(OsFileSystem(), tmp_path).restore(reopened) == 1
     assert values_of(reopened) == [b"one", b"two"]
-    assert Journal(OsFileSystem(), tmp_path).restore(reopened, 0) == 0
+    assert Journal(OsFileSystem(), tmp_path).restore(reopened) == 0
     assert values_of(reopened) == [b"one", b"two"]
 
 
@@ -85,7 +85,7 @@ def test_each_log_takes_its_own(tmp_path: Path) -> None:
     again = Journal(OsFileSystem(), tmp_path)
     for index in range(3):
         reopened = open_log(tmp_path, index)
-        assert again.restore(reopened, index) == 1
+        assert again.restore(reopened) == 1
         assert values_of(reopened) == [b"of %d" % index]
 
 
@@ -95,7 +95,7 @@ def test_what_is_left_for_one_log_does_not_keep_the_others_from_the_journal(tmp_
     commit(journal, offline, b"one", b"two")
     lose_unsynced_bytes(tmp_path, 0)
     again = Journal(OsFileSystem(), tmp_path, SMALL_BYTES)
-    again.forget(but=[(offline.topic_id, 0)])
+    again.forget(but=[offline.log_id])
     for _ in range(2):
         while again.has_room(200, 1):
             commit(again, other, b"x" * 100, index=1)
@@ -103,7 +103,7 @@ def test_what_is_left_for_one_log_does_not_keep_the_others_from_the_journal(tmp_
         again.restart()
     assert again.orphaned == 1
     third, reopened = Journal(OsFileSystem(), tmp_path, SMALL_BYTES), open_log(tmp_path)
-    assert third.restore(reopened, 0) == 2
+    assert third.restore(reopened) == 2
     assert values_of(reopened) == [b"one", b"two"]
     third.forget()
     assert not (tmp_path / KEPT_FILE).exists()
@@ -118,7 +118,7 @@ def test_where_what_is_left_cannot_be_kept_the_journal_is_given_up(tmp_path: Pat
     with pytest.raises(StorageError, match="used no more"):
         commit(again, open_log(tmp_path, 1), b"other", index=1)
     assert not again.has_room(1, 1)
-    assert Journal(OsFileSystem(), tmp_path).restore(open_log(tmp_path), 0) == 1
+    assert Journal(OsFileSystem(), tmp_path).restore(open_log(tmp_path)) == 1
 
 
 def test_a_batch_behind_what_nobody_has_synced_is_refused(tmp_path: Path) -> None:
@@ -151,7 +151,7 @@ def test_leftovers_of_an_earlier_lap_are_not_taken_for_entries(tmp_path: Path) -
     lose_unsynced_bytes(tmp_path, 0)
     reopened = open_log(tmp_path)
     again = Journal(OsFileSystem(), tmp_path, SMALL_BYTES)
-    assert again.restore(reopened, 0) == 0, "an entry of offset 2 has no place in an empty log"
+    assert again.restore(reopened) == 0, "an entry of offset 2 has no place in an empty log"
     assert again.orphaned == 0
 
 
@@ -168,12 +168,12 @@ def test_a_torn_entry_ends_the_journal_for_good(tmp_path: Path) -> None:
     lose_unsynced_bytes(tmp_path, 0)
     reopened = open_log(tmp_path)
     again = Journal(OsFileSystem(), tmp_path, SMALL_BYTES)
-    assert again.restore(reopened, 0) == 1
+    assert again.restore(reopened) == 1
     assert values_of(reopened) == [b"one"]
     commit(again, reopened, b"TWO")  # Begins at the start; what was torn away must stay away.
     lose_unsynced_bytes(tmp_path, 0)
     third = open_log(tmp_path)
-    Journal(OsFileSystem(), tmp_path, SMALL_BYTES).restore(third, 0)
+    Journal(OsFileSystem(), tmp_path, SMALL_BYTES).restore(third)
     assert values_of(third) == []
     assert whole.orphaned == 1
 
@@ -190,7 +190,7 @@ def test_a_cut_of_the_file_costs_the_entries_that_it_reaches_and_no_others(tmp_p
     path.write_bytes(path.read_bytes()[:size_bytes])
     lose_unsynced_bytes(tmp_path, 0)
     reopened = open_log(tmp_path)
-    Journal(OsFileSystem(), tmp_path, SMALL_BYTES).restore(reopened, 0)
+    Journal(OsFileSystem(), tmp_path, SMALL_BYTES).restore(reopened)
     assert values_of(reopened) == committed[: sum(end <= size_bytes for end in ends)]
 
 
@@ -198,11 +198,11 @@ def test_a_failed_log_is_given_what_it_acknowledged_in_this_life(tmp_path: Path)
     journal, log = Journal(OsFileSystem(), tmp_path), open_log(tmp_path)
     commit(journal, log, b"one")
     commit(journal, open_log(tmp_path, 1), b"other", index=1)
-    journal.recall({(log.topic_id, 0)})
+    journal.recall((log.log_id,))
     assert journal.orphaned == 1
     lose_unsynced_bytes(tmp_path, 0)
     reopened = open_log(tmp_path)
-    assert journal.restore(reopened, 0) == 1
+    assert journal.restore(reopened) == 1
     assert values_of(reopened) == [b"one"]
     assert journal.orphaned == 0
 
@@ -211,16 +211,16 @@ def test_what_a_failed_log_may_lack_outlives_the_next_lap(tmp_path: Path) -> Non
     journal, log, other = Journal(OsFileSystem(), tmp_path), open_log(tmp_path), open_log(tmp_path, 1)
     commit(journal, log, b"one")
     commit(journal, other, b"other", index=1)
-    journal.recall({(log.topic_id, 0)})
-    journal.release(log)
+    journal.recall((log.log_id,))
+    journal.release(log.log_id)
     other.sync()
     journal.restart()
     commit(journal, other, b"written over the first", index=1)
-    journal.recall({(log.topic_id, 0)})  # Another attempt to open it, while the journal says nothing of it.
+    journal.recall((log.log_id,))  # Another attempt to open it, while the journal says nothing of it.
     lose_unsynced_bytes(tmp_path, 0)
-    assert Journal(OsFileSystem(), tmp_path).restore(open_log(tmp_path), 0) == 1
+    assert Journal(OsFileSystem(), tmp_path).restore(open_log(tmp_path)) == 1
     lose_unsynced_bytes(tmp_path, 0)
-    assert journal.restore(open_log(tmp_path), 0) == 1
+    assert journal.restore(open_log(tmp_path)) == 1
 
 
 def test_a_clean_stop_leaves_no_journal(tmp_path: Path) -> None:
@@ -286,7 +286,7 @@ def test_what_a_failed_sync_lost_is_written_again_although_the_log_shows_it(
         open_log(root, file_system=disk)  # After a kill: its recovery syncs what it found.
     shown = open_log(root, file_system=disk)  # The page cache has it, so this time all seems well.
     assert values_of(shown) == [b"one", b"two"]
-    assert Journal(disk, root).restore(shown, 0) == 0
+    assert Journal(disk, root).restore(shown) == 0
     disk.remove(root / JOURNAL_FILE)
     after_power_failure = disk.after_crash(choose=lambda _: 0)
     assert values_of(open_log(root, file_system=after_power_failure)) == [b"one", b"two"]
@@ -302,25 +302,25 @@ def test_the_journal_stays_until_every_log_has_its_own_on_the_disk() -> None:
     log.stage(batch, (read_header(batch),), 0)
     staged = log.take_staged()
     log.write_staged(staged, sync=False)
-    journal.append([Written(log, 0, staged.batches)])
+    journal.append([Written(log, staged.batches)])
     begin = len(file_system.operations)
     directory.close(when_sound=journal.close)
     for operations in range(begin, len(file_system.operations) + 1):
         survivor = file_system.after_crash(operations, lambda limit: 0)
         directory = DataDirectory.open(Path("/data"), survivor)
         found = directory.open_log("t", UUID(int=7), 0, LogConfig())
-        Journal(survivor, Path("/data"), 10_000).restore(found, 0)
+        Journal(survivor, Path("/data"), 10_000).restore(found)
         assert found.log_end_offset == 1, f"lost behind operation {operations}"
 
 
 def test_a_log_with_nothing_to_write_does_not_end_the_journal(tmp_path: Path) -> None:
     journal, idle, busy = Journal(OsFileSystem(), tmp_path), open_log(tmp_path, 0), open_log(tmp_path, 1)
     commit(journal, busy, b"one", index=1)
-    journal.append([Written(idle, 0, idle.take_staged().batches)])
+    journal.append([Written(idle, idle.take_staged().batches)])
     commit(journal, busy, b"two", index=1)
     lose_unsynced_bytes(tmp_path, 0, 1)
     reopened = open_log(tmp_path, 1)
-    assert Journal(OsFileSystem(), tmp_path).restore(reopened, 1) == 2
+    assert Journal(OsFileSystem(), tmp_path).restore(reopened) == 2
     assert values_of(reopened) == [b"one", b"two"]
 
 
@@ -343,23 +343,23 @@ def test_what_the_disk_does_not_hold_is_no_ground_to_write_on() -> None:
 
 def test_a_wiped_journal_brings_nothing_back_that_was_cut(tmp_path: Path) -> None:
     journal, log = Journal(OsFileSystem(), tmp_path), open_log(tmp_path)
-    assert not journal.may_name(log)
+    assert not journal.may_name(log.log_id)
     commit(journal, log, b"one", b"two", b"three")
-    assert journal.may_name(log)
+    assert journal.may_name(log.log_id)
     log.sync()
     journal.restart()
-    assert journal.may_name(log), "the lap before is still in the file"
+    assert journal.may_name(log.log_id), "the lap before is still in the file"
     journal.wipe()
-    assert not journal.may_name(log)
+    assert not journal.may_name(log.log_id)
     log.truncate_to(1)
     assert journal_of(tmp_path) == {}
     log.stage(batch := build_batch([(0, b"key", b"other", ())]), (read_header(batch),), 4)
     log.write(True)
     again, reopened = Journal(OsFileSystem(), tmp_path), open_log(tmp_path)
-    assert again.restore(reopened, 0) == 0
+    assert again.restore(reopened) == 0
     assert values_of(reopened) == [b"one", b"other"]
     commit(journal, log, b"behind")
-    assert journal.may_name(log)
+    assert journal.may_name(log.log_id)
 
 
 def journal_of(root: Path) -> dict[int, int]:
@@ -371,8 +371,8 @@ def journal_of(root: Path) -> dict[int, int]:
 def test_what_a_crash_left_is_wiped_as_well(tmp_path: Path) -> None:
     commit(Journal(OsFileSystem(), tmp_path), open_log(tmp_path), b"one", b"two")
     journal, log = Journal(OsFileSystem(), tmp_path), open_log(tmp_path)
-    journal.restore(log, 0)
-    assert journal.may_name(log)
+    journal.restore(log)
+    assert journal.may_name(log.log_id)
     journal.wipe()
     assert journal_of(tmp_path) == {}
 
@@ -383,10 +383,73 @@ def test_a_wipe_keeps_what_other_logs_still_have_to_take(tmp_path: Path) -> None
     commit(journal, open_log(tmp_path, index=1), b"two", index=1)
     lose_unsynced_bytes(tmp_path, 0, index=1)
     journal, log = Journal(OsFileSystem(), tmp_path), open_log(tmp_path)
-    journal.restore(log, 0)
+    journal.restore(log)
     journal.wipe()
     again = Journal(OsFileSystem(), tmp_path)
-    assert again.end_offset(UUID(int=7), 0) == 0
+    assert again.end_offset(log.log_id) == 0
     other = open_log(tmp_path, index=1)
-    assert again.restore(other, 1) == 1
+    assert again.restore(other) == 1
     assert values_of(other) == [b"two"]
+
+
+def test_an_entry_that_is_read_later_takes_the_place_of_what_it_stands_for(tmp_path: Path) -> None:
+    journal, log = Journal(OsFileSystem(), tmp_path), open_log(tmp_path)
+    commit(journal, log, b"one", b"two", b"three")
+    journal.recall((log.log_id,))
+    log.sync()
+    journal.restart()  # What was recalled is kept.
+    journal.restore(log)
+    log.truncate_to(1)  # Without a word to the journal, as an earlier version did.
+    commit(journal, log, b"other")
+    lose_unsynced_bytes(tmp_path, 0)
+    again, reopened = Journal(OsFileSystem(), tmp_path), open_log(tmp_path)
+    assert again.end_offset(log.log_id) == 2
+    again.restore(reopened)
+    assert values_of(reopened) in ([b"one", b"other"], [])
+
+
+def test_what_was_kept_names_its_logs_until_it_is_gone_from_the_disk(tmp_path: Path) -> None:
+    journal, log, other = Journal(OsFileSystem(), tmp_path), open_log(tmp_path), open_log(tmp_path, 1)
+    commit(journal, log, b"one")
+    commit(journal, other, b"two", index=1)
+    journal.recall((log.log_id, other.log_id))
+    for each in (log, other):
+        each.sync()
+        journal.release(each.log_id)
+    journal.restart()
+    assert journal.restore(log) == 0
+    commit(journal, open_log(tmp_path, 2), b"in the place of the lap before")
+    assert journal.may_name(log.log_id), "the file has it, for the sake of the other"
+    journal.release(open_log(tmp_path, 2).log_id)
+    journal.restart()
+    journal.wipe()
+    assert not journal.may_name(log.log_id)
+    assert journal.may_name(other.log_id), "it is not open yet"
+    assert [each.partition for _, each in journal_entries((tmp_path / KEPT_FILE).read_bytes())] == [1]
+    journal.restore(other)
+    assert not journal.may_name(other.log_id)
+    assert not (tmp_path / KEPT_FILE).exists()
+
+
+def test_a_start_that_has_opened_every_log_leaves_nothing_that_the_next_would_read(tmp_path: Path) -> None:
+    commit(Journal(OsFileSystem(), tmp_path), open_log(tmp_path), b"one", b"two")
+    journal, log = Journal(OsFileSystem(), tmp_path), open_log(tmp_path)
+    journal.restore(log)
+    journal.forget()
+    assert journal_of(tmp_path) == {}
+    assert not journal.may_name(log.log_id)
+    assert Journal(OsFileSystem(), tmp_path).orphaned == 0
+
+
+def test_a_log_that_was_opened_again_counts_as_itself_in_the_journal(tmp_path: Path) -> None:
+    journal, log = Journal(OsFileSystem(), tmp_path), open_log(tmp_path)
+    commit(journal, log, b"one", b"two")
+    log.close()
+    reopened = open_log(tmp_path)
+    journal.recall((log.log_id,))
+    journal.restore(reopened)
+    assert journal.may_name(reopened.log_id)
+    commit(journal, reopened, b"three")
+    reopened.sync()
+    journal.restart()
+    assert journal.may_name(reopened.log_id), "the lap before is still in the file"

@@ -15,7 +15,7 @@ from kohort.protocol.records import BatchHeader
 from kohort.storage.config import LogConfig
 from kohort.storage.errors import StorageError
 from kohort.storage.filesystem import Buffer, FileSystem
-from kohort.storage.layout import LEADER_EPOCH_CHECKPOINT, keep_newest, name_folder
+from kohort.storage.layout import LEADER_EPOCH_CHECKPOINT, keep_newest, log_id_of, name_folder
 from kohort.storage.producers import SNAPSHOT_SUFFIX, EndedTransaction
 from kohort.storage.readable_log import ReadableLog
 from kohort.storage.reading import Tail
@@ -41,7 +41,7 @@ class WritableLog(ReadableLog):
         tail = Tail(loaded.log_end_offset, active, active.size_bytes)
         super().__init__(directory, loaded.segments, tail, loaded.log_start_offset)
         self.topic_id = topic_id
-        self.topic_id_bytes = topic_id.bytes
+        self.log_id = log_id_of(topic_id, int(directory.name.rpartition("-")[2]))
         self.config = config
         self.log_end_offset = loaded.log_end_offset  # Counts what is staged.
         self.flushed_offset = loaded.log_end_offset  # What lies before is on the disk, here or in a journal.
@@ -58,6 +58,7 @@ class WritableLog(ReadableLog):
         self._failure: StorageError | None = None
         self._has_sync_failed = False
         self._is_closed = False
+        self._is_settled = False  # Whether its files have what is known to be on the disk, and no more.
         self._is_being_cut = False
         self.may_rest = True
         """Whether it may be noted as at rest at all."""

@@ -14,8 +14,6 @@ from kohort.protocol.errors import WireError
 from kohort.protocol.records import BatchHeader, Buffer, iterate_batches, read_header
 from kohort.storage import StorageError
 
-JOURNAL_POLL_SECONDS = 0.002
-
 log = structlog.get_logger("kohort.replication")
 
 
@@ -85,21 +83,42 @@ class Appending:
         self, partition: Partition, following: Following, change: Callable[[], None]
     ) -> None:
         """Change the log while nobody writes it, and the journal has nothing of it that would come back."""
+        is_over = False
 
         def act() -> None:
+            nonlocal is_over
             if partition.following is following and partition.serving_log is not None:
+                if self._flusher.is_named(partition.log.log_id):
+                    return  # By a write that was under way.
                 change()
                 self._partitions.was_cut(partition)
                 following.truncated()
                 partition.moved()
+            is_over = True
 
-        while not self._flusher.empty_journal(partition.log):
-            await trio.sleep(JOURNAL_POLL_SECONDS)
-        try:
-            await self._partitions.between_writes(partition, act)
-        except StorageError as error:
-            partition.failed(error)
-            raise
+        while not is_over:
+            await self._until_unnamed(partition)
+            try:
+                await self._partitions.between_writes(partition, act)
+            except StorageError as error:
+                partition.failed(error)
+                raise
+
+    async def _until_unnamed(self, partition: Partition) -> None:
+        """Return once the journal has nothing of the log. Raises: StorageError where it can't be emptied."""
+        told = trio.Event()
+        failures: list[StorageError] = []
+
+        def done(error: StorageError | None) -> None:
+            if error is not None:
+                failures.append(error)
+            told.set()
+            self._turns.let_tasks_run()
+
+        self._flusher.when_unnamed(partition.log.log_id, done)
+        await told.wait()
+        if failures:
+            raise failures[0]
 
     async def follow_start(self, partition: Partition, following: Following, offset: int) -> None:
         """Let the log begin no earlier than the leader's, as far as it is committed. Raises: StorageError."""

@@ -22,6 +22,7 @@ from kohort.broker.partitions.partition import Partition
 from kohort.broker.runtime.loop import Loop
 from kohort.storage import PartitionLog, StorageError
 from kohort.storage.journal import Journal, Written
+from kohort.storage.layout import LogId
 from kohort.storage.staging import Staged
 
 Done = Callable[[StorageError | None], None]
@@ -84,7 +85,7 @@ class Job:
                     self.errors[place] = error
                 else:
                     if journaled:
-                        written.append(Written(flush.log, flush.partition.index, staged.batches))
+                        written.append(Written(flush.log, staged.batches))
                     else:
                         self.syncs += flush.sync
             if written:
@@ -123,7 +124,7 @@ class Flusher:
     def __init__(self, loop: Loop, counters: PartitionCounters, journal: Journal) -> None:
         self._loop = loop
         self._journal = journal
-        self._journaled: dict[PartitionLog, Partition] = {}  # Logs of which only the journal has all synced.
+        self._journaled: dict[LogId, Partition] = {}  # Logs of which only the journal has all synced.
         self._counters = counters
         self._waiting: dict[Partition, list[Done]] = {}
         self._under_way: dict[Partition, list[Done]] = {}
@@ -131,7 +132,7 @@ class Flusher:
         self._journaling = 0  # How many jobs under way have, or may have, entries in the journal.
         self._prepare: list[Callable[[], None]] = []
         self._jobs: SimpleQueue[Job | None] = SimpleQueue()
-        self._is_emptying = False  # Whether the journal is to be empty for a moment.
+        self._to_unname: list[tuple[LogId, Done]] = []  # The journal is to be empty for a moment.
         self._rounds_without_journal = 0
         self._handed_over: dict[Job, float] = {}  # To the writers, and when.
         self._writers: list[Thread] = []
@@ -178,11 +179,11 @@ class Flusher:
     @property
     def busy(self) -> bool:
         """Whether anything waits for a flush or is being flushed."""
-        return bool(self._waiting or self._under_way or self._prepare)
+        return bool(self._waiting or self._under_way or self._prepare or self._to_unname)
 
     def is_asked(self) -> bool:
         """Return whether the round that is about to begin has something to write."""
-        return bool(self._waiting or self._prepare)
+        return bool(self._waiting or self._prepare or self._to_unname)
 
     def start_round(self) -> None:
         """Begin the flush of everything that was asked for; small rounds end in here as well."""
@@ -192,27 +193,43 @@ class Flusher:
                 action()
             ready = self._take_ready()
             if not ready:
-                return
+                break
             self._begin(self._job_for(ready))
+        if self._to_unname:
+            self._unname()
 
-    def empty_journal(self, truncated: PartitionLog) -> bool:
-        """Return whether the journal has nothing of a log that is to be cut, on the disk either.
+    def is_named(self, log_id: LogId) -> bool:
+        """Return whether a start would find batches of a log in the journal."""
+        return self._journal.may_name(log_id)
 
-        After a crash it would bring back what was cut, or write it over what came in its place. Until it is
-        empty it takes nothing new; the caller asks again. Raises: StorageError where the journal has failed,
-        and the disk takes no other.
+    def when_unnamed(self, log_id: LogId, done: Done) -> None:
+        """Call `done` once the journal has nothing of a log that is to be cut, removed or replaced.
+
+        After a crash it would bring back what is gone, or write it over what came in its place. Until it is
+        empty it takes nothing new. `done` hears of an error where it has failed, and the disk takes no other.
+        Whoever asks has the log open, or wants it no more: what was kept to open it again is dropped.
         """
-        if not self._journal.may_name(truncated):
-            return True
-        self._is_emptying = True
-        if not self._begin_lap():
-            if self._journal.failure is not None and not (self._journaled or self._journaling):
-                self._is_emptying = False
-                raise self._journal.failure
-            return False
-        self._is_emptying = False
-        self._journal.wipe()
-        return True
+        self._journal.drop(log_id)
+        if not self._journal.may_name(log_id):
+            done(None)
+            return
+        self._to_unname.append((log_id, done))
+        self._loop.wake()
+
+    def _unname(self) -> None:
+        """Empty the journal, unless a worker has to end first, and tell who waits for that."""
+        asking = self._to_unname
+        try:
+            if self._begin_lap():
+                self._journal.wipe()
+            elif self._under_way or self._journaling:
+                return  # The next round comes when these are done.
+        except StorageError as failure:
+            log.error("the journal cannot be emptied", error=str(failure))
+        self._to_unname = []
+        for log_id, done in asking:
+            is_named = self._journal.may_name(log_id)
+            done(self._journal.failure or StorageError("the journal cannot be emptied") if is_named else None)
 
     def _begin(self, job: Job, *, loop_may_wait: bool = True) -> None:
         """Have the job written, in the loop itself where that takes no time to speak of."""
@@ -257,7 +274,7 @@ class Flusher:
         for partition in partitions:
             if partition.durable:
                 size_bytes += partition.log.staged_bytes
-        if not size_bytes or size_bytes > JOURNALED_BYTES_MAX or self._is_emptying:
+        if not size_bytes or size_bytes > JOURNALED_BYTES_MAX or self._to_unname:
             return False
         if self._journal.has_room(size_bytes, len(partitions)):
             return True
@@ -266,16 +283,24 @@ class Flusher:
     def _begin_lap(self) -> bool:
         """Return whether the journal begins again; else have the logs synced that it stands in for."""
         behind: list[LogFlush] = []
-        for each, partition in list(self._journaled.items()):
+        offline: list[LogId] = []
+        for log_id, partition in list(self._journaled.items()):
             if partition in self._under_way:
                 continue  # A worker syncs it, or this round does.
+            serving_log = partition.serving_log
             if partition.deleted:
-                del self._journaled[each]
-                self._journal.release(each)
+                del self._journaled[log_id]
+                self._journal.release(log_id)
+            elif serving_log is None:
+                offline.append(log_id)  # It is closed, and opened again, by another thread.
+            elif not serving_log.needs_journal:
+                del self._journaled[log_id]  # It was opened again, and has taken what it lacked.
             else:
                 self._under_way[partition] = []
-                nothing = Staged((), each.written_offset, 0)
-                behind.append(LogFlush(partition, each, nothing, sync=True, journaled=False))
+                nothing = Staged((), serving_log.written_offset, 0)
+                behind.append(LogFlush(partition, serving_log, nothing, sync=True, journaled=False))
+        if offline:
+            self._recall(offline)
         if behind:
             self._begin(Job(behind), loop_may_wait=len(behind) <= INLINE_LOGS_MAX)
         if self._journaled or self._journaling or not self._has_journal():
@@ -298,7 +323,7 @@ class Flusher:
         if self._journal.failure is None:
             return True
         self._rounds_without_journal += 1
-        if self._rounds_without_journal.bit_count() > 1 and not self._is_emptying:
+        if self._rounds_without_journal.bit_count() > 1 and not self._to_unname:
             return False
         try:
             self._journal.renew()
@@ -349,7 +374,10 @@ class Flusher:
         self._note_time(job)
         self._journaling -= job.journaled
         if any(job.errors):
-            self._recall([flush for flush, error in zip(job.flushes, job.errors, strict=True) if error])
+            failed = [flush for flush, error in zip(job.flushes, job.errors, strict=True) if error]
+            self._recall(
+                [each.log.log_id for each in failed if each.journaled or each.log.log_id in self._journaled]
+            )
         for flush, error in zip(job.flushes, job.errors, strict=True):
             waiting = self._under_way.pop(flush.partition)
             try:
@@ -373,9 +401,9 @@ class Flusher:
         partition = flush.partition
         if flush.journaled or self._journaled:
             if flush.log.needs_journal:  # Also where nobody waits for a sync any more.
-                self._journaled[flush.log] = partition
+                self._journaled[flush.log.log_id] = partition
             else:
-                self._journaled.pop(flush.log, None)
+                self._journaled.pop(flush.log.log_id, None)
         if flush.sync:
             partition.sync_due = False
         else:
@@ -389,19 +417,18 @@ class Flusher:
             log.error("a flush failed", topic=partition.topic, partition=partition.index, error=str(error))
         partition.failed(error)
 
-    def _recall(self, failed: list[LogFlush]) -> None:
+    def _recall(self, failed: list[LogId]) -> None:
         """Have the journal keep what logs that failed together may lack when they are opened again."""
-        kept = [flush for flush in failed if flush.log in self._journaled]
-        if not kept:
+        if not failed:
             return
         try:
-            self._journal.recall({(flush.partition.topic_id, flush.partition.index) for flush in kept})
+            self._journal.recall(failed)
         except StorageError as error:  # They stay where they are in `_journaled`.
             log.error("the journal cannot be read, and not begin again", error=str(error))
             return
-        for flush in kept:
-            del self._journaled[flush.log]
-            self._journal.release(flush.log)
+        for log_id in failed:
+            self._journaled.pop(log_id, None)
+            self._journal.release(log_id)
 
     def _note_time(self, job: Job) -> None:
         self._counters.flush_seconds.add(job.seconds)

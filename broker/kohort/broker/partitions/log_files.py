@@ -11,6 +11,7 @@ from kohort.broker.metadata import Snapshot
 from kohort.broker.partitions.topic_settings import log_config_of
 from kohort.storage import DataDirectory, PartitionLog, StorageError
 from kohort.storage.journal import Journal
+from kohort.storage.layout import log_id_of
 
 if TYPE_CHECKING:
     from kohort.broker.partitions.partition import Partition
@@ -48,7 +49,7 @@ class LogFiles:
         end_offset = self._data.sound_end(partition.topic, partition.topic_id, partition.index)
         if end_offset is None:
             return False
-        return self._journal.end_offset(partition.topic_id, partition.index) <= end_offset
+        return self._journal.end_offset(log_id_of(partition.topic_id, partition.index)) <= end_offset
 
     def open(self, partition: "Partition", *, again: bool = False) -> PartitionLog:
         """Return the partition's log, made if need be; `again` is after a failure of the one before.
@@ -67,12 +68,11 @@ class LogFiles:
         config = log_config_of(partition.config)
         opened = self._data.open_log(partition.topic, partition.topic_id, partition.index, config)
         if again:
-            self._journal.recall({(partition.topic_id, partition.index)})
+            self._journal.recall((opened.log_id,))
         known_end = max(
-            self._data.known_end(partition.topic, partition.index),
-            self._journal.end_offset(partition.topic_id, partition.index),
+            self._data.known_end(partition.topic, partition.index), self._journal.end_offset(opened.log_id)
         )
-        self._journal.restore(opened, partition.index)
+        self._journal.restore(opened)
         self.is_short |= bool(opened.gaps) or self._data.is_missing(partition.topic, partition.index)
         for begin, end_offset in opened.gaps:
             log.error(
@@ -94,6 +94,10 @@ class LogFiles:
                 confirmed_offset=known_end,
             )
         return opened
+
+    def serves_again(self, opened: PartitionLog) -> None:
+        """Hear that a log that failed is used again: it has what the journal kept for it meanwhile."""
+        self._journal.drop(opened.log_id)
 
     def announce_creation(self, partitions: "Iterable[Partition]") -> None:
         """Keep from being opened, while `create` makes them, the folders of these new partitions."""

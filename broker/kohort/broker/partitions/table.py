@@ -23,6 +23,7 @@ from kohort.broker.runtime.timers import Timers
 from kohort.broker.runtime.workers import Event, Workers
 from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.storage import PartitionLog, StorageError
+from kohort.storage.layout import log_id_of
 
 if TYPE_CHECKING:
     from kohort.broker.partitions.replicas import Replicas
@@ -463,12 +464,14 @@ class PartitionTable:
         partition.delete()
         self._files.announce_deletion(partition)
         if not partition.had_log:
-            self._delete_files(partition)
+            self._delete_unnamed(partition)
         else:  # What a flush is writing must be over, and the flusher knows when that is.
-            self._flusher.request(partition, partial(self._flushed_last, partition))
+            self._flusher.request(partition, lambda _: self._delete_unnamed(partition))
 
-    def _flushed_last(self, partition: Partition, _error: StorageError | None) -> None:
-        self._delete_files(partition)
+    def _delete_unnamed(self, partition: Partition) -> None:
+        """Delete the files once the journal has nothing of the log: the partition may come back."""
+        log_id = log_id_of(partition.topic_id, partition.index)
+        self._flusher.when_unnamed(log_id, lambda _: self._delete_files(partition))
 
     def _delete_files(self, partition: Partition) -> None:
         self._file_work.submit(self._files.delete, partition)
@@ -516,7 +519,15 @@ class PartitionTable:
             self._loop.post(lambda: self._serve_again(partition, opened))
 
     def _serve_again(self, partition: Partition, opened: PartitionLog) -> None:
+        """Serve from the log; one that lacks something, once the journal has nothing that lies behind."""
+        if partition.lost_tail and not partition.deleted:
+            self._flusher.when_unnamed(opened.log_id, lambda _: self._use(partition, opened))
+        else:
+            self._use(partition, opened)
+
+    def _use(self, partition: Partition, opened: PartitionLog) -> None:
         self._attempts.pop(partition, None)
+        self._files.serves_again(opened)
         partition.reopened(opened)
         if partition.deleted:
             self._delete_files(partition)

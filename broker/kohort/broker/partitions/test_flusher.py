@@ -1,7 +1,7 @@
 """The flusher with logs whose writes the test watches, holds up and lets fail."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from types import SimpleNamespace
 from typing import Any, cast
 from uuid import UUID
@@ -12,6 +12,7 @@ from kohort.broker.partitions.counters import PartitionCounters
 from kohort.broker.partitions.flusher import INLINE_BYTES_MAX, INLINE_LOGS_MAX, Flusher
 from kohort.storage import StorageError
 from kohort.storage.journal import Written
+from kohort.storage.layout import LogId, log_id_of
 from kohort.storage.staging import Staged
 
 
@@ -22,7 +23,8 @@ class Disk:
         self.topic, self.index, self.durable = name, 0, durable
         self.log = self
         self.staged_bytes = 0
-        self.topic_id = UUID(int=len(said) + 1)
+        self.log_id = log_id_of(UUID(int=int.from_bytes(name.encode())), 0)
+        self.serving_log = self
         self.deleted = False
         self.sync_due = False
         self.failures = 0
@@ -88,7 +90,7 @@ class FakeJournal:
         self.error: StorageError | None = None
         self.failure: StorageError | None = None
         self.appended: list[int] = []
-        self.recalled: list[set[tuple[UUID, int]]] = []
+        self.recalled: list[Collection[LogId]] = []
         self.released: list[object] = []
         self.before_append: Callable[[], None] = lambda: None
         self.restarts = 0
@@ -107,7 +109,7 @@ class FakeJournal:
     def release(self, log: object) -> None:
         self.released.append(log)
 
-    def recall(self, logs: set[tuple[UUID, int]]) -> None:
+    def recall(self, logs: Collection[LogId]) -> None:
         self.recalled.append(logs)
 
     def restart(self) -> None:
@@ -300,7 +302,7 @@ def test_a_log_that_fails_when_the_journal_is_full_finds_its_batches_there_again
     bad.error = StorageError("i/o error")
     world.stage(Disk("other", world.said), 10, "other")
     world.flusher.start_round()
-    assert world.journal.recalled == [{(bad.topic_id, 0)}]
+    assert world.journal.recalled == [[bad.log_id]]
     assert "bad failed" in world.said
 
 

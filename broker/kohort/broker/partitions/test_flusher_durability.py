@@ -1,5 +1,6 @@
 """The flusher with the real journal and real logs: what it has acknowledged outlives a power failure."""
 
+import errno
 import os
 from collections.abc import Callable
 from functools import partial
@@ -32,6 +33,12 @@ class Disk(MemoryFileSystem):
     def __init__(self) -> None:
         super().__init__()
         self.meanwhile: Callable[[], None] | None = None
+        self.removes_nothing = False
+
+    def remove(self, path: StrPath) -> None:
+        if self.removes_nothing:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        super().remove(path)
 
     def replace(self, path: StrPath, content: bytes, *, sync: bool = True) -> None:
         meanwhile, self.meanwhile = self.meanwhile, None
@@ -106,15 +113,19 @@ class World:
 
     def empty_journal(self, partition: Partition) -> None:
         """Do what comes before a log is cut. Raises: StorageError."""
-        while not self.flusher.empty_journal(partition.log):
+        answers: list[StorageError | None] = []
+        self.flusher.when_unnamed(partition.log.log_id, answers.append)
+        while not answers:
             self.flusher.start_round()
+        if answers[0] is not None:
+            raise answers[0]
 
     def after_power_failure(self, topic: str) -> list[bytes]:
         """Return the values that a start finds where everything was lost that was not synced."""
         survivor = self.disk.after_crash(choose=lambda _: 0)
         journal = Journal(survivor, ROOT, JOURNAL_BYTES)
         log = open_log(survivor, topic, self.ids[topic])
-        journal.restore(log, 0)
+        journal.restore(log)
         return [record.value or b"" for batch in log.read_batches() for record in iterate_records(batch)]
 
 
@@ -252,15 +263,35 @@ def test_a_log_is_cut_though_the_journal_has_failed_and_what_was_cut_stays_away(
     assert world.after_power_failure("other") == [b"beside it"]
 
 
-def test_while_the_disk_takes_no_journal_a_log_is_not_cut() -> None:
+def test_where_the_disk_takes_no_other_journal_the_one_that_failed_goes_before_a_log_is_cut() -> None:
     world = World()
     partition = follow(world, "orders")
     replicate(world, partition, 0, b"old")
     world.disk.syncs_until_failure = 0
     replicate(world, partition, 1, b"old too")
     world.disk.syncs_until_failure = 0
+    world.empty_journal(partition)
+    assert world.journal.failure is not None
+    partition.log.truncate_to(0)
+    partition.log.sync()
+    assert world.after_power_failure("orders") == []
+    replicate(world, partition, 0, b"new", epoch=1)
+    replicate(world, partition, 1, b"new too", epoch=1)
+    assert world.journal.failure is None
+    assert world.after_power_failure("orders") == [b"new", b"new too"]
+
+
+def test_while_the_disk_lets_nothing_go_a_log_is_not_cut() -> None:
+    world = World()
+    partition = follow(world, "orders")
+    replicate(world, partition, 0, b"old")
+    world.disk.syncs_until_failure = 0
+    replicate(world, partition, 1, b"old too")
+    world.disk.syncs_until_failure = 0
+    world.disk.removes_nothing = True
     with pytest.raises(StorageError, match="journal"):
         world.empty_journal(partition)
+    world.disk.removes_nothing = False
     world.empty_journal(partition)  # By now it takes one.
     partition.log.truncate_to(0)
     partition.log.sync()

@@ -175,6 +175,7 @@ def test_deleted_topic_that_was_never_opened_leaves_no_files(tmp_path: Path) -> 
     world.close()
     again = World(tmp_path, metadata=world.metadata)
     again.delete("t")
+    again.flusher.flush()  # The journal of before still names it.
     again.finish_file_work()
     assert not (tmp_path / "t-0").exists()
 
@@ -194,6 +195,7 @@ def test_a_deleted_topic_whose_log_cannot_be_opened_is_in_no_newer_ones_way(
     with monkeypatch.context() as disk:
         disk.setattr(again.data, "open_log", full)
         again.delete("t")
+        again.flusher.flush()
         again.finish_file_work()
     again.create("t")
     again.fill("t")
