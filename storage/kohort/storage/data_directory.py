@@ -234,13 +234,15 @@ class DataDirectory:
         self.check_present()
         self._forget_stale((key,))
         with self._state:
-            before = self.logs.pop(key, None)
+            before = self.logs.get(key)
+            if before is not None:
+                self._had_failed.add(key)
         if before is not None:
-            before.close()
+            before.close()  # Where that fails it is there to be closed by the next who wants it open.
         with self._state:
             if before is not None:
+                self.logs.pop(key, None)
                 self._note_offsets(key, before)
-                self._had_failed.add(key)
             self._opening.add(key)
             recovery_point = self.recovery_points.get(key, 0)
             log_start_offset = self.log_start_offsets.get(key, 0)

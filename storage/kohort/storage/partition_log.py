@@ -6,6 +6,7 @@ Source: org.apache.kafka.storage.internals.log.UnifiedLog.
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from uuid import UUID
 
@@ -272,15 +273,17 @@ class PartitionLog(WritableLog):
         """Write and sync what is staged, complete the indexes, snapshot the producers; let the files go.
 
         A log that has failed keeps what it knows to be on the disk, and can then be opened again.
-        Raises: StorageError; the log is closed all the same, but was not closed cleanly.
+        Raises: StorageError; the log takes nothing more all the same, but was not closed cleanly, and whoever
+        opens it again closes it once more before: a cache may still show what is not on the disk.
         """
-        if self._is_closed:
+        if self._is_settled:
             return
         try:
-            if self._failure is None:
+            if self._failure is None and not self._is_closed:
                 self._finish()
             else:
                 self._cut_to_what_is_known()
+            self._is_settled = True
         except OSError as error:
             raise StorageError(f"{self.directory} cannot be closed cleanly: {error}") from error
         finally:
@@ -311,14 +314,15 @@ class PartitionLog(WritableLog):
         segment = self._segments[-1]
         written_bytes = self._tail.size_bytes if self._tail.segment is segment else 0
         size_bytes = self._synced_bytes if self._has_sync_failed else written_bytes
-        segment.file.truncate(size_bytes)
+        with suppress(FileNotFoundError):  # Then nobody finds anything there.
+            segment.file.truncate(size_bytes)
 
     def delete(self, *, at_next_start: bool = False) -> None:
         """Remove the log from the disk: a crash in between leaves a folder that the next start removes.
 
         `at_next_start` leaves that to it. Raises: StorageError.
         """
-        self._is_closed = True
+        self._is_closed = self._is_settled = True
         for segment in self._segments:
             segment.close()
         try:

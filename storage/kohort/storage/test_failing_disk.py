@@ -1,5 +1,6 @@
 """A disk that fills or fails: the log stops, says so, and once opened again holds what it promised."""
 
+from errno import EIO
 from pathlib import Path
 from uuid import UUID
 
@@ -7,7 +8,7 @@ import pytest
 
 from kohort.protocol.records import build_batch, iterate_batches, read_header
 from kohort.storage import DataDirectory, LogConfig, PartitionLog, StorageError
-from kohort.storage.memory_filesystem import MemoryFileSystem
+from kohort.storage.memory_filesystem import MemoryFile, MemoryFileSystem
 
 TOPIC_ID = UUID(int=9)
 CONFIG = LogConfig(segment_bytes=600, index_interval_bytes=100)
@@ -98,3 +99,38 @@ def test_a_sync_that_fails_while_the_log_is_closed_counts_as_any_other() -> None
     assert file_system.read("/data/.kafka_cleanshutdown") is None
     found = DataDirectory.open(Path("/data"), file_system).open_log("orders", TOPIC_ID, 0, CONFIG)
     assert found.log_end_offset == 2
+
+
+@pytest.mark.parametrize("failing", ["sync", "close"])
+def test_what_a_sync_has_lost_is_not_found_again_although_the_log_could_not_be_closed_at_first(
+    failing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(MemoryFile, "reread", MemoryFile.sync)  # As where a cache cannot be dropped.
+    file_system, directory, log = opened()
+    stage(log, 2)
+    log.write(True)
+    stage(log, 2)
+    if failing == "sync":
+        file_system.syncs_until_failure = 0
+        with pytest.raises(StorageError, match="Input/output error"):
+            log.write(True)
+    else:
+        log.write(False)
+        file_system.syncs_until_failure = 0
+
+    def fail(file: MemoryFile, size_bytes: int) -> None:
+        raise OSError(EIO, "Input/output error")
+
+    with monkeypatch.context() as disk:
+        disk.setattr(MemoryFile, "truncate", fail)
+        for _ in range(2):
+            with pytest.raises(StorageError, match="cannot be closed cleanly"):
+                reopened(directory)
+    log = reopened(directory)
+    assert log.log_end_offset == 2
+    assert not log.may_rest
+    stage(log, 1)
+    log.write(True)
+    survivor = file_system.after_crash(choose=lambda limit: 0)
+    found = DataDirectory.open(Path("/data"), survivor).open_log("orders", TOPIC_ID, 0, CONFIG)
+    assert found.log_end_offset == 3
