@@ -55,6 +55,7 @@ class Chunk:
         "fetching",
         "handed_out",
         "left",
+        "passed_over",
         "stand",
         "state",
         "taken",
@@ -80,6 +81,7 @@ class Chunk:
         self.left: Sequence[AnyRecord] = ()  # The records of the batch that is being read ...
         self.taken = 0  # ... and how many of them the user has got.
         self.handed_out = 0  # Records of what was read before.
+        self.passed_over = False  # A poll took others, because its partition is paused.
         self._header: BatchHeader | None = None
         self._batches: Iterator[tuple[BatchHeader, memoryview | None]] | None = None
         self._columns: Iterator[RecordColumns] | None = None
@@ -201,6 +203,7 @@ class Chunk:
 class FetchBuffer:
     """Chunks in the order in which they came, which is a fair one: each answer has one per partition.
 
+    Those of a partition that polls passed over, for it was paused, come after all others when it is resumed.
     One thread adds, and the one that reads takes, moves positions and deals with what failed; `Stand` says
     how that goes without a lock.
     """
@@ -242,6 +245,20 @@ class FetchBuffer:
         for each in self._chunks.copy():
             if each.state.paused and each.failure is None:
                 each.state.void()
+
+    def resume(self) -> None:
+        """Put what was passed over behind the rest, in its order; for partitions that are paused no more.
+
+        While who reads waits. Source: FetchCollector.collectFetch, which does so at each poll.
+        """
+        chunks = self._chunks
+        resumed = {each.state for each in chunks if each.passed_over and not each.state.paused}
+        if resumed:
+            self._chunks = deque(sorted(chunks, key=lambda each: each.state in resumed))
+            self._current = None
+            for each in chunks:
+                if each.state in resumed:
+                    each.passed_over = False
 
     @property
     def has_records(self) -> bool:
@@ -291,7 +308,7 @@ class FetchBuffer:
                 stand.position = record.offset + 1
                 return record
         found = self.take(1)
-        self._current = self._chunks[0] if self._chunks else None
+        self._current = next((each for each in self._chunks if not each.state.paused), None)
         return found[0] if found else None
 
     def take_columns(self, *, may_raise: bool = True) -> "tuple[TopicPartition, RecordColumns] | None":
@@ -315,13 +332,13 @@ class FetchBuffer:
 
     def _first(self, *, may_raise: bool) -> Chunk | None:
         """Return the first chunk that may be read now; deal with errors whose turn it is."""
-        chunks = self._chunks
         place = 0
-        while place < len(chunks):
-            chunk = chunks[place]
+        while place < len(self._chunks):
+            chunk = self._chunks[place]
             if chunk.is_void:
                 self._drop(chunk)
             elif chunk.state.paused:
+                chunk.passed_over = True
                 place += 1
             elif chunk.failure is None:
                 return chunk

@@ -71,6 +71,8 @@ class Seeks:
             state.paused = paused
             if paused:
                 self._fetcher.buffer.detach(state)
+        if not paused:
+            self._fetcher.buffer.resume()
         self._fetcher.wake()
         self._news.set()
 

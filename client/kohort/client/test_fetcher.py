@@ -126,6 +126,63 @@ def test_offsets_that_hold_no_record_are_passed_over() -> None:
     assert world.state().position == 2
 
 
+def test_partitions_that_are_paused_in_turn_are_read_in_turn() -> None:
+    """Each is paused when a poll has read it, and all are resumed at three; Java's counts."""
+    world = World(0, 1, 2, 3)
+    for each in range(4):
+        world.receive(records_of(0, *[b"x"] * 1_000), each)
+    counts = [0, 0, 0, 0]
+    for _ in range(198):
+        (read,) = {each.partition for each in world.buffer.take(10)}
+        counts[read] += 10
+        world.state(read).paused = True
+        if sum(state.paused for state in world.positions) == 3:
+            for state in world.positions:
+                state.paused = False
+            world.buffer.resume()
+    assert counts == [660, 330, 660, 330]
+
+
+def test_a_partition_that_was_passed_over_is_read_in_its_order_behind_the_others() -> None:
+    world = World(0, 1)
+    world.receive(records_of(0, b"a", b"b"), 0)
+    world.receive(records_of(0, b"x", b"y"), 1)
+    world.receive(records_of(2, b"c"), 0)
+    assert world.values(1) == [b"a"]
+    world.state(0).paused = True
+    assert world.values(1) == [b"x"]
+    world.state(0).paused = False
+    world.buffer.resume()
+    assert world.values() == [b"y", b"b", b"c"]
+
+
+def test_who_pauses_and_resumes_all_between_polls_reads_in_the_same_order() -> None:
+    world = World(1, 0)
+    world.receive(records_of(0, b"a", b"b"), 0)
+    world.receive(records_of(0, b"x", b"y"), 1)
+    assert world.values(1) == [b"a"]
+    for each in world.positions:
+        each.paused = True
+    assert world.values() == []
+    for each in world.positions:
+        each.paused = False
+    world.buffer.resume()
+    assert world.values() == [b"b", b"x", b"y"]
+
+
+def test_a_loop_over_records_reads_past_a_paused_partition_and_comes_back_to_it() -> None:
+    world = World(0, 1)
+    world.receive(records_of(0, b"a", b"b"), 0)
+    world.receive(records_of(0, b"x", b"y", b"z"), 1)
+    read = [world.buffer.next_record()]
+    world.state(0).paused = True
+    read += [world.buffer.next_record(), world.buffer.next_record()]
+    world.state(0).paused = False
+    world.buffer.resume()
+    read += [world.buffer.next_record() for _ in range(3)]
+    assert [each and each.value for each in read] == [b"a", b"x", b"y", b"z", b"b", None]
+
+
 def test_what_was_fetched_before_a_seek_is_void() -> None:
     world = World(0)
     before = world.state().stand.fetching
