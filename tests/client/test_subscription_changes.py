@@ -82,6 +82,69 @@ def test_a_topic_that_stays_in_the_subscription_is_read_on(
         assert found == {kept: 100, new: 100}
 
 
+def poll_for(consumer: Consumer, seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        consumer.poll(timeout_ms=50)
+
+
+def test_a_deleted_topic_is_not_made_anew_by_who_subscribes_to_a_pattern(
+    bootstrap: str, topic: MakeTopic, options: ConsumerOptions
+) -> None:
+    kept, deleted = topic(1), topic(1)
+    options = {**options, "metadata_max_age_ms": 100}
+    with Admin(bootstrap_servers=bootstrap) as admin, Consumer(**options) as consumer:
+        consumer.subscribe(pattern=f"{kept}|{deleted}")
+        poll_until(consumer, lambda: len(consumer.assignment()) == 2, "both")
+        admin.delete_topics(deleted)
+        poll_until(consumer, lambda: len(consumer.assignment()) == 1, "one alone")
+        poll_for(consumer, 1)
+        assert deleted not in admin.list_topics()
+
+
+def test_a_leader_does_not_make_the_topics_of_other_members(
+    bootstrap: str, topic: MakeTopic, options: ConsumerOptions
+) -> None:
+    mine, others = topic(1), topic(1)
+    options = {**options, "metadata_max_age_ms": 100}
+    with Admin(bootstrap_servers=bootstrap) as admin, Consumer(mine, **options) as leader:
+        poll_until(leader, leader.assignment, "mine")
+        with Consumer(others, **{**options, "allow_auto_create_topics": False}) as other:
+            deadline = time.monotonic() + 20
+            while not other.assignment() and time.monotonic() < deadline:
+                leader.poll(timeout_ms=20)
+                other.poll(timeout_ms=20)
+            admin.delete_topics(others)
+            deadline = time.monotonic() + 1
+            while time.monotonic() < deadline:
+                leader.poll(timeout_ms=20)
+                other.poll(timeout_ms=20)
+            assert others not in admin.list_topics()
+
+
+def test_a_topic_that_is_left_and_deleted_is_not_made_anew(
+    bootstrap: str, topic: MakeTopic, options: ConsumerOptions
+) -> None:
+    left, new = topic(1), topic(1)
+    options = {**options, "metadata_max_age_ms": 100}
+    with Admin(bootstrap_servers=bootstrap) as admin, Consumer(left, **options) as consumer:
+        poll_until(consumer, consumer.assignment, "the topic")
+        consumer.subscribe(new)
+        admin.delete_topics(left)
+        time.sleep(0.3)  # It still owns it, and asks for its partitions: polls alone hand over.
+        poll_for(consumer, 1)
+        assert left not in admin.list_topics()
+
+
+def test_a_topic_that_is_subscribed_to_by_name_is_made_where_it_is_missing(
+    bootstrap: str, topic: MakeTopic, options: ConsumerOptions
+) -> None:
+    missing = f"{topic(1)}-missing"
+    with Consumer(missing, **{**options, "metadata_max_age_ms": 100}) as consumer:
+        poll_until(consumer, consumer.assignment, "the new topic")
+        assert {each.topic for each in consumer.assignment()} == {missing}
+
+
 def test_a_share_consumer_hands_out_nothing_of_a_topic_that_it_has_left(
     bootstrap: str, topic: MakeTopic, group: str
 ) -> None:

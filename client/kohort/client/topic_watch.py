@@ -107,9 +107,8 @@ class TopicWatch:
         pattern = self.pattern
         if pattern is None or self.is_resolved_there:
             others = frozenset[str]() if membership is None else membership.watched_topics
-            await self._cluster.refresh_metadata(
-                others.union(self.topics), create=self._config.allow_auto_create_topics
-            )
+            await self._cluster.refresh_metadata(others.union(self.topics))
+            await self._create_missing()
             return
         await self._cluster.refresh_metadata(None)
         if self.pattern is pattern:  # The user may have changed it meanwhile.
@@ -122,6 +121,13 @@ class TopicWatch:
                 )
             )
             self._tell_topics()
+
+    async def _create_missing(self) -> None:
+        """Let the broker make the topics that are subscribed to by name, and no other: one may be deleted."""
+        known = self._cluster.metadata.topics
+        missing = [each for each in self.topics if each not in known]
+        if missing and self.pattern is None and self._config.allow_auto_create_topics:
+            await self._cluster.refresh_metadata(missing, create=True)
 
     def _tell_topics(self) -> None:
         membership = self._membership()
