@@ -14,6 +14,7 @@ import click
 
 from kohort.client.config import parse_setting
 from kohort.client.errors import ConfigurationError
+from kohort.protocol.java_properties import read_properties
 
 Options = TypeVar("Options", bound=Mapping[str, object])
 SETTINGS = "kohort.client settings"
@@ -49,24 +50,16 @@ def take_file(context: click.Context, _parameter: click.Parameter, path: Path | 
 def read_settings(path: Path) -> Mapping[str, str | int]:
     """Return a client's settings of a file of Java's properties. Raises: ValueError."""
     try:
-        text = path.read_text(encoding="utf-8")
+        properties = read_properties(path)
     except OSError as error:
         raise ValueError(error.strerror) from None
-    except UnicodeDecodeError:
-        raise ValueError("it must be UTF-8 text") from None
     found: dict[str, str | int] = {}
-    for number, line in enumerate(text.replace("\\\n", "").splitlines(), 1):
-        stripped = line.strip()
-        if not stripped or stripped[0] in "#!":
-            continue
-        name, equals, value = (each.strip() for each in stripped.partition("="))
-        if not equals:
-            raise ValueError(f"line {number} is not NAME=VALUE")
+    for name, value, line in properties:
         plain = name.replace(".", "_")
         if plain in _SET_BY_THE_COMMAND:
             continue
         try:
-            found[plain] = parse_setting(plain, value)
+            found[plain] = parse_setting(plain, value.strip())
         except ConfigurationError:
-            raise ValueError(f"line {number}: unknown setting {name!r}") from None
+            raise ValueError(f"line {line}: unknown setting {name!r}") from None
     return found

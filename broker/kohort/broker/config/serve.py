@@ -13,6 +13,7 @@ from typing import NamedTuple
 from kohort.broker.config.broker_config import BrokerConfig
 from kohort.broker.config.load import checked_texts, parsed_config, read_toml, require_known
 from kohort.broker.config.values import HIDDEN, ConfigError, ConfigSource, render
+from kohort.protocol.java_properties import read_properties
 
 FLAGS = ("listen", "advertise", "data", "http")
 SEVERAL = ("listen", "advertise")
@@ -104,20 +105,10 @@ def _one_folder(value: str, file: Path) -> str:
 
 
 def _properties(file: Path) -> list[tuple[str, str]]:
-    """Return the lines of a Java properties file. Source: java.util.Properties.load, without escapes."""
+    """Return the settings of a Java properties file. Raises: ConfigError."""
     try:
-        text = file.read_text(encoding="utf-8")
+        return [(each.name, each.value.strip()) for each in read_properties(file)]
     except OSError as error:
         raise ConfigError(f"{file}: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise ConfigError(f"{file}: it must be UTF-8 text") from None
-    found = []
-    for number, line in enumerate(text.replace("\\\n", "").splitlines(), 1):
-        stripped = line.strip()
-        if not stripped or stripped[0] in "#!":
-            continue
-        name, equals, value = stripped.partition("=")
-        if not equals:
-            raise ConfigError(f"{file}: line {number} is not NAME=VALUE: {stripped!r}")
-        found.append((name.strip(), value.strip()))
-    return found
+    except ValueError as error:
+        raise ConfigError(f"{file}: {error}") from None

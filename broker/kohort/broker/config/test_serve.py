@@ -22,6 +22,24 @@ num.partitions=\\
 """
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# a folder: C:\\kafka\\\nnum.partitions=6\n",
+        "log.dirs=/data\\\\\nnum.partitions=6\n",
+        "num.partitions: 6",
+        "num.partitions 6",
+        "num.partitions=\\\n    6",
+        "\ufeffnum.partitions=6",
+        "num\\u002epartitions=\\u0036",
+    ],
+)
+def test_a_properties_file_is_read_as_java_reads_it(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text(text, encoding="utf-8")
+    assert load_serve_config(file, ()).config.num_partitions == 6
+
+
 def test_a_toml_file_says_where_to_listen_and_to_keep_data(tmp_path: Path) -> None:
     file = tmp_path / "kohort.toml"
     file.write_text('listen = "0.0.0.0:9092"\ndata = "/data"\nnum.partitions = 6\n')
@@ -70,7 +88,8 @@ def test_several_listeners_are_said_in_both(tmp_path: Path) -> None:
         ),
         ("a.properties", "num.partitons=6", "did you mean num.partitions?"),
         ("a.properties", "num.partitions=0", "at least 1"),
-        ("a.properties", "what is this", "line 1 is not NAME=VALUE: 'what is this'"),
+        ("a.properties", "num.partitons: 6", "did you mean num.partitions?"),
+        ("a.properties", "num.partitions \\u00zz", "line 1: \\u00zz is not"),
         ("a.properties", "log.dirs=/a,/b", "log.dirs names 2 folders"),
         ("a.properties", "listeners=CONTROLLER://:1", "listeners names no listener for clients"),
         (
