@@ -142,6 +142,8 @@ class Broker:
         self.workers: Workers = TrioWorkers(nursery)
         self.supervisor = Supervisor(self.workers, self.clock)
         self._loop_part = self.supervisor.part("event loop")
+        self.on_beat: Callable[[], None] = lambda: None
+        """Called every two seconds, as long as the loop goes round."""
         self.loop_lag = LoopLag(self.workers, self.clock.now_ms)
         self.mailbox = Mailbox()
         self.timers = Timers(self.mailbox.wake)
@@ -440,6 +442,7 @@ class Broker:
 
     def _beat(self) -> None:
         """Note that the loop goes round."""
+        self.on_beat()
         self._loop_part.beat(LOOP_SILENCE_MS_MAX)
         self._told_events.tell_left_out()
 

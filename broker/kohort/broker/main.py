@@ -28,6 +28,8 @@ from kohort.broker.serving import (
     status_of,
     stop_signals,
     stopped_by,
+    watchdog,
+    watched,
 )
 from kohort.broker.transport.places import PLAINTEXT, Address, Listener, Places, bind
 from kohort.storage import FileSystem
@@ -331,21 +333,22 @@ def throw_away_data(options: ServeOptions) -> Iterator[tuple[ServeOptions, FileS
 
 async def serve(options: ServeOptions, config: BrokerConfig, filesystem: FileSystem | None = None) -> None:
     """Serve until a signal. Raises: StorageError, OSError where the start fails."""
-    with trio.open_signal_receiver(*stop_signals()) as signals:
+    with trio.open_signal_receiver(*stop_signals()) as signals, watchdog(config) as dog:
         http, security = bind(options.http), closed_http(config)
         forget = options.forget_stored_settings
         async with (
             running(config, options.places, filesystem=filesystem, forget_stored_settings=forget) as broker,
             trio.open_nursery() as nursery,
         ):
-            http.listen(LISTEN_BACKLOG)  # Who reads the line that says where may ask at once.
-            hosts = http_hosts(broker, options.http, config)
-            nursery.start_soon(serve_http, broker.view(), http, hosts, security)
-            http_address = Address(options.http.host, http.getsockname()[1])
-            say_listening(broker.listening, http_address, options.places.data)
-            async for number in signals:
-                stopped_by(number)
-                break
-            await hand_over(broker, signals)
-            nursery.cancel_scope.cancel()
+            with watched(broker, dog):
+                http.listen(LISTEN_BACKLOG)  # Who reads the line that says where may ask at once.
+                hosts = http_hosts(broker, options.http, config)
+                nursery.start_soon(serve_http, broker.view(), http, hosts, security)
+                http_address = Address(options.http.host, http.getsockname()[1])
+                say_listening(broker.listening, http_address, options.places.data)
+                async for number in signals:
+                    stopped_by(number)
+                    break
+                await hand_over(broker, signals)
+                nursery.cancel_scope.cancel()
     log.info("stopped")

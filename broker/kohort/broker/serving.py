@@ -3,7 +3,8 @@
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ import trio
 
 from kohort.broker.broker import Broker
 from kohort.broker.config import BrokerConfig, ConfigError
+from kohort.broker.runtime.watchdog import Watchdog
 from kohort.broker.transport.places import Address, reachable_host
 from kohort.storage import StorageError
 
@@ -59,6 +61,34 @@ def leaves(group: BaseExceptionGroup[BaseException]) -> list[BaseException]:
     for each in group.exceptions:
         found += leaves(each) if isinstance(each, BaseExceptionGroup) else [each]
     return found
+
+
+@contextmanager
+def watchdog(config: BrokerConfig, parent: int | None = None) -> Iterator[Watchdog | None]:
+    """Give what ends this process if its loop stands still within the block, unless it is switched off."""
+    if not config.kohort_loop_stall_timeout_ms:
+        yield None
+        return
+    dog = Watchdog(config.kohort_loop_stall_timeout_ms / 1_000, parent=parent)
+    dog.start()
+    try:
+        yield dog
+    finally:
+        dog.stop()
+
+
+@contextmanager
+def watched(broker: Broker, dog: Watchdog | None) -> Iterator[None]:
+    """Let the watchdog hear of the broker's loop within the block."""
+    if dog is None:
+        yield
+        return
+    broker.on_beat = dog.beat
+    try:
+        yield
+    finally:
+        dog.rest()
+        broker.on_beat = lambda: None
 
 
 async def hand_over(broker: Broker, signals: AsyncIterator[int]) -> None:

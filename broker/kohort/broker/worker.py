@@ -1,5 +1,6 @@
 """A worker: one of several brokers of a host, in a process of its own; a supervisor keeps their metadata."""
 
+import os
 import socket
 from functools import partial
 from importlib import import_module
@@ -21,7 +22,15 @@ from kohort.broker.host.order import Order, read_order
 from kohort.broker.http import LISTEN_BACKLOG, serve_http
 from kohort.broker.http.server import load_pages
 from kohort.broker.logs import configure_logs
-from kohort.broker.serving import closed_http, http_hosts, status_of, stop_signals, stopped_by
+from kohort.broker.serving import (
+    closed_http,
+    http_hosts,
+    status_of,
+    stop_signals,
+    stopped_by,
+    watchdog,
+    watched,
+)
 from kohort.broker.transport.places import Places, bind
 
 if TYPE_CHECKING:
@@ -65,21 +74,22 @@ async def serve(order: Order, sock: socket.socket) -> None:
         host=Host(order.addresses),
     )
     files = ephemeral.file_system() if order.is_ephemeral else None
-    with trio.open_signal_receiver(*stop_signals()) as signals:
+    with trio.open_signal_receiver(*stop_signals()) as signals, watchdog(config, os.getppid()) as dog:
         async with trio.open_nursery() as outer:
             outer.start_soon(keys.run)
             async with (
                 running(config, places, filesystem=files, join=join) as broker,
                 trio.open_nursery() as nursery,
             ):
-                await serve_pages(order, config, broker, keys, nursery)
-                keys.say({"ready": True})
-                log.info("ready", kafka=",".join(map(str, broker.listening)), data=order.data)
-                nursery.start_soon(end_with_supervisor, keys, nursery.cancel_scope)
-                async for number in signals:
-                    stopped_by(number)
-                    break  # Nobody else has what this worker leads: there is nothing to hand over.
-                nursery.cancel_scope.cancel()
+                with watched(broker, dog):
+                    await serve_pages(order, config, broker, keys, nursery)
+                    keys.say({"ready": True})
+                    log.info("ready", kafka=",".join(map(str, broker.listening)), data=order.data)
+                    nursery.start_soon(end_with_supervisor, keys, nursery.cancel_scope)
+                    async for number in signals:
+                        stopped_by(number)
+                        break  # Nobody else has what this worker leads: there is nothing to hand over.
+                    nursery.cancel_scope.cancel()
             outer.cancel_scope.cancel()
     log.info("stopped")
 

@@ -5,7 +5,18 @@ org.apache.kafka.network.SocketServerConfigs.
 """
 
 from kohort.broker.config.settings import BrokerSettings, setting
-from kohort.broker.config.values import BOOLEAN, INT, INT_MAX, LIST, LONG, LONG_MAX, STRING, at_least, one_of
+from kohort.broker.config.values import (
+    BOOLEAN,
+    INT,
+    INT_MAX,
+    LIST,
+    LONG,
+    LONG_MAX,
+    STRING,
+    at_least,
+    one_of,
+    zero_or_at_least,
+)
 
 
 class ServerSettings(BrokerSettings):
@@ -32,6 +43,13 @@ class ServerSettings(BrokerSettings):
         1,
         "How many processes serve, each of them a broker of this host, behind one address: --workers. Not in "
         "Kafka.",
+    )
+    kohort_loop_stall_timeout_ms: int = setting(
+        INT,
+        10000,
+        "How long the event loop may compute and serve nobody before the process ends, so that another takes "
+        "over. Where it waits for the system, six times as long. 0 switches this off. Not in Kafka.",
+        zero_or_at_least(3000),
     )
     kohort_etcd_user: str | None = setting(
         STRING, None, "The user that this broker is to etcd. Not in Kafka."

@@ -207,6 +207,16 @@ def at_least(low: float) -> Validator:
     )
 
 
+def zero_or_at_least(low: float) -> Validator:
+    """Return the validator of 0, which switches something off, and of numbers from `low` on."""
+    return Validator(
+        f"0,[{low},...]",
+        lambda value: (
+            None if not _number(value) or _number(value) >= low else f"it must be 0, or at least {low}"
+        ),
+    )
+
+
 def between(low: float, high: float) -> Validator:
     """Return the validator of numbers from `low` to `high`, both included."""
     return Validator(

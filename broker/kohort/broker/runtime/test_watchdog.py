@@ -1,0 +1,81 @@
+"""Who stands still is ended, and who was stopped or is idle is not: over virtual time."""
+
+import os
+
+import pytest
+
+from kohort.broker.runtime.watchdog import BLOCKED_FACTOR, ORPHAN_SECONDS_MAX, Watchdog
+
+STALL_S = 10.0
+
+
+class Loop:
+    """A loop that computes as much as a test says."""
+
+    def __init__(self, parent: int | None = None) -> None:
+        self.busy_s = 0.0
+        self.ends: list[str] = []
+        self.dog = Watchdog(STALL_S, parent=parent, busy_seconds=lambda: self.busy_s, end=self.ends.append)
+
+    def look(self, *, times: int = 1, busy: float = 0.0, beats: bool = False) -> str:
+        """Let looks pass, between which the loop computes this part of the time; return what ended it."""
+        for _ in range(times):
+            self.busy_s += busy * self.dog.look_seconds
+            if beats:
+                self.dog.beat()
+            self.dog.look()
+        return self.ends[0] if self.ends else ""
+
+
+def looks(seconds: float, loop: Loop) -> int:
+    return int(seconds / loop.dog.look_seconds)
+
+
+def test_a_loop_that_gives_signs_of_life_may_compute_for_ever() -> None:
+    loop = Loop()
+    assert not loop.look(times=1_000, busy=1.0, beats=True)
+
+
+def test_a_loop_that_computes_without_one_is_ended_after_ten_seconds() -> None:
+    loop = Loop()
+    loop.look(beats=True, busy=1.0)
+    assert not loop.look(times=looks(STALL_S, loop) - 1, busy=1.0)
+    assert "has computed for 10 s" in loop.look(busy=1.0)
+
+
+def test_a_loop_that_gets_half_a_processor_has_twice_as_long() -> None:
+    loop = Loop()
+    loop.look(beats=True)
+    assert not loop.look(times=looks(2 * STALL_S, loop) - 1, busy=0.5)
+    assert "has computed" in loop.look(busy=0.5)
+
+
+def test_a_loop_that_waits_has_longer() -> None:
+    loop = Loop()
+    loop.look(beats=True)
+    assert not loop.look(times=looks(STALL_S * BLOCKED_FACTOR, loop) - 1)
+    assert "has waited for 60 s" in loop.look()
+
+
+def test_a_process_that_was_stopped_is_not_ended_when_it_goes_on() -> None:
+    """Whatever a clock says, the time is one look, in which the loop has computed nothing."""
+    loop = Loop()
+    loop.look(beats=True)
+    assert not loop.look()
+    assert not loop.look(beats=True)
+
+
+def test_nobody_is_expected_before_the_first_sign_of_life_nor_after_the_last() -> None:
+    loop = Loop()
+    assert not loop.look(times=1_000, busy=1.0)
+    loop.look(beats=True)
+    loop.dog.rest()
+    assert not loop.look(times=1_000, busy=1.0)
+
+
+@pytest.mark.parametrize("is_watching", [False, True])
+def test_a_worker_does_not_outlive_its_supervisor_for_long(is_watching: bool) -> None:
+    loop, other = Loop(parent=os.getppid() + 1), Loop(parent=os.getppid())
+    assert not loop.look(times=looks(ORPHAN_SECONDS_MAX, loop) - 1, beats=is_watching)
+    assert "supervisor is gone" in loop.look(beats=is_watching)
+    assert not other.look(times=looks(ORPHAN_SECONDS_MAX, loop) + 1, beats=is_watching)
