@@ -154,7 +154,8 @@ def test_what_is_wrong_is_one_line(here: Guarded, file: Path, tmp_path: Path) ->
 @pytest.mark.parametrize(
     "text, right",
     [
-        ("security.protocol", "line 1 is not NAME=VALUE"),
+        ("security.protocol", "security_protocol is ''"),
+        ("security.protocol: SASL_SSLL", "security_protocol is 'SASL_SSLL'"),
         ("secure.protocol=SSL", "line 1: unknown setting 'secure.protocol'"),
         ("request.timeout.ms=soon", "request_timeout_ms is 'soon'"),
         ("security.protocol=SASL_SSL", "sasl_mechanism is None"),

@@ -12,7 +12,7 @@ from typing import TypeVar, cast
 
 import click
 
-from kohort.client.config import parse_setting
+from kohort.client.config import connection_config, parse_setting
 from kohort.client.errors import ConfigurationError
 from kohort.protocol.java_properties import read_properties
 
@@ -62,4 +62,5 @@ def read_settings(path: Path) -> Mapping[str, str | int]:
             found[plain] = parse_setting(plain, value.strip())
         except ConfigurationError:
             raise ValueError(f"line {line}: unknown setting {name!r}") from None
+    connection_config({"bootstrap_servers": "127.0.0.1:9092", **found})  # Checks the values.
     return found
