@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import random
 import re
+import signal
 import socket
 import struct
 import time
@@ -12,6 +13,8 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
+
+import pytest
 
 from kohort.client import Admin
 from kohort.protocol.messages import SaslAuthenticateRequest, SaslHandshakeRequest
@@ -175,8 +178,8 @@ def test_who_guesses_waits_and_is_told_nothing(
         assert here.metric("kohort_sasl_authentications_total") == 0
 
 
-def first_answer(here: Guarded, user: str) -> tuple[int, str, bytes]:
-    """Return what a stranger is told of a user's password: the salt's length and kind, the iterations."""
+def first_answer(here: Guarded, user: str) -> tuple[bytes, bytes]:
+    """Return what a stranger is told of a user's password: the salt, and the iterations."""
     with socket.create_connection(address(here), PATIENCE_S) as stranger:
         stranger.settimeout(20)
         stranger.sendall(shaken("SCRAM-SHA-512") + shown(f"n,,n={user},r=nonce".encode()))
@@ -185,8 +188,7 @@ def first_answer(here: Guarded, user: str) -> tuple[int, str, bytes]:
             more = stranger.recv(4_096)
             assert more
             answer += more
-        salt = base64.b64decode(found[1])
-        return len(salt), "text" if salt.isalnum() else "bytes", found[2]
+        return base64.b64decode(found[1]), found[2]
 
 
 def test_a_stranger_does_not_learn_which_users_there_are(tmp_path: Path) -> None:
@@ -199,6 +201,30 @@ def test_a_stranger_does_not_learn_which_users_there_are(tmp_path: Path) -> None
         with Admin(bootstrap_servers=here.plain) as admin:
             admin.set_user_password(USER, PASSWORD)
         for user in (USER, "bob", *(f"nobody{number}" for number in range(30))):
-            length, kind, iterations = first_answer(here, user)
-            assert (kind, iterations) == ("text", b"4096"), user
-            assert 23 <= length <= 26, user
+            salt, iterations = first_answer(here, user)
+            assert salt.isalnum(), user
+            assert iterations == b"4096", user
+            assert 23 <= len(salt) <= 26, user
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_salts_of_those_who_are_not_there_stay_as_those_of_users_do(tmp_path: Path, workers: int) -> None:
+    """From worker to worker, over a restart, and whether a user stands in the settings or nowhere."""
+    settings = [
+        f"kohort.workers={workers}",
+        "sasl.enabled.mechanisms=SCRAM-SHA-512",
+        "listener.name.sasl_plaintext.scram-sha-512.sasl.jaas.config="
+        'org.apache.kafka.common.security.scram.ScramLoginModule required user_bob="bob-secret";',
+    ]
+    with guarded(tmp_path, *settings) as here:
+        with Admin(bootstrap_servers=here.plain) as admin:
+            admin.set_user_password(USER, PASSWORD)
+        salts = {user: first_answer(here, user)[0] for user in (USER, "bob", "nobody")}
+        for how in (signal.SIGTERM, signal.SIGKILL):
+            for user, salt in salts.items():
+                assert {first_answer(here, user)[0] for _ in range(20)} == {salt}, user
+            here.broker.stop(how)
+            here.broker.bootstrap = "127.0.0.1:0"
+            here.broker.start()
+        with Admin(bootstrap_servers=here.plain) as admin:
+            assert set(admin.describe_users()) == {USER}

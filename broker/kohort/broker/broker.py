@@ -1,7 +1,7 @@
 """One broker: its parts, how they start, and how they end."""
 
 from base64 import urlsafe_b64encode
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
 from functools import partial
@@ -93,8 +93,7 @@ if TYPE_CHECKING:
     from kohort.broker.handlers.share.family import Sharing
     from kohort.broker.http.asking import InHouse
     from kohort.broker.partitions.replicas import Replicas
-    from kohort.broker.transport.reactor import Open
-    from kohort.broker.transport.secure_listeners import Run
+    from kohort.broker.transport.secure_listeners import SecureListeners
 
 CHECKPOINT_MS_MAX = 60_000  # One that takes longer hangs in the disk.
 LOOP_SILENCE_MS_MAX = 15_000  # The loop says every two seconds that it goes round.
@@ -485,7 +484,8 @@ class Broker:
 
         Raises: OSError if the address can't be had, StorageError, ConfigError where TLS is not as it must be.
         """
-        opens, security = self._opens()
+        secure = self._secure_listeners()
+        opens = {} if secure is None else secure.opens([each.listen for each in self._listeners])
         with ExitStack() as unless_registered:
             is_one_of_several = bool(self._shared)
             socks, shared = (
@@ -500,6 +500,8 @@ class Broker:
             self.advertised = tuple(map(advertised, self._listeners, ports))
             await self._register()
             unless_registered.pop_all()
+        if secure is not None:
+            await self._keep_salts(secure)
         if self.cluster is None:
             if not self.data.is_clean:
                 await self._raise_all_leader_epochs()  # The ends of logs may be gone.
@@ -546,23 +548,31 @@ class Broker:
             ("producer expiration", self.retention.expire_producers_regularly),
         ):
             self.supervisor.start(name, run)
-        for name, task in security.items():
+        for name, task in () if secure is None else secure.tasks.items():
             self.supervisor.start(name, task)
 
-    def _opens(self) -> "tuple[Mapping[int, Open], Mapping[str, Run]]":
-        """Return what makes the connections of listeners, by number, and what has to run for them.
+    async def _keep_salts(self, listeners: "SecureListeners") -> None:
+        """Have all brokers answer alike of users that there are not; a full disk keeps no broker down."""
+        if not listeners.users.is_used:
+            return
+        from kohort.broker.metadata.scram_users import salt_secret  # noqa: PLC0415  # Few brokers have users.
 
-        A listener that speaks PLAINTEXT is in neither. Raises: ConfigError.
-        """
+        try:
+            listeners.users.keep(await salt_secret(self.metadata))
+        except StorageError as error:
+            log.error("strangers may learn which users there are until the next start", error=str(error))
+
+    def _secure_listeners(self) -> "SecureListeners | None":
+        """Return who stands at listeners, None where all of them speak PLAINTEXT. Raises: ConfigError."""
         places = [each.listen for each in self._listeners]
         if self.cluster is not None:
             self._reach_others(self.cluster, places)
         if not is_secure(places, self.current.config):
-            return {}, {}
+            return None
         from kohort.broker.metadata.scram_users import credential  # noqa: PLC0415
         from kohort.broker.transport.secure_listeners import SecureListeners  # noqa: PLC0415  # Most brokers have none.
 
-        listeners = SecureListeners(
+        return SecureListeners(
             self.current,
             lambda user, mechanism: credential(self.metadata.snapshot(), user, mechanism),
             counters=self.request_counters,
@@ -572,7 +582,6 @@ class Broker:
             log=self.reactor.log,
             entered=self.reactor.entered,
         )
-        return listeners.opens(places), listeners.tasks
 
     def _reach_others(self, cluster: "ClusterMember", places: Sequence[Address]) -> None:
         """Say by which listener brokers reach each other, and how. Raises: ConfigError."""

@@ -7,6 +7,7 @@ Source: Kafka's ScramControlManager, ScramCredentialUtils.
 
 from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
+from secrets import token_bytes
 from typing import NamedTuple
 
 from kohort.broker.metadata.snapshot import ConfigResource, Mutation, ResourceType, Snapshot
@@ -15,6 +16,7 @@ from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.protocol.scram import (
     BY_NUMBER,
     MAX_ITERATIONS,
+    MECHANISMS,
     MIN_ITERATIONS,
     ScramCredential,
     ScramMechanism,
@@ -23,6 +25,10 @@ from kohort.protocol.scram import (
 from kohort.storage import StorageError
 
 USER_NAME_BYTES_MAX = 1_024
+_SALTS = ""
+"""No user is called so: under it stands the secret of `salt_secret`."""
+_SALT_CHARACTERS = 25
+_SALTS_MECHANISM = "SCRAM-SHA-512"
 
 
 class Deletion(NamedTuple):
@@ -45,7 +51,8 @@ class Upsertion(NamedTuple):
 def credential(snapshot: Snapshot, user: str, mechanism: str) -> ScramCredential | None:
     """Return what is kept of a user's password, None where there is none."""
     text = snapshot.configs.get(_resource(user), {}).get(mechanism)
-    return None if text is None else _parsed(text)
+    found = _parsed(_NOBODYS[mechanism] if text is None else text)  # As much work where there is none.
+    return None if text is None else found
 
 
 def users(snapshot: Snapshot) -> Mapping[str, Mapping[str, ScramCredential]]:
@@ -53,8 +60,25 @@ def users(snapshot: Snapshot) -> Mapping[str, Mapping[str, ScramCredential]]:
     return {
         resource.name: {mechanism: _parsed(text) for mechanism, text in values.items()}
         for resource, values in snapshot.configs.items()
-        if resource.type is ResourceType.SCRAM_USER
+        if resource.type is ResourceType.SCRAM_USER and resource.name != _SALTS
     }
+
+
+async def salt_secret(store: MetadataStore) -> bytes:
+    """Return the secret that salts of users that there are not come of: the same at each broker and start.
+
+    Raises: StorageError where it is not there and cannot be kept.
+    """
+    resource = _resource(_SALTS)
+
+    def decide(snapshot: Snapshot) -> Mutation:
+        if resource in snapshot.configs:
+            return Mutation()
+        made = ScramCredential(token_bytes(), b"", b"", MIN_ITERATIONS)  # In a form that every version reads.
+        return Mutation(configs={resource: {_SALTS_MECHANISM: _rendered(made)}})
+
+    snapshot = await update(store, decide)
+    return _parsed(snapshot.configs[resource][_SALTS_MECHANISM]).salt
 
 
 async def alter(
@@ -155,3 +179,11 @@ def _parsed(text: str) -> ScramCredential:
         b64decode(found["server_key"]),
         int(found["iterations"]),
     )
+
+
+_NOBODYS = {
+    each.name: _rendered(
+        ScramCredential(b"0" * _SALT_CHARACTERS, b"0" * each.size, b"0" * each.size, MIN_ITERATIONS)
+    )
+    for each in MECHANISMS.values()
+}

@@ -16,7 +16,7 @@ from kohort.broker.transport.reactor import Open, open_plain
 from kohort.broker.transport.sasl import mechanisms
 from kohort.broker.transport.sasl.conversation import Mechanism
 from kohort.broker.transport.sasl.gate import Gate, Strangers
-from kohort.broker.transport.sasl.mechanisms import SASL, ListenAddress, Users
+from kohort.broker.transport.sasl.mechanisms import SASL, ListenAddress, Users, UserStore
 
 if TYPE_CHECKING:
     from kohort.broker.transport.sasl.keys import KeySource
@@ -44,7 +44,7 @@ class SecureListeners:
         """Take these users of SCRAM, besides those that settings name; `entered` is told who has come in."""
         self._entered = entered
         self._current = current
-        self._users = users
+        self.users = UserStore(users)
         self._counters = counters
         self._workers = workers
         self._timers = timers
@@ -88,7 +88,7 @@ class SecureListeners:
     def _gate(self, opens: Open, listener: ListenAddress) -> Gate:
         return Gate(
             opens,
-            mechanisms.mechanisms_of(listener, self._current.config, self._users, self._tokens),
+            mechanisms.mechanisms_of(listener, self._current.config, self.users, self._tokens),
             self._strangers,
             self._current,
             timers=self._timers,

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from hmac import digest
 from secrets import token_bytes, token_hex
 from typing import TYPE_CHECKING, Protocol
 
@@ -11,7 +10,7 @@ from kohort.broker.config.listener_settings import JAAS, MECHANISMS, named_liste
 from kohort.broker.config.values import ConfigError
 from kohort.broker.transport.sasl.conversation import Mechanism
 from kohort.broker.transport.sasl.plain import Plain
-from kohort.broker.transport.sasl.scram import Scram
+from kohort.broker.transport.sasl.scram import Scram, made_up_salt
 from kohort.protocol.jaas import users_of
 from kohort.protocol.scram import MECHANISMS as SCRAM
 from kohort.protocol.scram import (
@@ -19,7 +18,6 @@ from kohort.protocol.scram import (
     ScramCredential,
     ScramMechanism,
     credential_of,
-    salt_of,
     salted_password,
 )
 
@@ -32,8 +30,6 @@ SCRAM_MODULE = "ScramLoginModule"
 SASL = "SASL_"
 OAUTHBEARER = "OAUTHBEARER"
 SASL_MECHANISMS = ("PLAIN", *SCRAM, OAUTHBEARER)
-SECRET = token_bytes()
-"""Of this process: see `Scram`."""
 
 
 class ListenAddress(Protocol):
@@ -47,6 +43,32 @@ class ListenAddress(Protocol):
 
 Users = Callable[[str, str], ScramCredential | None]
 """Finds what is kept of a user's password, by user and mechanism."""
+
+
+class UserStore:
+    """The users of SCRAM that the metadata have, and what the salts of others are made of: see `Scram`."""
+
+    def __init__(self, find: Users) -> None:
+        self.find = find
+        self.secret = token_bytes()
+        """This process's own, until there is one that all brokers have."""
+        self._after: list[Callable[[], None]] = []
+
+    @property
+    def is_used(self) -> bool:
+        """Whether any salt is made of it: whether SCRAM is spoken."""
+        return bool(self._after)
+
+    def then(self, action: Callable[[], None]) -> None:
+        """Do it now, and whenever there is another secret."""
+        self._after.append(action)
+        action()
+
+    def keep(self, secret: bytes) -> None:
+        """Take the secret that all brokers have, over restarts."""
+        self.secret = secret
+        for action in self._after:
+            action()
 
 
 def nobody(_user: str, _mechanism: str) -> None:
@@ -64,7 +86,7 @@ def check(listeners: Iterable[ListenAddress], config: BrokerConfig) -> None:
 
     for each in listeners:
         if each.protocol.startswith(SASL):
-            mechanisms_of(each, config, nobody, bearer)
+            mechanisms_of(each, config, UserStore(nobody), bearer)
 
 
 def keys_module() -> "ModuleType":
@@ -93,7 +115,10 @@ def listener_name(listener: ListenAddress) -> str:
 
 
 def mechanisms_of(
-    listener: ListenAddress, config: BrokerConfig, users: Users, bearer: Callable[[], Mechanism]
+    listener: ListenAddress,
+    config: BrokerConfig,
+    users: UserStore,
+    bearer: Callable[[], Mechanism],
 ) -> Mapping[str, Mechanism]:
     """Return what begins a conversation, by the name of the mechanism. Raises: ConfigError.
 
@@ -116,7 +141,7 @@ def mechanisms_of(
 
 
 def _mechanism(
-    name: str, listener: str, said: Mapping[str, str], config: BrokerConfig, users: Users
+    name: str, listener: str, said: Mapping[str, str], config: BrokerConfig, users: UserStore
 ) -> Mechanism:
     setting = f"{name.lower()}.{JAAS}"
     text, place = said.get(setting), f"listener.name.{listener.lower()}.{setting}"
@@ -140,15 +165,19 @@ def _passwords(text: str | None, module: str, place: str) -> Mapping[str, str]:
         raise ConfigError(f"{place}: {error}") from None
 
 
-def _scram(mechanism: ScramMechanism, passwords: Mapping[str, str], users: Users) -> Mechanism:
+def _scram(mechanism: ScramMechanism, passwords: Mapping[str, str], users: UserStore) -> Mechanism:
     """Return the mechanism for the users that the settings name, and those of the metadata before them."""
-    fixed = {}
-    for user, password in passwords.items():
-        salt = salt_of(digest(SECRET, user.encode(), "sha256"))
-        salted = salted_password(mechanism, password, salt, MIN_ITERATIONS)
-        fixed[user] = credential_of(mechanism, salted, salt, MIN_ITERATIONS)
+    fixed: dict[str, ScramCredential] = {}
+
+    def fix() -> None:
+        for user, password in passwords.items():
+            salt = made_up_salt(users.secret, user)
+            salted = salted_password(mechanism, password, salt, MIN_ITERATIONS)
+            fixed[user] = credential_of(mechanism, salted, salt, MIN_ITERATIONS)
 
     def lookup(user: str) -> ScramCredential | None:
-        return users(user, mechanism.name) or fixed.get(user)
+        kept, own = users.find(user, mechanism.name), fixed.get(user)
+        return kept or own
 
-    return lambda: Scram(mechanism, lookup, token_hex(), SECRET)
+    users.then(fix)
+    return lambda: Scram(mechanism, lookup, token_hex(), users.secret)

@@ -22,11 +22,16 @@ Lookup = Callable[[str], ScramCredential | None]
 """Finds what is kept of a user's password."""
 
 
+def made_up_salt(secret: bytes, user: str) -> bytes:
+    """Return the one salt of a user that there is not, or whose password stands in the settings."""
+    return salt_of(digest(secret, user.encode(), "sha512"))
+
+
 class Scram:
     """Takes two tokens. A user that there is not hears the same as one with another password, as late."""
 
     def __init__(self, mechanism: ScramMechanism, lookup: Lookup, nonce: str, secret: bytes) -> None:
-        """`secret` is the broker's own: by it users that there are not have the same salt each time."""
+        """`secret` is the brokers' own: by it users that there are not have the same salt at all of them."""
         self._mechanism = mechanism
         self._lookup = lookup
         self._nonce = nonce
@@ -58,12 +63,12 @@ class Scram:
             raise Refused("it shows a delegation token, and there are none here", told)
         if begun.other not in (None, "", begun.name):
             raise Refused("it wants to act for another", told)
-        found = self._lookup(begun.name)
+        found, made_up = self._lookup(begun.name), self._made_up(begun.name)  # Both, whoever it is: as late.
         self._user, self._is_known = begun.name, found is not None
-        self._server = ScramServer(self._mechanism, begun, found or self._made_up(begun.name), self._nonce)
+        self._server = ScramServer(self._mechanism, begun, found or made_up, self._nonce)
         return Step(self._server.first)
 
     def _made_up(self, user: str) -> ScramCredential:
         seed = digest(self._secret, user.encode(), "sha512")
         key = new(self._mechanism.hash, seed).digest()
-        return ScramCredential(salt_of(seed), key, key, MIN_ITERATIONS)
+        return ScramCredential(made_up_salt(self._secret, user), key, key, MIN_ITERATIONS)

@@ -4,7 +4,7 @@ import pytest
 
 from kohort.broker.config import BrokerConfig
 from kohort.broker.transport.sasl.conversation import Mechanism, Refused
-from kohort.broker.transport.sasl.mechanisms import mechanisms_of
+from kohort.broker.transport.sasl.mechanisms import UserStore, mechanisms_of
 from kohort.broker.transport.sasl.scram import Scram
 from kohort.broker.transport.secure_listeners import SASL_PLAINTEXT
 from kohort.protocol.scram import (
@@ -85,7 +85,8 @@ def test_users_in_the_settings_come_behind_those_in_the_metadata() -> None:
             'ScramLoginModule required user_alice="of the settings" user_root="first";',
         }
     )
-    begin = mechanisms_of(Place(), config, lambda user, _: lookup(user), no_tokens)["SCRAM-SHA-512"]
+    users = UserStore(lambda user, _: lookup(user))
+    begin = mechanisms_of(Place(), config, users, no_tokens)["SCRAM-SHA-512"]
     for user, password, right in (
         ("alice", "secret", True),
         ("alice", "of the settings", False),
