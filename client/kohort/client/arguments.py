@@ -1,7 +1,10 @@
 """Arguments by the habit of other clients, refused with a word on how they are given here."""
 
+import re
 from collections.abc import Iterable, Mapping
-from typing import TypeVar
+from typing import TYPE_CHECKING, Never, TypeVar
+
+from kohort.client.values import ConsumerRecord, OffsetAndMetadata, TopicPartition
 
 Argument = TypeVar("Argument")
 
@@ -28,6 +31,81 @@ def by_name_alone(given: tuple[object, ...], example: str) -> None:
         raise TypeError(
             f"what is given here has a name, and times are in milliseconds: {example}, not {given[0]!r}"
         )
+
+
+def given_offsets(given: object, called: str) -> dict[TopicPartition, OffsetAndMetadata]:
+    """Return the offsets of partitions as they are committed; a number is an offset.
+
+    Raises: TypeError, which says how they are given; ValueError for a negative offset.
+    """
+    if not isinstance(given, Mapping):
+        raise TypeError(f"{called} takes {_OFFSETS}, not {_named(given)}")
+    found: dict[TopicPartition, OffsetAndMetadata] = {}
+    for where, value in given.items():
+        if not isinstance(where, tuple) or len(where) != 2:
+            raise TypeError(f"{called} takes {_OFFSETS}; {where!r} is no TopicPartition")
+        offset = OffsetAndMetadata(value) if type(value) is int else value
+        if not isinstance(offset, OffsetAndMetadata):
+            raise TypeError(f"{called} takes {_OFFSETS}; the offset of {where} is {_named(value)}")
+        if offset.offset < 0:
+            raise ValueError(f"{called}: the offset of {where} can't be {offset.offset}")
+        found[TopicPartition(*where)] = offset
+    return found
+
+
+_OFFSETS = (
+    "{TopicPartition(topic, partition): offset}, where the offset is a number or an OffsetAndMetadata: that"
+    " of the next record to read"
+)
+
+
+def _named(given: object) -> str:
+    """Return what was given, in words; with what it has to be where that is plain."""
+    if isinstance(given, ConsumerRecord):
+        behind = f"{{TopicPartition({given.topic!r}, {given.partition}): {given.offset + 1}}}"
+        return f"a record: the offset behind it is {behind}"
+    if isinstance(given, list) and given and isinstance(given[0], ConsumerRecord):
+        return "a list of records: what a poll returns is taken as a whole, a part of it is a plain list"
+    return f"a {type(given).__name__}: {given!r:.100}"
+
+
+class OtherNames:
+    """Says what a method is called here that has another name in another client."""
+
+    _called_here: Mapping[str, str] = {}
+
+    if not TYPE_CHECKING:  # Where types are checked, nothing else than what there is can be called.
+
+        def __getattr__(self, name: str) -> Never:
+            kind = type(self)
+            here = kind._called_here.get(name) or re.sub("(?<=[a-z])[A-Z]", r"_\g<0>", name).lower()
+            hint = f": here it is {here!r}" if here != name and hasattr(kind, here.partition("(")[0]) else ""
+            raise AttributeError(
+                f"{kind.__name__!r} object has no attribute {name!r}{hint}", name=name, obj=self
+            )
+
+
+CONSUMERS_METHODS = {
+    "commitSync": "commit",
+    "commit_sync": "commit",
+    "consume": "poll",
+    "getmany": "poll",
+    "getone": "poll",
+    "getMetadata": "list_topics",
+    "topics": "list_topics",
+    "listTopics": "list_topics",
+    "list_consumer_group_offsets": "committed",
+    "get_watermark_offsets": "end_offsets",
+    "highwater": "end_offsets",
+    "incremental_assign": "assign",
+    "partitions_for_topic": "partitions_for",
+    "store_offsets": "commit_async",
+    "stop": "close",
+    "memberid": "group_metadata",
+    "consumer_group_metadata": "group_metadata",
+    "groupMetadata": "group_metadata",
+}
+"""Of Java's, confluent-kafka's, kafka-python's and aiokafka's consumers, by the name that it has here."""
 
 
 def check_listener(listener: object) -> None:

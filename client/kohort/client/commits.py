@@ -13,6 +13,7 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 
+from kohort.client.arguments import given_offsets
 from kohort.client.cluster import Cluster
 from kohort.client.config import ConsumerConfig
 from kohort.client.consumer_records import ConsumerRecords
@@ -34,7 +35,7 @@ logger = logging.getLogger(__name__)
 LASTING_MS = 5_000  # A rebalance may take as long before it is worth a word.
 
 Offsets = Mapping[TopicPartition, OffsetAndMetadata]
-Commitable = Offsets | ConsumerRecords[Any, Any] | None
+Commitable = Mapping[TopicPartition, OffsetAndMetadata | int] | ConsumerRecords[Any, Any] | None
 """Offsets, records that were polled, or with None everything that was consumed."""
 CommitCallback = Callable[[Offsets, KohortError | None], Awaitable[None] | None]
 """Is told which offsets were committed, or why they were not."""
@@ -99,6 +100,8 @@ class Commits:
 
     def commit_soon(self, offsets: Commitable, callback: CommitCallback | None) -> None:
         """Commit in the background, once; a later poll calls the callback. Raises: CommitFailedError."""
+        if callable(offsets):
+            raise TypeError("a callback has a name: commit_async(callback=...)")
         wanted = self._wanted(offsets)
         self._positions.name(wanted)
         self._in_background += 1
@@ -124,7 +127,7 @@ class Commits:
             wanted = given.next_offsets()
             self._check_owned(wanted, given.assignment_number)
             return wanted
-        wanted = {TopicPartition(*each): value for each, value in given.items()}
+        wanted = given_offsets(given, "commit")
         self._check_owned(wanted)
         return wanted
 

@@ -377,13 +377,18 @@ def describe_servers(config: ClientConfig) -> str:
 
 
 def parse_address(text: str) -> tuple[str, int]:
-    """Return host and port of `host:port`, `host` or `[ipv6]:port`. Raises: ConfigurationError."""
-    found = re.fullmatch(r"(?:\[(?P<six>[^\]]+)\]|(?P<host>[^:\s]+))(?::(?P<port>\d+))?", text)
+    """Return host and port of `host:port`, `host` or `[ipv6]:port`. Raises: ConfigurationError.
+
+    A listener's name before it, as in `PLAINTEXT://host:port`, says nothing, as in Kafka's clients: how to
+    speak is the security_protocol. Source: org.apache.kafka.common.utils.Utils, HOST_PORT_PATTERN.
+    """
+    found = re.fullmatch(_ADDRESS, text)
     if found is None or int(found["port"] or DEFAULT_PORT) > 65_535:
         raise ConfigurationError(f"{text!r} is not an address: give HOST:PORT, such as localhost:9092")
     return found["six"] or found["host"], int(found["port"] or DEFAULT_PORT)
 
 
+_ADDRESS = r"(?:[\w.%-]*://)?(?:\[(?P<six>[^\]]+)\]|(?P<host>[^:\s/]+))(?::(?P<port>\d+))?"
 _DURATION = re.compile(
     r"by_duration:P(?:(?P<days>\d+)D)?(?:T(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?(?:(?P<seconds>\d+(?:\.\d+)?)S)?)?"
 )
@@ -404,11 +409,21 @@ def duration_ms(text: str) -> int:
 
 def _assignor(given: object) -> Assignor:
     name = str(given).strip()
+    name = _CLASSES.get(name.removeprefix("org.apache.kafka.clients.consumer."), name)
     if name in ASSIGNORS:
         return ASSIGNORS[name]
     raise ConfigurationError(
         f"partition_assignment_strategy: {name!r} is unknown; there are {', '.join(sorted(ASSIGNORS))}"
     )
+
+
+_CLASSES = {
+    "RangeAssignor": "range",
+    "RoundRobinAssignor": "roundrobin",
+    "StickyAssignor": "sticky",
+    "CooperativeStickyAssignor": "cooperative-sticky",
+}
+"""Java's classes, as its settings name them."""
 
 
 def converted(options: Mapping[str, object], kind: type[Config]) -> Config:
@@ -444,6 +459,25 @@ _OTHER_NAMES = {
     "compression_zstd_level": "compression_level",
     "partitioner_class": "partitioner",
     "bootstrap_server": "bootstrap_servers",
+    "bootstrap": "bootstrap_servers",
+    "brokers": "bootstrap_servers",
+    "auto_commit": "enable_auto_commit",
+    "auto_commit_enable": "enable_auto_commit",
+    "auto_commit_offset": "enable_auto_commit",
+    "auto_commit_offsets": "enable_auto_commit",
+    "autocommit": "enable_auto_commit",
+    "enable_auto_offset_store": "enable_auto_commit",
+    "auto_offset": "auto_offset_reset",
+    "from_beginning": "auto_offset_reset",
+    "offset_reset": "auto_offset_reset",
+    "group": "group_id",
+    "group_name": "group_id",
+    "assignor": "partition_assignment_strategy",
+    "session_timeout": "session_timeout_ms",
+    "max_poll_interval": "max_poll_interval_ms",
+    "queued_max_messages_kbytes": "prefetch_max_bytes",
+    "fetch_message_max_bytes": "max_partition_fetch_bytes",
+    "retry_backoff": "retry_backoff_ms",
     "ssl_cafile": "ssl_truststore_location",
     "ssl_ca_location": "ssl_truststore_location",
     "ssl_certfile": "ssl_keystore_location",
@@ -456,8 +490,6 @@ _OTHER_NAMES = {
 }
 _SECURITY = ("sasl_", "ssl_")
 _NOT_HERE = {
-    "transactional_id": "this client has no transactions",
-    "transaction_timeout_ms": "this client has no transactions",
     "consumer_timeout_ms": "poll(timeout_ms=...) says how long to wait, and iteration does not end",
     "api_version": "versions are agreed upon with each broker",
     "api_version_auto_timeout_ms": "versions are agreed upon with each broker",

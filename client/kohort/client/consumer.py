@@ -10,7 +10,7 @@ import anyio
 from anyio.lowlevel import checkpoint
 
 from kohort.client.any_thread import from_any_thread
-from kohort.client.arguments import by_name_alone, check_listener, one_by_one
+from kohort.client.arguments import CONSUMERS_METHODS, OtherNames, by_name_alone, check_listener, one_by_one
 from kohort.client.cluster_connection import ClusterConnection, options_with
 from kohort.client.commits import Commitable, CommitCallback, CommitOutcome
 from kohort.client.config import ConsumerOptions, consumer_config
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 Listener = AsyncRebalanceListener | RebalanceListener
 
 
-class Consumer(Generic[K_co, V_co]):
+class Consumer(OtherNames, Generic[K_co, V_co]):
     """Reads records, as a member of a group or alone.
 
     async with Consumer("flights", group_id="g", bootstrap_servers="localhost:9092") as consumer:
@@ -50,6 +50,8 @@ class Consumer(Generic[K_co, V_co]):
     Inside `async with` only, and by one task at a time. Heartbeats go on in the background. Leaving the
     block commits, if enable_auto_commit is on, and leaves the group.
     """
+
+    _called_here = CONSUMERS_METHODS
 
     def __init__(
         self,

@@ -246,6 +246,12 @@ _EXPLAINED = {
     ErrorCode.TOPIC_ALREADY_EXISTS: "a topic of that name exists already",
     ErrorCode.INVALID_TOPIC_EXCEPTION: "not a valid topic name",
     ErrorCode.GROUP_ID_NOT_FOUND: "the group does not exist",
+    ErrorCode.UNKNOWN_MEMBER_ID: (
+        "The coordinator is not aware of this member: its session has ended, or it was removed from the group"
+    ),
+    ErrorCode.ILLEGAL_GENERATION: (
+        "Specified group generation id is not valid: the group has rebalanced since the member joined"
+    ),
     ErrorCode.NON_EMPTY_GROUP: "the group has members",
     ErrorCode.MESSAGE_TOO_LARGE: "the batch is larger than the topic's max.message.bytes",
     ErrorCode.INCONSISTENT_GROUP_PROTOCOL: (

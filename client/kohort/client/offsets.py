@@ -53,6 +53,11 @@ _MOVED_ON = frozenset(
 _OTHER_EPOCH = frozenset(
     {ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID}
 )
+_KAFKA_SAYS = {
+    ErrorCode.UNKNOWN_MEMBER_ID: ", The coordinator is not aware of this member",
+    ErrorCode.ILLEGAL_GENERATION: ", Specified group generation id is not valid",
+}
+"""What Kafka's clients say, and people search for. Source: org.apache.kafka.common.protocol.Errors."""
 _LOOK_AGAIN = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
 
 Item = TypeVar("Item")
@@ -148,9 +153,9 @@ def _refuse_commit(cluster: Cluster, group_id: str, refused: Mapping[TopicPartit
         code = ErrorCode(min(moved_on))
         raise CommitFailedError(
             code,
-            f"the offsets of {names} were not committed ({code.name}): group {group_id!r} has"
-            " rebalanced, and the partitions may have other owners now. Poll again to rejoin; if records"
-            " take long to process, raise max_poll_interval_ms or lower max_poll_records",
+            f"the offsets of {names} were not committed ({code.name}{_KAFKA_SAYS.get(code, '')}): group"
+            f" {group_id!r} has rebalanced, and the partitions may have other owners now. Poll again to"
+            " rejoin; if records take long to process, raise max_poll_interval_ms or lower max_poll_records",
             tuple(refused),
         )
     if ErrorCode.UNKNOWN_TOPIC_OR_PARTITION in codes:  # It was deleted: asking again does not bring it back.

@@ -1,9 +1,11 @@
-"""Arguments in a list, by the habit of other clients, are refused with a word on how to give them."""
+"""Arguments by the habit of other clients are refused with a word on how to give them, and names as well."""
+
+import threading
 
 import pytest
 
-from kohort.client import Admin, Consumer, NewTopic, TopicPartition
-from kohort.client.arguments import one_by_one
+from kohort.client import Admin, Consumer, ConsumerRecord, NewTopic, OffsetAndMetadata, TopicPartition, aio
+from kohort.client.arguments import given_offsets, one_by_one
 
 NOBODY = "127.0.0.1:1"
 FIRST = TopicPartition("orders", 0)
@@ -46,3 +48,68 @@ def test_a_consumer_takes_no_list_of_topics() -> None:
 def test_an_admin_takes_no_list(call: str, given: object) -> None:
     with Admin(bootstrap_servers=NOBODY) as admin, pytest.raises(TypeError, match=rf"{call}\(a, b\)"):
         getattr(admin, call)([given])
+
+
+def test_offsets_are_numbers_or_have_metadata() -> None:
+    noted = OffsetAndMetadata(7, "noted")
+    given = {FIRST: 30, ("orders", 1): noted}
+    assert given_offsets(given, "commit") == {
+        FIRST: OffsetAndMetadata(30),
+        TopicPartition("orders", 1): noted,
+    }
+
+
+RECORD: ConsumerRecord = ConsumerRecord("orders", 0, 5, 0, b"k", b"v", ())
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (5, "commit takes {TopicPartition(topic, partition): offset}"),
+        ({FIRST: "30"}, "the offset of orders-0 is a str: '30'"),
+        ({FIRST: True}, "the offset of orders-0 is a bool"),
+        ({FIRST: None}, "the offset of orders-0 is a NoneType"),
+        ({"orders-0": 30}, "'orders-0' is no TopicPartition"),
+        (RECORD, "the offset behind it is {TopicPartition('orders', 0): 6}"),
+        ([RECORD], "a part of it is a plain list"),
+        (lambda: None, "a callback has a name"),
+    ],
+)
+def test_what_cannot_be_committed_is_told_how_it_is_given(given: object, words: str) -> None:
+    with Consumer(bootstrap_servers=NOBODY, group_id="g") as consumer:
+        consumer.assign(FIRST)
+        with pytest.raises(TypeError) as caught:
+            consumer.commit_async(given)  # type: ignore[arg-type]  # That is what is tested.
+        assert words in str(caught.value)
+
+
+def test_a_negative_offset_is_refused() -> None:
+    with pytest.raises(ValueError, match="the offset of orders-0 can't be -1"):
+        given_offsets({FIRST: -1}, "commit")
+
+
+@pytest.mark.parametrize(
+    ("name", "here"),
+    [
+        ("commitSync", "commit"),
+        ("commitAsync", "commit_async"),
+        ("seekToBeginning", "seek_to_beginning"),
+        ("consume", "poll"),
+        ("offsetsForTimes", "offsets_for_times"),
+        ("partitions_for_topic", "partitions_for"),
+    ],
+)
+@pytest.mark.parametrize("kind", [Consumer, aio.Consumer])
+def test_a_method_by_its_name_elsewhere_is_told_its_name_here(kind: type, name: str, here: str) -> None:
+    consumer = kind(bootstrap_servers=NOBODY)
+    with pytest.raises(AttributeError, match=rf"has no attribute {name!r}: here it is {here!r}"):
+        getattr(consumer, name)
+    with pytest.raises(AttributeError, match=r"has no attribute 'fly'$"):
+        _ = consumer.fly
+    if isinstance(consumer, Consumer):
+        consumer.close()
+
+
+def test_threads_are_named_after_their_group() -> None:
+    with Consumer(bootstrap_servers=NOBODY, group_id="billing"):
+        assert "kohort-consumer billing" in [each.name for each in threading.enumerate()]

@@ -70,6 +70,11 @@ def test_defaults_are_kafkas() -> None:
         ({"bootstrap_servers": ""}, "bootstrap_servers is empty"),
         ({"bootstrap_servers": "a b:1"}, "'a b:1' is not an address"),
         ({"group_id": ""}, "group_id is empty"),
+        ({"auto.commit.offset": True}, "did you mean 'enable_auto_commit'?"),
+        ({"auto.commit.enable": True}, "did you mean 'enable_auto_commit'?"),
+        ({"enable.auto.commit": True}, "did you mean 'enable_auto_commit'?"),
+        ({"group": "g"}, "did you mean 'group_id'?"),
+        ({"transactional_id": "t"}, "a Producer has it, but not a Consumer"),
         ({"group_instance_id": "i"}, "group_instance_id needs a group_id"),
     ],
 )
@@ -118,6 +123,9 @@ def test_assignors_come_by_name_or_as_they_are() -> None:
         "roundrobin",
     ]
     assert consumer_config({"partition_assignment_strategy": own}).assignors == (own,)
+    javas = "org.apache.kafka.clients.consumer.RangeAssignor, CooperativeStickyAssignor"
+    found = consumer_config({"partition_assignment_strategy": javas}).assignors
+    assert [each.name for each in found] == ["range", "cooperative-sticky"]
     mixed = consumer_config({"partition_assignment_strategy": [own, "sticky"]}).assignors
     assert [each.name for each in mixed] == ["own", "sticky"]
 
@@ -129,13 +137,19 @@ def test_assignors_come_by_name_or_as_they_are() -> None:
         ("h", ("h", 9092)),
         ("[::1]:9", ("::1", 9)),
         ("127.0.0.1:65535", ("127.0.0.1", 65_535)),
+        ("PLAINTEXT://h:1", ("h", 1)),
+        ("SASL_SSL://[::1]:9", ("::1", 9)),
+        ("my-listener.1://h", ("h", 9092)),
     ],
 )
 def test_addresses(text: str, address: tuple[str, int]) -> None:
     assert parse_address(text) == address
 
 
-@pytest.mark.parametrize("text", ["", ":1", "h:x", "h:65536", "::1:9", "h:1:2"])
+@pytest.mark.parametrize(
+    "text",
+    ["", ":1", "h:x", "h:65536", "::1:9", "h:1:2", "PLAINTEXT://", "a://b://c:1", "h/x:1", "http://h:1/"],
+)
 def test_what_is_no_address(text: str) -> None:
     with pytest.raises(ConfigurationError):
         parse_address(text)

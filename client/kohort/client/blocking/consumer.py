@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Generic, Never, Self, Unpack
 
 import anyio
 
-from kohort.client.arguments import by_name_alone, check_listener, one_by_one
+from kohort.client.arguments import CONSUMERS_METHODS, OtherNames, by_name_alone, check_listener, one_by_one
 from kohort.client.blocking.cluster_connection import ClusterConnection
 from kohort.client.blocking.one_thread import OneThread, by_one_thread, in_use
 from kohort.client.cluster_connection import options_with
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 CommitCallback = Callable[[Offsets, KohortError | None], None]
 
 
-class Consumer(OneThread, Generic[K_co, V_co]):
+class Consumer(OneThread, OtherNames, Generic[K_co, V_co]):
     """Reads records, as a member of a group or alone.
 
     with Consumer("flights", group_id="g", bootstrap_servers="localhost:9092") as consumer:
@@ -53,6 +53,8 @@ class Consumer(OneThread, Generic[K_co, V_co]):
     the block, commits, if enable_auto_commit is on, and leaves the group; where the block raises, without
     what it had in hand.
     """
+
+    _called_here = CONSUMERS_METHODS
 
     def __init__(
         self,
@@ -82,7 +84,9 @@ class Consumer(OneThread, Generic[K_co, V_co]):
         self._buffer = self._session.fetcher.buffer
         self._listener = listener or RebalanceListener()
         self._loop = LoopThread(
-            self._session, "kohort-consumer", host=None if cluster is None else cluster.loop
+            self._session,
+            f"kohort-consumer {config.group_id or ''}".rstrip(),
+            host=None if cluster is None else cluster.loop,
         )
         self._is_closing = False
         self._not_at_exit = close_at_exit(self._close)

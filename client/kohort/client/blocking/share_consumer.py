@@ -6,7 +6,7 @@ from typing import Generic, Never, Self, Unpack
 
 import anyio
 
-from kohort.client.arguments import by_name_alone, one_by_one
+from kohort.client.arguments import CONSUMERS_METHODS, OtherNames, by_name_alone, one_by_one
 from kohort.client.blocking.cluster_connection import ClusterConnection
 from kohort.client.blocking.one_thread import OneThread, by_one_thread
 from kohort.client.cluster_connection import options_with
@@ -23,7 +23,7 @@ from kohort.client.values import K_co, TopicPartition, V_co
 AcknowledgementCallback = Callable[[Offsets, KohortError | None], None]
 
 
-class ShareConsumer(OneThread, Generic[K_co, V_co]):
+class ShareConsumer(OneThread, OtherNames, Generic[K_co, V_co]):
     """Takes part in the work of a share group (KIP-932): each record goes to one member, until it is done.
 
     with ShareConsumer("jobs", group_id="workers", bootstrap_servers="localhost:9092") as consumer:
@@ -35,6 +35,8 @@ class ShareConsumer(OneThread, Generic[K_co, V_co]):
     says what became of each. The end of the block sends what was said, gives back the rest, and leaves the
     group.
     """
+
+    _called_here = CONSUMERS_METHODS
 
     def __init__(
         self,
@@ -58,7 +60,9 @@ class ShareConsumer(OneThread, Generic[K_co, V_co]):
         self._session = ShareSession(config, None if shared is None else shared.shared)
         self._on_acknowledged = on_acknowledged or log_failure
         self._loop = LoopThread(
-            self._session, "kohort-share-consumer", host=None if cluster is None else cluster.loop
+            self._session,
+            f"kohort-share-consumer {config.group_id}",
+            host=None if cluster is None else cluster.loop,
         )
         self._is_closing = False
         self._not_at_exit = close_at_exit(self._close)

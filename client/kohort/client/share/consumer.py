@@ -9,7 +9,7 @@ import anyio
 from anyio.lowlevel import checkpoint
 
 from kohort.client.any_thread import from_any_thread
-from kohort.client.arguments import by_name_alone, one_by_one
+from kohort.client.arguments import CONSUMERS_METHODS, OtherNames, by_name_alone, one_by_one
 from kohort.client.cluster_connection import ClusterConnection, options_with
 from kohort.client.consumer_session import CLOSE_TIMEOUT_MS
 from kohort.client.errors import ClosedError
@@ -21,7 +21,7 @@ from kohort.client.share.values import AcknowledgementCallback, AcknowledgeType,
 from kohort.client.values import K_co, TopicPartition, V_co
 
 
-class ShareConsumer(Generic[K_co, V_co]):
+class ShareConsumer(OtherNames, Generic[K_co, V_co]):
     """Takes part in the work of a share group (KIP-932): each record goes to one member, until it is done.
 
     async with ShareConsumer("jobs", group_id="workers", bootstrap_servers="localhost:9092") as consumer:
@@ -32,6 +32,8 @@ class ShareConsumer(Generic[K_co, V_co]):
     one is asked for, or the next poll begins; in explicit mode `acknowledge` says what became of each.
     Leaving the block sends what was said, gives back the rest, and leaves the group.
     """
+
+    _called_here = CONSUMERS_METHODS
 
     def __init__(
         self,

@@ -71,7 +71,9 @@ class WorkerPool(Generic[K_co, V_co]):
 
         Raises: HandlerError, KohortError.
         """
-        executor = ThreadPoolExecutor(self._settings.workers, "kohort-worker")
+        executor = ThreadPoolExecutor(
+            self._settings.workers, f"kohort-worker {self._options.get('group_id')}"
+        )
         try:
             with Consumer(
                 *self._topics,
