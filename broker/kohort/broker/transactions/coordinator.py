@@ -121,7 +121,10 @@ class TransactionCoordinator:
         if not transactional_id:
             raise ApiError(ErrorCode.INVALID_REQUEST)
         transaction = self.transactions.get(transactional_id)
-        if transaction is None or transaction.producer_id != producer_id:
+        if transaction is None:
+            raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        _check_not_ahead(transaction, producer_id)
+        if transaction.producer_id != producer_id:
             raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
         if transaction.producer_epoch != producer_epoch or producer_epoch == EPOCH_MAX:
             raise ApiError(ErrorCode.PRODUCER_FENCED)  # The last epoch is for fencing alone: none follows it.
@@ -159,6 +162,7 @@ class TransactionCoordinator:
         known = self.transactions.get(message.transactional_id)
         if known is None:
             return Transaction(message.transactional_id, _fresh(command.fresh_producer_id))
+        _check_not_ahead(known, message.producer_id)
         if not _may_go_on(known, message.producer_id, message.producer_epoch):
             raise ApiError(ErrorCode.PRODUCER_FENCED)
         if known.state.is_prepared:
@@ -241,9 +245,12 @@ class TransactionCoordinator:
         known = self.transactions.get(message.transactional_id)
         if known is None:
             raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        _check_not_ahead(known, producer_id)
         is_over_ids = _bumps(command) and _is_retry_over_ids(known, producer_id, producer_epoch)
         if known.producer_id != producer_id and not is_over_ids:
             raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        if _bumps(command) and known.state.is_prepared:  # It may be quicker than its markers.
+            raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
         if not _may_end(known, command):
             raise ApiError(ErrorCode.PRODUCER_FENCED)
         return known
@@ -256,12 +263,13 @@ class TransactionCoordinator:
         if state is State.ONGOING:
             return _prepared(known, command, is_commit=is_commit)
         if state.is_prepared:
-            is_same = is_commit == (state is State.PREPARE_COMMIT)
-            raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS if is_same else ErrorCode.INVALID_TXN_STATE)
+            raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
         if state is not State.EMPTY:
             is_same = is_commit == (state is State.COMPLETE_COMMIT)
             if is_same and (is_retry or not bumps):
                 return None
+        if is_commit and is_retry:  # The coordinator has aborted it, for its time was up: KAFKA-20785.
+            raise ApiError(ErrorCode.PRODUCER_FENCED)
         if bumps and not is_commit and not is_retry:
             return _prepared(known, command, is_commit=False, is_empty=True)
         raise ApiError(ErrorCode.INVALID_TXN_STATE)
@@ -382,6 +390,15 @@ def _may_go_on(known: Transaction, producer_id: int, producer_epoch: int) -> boo
     return producer_id == known.previous_producer_id and producer_epoch >= EPOCH_MAX - 1
 
 
+def _check_not_ahead(known: Transaction, producer_id: int) -> None:
+    """Return unless the producer has its next id from an end whose markers are still being written.
+
+    The end is answered before they are. Raises: ApiError with CONCURRENT_TRANSACTIONS: it shall come again.
+    """
+    if known.state.is_prepared and producer_id == known.next_producer_id != NO_PRODUCER_ID:
+        raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
+
+
 def _bumps(command: EndTransaction) -> bool:
     return command.version >= END_VERSION_THAT_BUMPS
 
@@ -396,8 +413,7 @@ def _may_end(known: Transaction, command: EndTransaction) -> bool:
     is_newest = known.producer_epoch == message.producer_epoch < EPOCH_MAX
     if not _bumps(command) or known.state in (State.EMPTY, State.ONGOING):
         return is_newest
-    is_retry = _is_retry(known, message.producer_id, message.producer_epoch)
-    return is_retry or (is_newest and not known.state.is_prepared)
+    return is_newest or _is_retry(known, message.producer_id, message.producer_epoch)
 
 
 def _is_retry(known: Transaction, producer_id: int, producer_epoch: int) -> bool:

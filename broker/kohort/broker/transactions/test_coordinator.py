@@ -139,7 +139,7 @@ def test_what_is_prepared_is_carried_out_by_whoever_coordinates_next(world: Worl
     world.reload()
     assert world.due == [MarkersDue("a", *producer, True, PLACES, 0)]
     assert world.end(*producer).error_code == ErrorCode.CONCURRENT_TRANSACTIONS
-    assert world.end(*producer, commit=False).error_code == ErrorCode.INVALID_TXN_STATE
+    assert world.end(*producer, commit=False).error_code == ErrorCode.CONCURRENT_TRANSACTIONS
     assert world.add(*producer) == ErrorCode.CONCURRENT_TRANSACTIONS
     assert world.init().error_code == ErrorCode.CONCURRENT_TRANSACTIONS
     world.markers_written()
@@ -246,12 +246,41 @@ def test_a_producer_of_version_2_that_was_fenced_hears_so_and_may_go_on_from_the
     world.add(producer_id, epoch)
     world.now_ms += TIMEOUT_MS
     world.do(TimerFired(TransactionTimer("a")))
+    early = world.end(producer_id, epoch, version=5)
+    assert early.error_code == ErrorCode.CONCURRENT_TRANSACTIONS, "it is being aborted"
     world.markers_written()
     late = world.end(producer_id, epoch, version=5)
-    assert late.error_code == ErrorCode.INVALID_TXN_STATE, "it was aborted"
+    assert late.error_code == ErrorCode.PRODUCER_FENCED, "it was aborted"
     late = world.end(producer_id, epoch, commit=False, version=5)
     assert (late.error_code, late.producer_id, late.producer_epoch) == (0, producer_id, epoch + 1)
     assert world.end(producer_id, epoch).error_code == ErrorCode.PRODUCER_FENCED, "by version 1 it is not"
+
+
+def test_a_commit_by_the_id_before_hears_that_its_time_was_up(world: World) -> None:
+    producer_id, _ = started(world)
+    world.core.transactions["a"].producer_epoch = EPOCH_MAX - 1
+    world.add(producer_id, EPOCH_MAX - 1, version=2)
+    aborted = world.end(producer_id, EPOCH_MAX - 1, commit=False, version=5)
+    world.markers_written()
+    assert aborted.producer_id != producer_id
+    late = world.end(producer_id, EPOCH_MAX - 1, version=5)
+    assert late.error_code == ErrorCode.PRODUCER_FENCED
+
+
+@pytest.mark.parametrize("commit", [True, False])
+@pytest.mark.parametrize("version", [4, 5])
+def test_who_ends_it_the_other_way_comes_again_until_it_has_ended(
+    world: World, commit: bool, version: int
+) -> None:
+    producer_id, epoch = started(world)
+    world.add(producer_id, epoch, version=2 if version == 5 else 0)
+    assert world.end(producer_id, epoch, commit=commit, version=version).error_code == 0
+    other = world.end(producer_id, epoch, commit=not commit, version=version)
+    assert other.error_code == ErrorCode.CONCURRENT_TRANSACTIONS
+    world.markers_written()
+    other = world.end(producer_id, epoch, commit=not commit, version=version)
+    is_fenced = version == 5 and not commit
+    assert other.error_code == (ErrorCode.PRODUCER_FENCED if is_fenced else ErrorCode.INVALID_TXN_STATE)
 
 
 @pytest.mark.parametrize("commit", [True, False])
@@ -290,14 +319,36 @@ def test_an_end_that_comes_late_does_not_end_the_next_transaction(world: World, 
     producer_id, epoch = started(world)
     world.add(producer_id, epoch, version=2)
     assert world.end(producer_id, epoch, commit=commit, version=5).error_code == 0
-    assert world.end(producer_id, epoch + 1, version=5).error_code == ErrorCode.PRODUCER_FENCED, (
-        "not begun yet"
-    )
     world.markers_written()
     assert world.add(producer_id, epoch + 1, version=2) == 0
     again = world.end(producer_id, epoch, commit=commit, version=5)
     assert again.error_code == ErrorCode.PRODUCER_FENCED
     assert world.state is State.ONGOING
+
+
+@pytest.mark.parametrize("is_last_epoch", [False, True])
+@pytest.mark.parametrize("commit", [True, False])
+def test_a_producer_that_is_quicker_than_its_markers_comes_again(
+    world: World, commit: bool, is_last_epoch: bool
+) -> None:
+    """As in Apache Kafka, which does not know the id, though, that the last epoch is followed by."""
+    producer_id, epoch = started(world)
+    if is_last_epoch:
+        epoch = world.core.transactions["a"].producer_epoch = EPOCH_MAX - 1
+    world.add(producer_id, epoch, version=2)
+    ended = world.end(producer_id, epoch, commit=commit, version=5)
+    newest = ended.producer_id, ended.producer_epoch
+    world.reload()  # Whoever coordinates next knows it as well.
+    for is_commit in (True, False):
+        early = world.end(*newest, commit=is_commit, version=5)
+        assert early.error_code == ErrorCode.CONCURRENT_TRANSACTIONS
+    assert world.add(*newest, version=2) == ErrorCode.CONCURRENT_TRANSACTIONS
+    assert world.core.verify("a", *newest, ("t", 0)) is ErrorCode.CONCURRENT_TRANSACTIONS
+    assert world.init(*newest).error_code == ErrorCode.CONCURRENT_TRANSACTIONS
+    world.markers_written()
+    assert world.end(newest[0], newest[1] + 1, version=5).error_code == ErrorCode.PRODUCER_FENCED
+    aborted = world.end(*newest, commit=False, version=5)
+    assert (aborted.error_code, aborted.producer_epoch) == (0, newest[1] + 1)
 
 
 def test_a_late_end_of_the_last_epoch_does_not_end_what_another_id_has_begun(world: World) -> None:
