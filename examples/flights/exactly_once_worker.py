@@ -44,7 +44,7 @@ def work_until_trouble(number: int, bootstrap: str, stopping: threading.Event) -
             session_timeout_ms=settings.SESSION_TIMEOUT_MS,
             heartbeat_interval_ms=settings.HEARTBEAT_INTERVAL_MS,
             auto_offset_reset="earliest",
-            isolation_level="read_committed",  # Then it waits for offsets whose transaction is being ended.
+            isolation_level="read_committed",  # Nothing that a transaction has taken back.
             enable_auto_commit=False,
             max_poll_records=settings.BATCH_RECORDS,
         ) as consumer,

@@ -26,13 +26,12 @@ from kohort.client.errors import (
 )
 from kohort.client.fetcher import Fetcher
 from kohort.client.group import GroupTask
+from kohort.client.member import new_membership, place_in_group
 from kohort.client.membership import (
     Assign,
-    ClassicMembership,
     Departure,
     Handover,
     Lose,
-    MemberSettings,
     Membership,
     Revoke,
 )
@@ -217,13 +216,7 @@ class ConsumerSession:
 
     def group_metadata(self) -> GroupMetadata:
         """Return this consumer's place in its group. Raises: ConfigurationError without a group_id."""
-        group_id = self._require_group("group_metadata")
-        membership = self._bound_to()
-        if membership is None:
-            return GroupMetadata(group_id, group_instance_id=self.config.group_instance_id)
-        return GroupMetadata(
-            group_id, membership.generation_id, membership.member_id, self.config.group_instance_id
-        )
+        return place_in_group(self.config, self._require_group("group_metadata"), self._bound_to())
 
     # Polling
 
@@ -446,7 +439,7 @@ class ConsumerSession:
                 self._cluster,
                 group_id,
                 wanted,
-                require_stable=self.config.reads_committed,
+                require_stable=True,
                 member=self._reader(),
             )
         )
@@ -504,28 +497,6 @@ class ConsumerSession:
         if self.config.group_id is None:
             raise ConfigurationError(f"{what} needs a group_id")
         return self.config.group_id
-
-
-def new_membership(config: ConsumerConfig, group_id: str, member_id: str = "") -> Membership:
-    """Return a membership in the group protocol that is set; `member_id` is that of the one before it."""
-    settings = MemberSettings(
-        group_id=group_id,
-        session_timeout_ms=config.session_timeout_ms,
-        heartbeat_interval_ms=config.heartbeat_interval_ms,
-        max_poll_interval_ms=config.max_poll_interval_ms,
-        retry_backoff_ms=config.retry_backoff_ms,
-        retry_backoff_max_ms=config.retry_backoff_max_ms,
-        request_timeout_ms=config.request_timeout_ms,
-        group_instance_id=config.group_instance_id,
-        rack_id=config.client_rack,
-    )
-    if config.group_protocol == "classic":
-        return ClassicMembership(settings, config.assignors)
-    from uuid import uuid4  # noqa: PLC0415  # Members of classic groups don't pay for it.
-
-    from kohort.client.membership.consumer import ConsumerMembership  # noqa: PLC0415
-
-    return ConsumerMembership(settings, member_id or str(uuid4()), config.group_remote_assignor)
 
 
 def _flat(handover: Handover) -> tuple[TopicPartition, ...]:

@@ -75,7 +75,7 @@ class Lookups:
                 self._cluster,
                 self._config.group_id,
                 [each.partition for each in stands],
-                require_stable=self._config.reads_committed,
+                require_stable=True,  # Whatever isolation_level is, as in Java: what waits may be committed.
                 member=self._reader(),
             )
         for state, stand in stands.items():

@@ -127,6 +127,8 @@ class ProducerSession:
             for partition, each in offsets.items()
         }
         metadata = GroupMetadata(group) if isinstance(group, str) else group
+        if metadata.caveat:
+            self._warnings.say(("offsets", metadata.group_id), metadata.caveat)
         await self._transactional().send_offsets(whole, metadata)
 
     def _transactional(self) -> "Transactions":

@@ -9,8 +9,8 @@ import anyio
 from kohort.client.cluster import Cluster
 from kohort.client.config import consumer_config
 from kohort.client.consumer_metrics import ConsumerMetrics
-from kohort.client.consumer_session import new_membership
 from kohort.client.group import MEMBER_ID_PATIENCE_MS, GroupTask
+from kohort.client.member import new_membership
 from kohort.client.membership import Membership
 from kohort.client.metrics import Metrics
 from kohort.client.positions import Positions

@@ -70,7 +70,7 @@ def commit_answer(*codes: int) -> Scripted:
 
 
 @pytest.mark.parametrize("require_stable", [False, True])
-async def test_who_reads_committed_records_asks_for_stable_offsets(require_stable: bool) -> None:
+async def test_who_wants_stable_offsets_asks_for_them(require_stable: bool) -> None:
     cluster = committed()
     found = await fetch_committed(cast(Cluster, cluster), "g", [ZERO], require_stable=require_stable)
     assert found == {ZERO: OffsetAndMetadata(5, "m", 2)}

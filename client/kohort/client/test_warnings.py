@@ -13,9 +13,9 @@ from kohort.client.cluster import Cluster
 from kohort.client.commits import Commits
 from kohort.client.config import consumer_config
 from kohort.client.consumer_metrics import ConsumerMetrics
-from kohort.client.consumer_session import new_membership
 from kohort.client.errors import BrokerError, KohortError
 from kohort.client.group import GroupTask
+from kohort.client.member import new_membership
 from kohort.client.metrics import Metrics
 from kohort.client.positions import Positions
 from kohort.client.values import Node

@@ -90,6 +90,8 @@ class GroupMetadata(msgspec.Struct, frozen=True, gc=False):
     generation_id: int = -1
     member_id: str = ""
     group_instance_id: str | None = None
+    caveat: str = ""
+    """What is wrong with this consumer's offsets in a transaction; the producer warns of it."""
 
 
 class OffsetAndTimestamp(msgspec.Struct, frozen=True, gc=False):
