@@ -64,6 +64,7 @@ from kohort.broker.partitions.log_files import LogFiles
 from kohort.broker.partitions.lost_tails import LostTails
 from kohort.broker.partitions.retention import LogRetention
 from kohort.broker.partitions.sync_timers import SyncTimers
+from kohort.broker.partitions.unsynced import Unsynced
 from kohort.broker.runtime.clock import Clock, SystemClock
 from kohort.broker.runtime.descriptors import connections_that_fit, segments_that_fit
 from kohort.broker.runtime.disk_space import DiskSpace
@@ -188,7 +189,10 @@ class Broker:
 
     def _hold_partitions(self) -> None:
         self.flusher = Flusher(self.mailbox, self.partition_counters, self.journal)
-        self.flusher.on_unsynced = SyncTimers(self.timers, self.clock, self.flusher).written
+        sync_timers = SyncTimers(self.timers, self.clock, self.flusher)
+        self.flusher.on_unsynced = sync_timers.written
+        unsynced = Unsynced() if self.cluster is None else Unsynced(self.cluster.note_unsynced)
+        self.flusher.may_leave_unsynced = unsynced.may_leave
         self.partitions = PartitionTable(
             self.metadata,
             self.current,
@@ -201,7 +205,9 @@ class Broker:
             workers=self.workers,
             may_lead=None if self.cluster is None else self.cluster.may_lead,
             replicas=None if self.cluster is None else self._replicas(self.cluster),
+            unsynced=unsynced,
         )
+        self.partitions.on_lax = sync_timers.changed
         self.lost_tails = LostTails(self.metadata, self.node_id, self.workers)
         self.producer_ids = ProducerIds(self.metadata)
         place = place_in_turn if self.cluster is None else self.cluster.place
@@ -616,7 +622,7 @@ class Broker:
             await self.metadata.register(broker)
             return
         await self.partitions.open_all()  # Whoever registers may be elected, so it looks first what it has.
-        self.cluster.begin_life(is_synced=self.partitions.is_synced, is_short=self.partitions.is_short)
+        self.cluster.begin_life(is_short=self.partitions.is_short)
         self.supervisor.start("cluster metadata", self.cluster.keep_metadata)
         await self.metadata.register(self.cluster.registration(broker))
         self.supervisor.start("lease", self.cluster.keep_lease)

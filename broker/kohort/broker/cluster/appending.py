@@ -60,6 +60,11 @@ class Appending:
         if left:
             await done.wait()
 
+    def sync_what_is_waited_for(self, partition: Partition) -> None:
+        """Ask for the sync that the next fetch waits for: the settings may have become stricter since."""
+        if not self._flusher.is_waiting(partition):
+            self._flusher.request(partition, lambda _: None)
+
     async def cut(self, partition: Partition, following: Following, cut: Truncate | Restart) -> None:
         """Have the log end where it was to be cut, on the disk as well. Raises: StorageError."""
         log.warning(

@@ -157,7 +157,10 @@ class Fetcher:
         if self._holds_back(partition, following):
             return None
         at = following.next_fetch()
-        return None if at is None else Asked(partition, following, at)
+        if at is None:
+            self._appending.sync_what_is_waited_for(partition)
+            return None
+        return Asked(partition, following, at)
 
     def _holds_back(self, partition: Partition, following: Following) -> bool:
         """Return whether nothing is asked just now: this replica is not in sync, and the rate is exceeded."""

@@ -6,6 +6,7 @@ directory id, before anybody hears of it, and so leaves the in-sync replicas as 
 """
 
 from pathlib import Path
+from threading import Lock
 from uuid import UUID, uuid4
 
 import msgspec
@@ -30,6 +31,12 @@ class Lives(msgspec.Struct, frozen=True):
     """Another one each time that the machine starts."""
     former_directories: tuple[UUID, ...] = ()
     """The newest first; one that is the folder's id still is one that it was about to lose."""
+    has_unsynced: bool = True
+    """Whether records may have been acknowledged that others count on and that were not synced.
+
+    Kept before the first of them is, whatever the settings say later. A file that does not say is an older
+    version's, which asked the settings of the start.
+    """
 
 
 class FolderLife:
@@ -44,6 +51,7 @@ class FolderLife:
         self._last_registered = last_registered
         self._boot_id = boot_id
         self._known = self._read()
+        self._writing = Lock()
         self._is_new = data.directory_id is None
         self.incarnation_id = uuid4()
         data.ensure_directory_id(uuid4())
@@ -60,24 +68,28 @@ class FolderLife:
         """The ids that the folder had before it lost something."""
         return tuple(each for each in self._known.former_directories if each != self.directory_id)
 
-    def begin(self, *, is_synced: bool, is_short: bool) -> None:
+    def begin(self, *, is_short: bool) -> None:
         """Write this life down; under another directory id where the folder may lack something.
 
-        `is_synced` says that its replicated partitions are synced before they acknowledge, `is_short` that
-        a log lacks what was known to be on the disk. Raises: StorageError.
+        Every log that others replicate has been opened, so that all of it is synced by now. `is_short` says
+        that one lacks what was known to be on the disk. Raises: StorageError.
         """
         last = self._last_registered
         found = Found(
             was_stopped=self._data.is_clean,
             is_last_life=last is None or last in self._known.lives,
             is_same_boot=bool(self._boot_id) and self._boot_id == self._known.boot_id,
-            is_synced=is_synced,
+            is_synced=not self._known.has_unsynced,
             is_short=is_short,
         )
         if not self._is_new and not has_all(found):
             self._renew(found)
         lives = (self.incarnation_id, *((last,) if last is not None else self._known.lives[:1]))
-        self._write(Lives(lives, self._boot_id, self._known.former_directories))
+        self._write(lives=lives, boot_id=self._boot_id, has_unsynced=False)
+
+    def note_unsynced(self, has_unsynced: bool) -> None:
+        """Keep on the disk whether something others count on is not synced. Blocks. Raises: StorageError."""
+        self._write(has_unsynced=has_unsynced)
 
     def _renew(self, found: Found) -> None:
         """Say why the folder gets another id, and give it one."""
@@ -93,7 +105,7 @@ class FolderLife:
         For one that has lost something, before anybody counts on it. Raises: StorageError.
         """
         former = (self.directory_id, *self.former_directories)[:FORMER_MAX]
-        self._write(msgspec.structs.replace(self._known, former_directories=former))
+        self._write(former_directories=former)
         self._data.renew_directory_id(uuid4())
 
     def _read(self) -> Lives:
@@ -105,14 +117,16 @@ class FolderLife:
         except OSError as error:
             raise StorageError(f"{self._data.path / FILE_NAME} can't be read: {error}") from error
 
-    def _write(self, lives: Lives) -> None:
+    def _write(self, **changes: object) -> None:
         files, path = self._data.file_system, self._data.path
-        try:
-            files.replace(path / FILE_NAME, msgspec.json.encode(lives))
-            files.sync_directory(path)
-        except OSError as error:
-            raise StorageError(f"{path / FILE_NAME} can't be written: {error}") from error
-        self._known = lives
+        with self._writing:  # One thread renews the folder's id, while the loop notes what is not synced.
+            known = msgspec.structs.replace(self._known, **changes)
+            try:
+                files.replace(path / FILE_NAME, msgspec.json.encode(known))
+                files.sync_directory(path)
+            except OSError as error:
+                raise StorageError(f"{path / FILE_NAME} can't be written: {error}") from error
+            self._known = known
 
 
 def boot_id() -> str:

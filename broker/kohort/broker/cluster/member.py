@@ -133,13 +133,17 @@ class ClusterMember:
         )
         return self._broker
 
-    def begin_life(self, *, is_synced: bool, is_short: bool) -> None:
+    def begin_life(self, *, is_short: bool) -> None:
         """Look whether the folder has everything, before anybody hears of it; see `FolderLife.begin`.
 
         Every log that others replicate has been opened. Raises: StorageError.
         """
-        self._life.begin(is_synced=is_synced, is_short=is_short)
+        self._life.begin(is_short=is_short)
         self._tenure.authority.directory_id = self._life.directory_id
+
+    def note_unsynced(self, has_unsynced: bool) -> None:
+        """Keep on the disk whether something others count on is not synced. Blocks. Raises: StorageError."""
+        self._life.note_unsynced(has_unsynced)
 
     def lost_tail(self, partition: Partition) -> None:
         """Hear that a log, opened anew, lacks what others may count on: this broker leads nothing for now.

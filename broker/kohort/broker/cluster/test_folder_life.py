@@ -3,9 +3,10 @@
 from pathlib import Path
 from uuid import UUID, uuid4
 
+import msgspec
 import pytest
 
-from kohort.broker.cluster.folder_life import FILE_NAME, FolderLife
+from kohort.broker.cluster.folder_life import FILE_NAME, FolderLife, Lives
 from kohort.storage import DataDirectory
 from kohort.storage.memory_filesystem import MemoryFileSystem
 
@@ -19,14 +20,18 @@ class Machine:
         self.registered: UUID | None = None
         self.data: DataDirectory | None = None
 
-    def start(self, *, registers: bool = True, is_synced: bool = True, is_short: bool = False) -> FolderLife:
+    def start(
+        self, *, registers: bool = True, leaves_unsynced: bool = False, is_short: bool = False
+    ) -> FolderLife:
         """Return the next life, which begins and, unless it dies before, registers."""
         if self.data is not None:
             self.data._lock = None  # The process is gone.
         self.data = DataDirectory.open(Path("/data"), self.files)
         self.data.write_meta("cluster", 1)
         life = FolderLife(self.data, self.registered, self.boot_id)
-        life.begin(is_synced=is_synced, is_short=is_short)
+        life.begin(is_short=is_short)
+        if leaves_unsynced:
+            life.note_unsynced(True)
         if registers:
             self.registered = life.incarnation_id
         return life
@@ -38,7 +43,7 @@ def machine() -> Machine:
 
 
 def test_a_killed_broker_keeps_its_place(machine: Machine) -> None:
-    ids = {machine.start(is_synced=is_synced).directory_id for is_synced in (True, True, False)}
+    ids = {machine.start(leaves_unsynced=each).directory_id for each in (False, True, True, False)}
     assert len(ids) == 1
 
 
@@ -59,12 +64,50 @@ def test_a_log_that_is_short_makes_the_folder_another(machine: Machine) -> None:
 
 
 def test_a_machine_that_restarted_has_lost_what_was_not_synced(machine: Machine) -> None:
-    first = machine.start(is_synced=False)
+    first = machine.start()
     machine.boot_id = "second"
-    synced = machine.start()
-    assert synced.directory_id == first.directory_id
+    lax = machine.start(leaves_unsynced=True)
+    assert lax.directory_id == first.directory_id
     machine.boot_id = "third"
-    assert machine.start(is_synced=False).former_directories == (first.directory_id,)
+    assert machine.start().former_directories == (first.directory_id,)
+
+
+def test_what_was_not_synced_once_is_forgotten_when_it_is(machine: Machine) -> None:
+    first = machine.start(leaves_unsynced=True)
+    first.note_unsynced(False)
+    machine.boot_id = "second"
+    assert machine.start().directory_id == first.directory_id
+
+
+def test_what_a_killed_process_had_not_synced_its_successor_has(machine: Machine) -> None:
+    first = machine.start(leaves_unsynced=True)
+    machine.start()  # It has opened, and so synced, every log.
+    machine.boot_id = "second"
+    assert machine.start().directory_id == first.directory_id
+
+
+def test_at_every_operation_of_a_note_the_folder_does_not_pass_for_synced_too_early(machine: Machine) -> None:
+    life = machine.start()
+    before = len(machine.files.operations)
+    life.note_unsynced(True)
+    noted = len(machine.files.operations)
+    life.note_unsynced(False)
+    for count in range(before, len(machine.files.operations) + 1):
+        survivor = machine.files.after_crash(count, lambda _: 0)
+        says = msgspec.json.decode(survivor.read(Path("/data") / FILE_NAME) or b"{}", type=Lives)
+        assert says.lives == (life.incarnation_id,)
+        assert says.has_unsynced or count != noted
+
+
+def test_a_file_of_an_earlier_version_does_not_say_that_all_is_synced(machine: Machine) -> None:
+    first = machine.start()
+    content = f'{{"lives": ["{first.incarnation_id}"], "boot_id": "first"}}'
+    machine.files.replace(Path("/data") / FILE_NAME, content.encode())
+    assert machine.start().directory_id == first.directory_id, "the machine has run since"
+    machine.files.replace(Path("/data") / FILE_NAME, content.encode())
+    machine.registered = first.incarnation_id
+    machine.boot_id = "second"
+    assert machine.start().directory_id != first.directory_id
 
 
 def test_a_folder_of_an_earlier_life_is_another(machine: Machine) -> None:
@@ -90,13 +133,13 @@ def test_a_damaged_file_speaks_for_nothing(machine: Machine) -> None:
 def test_who_dies_between_losing_its_id_and_its_first_life_under_another_is_judged_again(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = machine.start(is_synced=False)
+    first = machine.start(leaves_unsynced=True)
     machine.boot_id = "second"
     with monkeypatch.context() as patch:
         patch.setattr(DataDirectory, "renew_directory_id", _dies)
         with pytest.raises(KeyboardInterrupt):
-            machine.start(is_synced=False)
-    again = machine.start(is_synced=False)
+            machine.start()
+    again = machine.start()
     assert again.directory_id != first.directory_id
     assert again.former_directories == (first.directory_id,)
 

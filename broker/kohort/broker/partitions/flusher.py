@@ -138,6 +138,8 @@ class Flusher:
         self._writers: list[Thread] = []
         self._mean_sync_seconds = 0.0
         self.on_unsynced: Callable[[Partition], None] = lambda partition: None
+        self.may_leave_unsynced: Callable[[Partition], bool] = lambda partition: True
+        """Returns whether a write may be answered before it is synced; asked before it is written."""
 
     def request(self, partition: Partition, done: Done) -> None:
         """Flush what is staged in `partition.log` in this round; then call `done`."""
@@ -175,6 +177,10 @@ class Flusher:
         """Let `action` stage and request at the end of this round: many small records in one batch."""
         self._prepare.append(action)
         self._loop.wake()
+
+    def is_waiting(self, partition: Partition) -> bool:
+        """Whether a flush of the partition is asked for, or under way."""
+        return partition in self._waiting or partition in self._under_way
 
     @property
     def busy(self) -> bool:
@@ -265,7 +271,7 @@ class Flusher:
         by_journal = self._fits_journal(partitions)
         flushes = []
         for partition in partitions:
-            flushes.append(_flush_of(partition, by_journal))
+            flushes.append(_flush_of(partition, by_journal, self.may_leave_unsynced))
         return Job(flushes)
 
     def _fits_journal(self, partitions: list[Partition]) -> bool:
@@ -450,7 +456,9 @@ def _fits_one_entry(partition: Partition) -> bool:
     return partition.durable and 0 < partition.log.staged_bytes <= JOURNALED_BYTES_MAX
 
 
-def _flush_of(partition: Partition, by_journal: bool) -> LogFlush:
+def _flush_of(
+    partition: Partition, by_journal: bool, may_leave_unsynced: Callable[[Partition], bool]
+) -> LogFlush:
     """Return what a job does for the partition: all that is staged, and as durable as its topic asks now.
 
     The journal makes only that durable which lies behind nothing unsynced: a topic that was lax before is
@@ -459,6 +467,8 @@ def _flush_of(partition: Partition, by_journal: bool) -> LogFlush:
     """
     flushed, durable = partition.log, partition.durable
     sync = durable or partition.wants_sync() or flushed.needs_journal
+    if not sync and flushed.staged_bytes and not partition.deleted:
+        sync = not may_leave_unsynced(partition)
     if not (by_journal and durable) or partition.deleted or not flushed.is_durable:
         return LogFlush(partition, flushed, flushed.take_staged(), sync, journaled=False)
     written_offset, staged = flushed.written_offset, flushed.take_staged()

@@ -74,6 +74,7 @@ class Partition:
         "_commits",
         "_failed",
         "_had_log",
+        "_lax_end_offset",
         "_open_log",
         "_opening",
         "config",
@@ -132,6 +133,7 @@ class Partition:
         self.resigned = False
         """Whether another broker leads by now, or nobody; what was asked of this one before is refused."""
         self._had_log = False
+        self._lax_end_offset = 0  # Up to where others may count what was written before it had to be synced.
         self.lost_tail = False  # Whether the log that is opened just now lacks what its disk had confirmed.
         self._awaits_epoch = False  # Whether nothing may be appended under the leader epoch of now.
         self.on_lost_tail: Callable[[Partition], bool] = lambda partition: False
@@ -191,6 +193,7 @@ class Partition:
         lost_tail = self.lost_tail or opened.log_end_offset < max(self.high_watermark, self._told_offset)
         self.lost_tail = False
         self.log = opened
+        self._lax_end_offset = 0
         self._had_log = True
         end_offset = opened.log_end_offset
         self.high_watermark = min(self.high_watermark, end_offset) if self.replicated else end_offset
@@ -209,7 +212,10 @@ class Partition:
         """Up to where other brokers may have, or may count, what the log before this one had."""
         if not self.replicated or not self._had_log:
             return 0
-        return self.log.flushed_offset if self.durable else self.log.written_offset
+        written_offset = self.log.written_offset
+        if not self.durable:
+            return written_offset
+        return max(self.log.flushed_offset, min(self._lax_end_offset, written_offset))
 
     @property
     def size_bytes(self) -> int:
@@ -356,7 +362,9 @@ class Partition:
         serving_log = self.serving_log
         if config != self.config:
             self.config = config
-            self.durable = config.flush_messages == DURABLE_FLUSH_MESSAGES
+            was_durable, self.durable = self.durable, config.flush_messages == DURABLE_FLUSH_MESSAGES
+            if self.durable and not was_durable and self._had_log:
+                self._lax_end_offset = self.log.written_offset
             if serving_log is not None:
                 serving_log.config = log_config_of(config)
         if leader_epoch > self.leader_epoch:

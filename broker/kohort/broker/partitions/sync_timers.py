@@ -27,6 +27,12 @@ class SyncTimers:
         deadline_ms = self._clock.now_ms() + flush_ms
         self._timers.set(("sync", partition), deadline_ms, lambda: self._due(partition))
 
+    def changed(self, partition: Partition) -> None:
+        """Hear that a partition's settings have changed: what waits for its sync waits by those of now."""
+        self._set.discard(partition)
+        self._timers.cancel(("sync", partition))
+        self.written(partition)
+
     def _due(self, partition: Partition) -> None:
         self._set.discard(partition)
         if partition.deleted or partition.offline is not None:

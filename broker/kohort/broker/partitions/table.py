@@ -16,6 +16,7 @@ from kohort.broker.partitions.failing_logs import FailingLogs
 from kohort.broker.partitions.flusher import Flusher
 from kohort.broker.partitions.log_files import LogFiles, NameTaken
 from kohort.broker.partitions.partition import Partition
+from kohort.broker.partitions.unsynced import Unsynced
 from kohort.broker.runtime.clock import Clock
 from kohort.broker.runtime.loop import Loop
 from kohort.broker.runtime.supervisor import UNWATCHED, Watched
@@ -71,11 +72,13 @@ class PartitionTable:
         workers: Workers,
         may_lead: MayLead | None = None,
         replicas: "Replicas | None" = None,
+        unsynced: Unsynced | None = None,
     ) -> None:
         """Take the partitions that the metadata gives to `node_id`. Raises: StorageError.
 
         A broker alone leads for ever what it leads. In a cluster `may_lead` is asked at each change of the
-        metadata, and at each `refresh`; `replicas` is who gives those with several replicas their roles.
+        metadata, and at each `refresh`; `replicas` is who gives those with several replicas their roles,
+        and `unsynced` keeps which have something that is not synced.
         """
         self._metadata = metadata
         self._current = current
@@ -88,6 +91,9 @@ class PartitionTable:
         self._workers = workers
         self._may_lead = may_lead
         self.replicas = replicas
+        self._unsynced = unsynced or Unsynced()
+        self.on_lax: Callable[[Partition], None] = lambda partition: None
+        """Called where a partition that need not be synced at once is under other settings."""
         self._by_name: dict[str, Partitions] = {}
         self._by_id: dict[UUID, Partitions] = {}
         self._making: dict[str, Future[None]] = {}
@@ -230,11 +236,6 @@ class PartitionTable:
             await done.wait()
 
     @property
-    def is_synced(self) -> bool:
-        """Whether whatever others replicate is on the disk before it is acknowledged."""
-        return all(each.durable for each in self if each.replicated)
-
-    @property
     def is_short(self) -> bool:
         """Whether a log lacks what was on the disk, or cannot be opened, as far as they have been."""
         return self._files.is_short or any(each.offline is not None for each in self if each.replicated)
@@ -366,7 +367,10 @@ class PartitionTable:
         self._by_id[topic.topic_id] = partitions
         for partition in partitions:
             if partition is not None:
+                is_changed = config != partition.config
                 partition.follow(config, topic.partitions[partition.index].leader_epoch)
+                if is_changed:
+                    self._sync_by_settings(partition)
         made = [
             self._make(topic, config, state) if self._is_here(topic, state) else None
             for state in topic.partitions[len(partitions) :]
@@ -375,6 +379,24 @@ class PartitionTable:
             made += self._settled(topic, config, partitions)
         partitions.extend(made[: len(topic.partitions) - len(partitions)])
         return [partition for partition in made if partition is not None]
+
+    def _sync_by_settings(self, partition: Partition) -> None:
+        """Have synced what the settings of now ask to be: those it was written under may have been laxer."""
+        serving_log = partition.serving_log
+        if serving_log is None or serving_log.flushed_offset == serving_log.log_end_offset:
+            self._note_synced(partition)
+        elif partition.wants_sync():
+            self._flusher.request(partition, lambda _: self._note_synced(partition))
+        else:
+            self.on_lax(partition)
+
+    def _note_synced(self, partition: Partition) -> None:
+        """Let go of a partition that is strict by now, and all of it is on the disk."""
+        serving_log = partition.serving_log
+        if not partition.durable or serving_log is None:
+            return
+        if serving_log.flushed_offset == serving_log.written_offset:
+            self._unsynced.synced(partition)
 
     def _leads(self, topic: TopicState, state: PartitionState) -> bool:
         if state.leader != self._node_id:
@@ -400,7 +422,11 @@ class PartitionTable:
                 known[state.index] = None
                 self._remove_one(partition)
             elif self.replicas is not None and (partition.replicated or len(state.replicas) > 1):
+                was_replicated = partition.replicated
                 self.replicas.settle(partition, state, leads=self._leads(topic, state))
+                if not was_replicated and not self._unsynced.became_replicated(partition):
+                    partition.sync_due = True
+                    self._flusher.request(partition, lambda _: None)
             elif self._leads(topic, state):
                 partition.lead_again()
             else:
@@ -462,6 +488,7 @@ class PartitionTable:
         if self.replicas is not None:
             self.replicas.forget(partition)
         partition.delete()
+        self._unsynced.synced(partition)
         self._files.announce_deletion(partition)
         if not partition.had_log:
             self._delete_unnamed(partition)
@@ -529,6 +556,7 @@ class PartitionTable:
         self._attempts.pop(partition, None)
         self._files.serves_again(opened)
         partition.reopened(opened)
+        self._note_synced(partition)
         if partition.deleted:
             self._delete_files(partition)
         elif partition.failures == 1:

@@ -1,0 +1,66 @@
+"""Which partitions have records that a power failure would take, though others count on them.
+
+What a topic asked for when its records were written is not what it asks for today: so the data folder says on
+the disk, before such a record is answered, that it has some. A start reads that, and no settings.
+"""
+
+from collections.abc import Callable
+
+import structlog
+
+from kohort.broker.partitions.partition import Partition
+from kohort.storage import StorageError
+
+log = structlog.get_logger("kohort.partition")
+
+
+def _note_nothing(has_unsynced: bool) -> None:
+    """Keep nothing: nobody asks a broker alone whether others have more."""
+
+
+class Unsynced:
+    """The partitions that were written without a sync since they were strict. The loop's thread."""
+
+    def __init__(self, note: Callable[[bool], None] = _note_nothing) -> None:
+        """`note` keeps on the disk whether there are any that others replicate. It may raise StorageError."""
+        self._note = note
+        self._partitions: set[Partition] = set()
+        self._is_noted = False
+
+    def may_leave(self, partition: Partition) -> bool:
+        """Return whether a write may be answered without a sync: the folder says that it has some.
+
+        Where the disk does not take that note, what is written is synced instead.
+        """
+        if partition in self._partitions:
+            return True
+        if partition.replicated and not self._is_noted and not self._keep(True):
+            return False
+        self._partitions.add(partition)
+        return True
+
+    def became_replicated(self, partition: Partition) -> bool:
+        """Return whether the folder says what it has to of a partition that others are to have by now.
+
+        Where it does not, the caller has the partition synced.
+        """
+        if partition not in self._partitions or self._is_noted or self._keep(True):
+            return True
+        self._partitions.discard(partition)  # Its next write asks again.
+        return False
+
+    def synced(self, partition: Partition) -> None:
+        """Hear that all of a log is on the disk, and that its topic asks for that from now on."""
+        if partition in self._partitions:
+            self._partitions.discard(partition)
+            if self._is_noted and not any(each.replicated for each in self._partitions):
+                self._keep(False)
+
+    def _keep(self, has_unsynced: bool) -> bool:
+        try:
+            self._note(has_unsynced)
+        except StorageError as error:
+            log.error("the folder can't say whether it has what is not synced", error=str(error))
+            return False
+        self._is_noted = has_unsynced
+        return True
