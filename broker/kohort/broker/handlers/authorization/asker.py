@@ -7,7 +7,7 @@ import msgspec
 
 from kohort.broker.authorization.authorizer import Authorizer
 from kohort.broker.config.current import CurrentConfig
-from kohort.broker.handlers.data.fetch_sessions import FetchSessions
+from kohort.broker.handlers.data.fetch_sessions import FetchSessions, Owner
 from kohort.broker.metadata import MetadataStore, Snapshot
 from kohort.broker.transport.request import Request
 from kohort.protocol.acls import CLUSTER_NAME, AclOperation, AclResourceType
@@ -73,6 +73,11 @@ class Asker:
         self.version = request.version
         self.principal = request.principal
         self.host = request.client_host.removeprefix("/")
+
+    @property
+    def owner(self) -> Owner:
+        """Whose the fetch sessions of this one are."""
+        return self.request.principal, self.request.client_host
 
     @property
     def snapshot(self) -> Snapshot:

@@ -85,7 +85,7 @@ class Fetch:
             return Verdict(answer=self._all_denied(message))
         allowed: dict[str | bytes, bool] = {}  # As a session's targets: by the bytes of an id.
         if any(not self._may(asker, key, allowed) for key in self._remembered(asker, message)):
-            asker.grounds.sessions.forget(message.session_id)
+            asker.grounds.sessions.forget(message.session_id, asker.owner)
             return Verdict(answer=refused(asker, message, ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
         kept: list[Any] = []
         denied: list[Any] = []
@@ -95,7 +95,7 @@ class Fetch:
         if not denied:
             return Verdict(message)
         if message.session_epoch > 0:
-            asker.grounds.sessions.forget(message.session_id)
+            asker.grounds.sessions.forget(message.session_id, asker.owner)
             return Verdict(answer=refused(asker, message, ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
         more = refused_parts(FETCHED, asker.api.response, denied, DENIED)
         if not kept:
@@ -111,7 +111,7 @@ class Fetch:
     def _remembered(self, asker: Asker, message: Any) -> Iterator[str | bytes]:
         """Yield the topics of the session that goes on."""
         if message.session_epoch > 0:
-            session = asker.grounds.sessions.get(message.session_id)
+            session = asker.grounds.sessions.get(message.session_id, asker.owner)
             if session is not None:
                 previous: object = None
                 for key, _ in session.targets:

@@ -18,7 +18,8 @@ def handle(data: Data, message: FetchRequest, request: Request) -> FetchResponse
     """Return the answer, or None while the reader waits for more."""
     now_ms = data.clock.now_ms()
     try:
-        context = data.fetch_sessions.begin(message, request.version, now_ms)
+        owner = (request.principal, request.client_host)
+        context = data.fetch_sessions.begin(message, request.version, now_ms, owner)
     except ApiError as error:
         data.requests.request_failed(error.code)
         return refused(error.code)

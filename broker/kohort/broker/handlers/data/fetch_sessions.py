@@ -5,7 +5,7 @@ hold only partitions with news. Source: KIP-227, and KIP-516 for topic ids; Kafk
 FetchSession.scala for what the KIPs leave open.
 """
 
-import random
+import secrets
 from collections.abc import Callable, Collection, Iterator
 
 from kohort.broker.handlers.data.fetch_target import FetchTarget, TargetKey
@@ -19,6 +19,10 @@ MAX_EPOCH = 2**31 - 1
 FIRST_VERSION_WITH_IDS = 13
 NEVER_MS = -(2**62)
 NO_EPOCH = -1
+Owner = tuple[str, str]
+"""Whose a session is: principal and host. Nobody else can go on with it or end it."""
+
+NOBODY: Owner = ("", "")
 EVICTION_MS = 120_000
 """How long a session is safe: unused for longer it may go, and a larger one may take its place."""
 
@@ -36,6 +40,7 @@ class FetchSession:
         "epoch",
         "last_used_ms",
         "looked_ms",
+        "owner",
         "reader_epoch",
         "session_id",
         "targets",
@@ -43,9 +48,15 @@ class FetchSession:
     )
 
     def __init__(
-        self, session_id: int, targets: dict[TargetKey, FetchTarget], uses_topic_ids: bool, now_ms: int
+        self,
+        session_id: int,
+        targets: dict[TargetKey, FetchTarget],
+        uses_topic_ids: bool,
+        now_ms: int,
+        owner: Owner,
     ) -> None:
         self.session_id = session_id
+        self.owner = owner
         self.epoch = next_epoch(INITIAL_EPOCH)
         self.targets = targets
         self.uses_topic_ids = uses_topic_ids
@@ -77,7 +88,7 @@ class FetchContext:
     `session` is the one that goes on; `is_new` says that the answer begins one if there is room.
     """
 
-    __slots__ = ("epoch", "is_new", "session", "targets", "uses_topic_ids")
+    __slots__ = ("epoch", "is_new", "owner", "session", "targets", "uses_topic_ids")
 
     def __init__(
         self,
@@ -86,7 +97,9 @@ class FetchContext:
         uses_topic_ids: bool,
         is_new: bool = False,
         session: FetchSession | None = None,
+        owner: Owner = NOBODY,
     ) -> None:
+        self.owner = owner
         self.targets = targets
         self.uses_topic_ids = uses_topic_ids
         self.is_new = is_new
@@ -104,7 +117,7 @@ class FetchSessions:
 
     def __init__(self, slots: int, new_id: Callable[[], int] | None = None) -> None:
         self._slots = slots
-        self._new_id = new_id or (lambda: random.randint(1, MAX_EPOCH))
+        self._new_id = new_id or (lambda: 1 + secrets.randbelow(MAX_EPOCH))
         self._sessions: dict[int, FetchSession] = {}
         self.evictions = 0
 
@@ -114,16 +127,18 @@ class FetchSessions:
     def __iter__(self) -> Iterator[FetchSession]:
         return iter(self._sessions.values())
 
-    def get(self, session_id: int) -> FetchSession | None:
-        """Return the session of this number."""
-        return self._sessions.get(session_id)
+    def get(self, session_id: int, owner: Owner = NOBODY) -> FetchSession | None:
+        """Return the owner's session of this number."""
+        session = self._sessions.get(session_id)
+        return session if session is not None and session.owner == owner else None
 
-    def forget(self, session_id: int) -> None:
-        """End the session of this number."""
-        self._sessions.pop(session_id, None)
+    def forget(self, session_id: int, owner: Owner = NOBODY) -> None:
+        """End the owner's session of this number."""
+        if self.get(session_id, owner) is not None:
+            del self._sessions[session_id]
 
-    def begin(self, request: FetchRequest, version: int, now_ms: int) -> FetchContext:
-        """Return how to answer `request`.
+    def begin(self, request: FetchRequest, version: int, now_ms: int, owner: Owner = NOBODY) -> FetchContext:
+        """Return how to answer `request` of `owner`.
 
         Raises: ApiError FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH,
         FETCH_SESSION_TOPIC_ID_ERROR.
@@ -131,12 +146,12 @@ class FetchSessions:
         with_ids = version >= FIRST_VERSION_WITH_IDS
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             if request.session_id != NO_SESSION:
-                self._sessions.pop(request.session_id, None)
+                self.forget(request.session_id, owner)
             targets: dict[TargetKey, FetchTarget] = {}
             _ask(targets, request, with_ids)
             is_new = request.session_epoch == INITIAL_EPOCH
-            return FetchContext(targets.values(), uses_topic_ids=with_ids, is_new=is_new)
-        session = self._check(request, with_ids)
+            return FetchContext(targets.values(), uses_topic_ids=with_ids, is_new=is_new, owner=owner)
+        session = self._check(request, with_ids, owner)
         session.update(request)
         session.last_used_ms = now_ms
         if not session.targets:
@@ -145,8 +160,8 @@ class FetchSessions:
         session.epoch = next_epoch(session.epoch)
         return FetchContext(session.targets.values(), uses_topic_ids=with_ids, session=session)
 
-    def _check(self, request: FetchRequest, with_ids: bool) -> FetchSession:
-        session = self._sessions.get(request.session_id)
+    def _check(self, request: FetchRequest, with_ids: bool, owner: Owner) -> FetchSession:
+        session = self.get(request.session_id, owner)
         if session is None:
             raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         if session.epoch != request.session_epoch:
@@ -167,7 +182,7 @@ class FetchSessions:
             (target.topic_id.bytes if ids else target.topic, target.index): target
             for target in context.targets
         }
-        session = FetchSession(session_id, targets, ids, now_ms)
+        session = FetchSession(session_id, targets, ids, now_ms, context.owner)
         self._sessions[session_id] = session
         return session
 

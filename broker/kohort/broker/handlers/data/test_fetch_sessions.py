@@ -1,3 +1,4 @@
+import random
 from uuid import UUID
 
 import pytest
@@ -163,3 +164,33 @@ def test_ids_are_drawn_again_when_taken() -> None:
 
 def test_epochs_begin_again_at_one() -> None:
     assert [next_epoch(0), next_epoch(1), next_epoch(MAX_EPOCH)] == [1, 2, 1]
+
+
+ALICE, MALLORY = ("User:alice", "/10.0.0.1"), ("User:mallory", "/10.0.0.1")
+
+
+@pytest.mark.parametrize("stranger", [MALLORY, ("User:alice", "/10.0.0.2")])
+@pytest.mark.parametrize("epoch", [-1, 0, 1, 2])
+def test_nobody_ends_or_uses_the_session_of_another(stranger: tuple[str, str], epoch: int) -> None:
+    sessions = FetchSessions(10)
+    session = sessions.create(sessions.begin(request(0, 1), V_NAMES, 0, ALICE), 0)
+    assert session is not None
+    asked = request(2, session_id=session.session_id, epoch=epoch, forget=(0, 1))
+    if epoch > 0:  # As of a session that there is not, whatever its epoch.
+        with pytest.raises(ApiError) as raised:
+            sessions.begin(asked, V_NAMES, 0, stranger)
+        assert raised.value.code is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    else:
+        sessions.begin(asked, V_NAMES, 0, stranger)
+    assert sessions.get(session.session_id, stranger) is None
+    sessions.forget(session.session_id, stranger)
+    context = sessions.begin(request(session_id=session.session_id, epoch=1), V_NAMES, 0, ALICE)
+    assert [each.index for each in context.targets] == [0, 1]
+
+
+def test_numbers_of_sessions_cannot_be_foretold() -> None:
+    numbers = []
+    for _ in range(2):
+        random.seed(7)
+        numbers.append([begin_session(FetchSessions(10), 0).session_id for _ in range(3)])
+    assert numbers[0] != numbers[1]
