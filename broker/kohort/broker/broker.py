@@ -79,16 +79,19 @@ from kohort.broker.transport.counters import TransportCounters
 from kohort.broker.transport.dispatch import Dispatch
 from kohort.broker.transport.places import PLAINTEXT, Address, Places, advertised, bind
 from kohort.broker.transport.reactor import Reactor
+from kohort.broker.transport.request import Request
 from kohort.storage import DataDirectory, FileSystem, OsFileSystem, StorageError
 from kohort.storage.journal import Journal
 from kohort.storage.layout import log_id_of
 
 if TYPE_CHECKING:
+    from kohort.broker.cluster.known_brokers import KnownBrokers
     from kohort.broker.cluster.member import ClusterMember
     from kohort.broker.coordination.internal_topics import InternalTopics
     from kohort.broker.coordination.shares import Shares
     from kohort.broker.coordination.takeovers import Takeovers
     from kohort.broker.coordination.transaction_coordinators import TransactionCoordinators
+    from kohort.broker.handlers.authorization.guard import Guard
     from kohort.broker.handlers.between.family import Between
     from kohort.broker.handlers.data.transactional import Permissions
     from kohort.broker.handlers.share.family import Sharing
@@ -152,6 +155,8 @@ class Broker:
         self.group_counters = GroupCounters()
         self._told_events = ToldEvents(self.group_counters, self.clock)
         self.leadership_counters = LeadershipCounters()
+        self._guard: Guard | None = None
+        self._known_brokers: KnownBrokers | None = None
         if cluster is None:
             self._open(places.data, filesystem or OsFileSystem(), forget_stored_settings)
         else:
@@ -404,17 +409,32 @@ class Broker:
         from kohort.broker.handlers.quotas.metering import Metering  # noqa: PLC0415  # Most brokers need none.
 
         metering = Metering(
-            dispatch, self.metadata, self.current, timers=self.timers, clock=self.clock, workers=self.workers
+            dispatch,
+            self.metadata,
+            self.current,
+            timers=self.timers,
+            clock=self.clock,
+            workers=self.workers,
+            is_broker=self._is_broker,
         )
         self.reactor.admit_by(metering.connection_wait_ms)
         self._quota_uses = metering.uses
         return metering
 
+    def _is_broker(self, request: Request, node_id: int, epoch: int) -> bool:
+        """Return whether another broker of the cluster asks, which may take what it needs."""
+        if self._known_brokers is None:
+            return False
+        if self._guard is not None:
+            return self._guard.lets_act_as_broker(request)
+        return self._known_brokers.knows(request, node_id, epoch)
+
     def _guarded(self, dispatch: Dispatch) -> Dispatch:
         """Return what looks who asks before those who answer are asked."""
         from kohort.broker.handlers.authorization.following import guarded  # noqa: PLC0415  # Most have none.
 
-        return guarded(dispatch, self.metadata, self.fetch_sessions, self.current, self.clock)
+        self._guard = guarded(dispatch, self.metadata, self.fetch_sessions, self.current, self.clock)
+        return self._guard
 
     def _sharing(self, groups: Groups, data: Data) -> "Sharing":
         """Return what questions about share groups are put to, made with the first of them."""
@@ -591,6 +611,8 @@ class Broker:
 
     def _reach_others(self, cluster: "ClusterMember", places: Sequence[Address]) -> None:
         """Say by which listener brokers reach each other, and how. Raises: ConfigError."""
+        from kohort.broker.cluster.known_brokers import KnownBrokers  # noqa: PLC0415  # A broker alone has none.
+
         config = self.current.config
         number = inter_broker_listener(places, config)
         place = places[number]
@@ -598,13 +620,14 @@ class Broker:
             from kohort.broker.cluster.dialing import dial_plain  # noqa: PLC0415  # A broker alone has none.
 
             cluster.reach_others(number, dial_plain)
+            self._known_brokers = KnownBrokers(self.metadata, self.node_id, number, None)
             return
         from kohort.broker.cluster.secure_dialing import SecureDial  # noqa: PLC0415  # Few clusters do.
 
         listener = place.name or place.protocol
-        cluster.reach_others(
-            number, SecureDial(config, self.node_id, protocol=place.protocol, listener=listener)
-        )
+        dial = SecureDial(config, self.node_id, protocol=place.protocol, listener=listener)
+        cluster.reach_others(number, dial)
+        self._known_brokers = KnownBrokers(self.metadata, self.node_id, number, dial.user)
 
     async def _register(self) -> None:
         """Let others know this broker; in a cluster under a lease, which is kept from then on."""

@@ -48,6 +48,11 @@ class SecureDial:
             self._mechanism = config.sasl_mechanism_inter_broker_protocol or ""
             self._user, self._password = self._name_and_password(listener)
 
+    @property
+    def user(self) -> str | None:
+        """As whom brokers come to each other, where they say it by SASL."""
+        return self._user or None
+
     def _name_and_password(self, listener: str) -> tuple[str, str]:
         mechanism = self._mechanism
         if mechanism != PLAIN and mechanism not in SCRAM:

@@ -182,8 +182,8 @@ class ServerSettings(BrokerSettings):
     kohort_http_messages_enable: bool = setting(
         BOOLEAN,
         True,
-        "Whether the live page at the HTTP address may show records of topics. Not in Kafka.",
-        read_only=False,
+        "Whether the live page at the HTTP address may show records of topics. Where there is an authorizer "
+        "it does only if this says so and kohort.http.credentials.file is set. Not in Kafka.",
     )
     kohort_http_writes_enable: bool = setting(
         BOOLEAN,

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 import msgspec
 
-from kohort.broker.config import describe_topic
+from kohort.broker.config import BrokerConfig, ConfigSource, describe_topic
 from kohort.broker.config.current import CurrentConfig
 from kohort.broker.coordination.coordinators import Coordinators
 from kohort.broker.coordination.counters import GroupCounters
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from kohort.broker.coordination.share_partitions import SharePartitions
     from kohort.broker.group.share.explaining import ShareGroupExplained
     from kohort.broker.http.asking import Ask
+
+MESSAGES_ENABLE = "kohort.http.messages.enable"
 
 
 class BatchesFacts(Protocol):
@@ -434,8 +436,12 @@ class BrokerView:
         ]
 
     def shows_messages(self) -> bool:
-        """Return whether records may be shown."""
-        return self._current.config.kohort_http_messages_enable
+        """Return whether records may be shown.
+
+        What says so is the settings at the start: who may alter settings is not to read records by that.
+        Access control lists do not count here: where there are any the page has to be closed to strangers.
+        """
+        return shows_records(self._current.config)
 
     def quota_uses(self) -> "Iterable[QuotaUse]":
         """Return how much of their quotas clients use, those that did so last."""
@@ -459,3 +465,13 @@ class BrokerView:
     def behind(self, group: Group) -> Iterator[int | None]:
         """Yield how far behind a group is in each partition, by what is known without asking anybody."""
         return self._lag.behind(group)
+
+
+def shows_records(config: BrokerConfig) -> bool:
+    """Return whether the settings, those at the start and those that were altered, let records be shown."""
+    said = config.layer(ConfigSource.STATIC_BROKER).get(MESSAGES_ENABLE)
+    if not config.kohort_http_messages_enable or said == "false":  # Earlier versions could alter it.
+        return False
+    return not config.authorizer_class_name or (
+        said == "true" and config.kohort_http_credentials_file is not None
+    )

@@ -13,6 +13,7 @@ from kohort.broker.handlers.authorization.rules import Finish, Rule, Verdict
 from kohort.broker.handlers.authorization.table import FREE, RULES
 from kohort.broker.transport.dispatch import Dispatch, Handle
 from kohort.broker.transport.request import Request
+from kohort.protocol.acls import AclOperation
 from kohort.protocol.schema import Message
 
 log = structlog.get_logger("kohort.authorizer")
@@ -81,6 +82,10 @@ class Guard:
                 handle = self._behind(rule, self._inner.handler_of(api_key))
             self._guarded[api_key] = handle
         return handle
+
+    def lets_act_as_broker(self, request: Request) -> bool:
+        """Return whether who asks may do what brokers do."""
+        return Asker(self._grounds, request).may_cluster(AclOperation.CLUSTER_ACTION, quietly=True)
 
     def _behind(self, rule: Rule, handle: Handle) -> Handle:
         grounds = self._grounds

@@ -33,6 +33,9 @@ FREE = frozenset((17, 18, 24, 27, 36))
 """Never measured: who somebody is, what there is, and what brokers ask each other."""
 THROTTLE = "throttle_time_ms"
 
+IsBroker = Callable[[Request, int, int], bool]
+"""Says whether a request is of the broker with that id and epoch."""
+
 
 class Measured(Request):
     """A request whose answer is measured, and says for how long to wait."""
@@ -92,8 +95,13 @@ class Metering:
         clock: Clock,
         workers: Workers,
         busy_s: Callable[[], float] = time.perf_counter,
+        is_broker: IsBroker = lambda *_: False,
     ) -> None:
-        """Measure by the quotas in the metadata; `busy_s` is a clock for how long the loop was busy."""
+        """Measure by the quotas in the metadata; `busy_s` is a clock for how long the loop was busy.
+
+        `is_broker` says whether a request is one of the broker that it says it is of: those are free.
+        """
+        self._is_broker = is_broker
         self._inner = inner
         self._metadata = metadata
         self._current = current
@@ -139,7 +147,7 @@ class Metering:
         return unless_muted
 
     def _ask(self, handle: Handle, message: Any, request: Request) -> Any:
-        if not self.book.has_clients or _is_followers(message, request):
+        if not self.book.has_clients or self._is_followers(message, request):
             return handle(message, request)
         api_key = request.api.api_key
         measured = Measured(self, request)
@@ -198,6 +206,14 @@ class Metering:
         if throttle_ms > measured.throttle_ms:
             measured.throttle_ms = throttle_ms
             self.muting.mute(measured.connection, throttle_ms)
+
+    def _is_followers(self, message: Any, request: Request) -> bool:
+        """Return whether another broker asks, for its replicas: anybody can say so."""
+        if request.api.api_key != FETCHES:
+            return False
+        state = message.replica_state
+        node_id = max(message.replica_id, state.replica_id)
+        return node_id >= 0 and self._is_broker(request, node_id, state.replica_epoch)
 
     # -- single APIs --------------------------------------------------------------------------------------
 
@@ -259,10 +275,3 @@ class Metering:
 
 def _record_bytes(answer: Any) -> int:
     return sum(len(each.records or b"") for topic in answer.responses for each in topic.partitions)
-
-
-def _is_followers(message: Any, request: Request) -> bool:
-    """Return whether another broker asks, for its replicas."""
-    if request.api.api_key != FETCHES:
-        return False
-    return bool(message.replica_id >= 0 or message.replica_state.replica_id >= 0)

@@ -36,12 +36,15 @@ from kohort.protocol.messages import (
     ShareFetchResponse,
     TopicProduceData,
 )
+from kohort.protocol.messages.fetch import ReplicaState
 from kohort.protocol.messages.share_fetch import ShareFetchPartitionResponse, ShareFetchTopicResponse
 from kohort.protocol.registry import BY_NAME
 from kohort.protocol.schema import Message
 from kohort.storage import OsFileSystem
 from tests.messages import message_of
 
+BROKER = ("User:ANONYMOUS", 2, -1)
+"""The one whose fetches for its replicas are free."""
 BEGAN_MS = 1_700_000_000_000
 
 
@@ -102,6 +105,7 @@ class World:
             clock=cast(Any, SimpleNamespace(now_ms=lambda: self.now_ms)),
             workers=TrioWorkers(cast(trio.Nursery, None)),
             busy_s=lambda: self.busy_s,
+            is_broker=lambda request, node_id, epoch: (request.principal, node_id, epoch) == BROKER,
         )
         return self.metering
 
@@ -249,6 +253,19 @@ async def test_brokers_that_copy_are_not_measured(world: World) -> None:
     follower = message_of(FetchRequest, max_bytes=10**6, replica_id=2)
     assert world.ask(Connection("ANONYMOUS"), follower, 12).throttle_time_ms == 0
     assert world.asked[-1].max_bytes == 10**6
+
+
+@pytest.mark.parametrize(("user", "replica_id"), [("alice", 2), ("ANONYMOUS", 7), ("ANONYMOUS", 0)])
+@pytest.mark.parametrize("version", [12, 17])
+async def test_who_only_says_that_it_is_a_broker_is_measured(
+    world: World, user: str, replica_id: int, version: int
+) -> None:
+    await world.allow({"user": None}, consumer_byte_rate=1)
+    world.fetched = b"x" * 15_000
+    in_tag = {"replica_state": ReplicaState(replica_id=replica_id)} if version > 14 else {}
+    asked = message_of(FetchRequest, max_bytes=10**6, replica_id=replica_id, **in_tag)
+    assert world.ask(Connection(user), asked, version).throttle_time_ms > 0
+    assert world.asked[-1].max_bytes < 10**6
 
 
 async def test_the_time_of_the_loop_is_measured(world: World) -> None:

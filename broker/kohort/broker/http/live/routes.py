@@ -66,7 +66,7 @@ class LivePage:
     async def messages(self, request: Request) -> Response:
         """Return some records of a partition."""
         if not self._view.shows_messages():
-            return error_response(403, "kohort.http.messages.enable is false")
+            return error_response(403, "records are not shown: see kohort.http.messages.enable")
         topic = request.path_params["topic"]
         try:
             place = place_of(topic, request.query_params)
