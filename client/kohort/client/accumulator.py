@@ -7,8 +7,9 @@ as little as Python allows: its encoding, under a lock. The rest happens once fo
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from types import FrameType
+from uuid import UUID
 
 from kohort.client.batch import PLAIN_RECORD_BYTES, Appended, Batch, Headers, ProducerIdentity
 from kohort.client.config import ProducerConfig
@@ -24,6 +25,7 @@ from kohort.client.sequences import PartitionSequences
 from kohort.client.values import TopicPartition
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.records import HEADER_BYTES, max_record_bytes
+from kohort.protocol.schema import ZERO_UUID
 
 _ENOUGH_ROOM_BYTES = 1 << 20
 _GROWS_FOR_MS = 1_000  # All records of a batch share the delivery_timeout_ms of the first one.
@@ -64,13 +66,32 @@ class PartitionQueue:
 class _TopicQueues:
     """A topic's partitions, and the one that records without a key go to at the moment."""
 
-    __slots__ = ("partitions", "sticky", "sticky_batch", "sticky_bytes")
+    __slots__ = ("partitions", "sticky", "sticky_batch", "sticky_bytes", "topic_id", "vanished")
 
     def __init__(self) -> None:
+        self.topic_id = ZERO_UUID
         self.partitions: list[PartitionQueue] = []
+        self.vanished: dict[int, PartitionQueue] = {}  # Of partitions that the topic had: they may come back.
         self.sticky: PartitionQueue | None = None
         self.sticky_batch: Batch | None = None
         self.sticky_bytes = 0
+
+    def resize(self, topic: str, partition_count: int, largest_bytes: int) -> None:
+        """Have so many partitions; one that comes back goes on with its sequences."""
+        for number in range(len(self.partitions), partition_count):
+            known = self.vanished.pop(number, None)
+            self.partitions.append(known or PartitionQueue(TopicPartition(topic, number), largest_bytes))
+        for queue in self.partitions[partition_count:]:
+            self.vanished[queue.partition.partition] = queue
+            queue.open = None
+        if self.sticky is not None and self.sticky.partition.partition >= partition_count:
+            self.sticky = self.sticky_batch = None
+        del self.partitions[partition_count:]
+
+    def have_new_logs(self) -> None:
+        """Take note that the topic was made anew."""
+        for queue in (*self.partitions, *self.vanished.values()):
+            queue.sequences.has_new_log = True
 
 
 class Accumulator:
@@ -89,24 +110,53 @@ class Accumulator:
         self._wake = wake
         self._lock = threading.Lock()
         self._topics: dict[str, _TopicQueues] = {}
+        self._missing: dict[str, _TopicQueues] = {}  # Of topics that do not exist at the moment.
+        self._is_closed = False
         self._pending: dict[TopicPartition, PartitionQueue] = {}  # Those with batches to be sent.
         self._reserved_bytes = 0
         self.flushes = 0  # How many wait for everything to be sent now.
         self.starved = 0  # How many wait for memory.
         self.wakes = True  # Whether the sender wants to know of each new batch.
         self.is_woken = False  # Whether it knows of one at which it has not looked yet.
+        self.has_vanished = False  # Whether a topic has lost partitions, for which batches may wait.
 
     @property
     def buffered_bytes(self) -> int:
         """How much of buffer_memory is in use."""
         return self._reserved_bytes
 
-    def learn(self, topic: str, partition_count: int) -> None:
-        """Take records for so many partitions of a topic."""
+    def learn(self, topic: str, partition_count: int, topic_id: UUID = ZERO_UUID) -> None:
+        """Take records for so many partitions of a topic.
+
+        Fewer than before are old news, unless the topic was made anew, which its id tells. What waits for a
+        partition that it has no more is in `vanished` then.
+        """
         with self._lock:
-            queues = self._topics.setdefault(topic, _TopicQueues())
-            for number in range(len(queues.partitions), partition_count):
-                queues.partitions.append(PartitionQueue(TopicPartition(topic, number), self._largest_bytes))
+            if self._is_closed:
+                return
+            queues = self._missing.pop(topic, None) or self._topics.get(topic) or _TopicQueues()
+            if topic_id == queues.topic_id != ZERO_UUID:
+                partition_count = max(partition_count, len(queues.partitions))
+            elif queues.topic_id != ZERO_UUID:
+                queues.have_new_logs()
+            queues.topic_id = topic_id
+            queues.resize(topic, partition_count, self._largest_bytes)
+            self._topics[topic] = queues
+            self.has_vanished = any(each.vanished for each in self._topics.values())
+
+    def forget(self, topic: str) -> None:
+        """Take no more records for a topic until it is there again: it does not exist.
+
+        Its partitions keep what waits, and their sequences: the news may be old.
+        """
+        with self._lock:
+            queues = self._topics.pop(topic, None)
+            if queues is not None:
+                self._missing[topic] = queues
+
+    def topics(self) -> set[str]:
+        """Return the topics that take records."""
+        return set(self._topics)
 
     def partition_count(self, topic: str) -> int:
         """Return how many partitions of a topic take records, 0 while it is unknown."""
@@ -120,6 +170,7 @@ class Accumulator:
 
     def refuse(self) -> None:
         """Take no more records from now on, but for one whose `append` is under way. Needs no lock."""
+        self._is_closed = True
         self._topics = {}
 
     def append(  # noqa: PLR0917  # Names would cost time for each record.
@@ -130,10 +181,12 @@ class Accumulator:
         partition: int | None,
         timestamp_ms: int,
         headers: Headers,
+        is_chosen: bool = False,
     ) -> Appended | None:
         """Return the record's place; None while its topic or partition is unknown, or there is no room.
 
-        Raises: BrokerError for a record that is too large for any request.
+        `is_chosen` says that the user's partitioner chose the partition, and may choose another if that one
+        vanishes. Raises: BrokerError for a record that is too large for any request.
         """
         size_bytes = PLAIN_RECORD_BYTES + len(value or b"")
         if headers or key:
@@ -162,6 +215,8 @@ class Accumulator:
                     return None
             index = batch.records.add(timestamp_ms, key, value, headers)
             batch.size_bytes += size_bytes
+            if partition is not None and not is_chosen:
+                batch.pinned.append(index)
         if is_new and self.wakes and not self.is_woken:
             self.is_woken = True
             self._wake()
@@ -309,11 +364,43 @@ class Accumulator:
         with self._lock:
             self._reserved_bytes -= batch.reserved_bytes
 
+    def vanished(self) -> list[PartitionQueue]:
+        """Return the partitions that are gone and still have batches to be placed, or answers to come."""
+        with self._lock:
+            every = [queue for each in self._topics.values() for queue in each.vanished.values()]
+        found = [queue for queue in every if queue.batches or queue.in_flight]
+        self.has_vanished = bool(found)
+        return found
+
+    def withdraw(self, queue: PartitionQueue) -> list[Batch]:
+        """Take out all batches of a partition: they are placed again, or given up."""
+        with self._lock:
+            found = list(queue.batches)
+            queue.batches.clear()
+            self._pending.pop(queue.partition, None)
+            return found
+
+    def least_busy(self, topic: str) -> TopicPartition:
+        """Return a partition for records without a key, as they choose theirs."""
+        with self._lock:
+            return choose_by_queue(self._topics[topic].partitions).partition
+
+    def place(self, batch: Batch, behind: Collection[Batch]) -> None:
+        """Let a batch be sent to its partition, before what was appended there lately, but `behind` these."""
+        with self._lock:
+            queue = self._topics[batch.partition.topic].partitions[batch.partition.partition]
+            place = 0
+            for number, each in enumerate(queue.batches):
+                if each.has_sequence or each.attempts or each in behind:
+                    place = number + 1
+            queue.batches.insert(place, batch)
+            self._pending.setdefault(queue.partition, queue)
+
     def restart_sequences(self, identity: ProducerIdentity) -> None:
         """Let every partition begin at 0 with a new identity; nothing is in flight."""
         with self._lock:
-            for topic in self._topics.values():
-                for queue in topic.partitions:
+            for topic in (*self._topics.values(), *self._missing.values()):
+                for queue in (*topic.partitions, *topic.vanished.values()):
                     queue.sequences.restart(identity)
 
     def has_room(self) -> bool:

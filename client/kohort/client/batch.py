@@ -51,7 +51,7 @@ NOBODY = ProducerIdentity()
 
 
 class Batch:
-    """Records of one partition that share one fate, unless the batch has to be split.
+    """Records of one partition that share one fate, unless the batch has to be split, or placed again.
 
     It grows in the user's thread under the accumulator's lock; once it is closed it belongs to the sender.
     Other threads that want to know its fate leave word first and look then, so that they hold no lock which
@@ -62,6 +62,7 @@ class Batch:
         "_callbacks",
         "_event",
         "_payload",
+        "_places",
         "_waiting",
         "attempts",
         "base_offset",
@@ -72,8 +73,10 @@ class Batch:
         "is_done",
         "is_due",
         "log_append_ms",
+        "may_be_written",
         "partition",
         "parts",
+        "pinned",
         "records",
         "reserved_bytes",
         "sent_bytes",
@@ -89,6 +92,8 @@ class Batch:
         self.sent_bytes = 0  # As it was sent last.
         self.reserved_bytes = 0  # Of buffer_memory, until its fate is known: it has room for so much.
         self.attempts = 0
+        self.may_be_written = False  # An attempt ended without a word on whether it was.
+        self.pinned: list[int] = []  # Which of its records the user sent to this very partition.
         self.identity = NOBODY
         self.base_sequence = NO_SEQUENCE
         self.sequence_was_reset = False
@@ -98,6 +103,7 @@ class Batch:
         self.base_offset = -1
         self.log_append_ms = -1
         self.parts: tuple[Batch, ...] = ()
+        self._places: list[tuple[Batch, int]] = []  # Where each record went, if not into halves.
         self._payload: bytes | None = None
         self._event: anyio.Event | None = None
         self._waiting: list[LockType] = []  # Threads, each in a lock that it holds itself.
@@ -160,29 +166,58 @@ class Batch:
 
     def split(self) -> "tuple[Batch, Batch]":
         """Return two halves, which carry its records, its sequence and whoever waits for it."""
-        records = list(iterate_records(self._sealed(self.records.payload(), Compression.NONE)))
+        records = self._decoded()
         middle = len(records) // 2
         first, second = self._part(records[:middle]), self._part(records[middle:])
+        first.pinned = [each for each in self.pinned if each < middle]
+        second.pinned = [each - middle for each in self.pinned if each >= middle]
+        first.may_be_written = second.may_be_written = self.may_be_written
         if self.has_sequence:
             first.identity = second.identity = self.identity
             first.base_sequence = self.base_sequence
             second.base_sequence = next_sequence(self.base_sequence, middle)
-        first.reserved_bytes = self.reserved_bytes // 2
-        second.reserved_bytes = self.reserved_bytes - first.reserved_bytes
-        self.parts = (first, second)
+        self._hand_over((first, second))
+        return first, second
+
+    def move(self, choose: Callable[[int, Record], TopicPartition]) -> "tuple[Batch, ...]":
+        """Return a batch for each partition that is chosen for its records, of their numbers here and them.
+
+        They carry its records, in their order, and whoever waits for it.
+        """
+        found: dict[TopicPartition, Batch] = {}
+        for index, each in enumerate(self._decoded()):
+            partition = choose(index, each)
+            part = found.get(partition)
+            if part is None:
+                part = found[partition] = Batch(partition, self.created_ms)
+            self._places.append((part, part._add(each)))
+        self._hand_over(tuple(found.values()))
+        return self.parts
+
+    def _decoded(self) -> list[Record]:
+        return list(iterate_records(self._sealed(self.records.payload(), Compression.NONE)))
+
+    def _part(self, records: Sequence[Record]) -> "Batch":
+        part = Batch(self.partition, self.created_ms)
+        for each in records:
+            part._add(each)
+        return part
+
+    def _add(self, record: Record) -> int:
+        self.size_bytes += _record_bytes(record.key, record.value, record.headers)
+        return self.records.add(record.timestamp, record.key, record.value, record.headers)
+
+    def _hand_over(self, parts: "tuple[Batch, ...]") -> None:
+        """Let its parts have its memory, and who waits for it wait for them."""
+        for part in parts:
+            part.reserved_bytes = self.reserved_bytes // len(parts)
+        parts[0].reserved_bytes += self.reserved_bytes % len(parts)
+        self.parts = parts
         while (told := self._next_callback()) is not None:
             part, place = self.locate(told.index)
             part._callbacks.append(_Callback(place, told.call))
         self._let_go()
         self._wake()
-        return first, second
-
-    def _part(self, records: Sequence[Record]) -> "Batch":
-        part = Batch(self.partition, self.created_ms)
-        for each in records:
-            part.records.add(each.timestamp, each.key, each.value, each.headers)
-            part.size_bytes += _record_bytes(each.key, each.value, each.headers)
-        return part
 
     def _let_go(self) -> None:
         """Keep no records, of which deliveries may hold the batch for long."""
@@ -193,6 +228,9 @@ class Batch:
         """Return the batch that carries a record by now, and its place there."""
         batch = self
         while batch.parts:
+            if batch._places:
+                batch, index = batch._places[index]
+                continue
             first, second = batch.parts
             if index < first.record_count:
                 batch = first

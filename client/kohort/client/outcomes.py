@@ -38,6 +38,22 @@ _METADATA_ERRORS = frozenset(
     }
 )
 """After these the leader may be another broker."""
+_NOT_WRITTEN = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.INCONSISTENT_TOPIC_ID,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        ErrorCode.UNKNOWN_PRODUCER_ID,
+        ErrorCode.CONCURRENT_TRANSACTIONS,
+        ErrorCode.THROTTLING_QUOTA_EXCEEDED,
+    }
+)
+"""What a broker answers before it writes; after others, such as NOT_LEADER_OR_FOLLOWER, it may be written."""
 
 
 class Outcomes:
@@ -90,9 +106,13 @@ class Outcomes:
         else:
             self.refused(parcel, _refusal(parcel, answer), answer.log_start_offset)
 
-    def refused(self, parcel: Parcel, error: KohortError, log_start_offset: int = -1) -> None:
+    def refused(
+        self, parcel: Parcel, error: KohortError, log_start_offset: int = -1, *, was_sent: bool = True
+    ) -> None:
         """A batch was not written, as far as is known: it is sent again if that may help."""
         queue, batch = parcel
+        if was_sent and error.code not in _NOT_WRITTEN:
+            batch.may_be_written = True
         self._landed(parcel)
         queue.last_error = error
         if error.code in _METADATA_ERRORS:
@@ -155,12 +175,27 @@ class Outcomes:
             self._finish(parcel.batch, error)
 
     def resolve(self, parcel: Parcel) -> None:
-        """With nothing of a partition in flight any more, see whether a batch that expired was written."""
+        """With nothing of a partition in flight any more, see whether a batch that expired was written.
+
+        And where its log is a new one, begin anew.
+        """
         sequences = parcel.queue.sequences
+        if sequences.has_new_log and not parcel.queue.in_flight and not self._identifier.is_transactional:
+            self._begin_new_log(parcel)
         if sequences.is_unresolved and not sequences.outstanding and not parcel.queue.in_flight:
             sequences.is_unresolved = False
             if sequences.has_gap():
                 self._restart(parcel)
+
+    def give_up_vanished(self, parcel: Parcel, error: KohortError) -> None:
+        """A batch's partition is gone, and it must not go elsewhere."""
+        queue, batch = parcel
+        if batch.has_sequence:  # If the partition comes back, its number is missing there.
+            queue.sequences.forget(batch)
+            queue.sequences.is_unresolved = True
+        self._metrics.failed(batch)
+        self._lost(batch, error)
+        self._finish(batch, error)
 
     def _give_up(self, parcel: Parcel, error: KohortError) -> None:
         queue, batch = parcel
@@ -187,6 +222,15 @@ class Outcomes:
             return  # A new id is asked for; the partition takes it when nothing is in flight.
         logger.debug("%s begins at sequence 0 of epoch %d", parcel.queue.partition, identity.epoch)
         parcel.queue.sequences.restart(identity)
+
+    def _begin_new_log(self, parcel: Parcel) -> None:
+        """Number the batches from 0, in an epoch of which the partition's log cannot have any."""
+        sequences = parcel.queue.sequences
+        if sequences.identity == self._identifier.identity:
+            self._restart(parcel)
+        elif sequences.identity != NOBODY:  # The epoch was raised for another partition.
+            sequences.restart(self._identifier.identity)
+        sequences.has_new_log = False
 
     def _split(self, parcel: Parcel) -> None:
         queue, batch = parcel

@@ -64,7 +64,14 @@ class ProducerSession:
         self.accumulator = Accumulator(config, self.wake if wake is None else wake, kind)
         RequestMetrics(self.metrics, GROUP, self._cluster)
         sensors = ProducerMetrics(self.metrics, self.accumulator, config)
-        self._sender = Sender(self._cluster, config, self.accumulator, sensors, self._need_metadata)
+        self._sender = Sender(
+            self._cluster,
+            config,
+            self.accumulator,
+            sensors,
+            self._need_metadata,
+            partitioner=record_input.partitioner,
+        )
         self._warnings = self._cluster.warnings
         self.transactions = self._sender.transactions
         self._stack = AsyncExitStack()
@@ -174,7 +181,7 @@ class ProducerSession:
             if not self._is_open:
                 raise ClosedError("this producer is closed")
             if not self._is_known(record):
-                await self._learn(record.topic, deadline)
+                await self._learn(record, deadline)
                 self._check_partition(record)
             else:
                 await self._wait_for_room(deadline)
@@ -191,9 +198,13 @@ class ProducerSession:
         count = self.accumulator.partition_count(record.topic)
         return count > 0 and (record.partition is None or 0 <= record.partition < count)
 
-    async def _learn(self, topic: str, deadline: Deadline) -> None:
+    async def _learn(self, record: Record, deadline: Deadline) -> None:
+        topic = record.topic
         found = await self._cluster.topic(topic, create=True, deadline=deadline)
-        self.accumulator.learn(topic, len(found.partitions))
+        if record.partition is not None and record.partition not in found.partitions:  # Added since, maybe.
+            await self._cluster.retrying(lambda: self._cluster.refresh_metadata([topic]), deadline=deadline)
+            found = await self._cluster.topic(topic, create=True, deadline=deadline)
+        self.accumulator.learn(topic, len(found.partitions), found.topic_id)
 
     def _check_partition(self, record: Record) -> None:
         count = self.accumulator.partition_count(record.topic)
@@ -233,10 +244,10 @@ class ProducerSession:
         backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
         while True:
             await self._metadata_needed.wait(config.metadata_max_age_ms)
-            topics = self._wanted or set(self._cluster.metadata.topics)
-            self._wanted = set()
-            try:
-                await self._cluster.refresh_metadata(topics)
+            wanted, self._wanted = self._wanted, set()
+            topics = wanted or self.accumulator.topics()
+            try:  # Who has something to write has a topic made, as Kafka's producer does; who looks does not.
+                await self._cluster.refresh_metadata(topics, create=bool(wanted))
             except KohortError as error:
                 logger.debug("metadata: %s", error)  # What can't be reached is told by the cluster.
             else:
@@ -250,4 +261,6 @@ class ProducerSession:
         for topic in topics:
             found = self._cluster.metadata.topics.get(topic)
             if found is not None and not found.error and found.partitions:
-                self.accumulator.learn(topic, len(found.partitions))
+                self.accumulator.learn(topic, len(found.partitions), found.topic_id)
+            elif found is None or not BrokerError(found.error).retriable:
+                self.accumulator.forget(topic)

@@ -24,6 +24,7 @@ class Record(NamedTuple):
     partition: int | None
     timestamp_ms: int
     headers: Headers
+    is_chosen: bool = False  # The partition, by the user's partitioner: it may choose another.
 
 
 class RecordInput:
@@ -70,7 +71,7 @@ class RecordInput:
                 f"the partitioner chose {chosen!r} for {record.topic!r}, which has partitions 0 to"
                 f" {partition_count - 1}"
             )
-        return record._replace(partition=chosen)
+        return record._replace(partition=chosen, is_chosen=True)
 
 
 def checked_timestamp(timestamp_ms: int) -> int:

@@ -18,8 +18,10 @@ from kohort.client.connection import Connection
 from kohort.client.errors import BrokerError, KohortError, SerializationError
 from kohort.client.identity import Identifier, TransactionalIdentifier
 from kohort.client.outcomes import Outcomes
+from kohort.client.partitioner import Partitioner
 from kohort.client.produce_messages import NAMES_IN_PRODUCE, Load, Parcel, produce_request, read_answers
 from kohort.client.producer_metrics import ProducerMetrics
+from kohort.client.relocation import Relocation
 from kohort.client.retry import monotonic_ms
 from kohort.client.signal import Signal
 from kohort.client.values import Node
@@ -56,6 +58,8 @@ class Sender:
         accumulator: Accumulator,
         metrics: ProducerMetrics,
         need_metadata: Callable[[str], None],
+        *,
+        partitioner: Partitioner | None = None,
     ) -> None:
         self._cluster = cluster
         self._config = config
@@ -76,6 +80,7 @@ class Sender:
         self._outcomes = Outcomes(
             config, accumulator, self.identifier, metrics, need_metadata, warnings=cluster.warnings
         )
+        self._relocation = Relocation(accumulator, partitioner, self._outcomes.give_up_vanished)
         if self.transactions is not None:
             self._outcomes.on_failed = self.transactions.failed
         self._codec = Codec(
@@ -133,6 +138,8 @@ class Sender:
         self._accumulator.is_woken = False  # Before looking: who appends from now on wakes again.
         now_ms = monotonic_ms()
         self._expire(now_ms)
+        if self._accumulator.has_vanished:  # Before anything is sent: what was appended first goes first.
+            self._relocation.run()
         if self.identifier.failure is not None:
             self._fail_all(self.identifier.failure)
         if self.transactions is not None and (refusal := self.transactions.refusal) is not None:
@@ -246,7 +253,7 @@ class Sender:
         try:
             self._start(connection, broker, load)
         except KohortError as error:
-            self._failed(load, error)
+            self._failed(load, error, was_sent=False)
 
     def _start(self, connection: Connection, broker: _Broker, load: Load) -> None:
         topics = self._cluster.metadata.topics
@@ -324,10 +331,10 @@ class Sender:
             parcel.queue.partition, leader.leader_id, leader.leader_epoch, nodes
         )
 
-    def _failed(self, load: Load, error: KohortError) -> None:
+    def _failed(self, load: Load, error: KohortError, *, was_sent: bool = True) -> None:
         for parcel in load:
             self._in_flight.pop(parcel.batch, None)
-            self._outcomes.refused(parcel, error)
+            self._outcomes.refused(parcel, error, was_sent=was_sent)
 
     def _go_on(self) -> None:
         """Send more at once, and let `run` know if it would sleep for too long now."""

@@ -19,6 +19,7 @@ class PartitionSequences:
     """One partition's sequences, and its batches whose fate is not known, in their order."""
 
     __slots__ = (
+        "has_new_log",
         "identity",
         "is_unresolved",
         "last_acked_offset",
@@ -34,6 +35,7 @@ class PartitionSequences:
         self.last_acked_offset = -1
         self.outstanding: list[Batch] = []  # In flight, or to be sent again.
         self.is_unresolved = False  # A batch that was sent has expired: was it written?
+        self.has_new_log = False  # The topic was made anew: what was sent before went to another log.
 
     def assign(self, batch: Batch, identity: ProducerIdentity) -> None:
         """Give a batch that goes out for the first time its sequence."""
@@ -52,8 +54,11 @@ class PartitionSequences:
         one's fate is unknown, and while batches of an older epoch are in flight. Stricter than Java, it also
         waits until the first batch of all is written: a broker that knows nothing of a producer takes any
         sequence for its first, so that the second could shut the first out. And while a batch is sent again:
-        a broker knows duplicates among the last five batches alone.
+        a broker knows duplicates among the last five batches alone. A new log takes any sequence for the
+        first, too: all wait until nothing is on its way to the old one, and begin at 0.
         """
+        if self.has_new_log and not identity.is_transactional:
+            return True
         if batch.has_sequence:
             return self.outstanding[0] is not batch
         if not self.outstanding:
@@ -96,7 +101,7 @@ class PartitionSequences:
         self.identity = identity
         self.next = 0
         self.last_acked_sequence = NO_SEQUENCE
-        self.is_unresolved = False
+        self.is_unresolved = self.has_new_log = False
         for batch in self.outstanding:
             batch.identity = identity
             batch.base_sequence = self.next
@@ -118,6 +123,8 @@ class PartitionSequences:
         """
         if batch.identity != self.identity:
             return False  # The epoch was raised while it was in flight.
+        if self.has_new_log:
+            return True
         if code is ErrorCode.UNKNOWN_PRODUCER_ID:
             return log_start_offset != -1 and not batch.sequence_was_reset
         if self.is_unresolved:

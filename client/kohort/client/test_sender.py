@@ -13,9 +13,10 @@ from kohort.client.accumulator import Accumulator
 from kohort.client.batch import Appended, ProducerIdentity
 from kohort.client.cluster import Cluster
 from kohort.client.config import producer_config
-from kohort.client.errors import DeliveryTimeoutError, KohortError, NetworkError
+from kohort.client.errors import BrokerError, DeliveryTimeoutError, KohortError, NetworkError
 from kohort.client.metadata import TopicMetadata
 from kohort.client.metrics import Metrics
+from kohort.client.partitioner import Partitioner
 from kohort.client.producer_metrics import ProducerMetrics
 from kohort.client.sender import Sender
 from kohort.client.values import Node, PartitionInfo, TopicPartition
@@ -105,11 +106,18 @@ class Known:
         self.wire = Wire()
         self.metadata = self
         self.warnings = Warnings()
+        self.topics: dict[str, TopicMetadata] = {}
+        self.make("t", partitions)
+
+    def make(self, topic: str, partitions: int, topic_id: UUID = TOPIC_ID) -> None:
         info = {each: PartitionInfo(each, 1, 0, (1,), (1,)) for each in range(partitions)}
-        self.topics = {"t": TopicMetadata("t", TOPIC_ID, False, 0, info)}
+        self.topics[topic] = TopicMetadata(topic, topic_id, False, 0, info)
 
     def leader(self, partition: TopicPartition) -> PartitionInfo:
-        return self.topics["t"].partitions[partition.partition]
+        try:
+            return self.topics[partition.topic].partitions[partition.partition]
+        except KeyError:
+            raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) from None
 
     def open_connection(self, node_id: int) -> Wire:
         return self.wire
@@ -129,7 +137,7 @@ class World:
         self.known = Known(partitions)
         self.logs = [Log() for _ in range(partitions)]
         self.accumulator = Accumulator(config)
-        self.accumulator.learn("t", partitions)
+        self.accumulator.learn("t", partitions, TOPIC_ID)
         self.metadata_needed: list[str] = []
         self.sender = Sender(
             cast("Cluster", self.known),
@@ -137,6 +145,7 @@ class World:
             self.accumulator,
             ProducerMetrics(Metrics("test"), self.accumulator, config),
             self.metadata_needed.append,
+            partitioner=cast("Partitioner | None", config.partitioner),
         )
         self.sender.identifier.identity = ProducerIdentity(9, 0)
         self.appended: list[Appended] = []
@@ -187,7 +196,10 @@ class World:
 
 
 def response(
-    *answers: tuple[int, ErrorCode, int], log_start_offset: int = 0, leader: Node | None = None
+    *answers: tuple[int, ErrorCode, int],
+    log_start_offset: int = 0,
+    leader: Node | None = None,
+    topic_id: UUID = TOPIC_ID,
 ) -> ProduceResponse:
     current_leader = ProduceResponseLeaderIdAndEpoch()
     endpoints: tuple[ProduceResponseNodeEndpoint, ...] = ()
@@ -198,7 +210,7 @@ def response(
         responses=(
             TopicProduceResponse(
                 name="",
-                topic_id=TOPIC_ID,
+                topic_id=topic_id,
                 partition_responses=tuple(
                     PartitionProduceResponse(
                         index=index,

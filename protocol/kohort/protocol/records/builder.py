@@ -230,4 +230,6 @@ def seal_batch(
 def max_record_bytes(key: bytes | None, value: bytes | None, headers: RecordHeaders = ()) -> int:
     """Return an upper bound of what one more record adds to a batch, for a producer's batch size."""
     size = _MAX_OVERHEAD_BYTES + len(key or b"") + len(value or b"")
+    if not headers:
+        return size
     return size + sum(10 + 4 * len(name) + len(content or b"") for name, content in headers)

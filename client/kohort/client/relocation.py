@@ -1,0 +1,114 @@
+"""Records whose partition has vanished are placed again: their topic was made anew with fewer partitions.
+
+Kafka's own producer lets such records wait until delivery_timeout_ms, and gives them up. Here they go to the
+partition that a record sent now would go to, if it is certain that they are not written. A batch of which an
+attempt ended without a word may be written: another partition would have its records a second time.
+"""
+
+import logging
+from collections.abc import Callable
+
+from kohort.client.accumulator import Accumulator, PartitionQueue
+from kohort.client.batch import Batch
+from kohort.client.errors import BrokerError, KohortError
+from kohort.client.partitioner import Partitioner, partition_for_key
+from kohort.client.produce_messages import Parcel
+from kohort.client.values import TopicPartition
+from kohort.protocol.errors import ErrorCode
+from kohort.protocol.records import Record
+
+logger = logging.getLogger(__name__)
+
+
+class Relocation:
+    """Places what waits for partitions that are gone. In the sender's thread."""
+
+    def __init__(
+        self,
+        accumulator: Accumulator,
+        partitioner: Partitioner | None,
+        give_up: Callable[[Parcel, KohortError], None],
+    ) -> None:
+        self._accumulator = accumulator
+        self._partitioner = partitioner
+        self._give_up = give_up
+
+    def run(self) -> None:
+        """Place all of which every answer has come."""
+        for queue in self._accumulator.vanished():
+            if not queue.in_flight:
+                self._empty(queue)
+
+    def _empty(self, queue: PartitionQueue) -> None:
+        placed: list[Batch] = []
+        for batch in self._accumulator.withdraw(queue):
+            if batch.may_be_written:
+                self._give_up(Parcel(queue, batch), _gone(queue, "The batch may be written"))
+            elif batch.record_count:
+                placed += self._moved(queue, batch, placed)
+
+    def _moved(self, queue: PartitionQueue, batch: Batch, placed: list[Batch]) -> list[Batch]:
+        """Place a batch's records where they would go now; return the new batches."""
+        if batch.has_sequence:  # Its numbers are used up: if the partition comes back, a gap is there.
+            queue.sequences.forget(batch)
+            queue.sequences.is_unresolved = True
+        if len(batch.pinned) == batch.record_count:
+            self._give_up(Parcel(queue, batch), _gone(queue, "It was named for the record"))
+            return []
+        parts = batch.move(_Choice(self._accumulator, self._partitioner, queue, batch))
+        logger.debug("%s is gone: %d record(s) are placed again", queue.partition, batch.record_count)
+        moved = []
+        for part in parts:
+            if part.partition == queue.partition:
+                self._give_up(Parcel(queue, part), _gone(queue, "No other could be chosen for the record"))
+            else:
+                self._accumulator.place(part, behind=placed)
+                moved.append(part)
+        return moved
+
+
+class _Choice:
+    """Says where each record of a batch goes now; to the partition that is gone what must not move."""
+
+    def __init__(
+        self,
+        accumulator: Accumulator,
+        partitioner: Partitioner | None,
+        queue: PartitionQueue,
+        batch: Batch,
+    ) -> None:
+        self._topic = queue.partition.topic
+        self._gone = queue.partition
+        self._partitioner = partitioner
+        self._pinned = frozenset(batch.pinned)
+        self._partition_count = accumulator.partition_count(self._topic)
+        self._least_busy = accumulator.least_busy(self._topic)
+
+    def __call__(self, index: int, record: Record) -> TopicPartition:
+        """Return the partition for a batch's record, of its number."""
+        if index in self._pinned:
+            return self._gone
+        if self._partitioner is not None:
+            return self._by_partitioner(self._partitioner, record)
+        if record.key is None:
+            return self._least_busy
+        return TopicPartition(self._topic, partition_for_key(record.key, self._partition_count))
+
+    def _by_partitioner(self, partitioner: Partitioner, record: Record) -> TopicPartition:
+        try:
+            chosen = partitioner(self._topic, record.key, record.value, self._partition_count)
+        except Exception:  # It is the user's own, and the other records must not suffer from it.
+            logger.exception("the partitioner failed for a record of %s, which is gone", self._gone)
+            return self._gone
+        if 0 <= chosen < self._partition_count:
+            return TopicPartition(self._topic, chosen)
+        return self._gone
+
+
+def _gone(queue: PartitionQueue, why: str) -> BrokerError:
+    topic = queue.partition.topic
+    return BrokerError(
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        f"partition {queue.partition} is gone: topic {topic!r} was made anew with fewer partitions. {why}, so"
+        " it is not sent to another one",
+    )
