@@ -819,6 +819,7 @@ async def member_of_cluster(
     try:
         from kohort.broker.cluster.member import joined  # noqa: PLC0415  # A broker alone does not pay for it.
         from kohort.broker.cluster.options import cluster_options  # noqa: PLC0415
+        from kohort.broker.etcd import client  # noqa: F401, PLC0415  # It is what needs httpx.
     except ModuleNotFoundError as missing:
         if missing.name != "httpx":
             raise

@@ -19,6 +19,9 @@ from kohort.broker.config.values import (
     one_of_in_any_case,
 )
 
+SEGMENT_BYTES_MIN = 1048576
+"""The least segment.bytes of a topic. Kafka takes less for its internal topics, and then cannot create them."""
+
 
 class CoordinatorSettings(BrokerSettings):
     """Groups, their offsets, share partitions and transactions."""
@@ -94,6 +97,9 @@ class CoordinatorSettings(BrokerSettings):
     )
     group_consumer_regex_refresh_interval_ms: int = setting(
         INT, 600000, "How often regular expressions are resolved anew in any case.", at_least(10000)
+    )
+    group_share_assignors: tuple[str, ...] = setting(
+        LIST, ("simple",), "The assignors of share groups: there is one.", each_of("simple")
     )
     group_share_session_timeout_ms: int = setting(
         INT, 45000, "After how long without a heartbeat a share group's member is put out.", at_least(1)
@@ -179,7 +185,7 @@ class CoordinatorSettings(BrokerSettings):
         SHORT, 2, "How many replicas of __share_group_state must have what is acknowledged.", at_least(1)
     )
     share_coordinator_state_topic_segment_bytes: int = setting(
-        INT, 104857600, "The size of a segment of __share_group_state.", at_least(1)
+        INT, 104857600, "The size of a segment of __share_group_state.", at_least(SEGMENT_BYTES_MIN)
     )
     share_coordinator_state_topic_prune_interval_ms: int = setting(
         INT, 300000, "How often what is not needed of __share_group_state is deleted.", at_least(1)
@@ -195,6 +201,9 @@ class CoordinatorSettings(BrokerSettings):
         1,
         "The level of the feature share.version: with 0 there are no share groups. Not in Kafka.",
         between(0, 1),
+    )
+    group_streams_assignors: tuple[str, ...] = setting(
+        LIST, ("sticky",), "The assignors of streams groups: there is one.", each_of("sticky")
     )
     group_streams_session_timeout_ms: int = setting(
         INT, 45000, "After how long without a heartbeat a streams group's member is put out.", at_least(1)
@@ -278,7 +287,7 @@ class CoordinatorSettings(BrokerSettings):
         at_least(1),
     )
     offsets_topic_segment_bytes: int = setting(
-        INT, 104857600, "The segment size of __consumer_offsets.", at_least(1)
+        INT, 104857600, "The segment size of __consumer_offsets.", at_least(SEGMENT_BYTES_MIN)
     )
 
     add_partitions_to_txn_retry_backoff_ms: int = setting(
@@ -316,7 +325,7 @@ class CoordinatorSettings(BrokerSettings):
         at_least(1),
     )
     transaction_state_log_segment_bytes: int = setting(
-        INT, 104857600, "The segment size of __transaction_state.", at_least(1)
+        INT, 104857600, "The segment size of __transaction_state.", at_least(SEGMENT_BYTES_MIN)
     )
     transactional_id_expiration_ms: int = setting(
         INT, 604_800_000, "How long a transactional id is kept that nobody uses.", at_least(1)

@@ -22,10 +22,10 @@ _NAMES = """
     group.coordinator.append.linger.ms group.coordinator.background.threads
     group.coordinator.cached.buffer.max.bytes
     group.coordinator.threads group.share.assignor.offload.enable
-    group.share.assignors group.share.dlq.manager.class.name
+    group.share.dlq.manager.class.name
     group.share.initialize.retry.interval.ms
     group.share.persister.class.name
-    group.streams.assignor.offload.enable group.streams.assignors
+    group.streams.assignor.offload.enable
     group.streams.max.warmup.replicas
     group.streams.num.warmup.replicas
     group.streams.rack.aware.assignment.tags
