@@ -33,6 +33,12 @@ DEFINITIONS = [("broker", each) for each in KAFKA_HAS] + [
 TIERED = {"remote.log.copy.disable", "remote.log.delete.on.disable", "remote.storage.enable"}
 WRITTEN_OTHERWISE = {
     "group.consumer.assignors",
+    "group.share.assignors",
+    "group.streams.assignors",
+    # Kafka takes less, and then cannot create these topics.
+    "offsets.topic.segment.bytes",
+    "share.coordinator.state.topic.segment.bytes",
+    "transaction.state.log.segment.bytes",
     "leader.replication.throttled.replicas",
     "follower.replication.throttled.replicas",
 }

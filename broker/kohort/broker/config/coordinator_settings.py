@@ -20,7 +20,7 @@ from kohort.broker.config.values import (
 )
 
 SEGMENT_BYTES_MIN = 1048576
-"""The least segment.bytes of a topic. Kafka takes less for its internal topics, and then cannot create them."""
+"""The least segment.bytes of a topic. Kafka takes less for internal topics, and then cannot create them."""
 
 
 class CoordinatorSettings(BrokerSettings):

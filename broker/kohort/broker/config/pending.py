@@ -5,6 +5,8 @@ A test compares this list with what the code reads: whoever makes one work takes
 
 BROKER_WITHOUT_EFFECT = frozenset(
     [
+        "group.share.assignors",  # There is one.
+        "group.streams.assignors",  # There is one.
         "log.flush.start.offset.checkpoint.interval.ms",
         "max.request.partition.size.limit",
         "queued.max.requests",
