@@ -135,4 +135,7 @@ def test_who_may_not_is_told_so(tmp_path: Path) -> None:
 def test_without_an_authorizer_it_says_so(tmp_path: Path) -> None:
     with serving(tmp_path) as plain:
         done = run(plain, "list")
-    assert (done.returncode, done.stderr) == (1, "kohort: No Authorizer is configured on the broker\n")
+    assert (done.returncode, done.stderr) == (
+        1,
+        "kohort: No Authorizer is configured on the broker (SECURITY_DISABLED)\n",
+    )

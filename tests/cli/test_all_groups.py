@@ -73,7 +73,9 @@ def test_a_group_that_cannot_be_described_hides_no_other(
     as_json = groups("describe", "--all-groups", "--json")
     assert [each["group"] for each in json.loads(as_json.out)] == ["billing", "stock"]
     assert as_json.status == 1
-    assert groups("describe", "billing", "nobody", "stock").err.endswith("kohort: Group nobody not found.\n")
+    assert groups("describe", "billing", "nobody", "stock").err.endswith(
+        "kohort: Group nobody not found. (GROUP_ID_NOT_FOUND)\n"
+    )
 
 
 def test_deleting_every_group_takes_a_yes(

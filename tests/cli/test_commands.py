@@ -42,8 +42,15 @@ def test_what_exists_or_does_not_is_said_in_one_line(kohort: Kohort, topic: str)
     assert kohort("topics", "create", topic, "--if-not-exists").returncode == 0
     for command in (["topics", "describe", "gone"], ["topics", "delete", "gone"], ["consume", "gone"]):
         done = kohort(*command)
-        assert (done.returncode, done.stdout, done.stderr) == (1, "", "kohort: topic 'gone' does not exist\n")
-    assert kohort("topics", "alter", "gone", "-p", "9").stderr == "kohort: topic 'gone' does not exist\n"
+        assert (done.returncode, done.stdout, done.stderr) == (
+            1,
+            "",
+            "kohort: topic 'gone' does not exist (UNKNOWN_TOPIC_OR_PARTITION)\n",
+        )
+    assert (
+        kohort("topics", "alter", "gone", "-p", "9").stderr
+        == "kohort: topic 'gone' does not exist (UNKNOWN_TOPIC_OR_PARTITION)\n"
+    )
     wrong = kohort("topics", "alter", topic, "--config", "retention.ms=soon")
     assert (wrong.returncode, wrong.stderr.count("\n")) == (1, 1)
     fewer = kohort("topics", "alter", topic, "-p", "1")
@@ -98,7 +105,10 @@ def test_a_partition_and_an_offset_to_begin_with(kohort: Kohort, topic: str) -> 
     done = kohort("consume", topic, "--partition", "2", "--offset", "latest", "--timeout-ms", "500")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "0 records read\n")
     done = kohort("consume", topic, "--partition", "7")
-    assert (done.returncode, done.stderr) == (1, f"kohort: partition {topic}-7 does not exist\n")
+    assert (done.returncode, done.stderr) == (
+        1,
+        f"kohort: partition {topic}-7 does not exist (UNKNOWN_TOPIC_OR_PARTITION)\n",
+    )
 
 
 def test_a_group_goes_on_where_it_was(kohort: Kohort, topic: str) -> None:
@@ -136,7 +146,11 @@ def test_a_group_goes_on_where_it_was(kohort: Kohort, topic: str) -> None:
 
 def test_an_unknown_group_is_said_in_one_line(kohort: Kohort) -> None:
     done = kohort("groups", "describe", "nosuch")
-    assert (done.returncode, done.stdout, done.stderr) == (1, "", "kohort: Group nosuch not found.\n")
+    assert (done.returncode, done.stdout, done.stderr) == (
+        1,
+        "",
+        "kohort: Group nosuch not found. (GROUP_ID_NOT_FOUND)\n",
+    )
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])

@@ -86,7 +86,10 @@ def test_settings_are_shown_set_and_taken_back(kohort: Kohort, topic: str) -> No
     assert kohort("config", "unset", "retention.ms", "--topic", topic).returncode == 0
     assert kohort("config", "show", "--topic", topic).stdout == ""
     assert "retention.ms=604800000  (default)" in kohort("config", "show", "--topic", topic, "--all").stdout
-    assert kohort("config", "show", "--topic", "gone").stderr == "kohort: topic 'gone' does not exist\n"
+    assert (
+        kohort("config", "show", "--topic", "gone").stderr
+        == "kohort: topic 'gone' does not exist (UNKNOWN_TOPIC_OR_PARTITION)\n"
+    )
     assert kohort("config", "show", "--topic", topic, "--broker", "1").returncode == 2
 
 
@@ -114,7 +117,7 @@ def test_a_file_is_checked_without_a_broker(tmp_path: Path) -> None:
     file.write_text('"num.partitons" = 6\n')
     wrong = here.kohort("config", "check", str(file))
     assert (wrong.returncode, wrong.stdout) == (1, "")
-    assert wrong.stderr.endswith("num.partitons (did you mean num.partitions?)\n")
+    assert wrong.stderr.endswith("num.partitons (did you mean num.partitions?) (INVALID_CONFIG)\n")
 
 
 def test_records_are_deleted_and_the_topic_stays(kohort: Kohort, topic: str) -> None:
@@ -196,7 +199,11 @@ def test_a_tab_separates_and_a_marker_stands_for_no_value(kohort: Kohort, topic:
 
 def test_nothing_into_a_topic_that_is_not_there_is_an_error(kohort: Kohort) -> None:
     done = kohort("produce", "gone", stdin="")
-    assert (done.returncode, done.stdout, done.stderr) == (1, "", "kohort: topic 'gone' does not exist\n")
+    assert (done.returncode, done.stdout, done.stderr) == (
+        1,
+        "",
+        "kohort: topic 'gone' does not exist (UNKNOWN_TOPIC_OR_PARTITION)\n",
+    )
     assert "gone" not in kohort("topics", "list").stdout.split()
 
 

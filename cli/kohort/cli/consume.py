@@ -112,7 +112,7 @@ def consume(
         )
     if as_json and form not in {"value", "json"}:
         raise click.UsageError("give --json or --format, not both")
-    show = make_format("json" if as_json else form)
+    show = make_format("json" if as_json else form, to_terminal=sys.stdout.isatty())
     options: ConsumerOptions = {
         "bootstrap_servers": require_broker(servers),
         "client_id": "kohort-cli",

@@ -8,19 +8,23 @@ from collections.abc import Callable
 import click
 
 from kohort.client import ConsumerRecord
+from kohort.protocol.printable import printable, printable_json
 
 Format = Callable[[ConsumerRecord], bytes]
 FIELDS = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
 
 
-def make_format(text: str) -> Format:
+def make_format(text: str, *, to_terminal: bool = False) -> Format:
     """Return the function that `--format` names: value, key-value, json or a template of its own.
+
+    A terminal obeys escape sequences, so records are escaped for it, but for line breaks and tabs. A pipe or
+    a file gets the bytes as they are. JSON is escaped for both: it says the same.
 
     Raises: click.UsageError for a template with a field that no record has.
     """
     named = {"value": _value, "key-value": _key_value, "json": _json}
     if text in named:
-        return named[text]
+        return _escaped(named[text]) if to_terminal else named[text]
     template = text.replace("\\t", "\t").replace("\\n", "\n")
     problem = _problem_of(template)
     if problem is not None:
@@ -28,7 +32,25 @@ def make_format(text: str) -> Format:
         raise click.UsageError(
             f"--format {text!r}: {problem}; give value, key-value, json, or a template with {fields}"
         )
+    if to_terminal:
+        return lambda record: template.format(**_escaped_fields(record)).encode()
     return lambda record: template.format(**_fields(record)).encode()
+
+
+def _escaped(form: Format) -> Format:
+    return lambda record: for_terminal(form(record).decode(errors="backslashreplace")).encode()
+
+
+def _escaped_fields(record: ConsumerRecord) -> dict[str, object]:
+    return {
+        name: for_terminal(value) if isinstance(value, str) else value
+        for name, value in _fields(record).items()
+    }
+
+
+def for_terminal(text: str) -> str:
+    """Return text without what a terminal would obey, but for line breaks and tabs."""
+    return "\n".join(map(printable, text.split("\n")))
 
 
 def _problem_of(template: str) -> str | None:
@@ -65,7 +87,7 @@ def _json(record: ConsumerRecord) -> bytes:
     delivery_count = getattr(record, "delivery_count", None)
     if delivery_count is not None:  # It came from a share group.
         fields["delivery_count"] = delivery_count
-    return json.dumps(fields, ensure_ascii=False).encode()
+    return printable_json(json.dumps(fields, ensure_ascii=False)).encode()
 
 
 def _json_text(data: bytes | None) -> str | dict[str, str] | None:

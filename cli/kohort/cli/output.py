@@ -28,10 +28,12 @@ def print_encoded(text: str | bytes) -> None:
 
 
 def print_error(error: click.ClickException | KohortError) -> None:
-    """Print in one line what went wrong, without Kafka's name of the code where the words say it all."""
+    """Print in one line what went wrong; behind it the error code, where a broker answered with one."""
     text = error.format_message() if isinstance(error, click.ClickException) else str(error)
     code, separator, rest = text.partition(": ")
-    print_line(f"kohort: {rest if separator and code in ErrorCode.__members__ else text}", err=True)
+    if separator and code in ErrorCode.__members__:
+        text = f"{rest} ({code})" if isinstance(error, KohortError) else rest
+    print_line(f"kohort: {text}", err=True)
 
 
 def confirm(question: str) -> bool:

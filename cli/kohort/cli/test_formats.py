@@ -29,6 +29,24 @@ def test_json_has_everything_and_wraps_what_is_no_text() -> None:
     assert json.loads(make_format("json")(BINARY))["key"] is None
 
 
+HOSTILE = ConsumerRecord("t", 0, 0, 0, b"\x1b[31mk", "\x1b]0;title\x07\n\u009b31m\u202e\r\tü".encode())
+
+
+@pytest.mark.parametrize("form", ["value", "key-value", "json", "{key} {value}"])
+def test_a_terminal_is_sent_nothing_that_it_obeys(form: str) -> None:
+    shown = make_format(form, to_terminal=True)(HOSTILE).decode()
+    assert all(each.isprintable() or each in "\n\t" for each in shown)
+    assert "ü" in shown
+    assert "31m" in shown
+
+
+def test_a_pipe_gets_the_bytes_as_they_are_and_json_never_has_control_characters() -> None:
+    assert make_format("value")(HOSTILE) == HOSTILE.value
+    shown = make_format("json")(HOSTILE).decode()
+    assert shown.isprintable()
+    assert json.loads(shown)["value"].encode() == HOSTILE.value
+
+
 def test_a_template_names_fields() -> None:
     show = make_format(r"{topic}-{partition}@{offset:05d}\t{timestamp} {key}={value} [{headers}]")
     assert show(RECORD).decode() == "t-1@00042\t1000 k=ü [h:1,none:null]"

@@ -20,6 +20,8 @@ def printable(text: str) -> str:
 
 def printable_json(text: str) -> str:
     """Return JSON that says the same: in its strings what is no letter or sign is a `\\uXXXX` of JSON's."""
+    if text.isprintable():
+        return text
     return "".join(each if each in " \t\n" or each.isprintable() else _json_escaped(each) for each in text)
 
 
