@@ -37,6 +37,9 @@ from kohort.protocol.varint import read_uvarint, read_uvarint_rest
 REQUESTS_IN_FLIGHT_MAX = 512
 REQUEST_BYTES = 2_048  # What a request in flight takes besides its own bytes, about.
 LENGTH_AND_REQUEST_BYTES = LENGTH_BYTES + REQUEST_BYTES
+NAMING_BYTES_MIN = 4_096  # A request whose answer may be long, and that has more, names much:
+DECODED_FACTOR = 11  # it takes so many times its bytes once it is decoded, until it is answered;
+DECODED_BYTES_MAX = 8 * 1024 * 1024  # but its names take no more than their bytes.
 FILE_RANGE_BYTES = 1_024  # What a range that is to be sent from its file takes.
 JOINED_BYTES = 16_384  # Pieces up to this are joined into one before they are sent.
 MODEST_ANSWERS_MIN = 4
@@ -259,6 +262,10 @@ class Peer:
         self._asked += 1
         if is_lengthy:
             self._lengthy_in_flight += 1
+            if frame_bytes > NAMING_BYTES_MIN:
+                more_bytes = min(frame_bytes * DECODED_FACTOR, DECODED_BYTES_MAX)
+                request.held_bytes += more_bytes
+                self.held_bytes += more_bytes
         if decode is None:
             self._refuse_version(request)
             return request, None

@@ -16,7 +16,7 @@ from typing import cast
 from uuid import UUID
 
 from kohort.protocol.compiler.decoder_writer import DecoderWriter, TooManyItems
-from kohort.protocol.compiler.encoder_writer import EncoderWriter
+from kohort.protocol.compiler.encoder_writer import EncoderWriter, puts_together
 from kohort.protocol.compiler.source import Source, check_version, fields_in, tags_of_other_versions
 from kohort.protocol.errors import EncodeError, WireError
 from kohort.protocol.ids import IDS_FEW, check_ids
@@ -121,12 +121,15 @@ def _decoder_source(cls: type[Message], version: int, title: str) -> Source:
 
 def _encoder_source(cls: type[Message], version: int, title: str) -> Source:
     source = Source(_ENCODER_NAMES)
-    writer = EncoderWriter(source, version, check_version(cls, version))
+    together = cls.__name__.endswith("Response") and puts_together(cls, version)
+    writer = EncoderWriter(source, version, check_version(cls, version), puts_together=together)
     with source.block("try:"):
         source.add("parts = []")
+        if together:
+            source.add("done = []")
         writer.struct(cls, "message")
         writer.flush()
     with source.block("except (StructError, UnicodeEncodeError) as error:"):
         source.add(f"raise EncodeError('{title}: ' + str(error)) from None")
-    source.add("return parts")
+    source.add("return done + parts if done else parts" if together else "return parts")
     return source

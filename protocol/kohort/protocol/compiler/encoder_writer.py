@@ -10,14 +10,34 @@ import struct
 from kohort.protocol.compiler.source import Source, fields_in
 from kohort.protocol.schema import ARRAY, Field, Message, Wire
 
+PIECES_MAX = 4_096
+
+
+def puts_together(cls: type[Message], version: int) -> bool:
+    """Return whether a message has elements to put together, and no bytes that others share or files have."""
+    plain, tagged = fields_in(cls, version)
+    return any(each.wire.name == "array" and each.struct is not None for each in plain) and not any(
+        _has_bytes(each, version) for each in (*plain, *tagged)
+    )
+
+
+def _has_bytes(field: Field, version: int) -> bool:
+    if field.struct is None:
+        return field.wire.name in {"bytes", "records"}
+    plain, tagged = fields_in(field.struct, version)
+    return any(_has_bytes(each, version) for each in (*plain, *tagged))
+
 
 class EncoderWriter:
     """Writes the lines that encode one message in one version."""
 
-    def __init__(self, source: Source, version: int, flexible: bool) -> None:
+    def __init__(self, source: Source, version: int, flexible: bool, *, puts_together: bool = False) -> None:
+        """Where it `puts_together`, pieces of many elements become one: each takes ten times its bytes."""
         self.source = source
+        self._puts_together = puts_together
         self.version = version
         self.flexible = flexible
+        self._depth = 0  # of loops around what is written
         self._list = "parts"  # to which the generated code adds pieces
         self._pieces: list[str] = []  # expressions of those that it has yet to add
         self._run: list[tuple[str, str]] = []  # expressions and formats of the fixed width run
@@ -144,6 +164,7 @@ class EncoderWriter:
     def _elements(self, field: Field, held: str) -> None:
         self.flush()
         item = self.source.fresh("item")
+        depth, self._depth = self._depth, self._depth + 1
         with self.source.block(f"for {item} in {held}:"):
             if field.struct is not None:
                 self.struct(field.struct, item)
@@ -151,6 +172,11 @@ class EncoderWriter:
                 assert field.element is not None
                 self._value(field.element, item, nullable=False, compact=self.flexible)
             self.flush()
+            if self._puts_together and depth == 0 and self._list == "parts":
+                with self.source.block(f"if len(parts) > {PIECES_MAX}:"):
+                    self.source.add("done.append(b''.join(parts))")
+                    self.source.add("parts.clear()")
+        self._depth = depth
 
     def _tags(self, tagged: list[Field], value: str) -> None:
         """Write tagged fields whose value is not the default, each behind its tag and size."""

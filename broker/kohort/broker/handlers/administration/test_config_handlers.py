@@ -1,13 +1,17 @@
 """DescribeConfigs, AlterConfigs, IncrementalAlterConfigs, ListConfigResources."""
 
+from collections.abc import Awaitable
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
 from kohort.broker.config import ConfigSource
+from kohort.broker.handlers.administration.describe_configs import ENTRIES_MAX
 from kohort.broker.handlers.administration.test_admin_support import AdminWorld
 from kohort.broker.metadata import OFFSETS_TOPIC, ResourceType
 from kohort.broker.metadata.internal_topics import offsets_topic
+from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages import (
     AlterConfigsRequest,
@@ -26,6 +30,10 @@ from kohort.protocol.messages import (
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )
+from kohort.protocol.registry import BY_NAME
+
+if TYPE_CHECKING:
+    from kohort.broker.transport.connection import Connection
 
 SET, DELETE, APPEND, SUBTRACT = range(4)
 TOPIC, BROKER = ResourceType.TOPIC, ResourceType.BROKER
@@ -474,3 +482,42 @@ async def test_a_list_grows_no_longer_than_an_answer_has_room_for(tmp_path: Path
         codes.append(await stepped(world, TOPIC, "t", (name, APPEND, replicas)))
     assert codes == [ErrorCode.NONE, ErrorCode.INVALID_REQUEST]
     assert (await value(world, TOPIC, "t", name)).value is not None
+
+
+def groups_asked(*names: str) -> DescribeConfigsRequest:
+    return DescribeConfigsRequest(
+        resources=tuple(
+            DescribeConfigsResource(
+                resource_type=ResourceType.GROUP, resource_name=name, configuration_keys=None
+            )
+            for name in names
+        ),
+        include_synonyms=True,
+    )
+
+
+async def test_groups_that_are_set_alike_share_what_is_said_of_them(tmp_path: Path) -> None:
+    world = await world_with_topic(tmp_path)
+    await stepped(world, ResourceType.GROUP, "other", ("consumer.session.timeout.ms", SET, "50000"))
+    names = (*(f"group-{number}" for number in range(1_000)), "other")
+    request = Request(cast("Connection", world.connection), BY_NAME["DescribeConfigs"], 4, 1, "test")
+    answering = cast(
+        Awaitable[DescribeConfigsResponse], world.handlers.handler_of(32)(groups_asked(*names), request)
+    )
+    results = (await answering).results
+    assert [each.resource_name for each in results] == list(names)
+    assert {each.error_code for each in results} == {ErrorCode.NONE}
+    assert len({id(each.configs) for each in results}) == 2
+    found = {each.name: each.value for each in results[-1].configs}
+    assert found["consumer.session.timeout.ms"] == "50000"
+
+
+async def test_an_answer_has_so_many_settings_and_no_more(tmp_path: Path) -> None:
+    world = await world_with_topic(tmp_path)
+    asked = groups_asked(*map(str, range(19_900)))
+    results = (await world.ask(asked, DescribeConfigsResponse)).results
+    assert len(results) == 19_900
+    told = [each for each in results if each.error_code == ErrorCode.NONE]
+    assert 0 < sum(1 + len(entry.synonyms) for each in told for entry in each.configs) <= ENTRIES_MAX
+    assert results[-1].error_code == ErrorCode.INVALID_REQUEST
+    assert "ask for fewer resources" in (results[-1].error_message or "")

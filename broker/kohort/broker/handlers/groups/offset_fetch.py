@@ -5,9 +5,11 @@ knows the form of version 8; an older request and its answer are translated. Fro
 named by their ids.
 """
 
-from collections.abc import Sequence
 from itertools import repeat
 from typing import cast
+from uuid import UUID
+
+import msgspec
 
 from kohort.broker.group import OffsetFetch
 from kohort.broker.handlers.gather import Gather
@@ -27,13 +29,16 @@ from kohort.protocol.messages.offset_fetch import (
 from kohort.protocol.schema import Message
 
 GROUPS_FROM = 8
+NAMED_FEW = 1_000
+"""So many partitions of one group are answered as they are named, once or more often."""
 TOPIC_IDS_FROM = 10
 
 
 def handle(groups: Groups, message: OffsetFetchRequest, request: Request) -> OffsetFetchResponse | None:
     """Ask every group's shard; answered when all have answered, at once unless commits are in flight."""
     version = request.version
-    wanted = _each_once(message.groups) if version >= GROUPS_FROM else (one_group(message),)
+    named = tuple(message.groups) if version >= GROUPS_FROM else (one_group(message),)
+    wanted = _each_once(named)
     if not wanted:
         return OffsetFetchResponse(groups=())
 
@@ -62,14 +67,42 @@ def handle(groups: Groups, message: OffsetFetchRequest, request: Request) -> Off
     return None
 
 
-def _each_once(asked: Sequence[OffsetFetchRequestGroup]) -> tuple[OffsetFetchRequestGroup, ...]:
-    """Return what is asked of each group: the same thing, asked a thousand times, is answered once."""
-    if len(asked) < 2:
-        return tuple(asked)
-    found: dict[object, OffsetFetchRequestGroup] = {}
+def _each_once(asked: tuple[OffsetFetchRequestGroup, ...]) -> tuple[OffsetFetchRequestGroup, ...]:
+    """Return what is asked of each group: the same thing, asked a thousand times, is answered once.
+
+    A partition of a group has up to 4 KiB of metadata in the answer, and takes four bytes in a request.
+    """
+    if len(asked) == 1:  # As nearly always.
+        topics = asked[0].topics
+        if not topics or (len(topics) == 1 and len(topics[0].partition_indexes) <= NAMED_FEW):
+            return asked
+        if sum([len(each.partition_indexes) for each in topics]) <= NAMED_FEW:
+            return asked
+    found: dict[str, dict[tuple[str, bytes], dict[int, None]] | None] = {}
     for each in asked:
-        found.setdefault((each.group_id, each.topics), each)
-    return tuple(found.values())
+        known = found.setdefault(each.group_id, {})
+        if each.topics is None:
+            found[each.group_id] = None
+        elif known is not None:
+            for topic in each.topics:
+                known.setdefault((topic.name, topic.topic_id.bytes), {}).update(
+                    dict.fromkeys(topic.partition_indexes)
+                )
+    first = {each.group_id: each for each in reversed(asked)}
+    return tuple(
+        msgspec.structs.replace(
+            first[group_id],  # type: ignore[type-var]  # It is a struct: see `Message`.
+            topics=None
+            if topics is None
+            else tuple(
+                OffsetFetchRequestTopics(
+                    name=name, topic_id=UUID(bytes=key), partition_indexes=tuple(indexes)
+                )
+                for (name, key), indexes in topics.items()
+            ),
+        )
+        for group_id, topics in found.items()
+    )
 
 
 def one_group(message: OffsetFetchRequest) -> OffsetFetchRequestGroup:

@@ -37,8 +37,9 @@ def handle(
         groups = cast("tuple[DescribeShareGroupOffsetsResponseGroup, ...]", parts)
         request.respond(DescribeShareGroupOffsetsResponse(throttle_time_ms=0, groups=groups))
 
-    gather = Gather(len(message.groups), finish)
-    for position, asked in enumerate(message.groups):
+    wanted = tuple(dict.fromkeys(message.groups))  # What is asked a thousand times is answered once.
+    gather = Gather(len(wanted), finish)
+    for position, asked in enumerate(wanted):
         try:
             _Describing(sharing, asked).begin(gather, position)
         except ApiError as error:
@@ -79,7 +80,8 @@ class _Describing:
 
     @staticmethod
     def _named(asked: DescribeShareGroupOffsetsGroup) -> list[Asked]:
-        return [(topic.topic_name, index) for topic in asked.topics or () for index in topic.partitions]
+        named = ((topic.topic_name, index) for topic in asked.topics or () for index in topic.partitions)
+        return list(dict.fromkeys(named))
 
     def begin(self, gather: Gather, position: int) -> None:
         """Ask for all."""

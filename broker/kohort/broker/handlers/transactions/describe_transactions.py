@@ -15,10 +15,12 @@ from kohort.protocol.messages import (
 def handle(
     transactions: Transactions, message: DescribeTransactionsRequest, request: Request
 ) -> DescribeTransactionsResponse:
-    """Return how each id stands."""
+    """Return how each id stands, once, however often it is named: it may have many partitions."""
     return DescribeTransactionsResponse(
         throttle_time_ms=0,
-        transaction_states=tuple(_described(transactions, each) for each in message.transactional_ids),
+        transaction_states=tuple(
+            _described(transactions, each) for each in dict.fromkeys(message.transactional_ids)
+        ),
     )
 
 
