@@ -212,3 +212,26 @@ def test_what_a_member_speaks_of_the_classic_protocol_and_epochs_of_partitions_a
     has = CurrentPartitions(topic_id=UUID(int=1), partitions=(3, 4), assignment_epochs=(1, 2))
     current = message_of(ConsumerGroupCurrentMemberAssignmentValue, assigned_partitions=(has,))
     assert decode_value(ConsumerGroupCurrentMemberAssignmentValue, encode_value(current)) == current
+
+
+@pytest.mark.parametrize("metadata", ["", "note", "\u00fc" * 63, "m" * 126, "m" * 127, "m" * 4_096])
+def test_an_offset_with_a_topic_id_has_kafkas_form(metadata: str) -> None:
+    value = OffsetCommitValue(
+        offset=2**40, leader_epoch=7, metadata=metadata, commit_timestamp=2**41, topic_id=UUID(int=2**127 + 5)
+    )
+    encoded = encode_value(value)
+    assert encoded == b"\0\4" + value.encode(4)
+    assert decode_value(OffsetCommitValue, encoded) == value
+
+
+def test_offsets_share_the_objects_of_their_topic_ids() -> None:
+    """A million offsets of a topic would have a million of them."""
+    ids = []
+    for partition in range(2):
+        key = OffsetCommitKey(group="g", topic="t", partition=partition)
+        value = OffsetCommitValue(offset=1, metadata="", commit_timestamp=1, topic_id=UUID(int=7))
+        found = decode_record(encode_key(key), encode_value(value))
+        assert isinstance(found, OffsetCommitRecord)
+        assert found.value == value
+        ids.append(found.value.topic_id)
+    assert ids[0] is ids[1]

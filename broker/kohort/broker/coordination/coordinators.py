@@ -29,7 +29,7 @@ from kohort.broker.runtime.timers import Timers
 from kohort.broker.runtime.workers import Workers
 from kohort.protocol.compiled import mypyc_attr
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.schema import Message
+from kohort.protocol.schema import ZERO_UUID, Message
 
 if TYPE_CHECKING:
     from kohort.broker.coordination.takeovers import Takeovers
@@ -237,22 +237,33 @@ class Coordinators:
         }
         if not gone:
             return
+        topic_ids = {name: after.topics[name].topic_id for name in gone if name in after.topics}
         for shard in self._shards:
             if shard.state is ShardState.ACTIVE:
-                shard.submit(TopicsDeleted(frozenset(gone)))
+                shard.submit(TopicsDeleted(frozenset(gone), topic_ids))
             else:
                 self._deleted_meanwhile.setdefault(shard.index, set()).update(gone)
 
     def _loaded(self, shard: GroupShard, seconds: float) -> None:
-        """Drop the offsets of topics that went while the shard was not there to hear of it."""
+        """Drop the offsets of topics that went while the shard was not there to hear of it.
+
+        Offsets say the id of their topic, unless an older version has written them: another topic may have
+        the name since.
+        """
         self._counters.shard_loaded(seconds)
         if self._takeovers is not None:
             self._takeovers.loaded(shard.index)
         topics = self._metadata.snapshot().topics
-        gone = {name for group in shard.core.groups.values() for name in group.offsets if name not in topics}
+        named = shard.core.topic_ids()
+        gone = named.keys() - topics.keys()
         gone |= self._deleted_meanwhile.pop(shard.index, set())
-        if gone:
-            shard.submit(TopicsDeleted(frozenset(gone)))
+        topic_ids = {
+            name: topics[name].topic_id
+            for name in named.keys() | gone
+            if name in topics and (name in gone or named[name] - {topics[name].topic_id, ZERO_UUID})
+        }
+        if gone or topic_ids:
+            shard.submit(TopicsDeleted(frozenset(gone), topic_ids))
 
     def _arm_expiry(self) -> None:
         interval_ms = self._current.config.offsets_retention_check_interval_ms

@@ -580,6 +580,39 @@ async def test_a_topic_that_came_back_while_a_shard_was_away_has_no_offsets_of_t
         assert await committed(client) == {}
 
 
+async def test_who_coordinates_next_does_not_take_offsets_of_a_topic_for_those_of_its_successor(
+    tmp_path: Path,
+) -> None:
+    """It has heard of no deletion: the topic is there, under another id."""
+    async with running(tmp_path) as broker:
+        client = await prepared(broker)
+        assert await commit(client, 4) == 0
+        with away(broker):
+            await broker.topics.delete(["air"])
+            await broker.topics.create([NewTopic("air", 3)])
+            broker.coordinators._deleted_meanwhile.clear()
+        await found(client)
+        assert await committed(client) == {}
+        assert await commit(client, 1) == 0
+        with away(broker):
+            pass
+        await found(client)
+        assert await committed(client) == {1: 1}
+
+
+async def test_what_was_committed_for_the_successor_stays_when_its_deletion_is_heard_of_late(
+    tmp_path: Path,
+) -> None:
+    async with running(tmp_path) as broker:
+        client = await prepared(broker)
+        assert await commit(client, 4) == 0
+        index = shard_of(broker).index
+        with away(broker):
+            broker.coordinators._deleted_meanwhile[index] = {"air"}
+        await found(client)
+        assert await committed(client) == {1: 4}
+
+
 async def test_what_is_wrong_in_any_case_is_said_while_the_shard_loads(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         client = await Client.to(broker)

@@ -4,8 +4,9 @@
 `message` is the decoded request. Each command's docstring says which message answers it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
+from uuid import UUID
 
 import msgspec
 
@@ -76,11 +77,15 @@ class LeaveGroup(msgspec.Struct, frozen=True, gc=False):
 
 
 class OffsetCommit(msgspec.Struct, frozen=True, gc=False):
-    """Keep offsets: OffsetCommitResponse. Topics carry their names; ids are kept and echoed."""
+    """Keep offsets: OffsetCommitResponse. Topics carry their names; ids are kept and echoed.
+
+    `topic_ids` are those of the topics that the message names, in its order, where it has no ids itself.
+    """
 
     request_id: int
     message: OffsetCommitRequest
     version: int
+    topic_ids: tuple[UUID, ...] = ()
 
 
 class OffsetFetch(msgspec.Struct, frozen=True, gc=False):
@@ -158,9 +163,14 @@ class ConnectionClosed(msgspec.Struct, frozen=True, gc=False):
 
 
 class TopicsDeleted(msgspec.Struct, frozen=True):
-    """These topics are gone, and with them every group's offsets. Not answered."""
+    """Topics are gone, and with them every group's offsets of them. Not answered.
+
+    `names` are known to be gone: all their offsets go. `topic_ids` are of topics that are there, by name: an
+    offset that says another id is of a topic that is gone, and one that says this id stays.
+    """
 
     names: frozenset[str]
+    topic_ids: Mapping[str, UUID] = {}
 
 
 class ExpireOffsets(msgspec.Struct, frozen=True, gc=False):

@@ -5,6 +5,7 @@ from functools import partial
 from importlib import import_module
 from types import ModuleType
 from typing import Any, TypeVar
+from uuid import UUID
 
 from kohort.broker.group import administration, joining, leaving, offset_removal, rebalancing, syncing
 from kohort.broker.group.commands import (
@@ -122,6 +123,20 @@ class GroupCoordinator:
         self._groups.given_member_ids.clear()
         self._groups.room.remove(self._groups.shard_bytes)
         return turn.decision()
+
+    def topic_ids(self) -> dict[str, set[UUID]]:
+        """Return which ids offsets say of their topics, by the topics' names; zero where one says none."""
+        found: dict[str, set[UUID]] = {}
+        for group in self._groups.by_id.values():
+            for topic, offsets in group.offsets.items():
+                ids, last = found.setdefault(topic, set()), None
+                for value in offsets.values():
+                    if value.topic_id is not last:  # Nearly all of a topic share theirs.
+                        last = value.topic_id
+                        ids.add(last)
+        for key, value in self._groups.pending.held():
+            found.setdefault(key.topic, set()).add(value.topic_id)
+        return found
 
     def describe(self, group_id: str, now_ms: int) -> GroupView | None:
         """Return how the group stands and what its rebalances were about, or None."""

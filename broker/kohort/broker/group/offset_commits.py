@@ -1,5 +1,7 @@
 """OffsetCommit and OffsetFetch: how far a group has read."""
 
+from uuid import UUID
+
 from kohort.broker.group.commands import OffsetCommit, OffsetFetch
 from kohort.broker.group.decision import Decision, Record, Reply
 from kohort.broker.group.group import Group
@@ -42,7 +44,13 @@ def commit_offsets(groups: Groups, command: OffsetCommit, now_ms: int) -> Decisi
         member.session_deadline_ms = now_ms + member.session_timeout_ms
     limit = groups.config.offset_metadata_max_bytes
     records: list[Record] = []
-    topics = tuple([_commit_topic(records, message, topic, limit, now_ms) for topic in message.topics])
+    topic_ids = command.topic_ids or [topic.topic_id for topic in message.topics]
+    topics = tuple(
+        [
+            _commit_topic(records, message, topic, topic_id, limit, now_ms)
+            for topic, topic_id in zip(message.topics, topic_ids, strict=True)
+        ]
+    )
     return Decision(
         tuple(records), (Reply(command.request_id, OffsetCommitResponse(throttle_time_ms=0, topics=topics)),)
     )
@@ -97,10 +105,11 @@ def _check_simple(command: OffsetCommit) -> None:
         raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND if has_code else ErrorCode.ILLEGAL_GENERATION)
 
 
-def _commit_topic(
+def _commit_topic(  # noqa: PLR0917  # A call for each topic of each commit.
     records: list[Record],
     message: OffsetCommitRequest,
     topic: OffsetCommitRequestTopic,
+    topic_id: UUID,
     limit: int,
     now_ms: int,
 ) -> OffsetCommitResponseTopic:
@@ -111,7 +120,7 @@ def _commit_topic(
             code = ErrorCode.OFFSET_METADATA_TOO_LARGE
         else:
             code = ErrorCode.NONE
-            records.append(_offset_record(message, topic, partition, now_ms))
+            records.append(_offset_record(message, topic.name, topic_id, partition, now_ms))
         partitions.append(
             OffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=code)
         )
@@ -120,20 +129,21 @@ def _commit_topic(
 
 def _offset_record(
     message: OffsetCommitRequest,
-    topic: OffsetCommitRequestTopic,
+    topic: str,
+    topic_id: UUID,
     partition: OffsetCommitRequestPartition,
     now_ms: int,
 ) -> Record:
     retention_ms = message.retention_time_ms
     return Record(
-        OffsetCommitKey(group=message.group_id, topic=topic.name, partition=partition.partition_index),
+        OffsetCommitKey(group=message.group_id, topic=topic, partition=partition.partition_index),
         OffsetCommitValue(
             offset=partition.committed_offset,
             leader_epoch=partition.committed_leader_epoch,
             metadata=partition.committed_metadata or "",
             commit_timestamp=now_ms,
             expire_timestamp=-1 if retention_ms < 0 else min(now_ms + retention_ms, TIMESTAMP_MAX),
-            topic_id=topic.topic_id,
+            topic_id=topic_id,
         ),
     )
 

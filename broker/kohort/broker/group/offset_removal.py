@@ -1,6 +1,7 @@
 """Offsets that go: expired, deleted with their topic, or on request."""
 
 from kohort.broker.group.commands import ExpireOffsets, OffsetDelete, TopicsDeleted
+from kohort.broker.group.decision import Record
 from kohort.broker.group.events import GroupDeleted, OffsetsRemoved
 from kohort.broker.group.group import CLASSIC, CONSUMER, SHARE, STREAMS, Group
 from kohort.broker.group.group_records import offset_tombstone, tombstones
@@ -13,7 +14,8 @@ from kohort.protocol.messages import (
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
-from kohort.protocol.offsets_topic import OffsetCommitValue
+from kohort.protocol.offsets_topic import OffsetCommitKey, OffsetCommitValue
+from kohort.protocol.schema import ZERO_UUID
 
 
 def expire_offsets(turn: Turn, _command: ExpireOffsets) -> None:
@@ -29,18 +31,36 @@ def expire_offsets(turn: Turn, _command: ExpireOffsets) -> None:
 
 def delete_topics(turn: Turn, command: TopicsDeleted) -> None:
     """Forget every group's offsets of topics that are gone."""
+    concerned = command.names | command.topic_ids.keys()
     for group in turn.groups.by_id.values():
         removed = [
             (topic, partition)
-            for topic in command.names & group.offsets.keys()
-            for partition in group.offsets[topic]
+            for topic in concerned & group.offsets.keys()
+            for partition, value in group.offsets[topic].items()
+            if _is_of_gone_topic(command, topic, value)
         ]
         remove_offsets(turn, group, sorted(removed), "topic deleted")
-    pending = turn.groups.pending
-    for group_id in pending.group_ids():  # Of which there may be no other word yet.
-        for topic, partition in sorted(pending.places(group_id)):
-            if topic in command.names:
-                turn.log(offset_tombstone(group_id, topic, partition))
+    for key, value in turn.groups.pending.held():  # Of whose groups there may be no other word yet.
+        if key.topic in concerned and _is_of_gone_topic(command, key.topic, value):
+            _supersede(turn, command, key)
+
+
+def _is_of_gone_topic(command: TopicsDeleted, topic: str, value: OffsetCommitValue) -> bool:
+    """Return whether an offset is of a topic that is gone, and not of the one that has its name now."""
+    current = command.topic_ids.get(topic)
+    if value.topic_id == ZERO_UUID:
+        return topic in command.names
+    return value.topic_id != current and (current is not None or topic in command.names)
+
+
+def _supersede(turn: Turn, command: TopicsDeleted, key: OffsetCommitKey) -> None:
+    """Let what open transactions have written for a partition never count; what the group has stays."""
+    group = turn.groups.by_id.get(key.group)
+    kept = None if group is None else group.offsets.get(key.topic, {}).get(key.partition)
+    if kept is None or _is_of_gone_topic(command, key.topic, kept):
+        turn.log(offset_tombstone(key.group, key.topic, key.partition))
+    else:
+        turn.log(Record(key, kept))  # What is written later counts more than what was pending before.
 
 
 def delete_offsets(turn: Turn, command: OffsetDelete) -> None:

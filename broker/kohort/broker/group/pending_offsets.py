@@ -78,6 +78,15 @@ class PendingOffsets:
         """Return the partitions of which a transaction that has not ended may change the group's offset."""
         return self._counts.get(group_id, {}).keys()
 
+    def held(self) -> list[tuple[OffsetCommitKey, OffsetCommitValue]]:
+        """Return what open transactions would have count, each partition's in no order."""
+        return [
+            (key, pending.value)
+            for held in self._by_producer.values()
+            for key, pending in held.items()
+            if pending is not None
+        ]
+
     def group_ids(self) -> Collection[str]:
         """Return the groups of which a transaction that has not ended may change any offset."""
         return self._counts.keys()

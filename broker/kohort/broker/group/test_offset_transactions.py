@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -28,6 +29,7 @@ from kohort.protocol.messages import (
 from kohort.protocol.schema import ZERO_UUID
 
 DAY_MS = 86_400_000
+OLD, NEW = UUID(int=1), UUID(int=2)
 
 
 class World:
@@ -47,7 +49,14 @@ class World:
             self.core.end_pending(write.producer_id, write.end.is_commit)
         return next((each.message for each in decision.effects if isinstance(each, Reply)), None)
 
-    def pend(self, offset: int, producer_id: int = 5, index: int = 0, **of_member: Any) -> int:
+    def pend(
+        self,
+        offset: int,
+        producer_id: int = 5,
+        index: int = 0,
+        topic_id: UUID = ZERO_UUID,
+        **of_member: Any,
+    ) -> int:
         partition = TxnOffsetCommitRequestPartition(
             partition_index=index, committed_offset=offset, committed_metadata=of_member.pop("metadata", "")
         )
@@ -56,7 +65,7 @@ class World:
             group_id="g",
             producer_id=producer_id,
             producer_epoch=0,
-            topics=(TxnOffsetCommitRequestTopic(name="t", topic_id=ZERO_UUID, partitions=(partition,)),),
+            topics=(TxnOffsetCommitRequestTopic(name="t", topic_id=topic_id, partitions=(partition,)),),
             **of_member,
         )
         answer = self.do(Commit(1, message))
@@ -65,7 +74,7 @@ class World:
     def end(self, *, commit: bool, producer_id: int = 5) -> None:
         assert self.do(EndOffsets(2, producer_id, 0, commit, 0)).error_code == 0
 
-    def commit(self, offset: int, topic: str = "t") -> None:
+    def commit(self, offset: int, topic: str = "t", topic_id: UUID = ZERO_UUID) -> None:
         partition = OffsetCommitRequestPartition(
             partition_index=0, committed_offset=offset, committed_metadata=""
         )
@@ -75,7 +84,7 @@ class World:
             member_id="",
             topics=(OffsetCommitRequestTopic(name=topic, topic_id=ZERO_UUID, partitions=(partition,)),),
         )
-        self.do(OffsetCommit(3, message, 9))
+        self.do(OffsetCommit(3, message, 9, (topic_id,)))
 
     def fetch(self, *, stable: bool = True, every: bool = False) -> list[tuple[int, int]]:
         topics = (OffsetFetchRequestTopics(name="t", topic_id=ZERO_UUID, partition_indexes=(0,)),)
@@ -187,3 +196,38 @@ def test_a_topic_that_only_a_transaction_has_an_offset_of_is_forgotten_with_it(w
     delete_topic(world)
     world.end(commit=True)
     assert world.fetch() == [(-1, 0)]
+
+
+@pytest.mark.parametrize("names", [frozenset[str](), frozenset({"t"})])
+def test_offsets_of_a_topic_go_and_those_of_its_successor_stay(world: World, names: frozenset[str]) -> None:
+    deleted = TopicsDeleted(names, {"t": NEW})
+    world.commit(7, topic_id=OLD)
+    assert world.core.topic_ids() == {"t": {OLD}}
+    world.do(deleted)
+    assert world.fetch() == [(-1, 0)]
+    world.commit(8, topic_id=NEW)
+    world.do(deleted)
+    assert world.fetch() == [(8, 0)]
+    world.commit(9)
+    world.do(deleted)
+    assert world.fetch() == [(-1 if names else 9, 0)], "who says no id is of whatever has the name"
+
+
+def test_a_transaction_brings_back_no_offset_of_a_topic_that_has_a_successor(world: World) -> None:
+    deleted = TopicsDeleted(frozenset(), {"t": NEW})
+    world.pend(7, topic_id=OLD)
+    assert world.core.topic_ids() == {"t": {OLD}}
+    world.do(deleted)
+    world.end(commit=True)
+    assert world.fetch() == [(-1, 0)]
+    world.pend(7, topic_id=OLD)
+    world.commit(8, topic_id=NEW)
+    world.pend(9, producer_id=6, topic_id=OLD)
+    world.do(deleted)
+    world.end(commit=True, producer_id=6)
+    world.end(commit=True)
+    assert world.fetch() == [(8, 0)]
+    world.pend(10, topic_id=NEW)
+    world.do(deleted)
+    world.end(commit=True)
+    assert world.fetch() == [(10, 0)]

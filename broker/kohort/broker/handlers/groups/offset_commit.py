@@ -1,7 +1,8 @@
 """OffsetCommit: a group keeps how far it has read. Kafka: KafkaApis.handleOffsetCommitRequest.
 
 A partition that does not exist fails alone, and the core is asked for the rest. From version 10 topics
-are named by their ids (KIP-848), which the log then keeps beside their names.
+are named by their ids (KIP-848). The log keeps the id beside the name, whoever named the topic: an offset
+does not count for another topic of that name, whoever coordinates the group by then.
 """
 
 from collections.abc import Callable
@@ -18,7 +19,7 @@ from kohort.protocol.messages.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
-from kohort.protocol.schema import Message
+from kohort.protocol.schema import ZERO_UUID, Message
 
 TOPIC_IDS_FROM = 10
 
@@ -30,7 +31,9 @@ def handle(groups: Groups, message: OffsetCommitRequest, request: Request) -> Of
         shard.check_enough_replicas()
     except ApiError as error:
         return OffsetCommitResponse(topics=tuple(failed(topic, error.code) for topic in message.topics))
-    known, refused = split(groups, message.topics, by_id=request.version >= TOPIC_IDS_FROM)
+    by_id = request.version >= TOPIC_IDS_FROM
+    snapshot = groups.metadata.snapshot()
+    known, refused = split(snapshot, message.topics, by_id=by_id)
     if refused:
         if not known:
             return OffsetCommitResponse(topics=merged(refused, message.topics))
@@ -40,7 +43,8 @@ def handle(groups: Groups, message: OffsetCommitRequest, request: Request) -> Of
     for topic in known:
         groups.counters.offset_commits += len(topic.partitions)
     command = message if known is message.topics else with_topics(message, known)
-    shard.submit(OffsetCommit(shard.ask(request, respond), command, request.version))
+    topic_ids = () if by_id else tuple([snapshot.topics[topic.name].topic_id for topic in known])
+    shard.submit(OffsetCommit(shard.ask(request, respond), command, request.version, topic_ids))
     return None
 
 
@@ -59,14 +63,13 @@ def with_topics(
 
 
 def split(
-    groups: Groups, topics: tuple[OffsetCommitRequestTopic, ...], *, by_id: bool
+    snapshot: Snapshot, topics: tuple[OffsetCommitRequestTopic, ...], *, by_id: bool
 ) -> tuple[tuple[OffsetCommitRequestTopic, ...], list[OffsetCommitResponseTopic]]:
     """Return the topics with what exists of them, and answers for what does not.
 
     Topics that were named by their ids have their names as well. Mostly all of it exists, and what
     was asked comes back as it is.
     """
-    snapshot = groups.metadata.snapshot()
     if not by_id and _all_exist(snapshot, topics):
         return topics, []
     known: list[OffsetCommitRequestTopic] = []
@@ -86,7 +89,9 @@ def split(
             refused.append(failed(missing, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
         if partitions:
             known.append(
-                OffsetCommitRequestTopic(name=state.name, topic_id=topic.topic_id, partitions=partitions)
+                OffsetCommitRequestTopic(
+                    name=state.name, topic_id=state.topic_id if by_id else ZERO_UUID, partitions=partitions
+                )
             )
     return tuple(known), refused
 

@@ -18,7 +18,7 @@ from kohort.protocol.messages import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
-from kohort.protocol.schema import Message
+from kohort.protocol.schema import ZERO_UUID, Message
 
 FIRST_VERSION_THAT_ADDS = 5
 TOPIC_IDS_FROM = 6
@@ -69,7 +69,7 @@ class _Commit:
         self.known = self._split()
 
     def _split(self) -> tuple[TxnOffsetCommitRequestTopic, ...]:
-        """Return what exists, with its name; note the rest."""
+        """Return what exists, with its name and id; note the rest."""
         snapshot = self._transactions.groups.metadata.snapshot()
         by_id = self._request.version >= TOPIC_IDS_FROM
         missing = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -84,7 +84,7 @@ class _Commit:
                     self._unknown[topic.name, topic.topic_id, each.partition_index] = code
             if state is not None and kept:
                 known.append(
-                    TxnOffsetCommitRequestTopic(name=state.name, topic_id=topic.topic_id, partitions=kept)
+                    TxnOffsetCommitRequestTopic(name=state.name, topic_id=state.topic_id, partitions=kept)
                 )
         return tuple(known)
 
@@ -119,8 +119,8 @@ class _Commit:
         by_id = self._request.version >= TOPIC_IDS_FROM
         for topic in message.topics:
             for each in topic.partitions:
-                name = "" if by_id else topic.name
-                codes[name, topic.topic_id, each.partition_index] = each.error_code
+                name, topic_id = ("", topic.topic_id) if by_id else (topic.name, ZERO_UUID)
+                codes[name, topic_id, each.partition_index] = each.error_code
         self._request.respond(self.answer(codes))
 
     def answer(self, codes: Codes, code: int = 0) -> TxnOffsetCommitResponse:
