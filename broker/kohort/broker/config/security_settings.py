@@ -56,6 +56,13 @@ class SecuritySettings(BrokerSettings):
     ssl_truststore_certificates: str | None = setting(
         PASSWORD, None, "Those certificates themselves, in PEM, instead of ssl.truststore.location."
     )
+    kohort_ssl_crl_location: str | None = setting(
+        STRING,
+        None,
+        "A PEM file with the lists of revoked certificates (CRL) of all who sign clients' and brokers' "
+        "certificates: who shows a revoked one does not come in, nor does who is signed by one without a "
+        "list, or with a list that is out of date. Not in Kafka.",
+    )
     ssl_client_auth: str = setting(
         STRING,
         "none",

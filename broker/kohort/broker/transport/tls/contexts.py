@@ -72,7 +72,11 @@ def check(config: BrokerConfig) -> None:
 def sources(config: BrokerConfig) -> tuple[tuple[str, int, int], ...]:
     """Return what tells whether the files are others than before. Blocks."""
     found = []
-    for name in (config.ssl_keystore_location, config.ssl_truststore_location):
+    for name in (
+        config.ssl_keystore_location,
+        config.ssl_truststore_location,
+        config.kohort_ssl_crl_location,
+    ):
         if name:
             try:
                 status = Path(name).stat()  # Through links: that is how Kubernetes changes secrets.
@@ -133,6 +137,24 @@ def _load_trust(context: ssl.SSLContext, config: BrokerConfig) -> None:
         context.load_verify_locations(cadata="".join(map(_pem, blocks)))
     except (ssl.SSLError, ValueError) as error:
         raise ConfigError(f"{place}: it must have certificates in PEM: {error}") from None
+    _load_revoked(context, config)
+
+
+def _load_revoked(context: ssl.SSLContext, config: BrokerConfig) -> None:
+    """Have certificates looked up in the lists of those that are revoked, if there are any."""
+    if config.kohort_ssl_crl_location is None:
+        return
+    place = f"kohort.ssl.crl.location={config.kohort_ssl_crl_location}"
+    text = _read(config.kohort_ssl_crl_location, "kohort.ssl.crl.location")
+    lists = [each for each in _blocks(text, place) if each[0] == "X509 CRL"]
+    if not lists:
+        raise ConfigError(f"{place}: there is no list of revoked certificates (-----BEGIN X509 CRL-----)")
+    try:
+        with _as_file("".join(map(_pem, lists))) as path:
+            context.load_verify_locations(path)
+    except ssl.SSLError as error:
+        raise ConfigError(f"{place}: {_words_of(error)}") from None
+    context.verify_flags |= ssl.VerifyFlags.VERIFY_CRL_CHECK_LEAF
 
 
 def _require_pem(store: str, kind: str, password: str | None) -> None:
@@ -180,6 +202,10 @@ def _refusal(error: ssl.SSLError) -> str:
         return "the first certificate is not that of the key"
     if error.reason in (None, "BAD_DECRYPT", "BAD_PASSWORD_READ", "PEM_LIB"):
         return "the key cannot be read: is ssl.key.password right?"
+    return _words_of(error)
+
+
+def _words_of(error: ssl.SSLError) -> str:
     return str(error.reason).replace("_", " ").lower()
 
 
