@@ -22,6 +22,7 @@ from kohort.broker.http.groups import describe_group, list_groups
 from kohort.broker.http.guard import KNOWN, AllowedHosts, Guard, error_response
 from kohort.broker.http.keeping import KeptPages
 from kohort.broker.http.metrics import MetricsPage
+from kohort.broker.http.named_route import NamedRoute
 from kohort.broker.http.readiness import not_ready
 from kohort.broker.http.view import View
 
@@ -75,8 +76,8 @@ def application(view: View) -> Starlette:
             Route("/health/live", pages.live, methods=["GET"]),
             Route("/health/ready", pages.ready, methods=["GET"]),
             Route("/api/v1/groups", pages.groups, methods=["GET"]),
-            Route("/api/v1/groups/{group_id:path}", pages.group, methods=["GET"]),
-            Route("/api/v1/share-groups/{group_id:path}", pages.share_group, methods=["GET"]),
+            NamedRoute("/api/v1/groups/{group_id:path}", pages.group),
+            NamedRoute("/api/v1/share-groups/{group_id:path}", pages.share_group),
         ],
         exception_handlers={HTTPException: http_error, Exception: server_error},
     )

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import cycle
 from typing import Any
+from urllib.parse import quote
 from uuid import UUID
 
 import pytest
@@ -510,3 +511,14 @@ def test_a_broker_that_nobody_asks_loads_no_http_library() -> None:
     )
     loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert loaded.stdout.strip() == "set()"
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["a\nb", "a\n", "\n", "a\rb", "a\u2028b", "a/b", "/", "//", "", ".", "..", "a/../b", "a%2Fb", "%", "a+b",
+     "a b", "?", "#", "\x00", "\x85", "\ufffd", "\U0001f600", "groups", "a?scope=broker", "x/events"],
+)  # fmt: skip
+async def test_a_group_is_found_whatever_its_name(site: Site, name: str) -> None:
+    site.view.group_list.append(Group(name))
+    answer = await site.get(f"/api/v1/groups/{quote(name, safe='')}")
+    assert (answer.status, answer.json.get("group_id")) == (200, name)

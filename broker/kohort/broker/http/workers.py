@@ -16,6 +16,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from kohort.broker.http.guard import KNOWN, error_response
+from kohort.broker.http.named_route import NamedRoute
 from kohort.broker.http.questions import Answer, Question, answered, passed_on, question_from
 
 WORKER = "worker"
@@ -51,7 +52,7 @@ class AllWorkers:
                 Route("/api/v1/groups", self.groups, methods=["GET"]),
                 Route("/api/v1/groups/{group_id:path}", self.group, methods=["GET"]),
                 Route("/workers", self.workers, methods=["GET"]),
-                Route("/workers/{worker:int}/{path:path}", self.one, methods=["GET", "POST"]),
+                NamedRoute("/workers/{worker:int}/{path:path}", self.one, methods=["GET", "POST"]),
             ]
         )
 
