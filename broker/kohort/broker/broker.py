@@ -744,6 +744,7 @@ class Broker:
             asks=self._asks,
             quota_uses=lambda most: () if self._quota_uses is None else self._quota_uses(most),
             share_partitions=lambda: None if self._shares is None else self._shares.partitions,
+            others=None if self.cluster is None else self.cluster.others,
         )
 
     def _asks(self) -> "InHouse":

@@ -106,10 +106,17 @@ class ShareTelling:
 
 
 def merged(told: Sequence[ShareGroupExplained]) -> ShareGroupExplained:
-    """Return what brokers say as one, with the partitions in order; the first one's id stands for all."""
-    partitions = (partition for each in told for partition in each.partitions)
-    in_order = tuple(sorted(partitions, key=lambda each: (each.topic, each.partition)))
-    return msgspec.structs.replace(told[0], partitions=in_order)
+    """Return what addresses say as one, with the partitions in order; the first one's id stands for all.
+
+    Each address may answer for the whole cluster: what two of them say counts once.
+    """
+    partitions = {(each.topic, each.partition): each for every in told for each in every.partitions}
+    in_order = tuple(each for _, each in sorted(partitions.items()))
+    brokers = sorted({broker for each in told for broker in each.brokers or (each.broker_id,)})
+    unanswered = tuple(each for each in told[0].unanswered if each.broker not in brokers)
+    return msgspec.structs.replace(
+        told[0], partitions=in_order, brokers=tuple(brokers), unanswered=unanswered
+    )
 
 
 def _everything(told: Sequence[ShareGroupExplained]) -> Iterator[tuple[str, int, Happened]]:
@@ -124,7 +131,7 @@ def lines(told: Sequence[ShareGroupExplained], happened_max: int, now_ms: int) -
     """Return the story of a share group, with so many things at most that happened in each partition."""
     whole = merged(told)
     group = whole.group
-    brokers = ", ".join(str(each.broker_id) for each in told)
+    brokers = ", ".join(map(str, whole.brokers))
     if group is None:
         yield f"{whole.group_id}: another broker than {brokers} coordinates it."
     else:
@@ -133,6 +140,8 @@ def lines(told: Sequence[ShareGroupExplained], happened_max: int, now_ms: int) -
             f"assigned in epoch {group.assignment_epoch}."
         )
         yield from _hold_ups_of(group, now_ms)
+    for each in whole.unanswered:
+        yield f"Broker {each.broker} does not answer: {each.reason}. What it leads is not told of."
     if not whole.partitions:
         yield f"Nobody has read anything of late that broker {brokers} leads."
     for partition in whole.partitions:

@@ -4,14 +4,16 @@
 is the secret that it wants to see.
 """
 
+import http.client as http_client
 import os
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import ParamSpec, TypeVar
 from urllib.parse import quote
 
 import click
+import msgspec
 
 from kohort.client.errors import NetworkError
 
@@ -21,6 +23,7 @@ Result = TypeVar("Result")
 DEFAULT_HTTP = "127.0.0.1:9644"
 TIMEOUT_SECONDS = 15.0
 NOT_FOUND = 404
+REASON_BYTES_MAX = 65_536
 TOKEN_VARIABLE = "KOHORT_HTTP_TOKEN"
 _WANTED = {401: f": {TOKEN_VARIABLE} is to say a secret of its kohort.http.credentials.file"}
 
@@ -51,12 +54,13 @@ def page_request(http: str, path: str) -> urllib.request.Request:
 
 
 def group_json(http: str, group_id: str) -> bytes:
-    """Return what `/api/v1/groups/GROUP` answers at one of these addresses, which commas part.
+    """Return what `/api/v1/groups/GROUP` answers at the first of these addresses that has it.
 
-    Raises: NetworkError; click.ClickException.
+    Commas part the addresses. One is enough: it answers for its cluster. Raises: NetworkError;
+    click.ClickException.
     """
     for body in _pages(http, f"/api/v1/groups/{quote(group_id, safe='')}"):
-        return body  # Its coordinator alone knows it.
+        return body
     raise click.ClickException(f"Group {group_id} not found.")
 
 
@@ -65,24 +69,23 @@ def share_group_jsons(http: str, group_id: str) -> list[bytes]:
 
     Raises: NetworkError; click.ClickException.
     """
-    return _pages(http, f"/api/v1/share-groups/{quote(group_id, safe='')}")
+    return list(_pages(http, f"/api/v1/share-groups/{quote(group_id, safe='')}"))
 
 
-def _pages(http: str, path: str) -> list[bytes]:
-    """Return the page of each address that has it. Raises: NetworkError where no address answers."""
-    found: list[bytes] = []
-    silent: list[NetworkError] = []
+def _pages(http: str, path: str) -> Iterator[bytes]:
+    """Yield the page of each address that has it. Raises: the first problem, where none has answered."""
+    problems: list[NetworkError | click.ClickException] = []
     places = [each.strip() for each in http.split(",") if each.strip()]
     for each in places:
         try:
             body = _page(each, path)
-        except NetworkError as error:
-            silent.append(error)
+        except (NetworkError, click.ClickException) as problem:
+            problems.append(problem)
         else:
-            found += [] if body is None else [body]
-    if silent and len(silent) == len(places):
-        raise silent[0]
-    return found
+            if body is not None:
+                yield body
+    if problems and len(problems) == len(places):
+        raise problems[0]
 
 
 def _page(http: str, path: str) -> bytes | None:
@@ -93,13 +96,26 @@ def _page(http: str, path: str) -> bytes | None:
             body: bytes = answer.read()
             return body
     except urllib.error.HTTPError as error:
-        error.close()
-        if error.code == NOT_FOUND:
-            return None
+        with error:
+            if error.code == NOT_FOUND:
+                return None
+            why = _reason(error)
         wanted = _WANTED.get(error.code, "")
-        raise click.ClickException(f"{http} answers {error.code} {error.reason}{wanted}") from None
+        raise click.ClickException(f"{http} answers {error.code}: {why}{wanted}") from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "reason", error)
         raise NetworkError(
             f"nothing serves HTTP at {http} ({reason}); kohort serve --http says where"
         ) from None
+
+
+class _Refusal(msgspec.Struct):
+    error: str
+
+
+def _reason(refused: urllib.error.HTTPError) -> str:
+    """Return why a broker has not answered, in its own words."""
+    try:
+        return msgspec.json.decode(refused.read(REASON_BYTES_MAX), type=_Refusal).error
+    except (msgspec.DecodeError, OSError):
+        return http_client.responses.get(refused.code, "no reason is given")

@@ -92,8 +92,10 @@ class BrokerPageRequest(Message):
     """Asks a broker for what it alone would answer to an HTTP client; the path is decoded."""
 
     path: String
-    query: Bytes
-    headers: Array[PageHeader]
+    query: Bytes = field(default=b"")
+    headers: Array[PageHeader] = field(default=())
+    method: String = field(default="GET")
+    body: Bytes = field(default=b"")
 
 
 @message(api_key=BROKER_PAGE_KEY, versions="0", flexible="0+")

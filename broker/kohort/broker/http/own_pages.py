@@ -1,7 +1,7 @@
 """What this broker alone answers to an HTTP client, for another broker that answers for the cluster.
 
 Whoever may ask this by Kafka's port is a broker. What it is given is what a Kafka client may have: the same
-pages as at this broker's HTTP address, and none that changes something.
+pages as at this broker's HTTP address. Groups are changed where `kohort.http.writes.enable` says so.
 """
 
 from collections.abc import Callable
@@ -51,6 +51,6 @@ class OwnPages:
         questions = await trio.to_thread.run_sync(import_module, "kohort.broker.http.questions")
         self._app = self._app or pages.application(self._view())
         headers = tuple((each.name, each.value) for each in asked.headers)
-        question = questions.Question("GET", asked.path, asked.query, headers)
+        question = questions.Question(asked.method, asked.path, asked.query, headers, asked.body)
         answer: Answer = await questions.answered(self._app, question)
         return answer

@@ -52,11 +52,17 @@ async def serve(
     others: "tuple[int, Others] | None" = None,
 ) -> None:
     """Serve the pages on a listening socket until cancelled; the socket stays the caller's."""
-    app: ASGIApp = application(view)
+    own = application(view)
+    app: ASGIApp = own
+    brokers = view.others()
+    if brokers is not None:
+        from kohort.broker.http.cluster_pages import ClusterPages  # noqa: PLC0415  # Most brokers are alone.
+
+        app = ClusterPages(own, brokers, view)
     if others is not None:
         from kohort.broker.http.workers import AllWorkers  # noqa: PLC0415  # Most brokers are one process.
 
-        app = AllWorkers(app, *others)
+        app = AllWorkers(own, *others, cluster=app)
     guard = Guard(app, AllowedHosts(hosts), None if security is None else security.knows)
     async with trio.open_nursery() as nursery:
         if security is not None:

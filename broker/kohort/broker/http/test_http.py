@@ -29,6 +29,7 @@ from kohort.broker.http.families import FAMILIES
 from kohort.broker.http.replica_facts import ReplicaFacts
 from kohort.broker.http.view import Counters, PageLimits, PartitionFacts
 from kohort.broker.lag import PartitionLag, Verdict
+from kohort.broker.lag.ends import Ends
 from kohort.broker.metadata import BrokerState, PartitionState, TopicState
 from kohort.broker.partitions.counters import PartitionCounters
 from kohort.broker.quotas.meter import Use
@@ -157,6 +158,9 @@ class FakeView:
     def brokers(self) -> int:
         return 1
 
+    def others(self) -> None:
+        return None
+
     def broker_states(self) -> list[BrokerState]:
         return [BrokerState(1, "127.0.0.1", 9092)]
 
@@ -178,6 +182,9 @@ class FakeView:
     async def open_partition(self, topic: str, index: int) -> PartitionFacts | None:
         found = self.partition(topic, index)
         return None if found is None or found.offline is not None else found
+
+    async def ends(self, places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], Ends]:
+        return {place: Ends(0, 9, 9) for place in places}
 
     def behind(self, group: Group) -> Iterator[int | None]:
         return (9 - value.offset for offsets in group.offsets.values() for value in offsets.values())

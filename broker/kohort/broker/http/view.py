@@ -22,8 +22,11 @@ from kohort.storage import StorageError
 
 if TYPE_CHECKING:
     from kohort.broker.coordination.share_partitions import SharePartitions
+    from kohort.broker.coordination.transaction_peers import OtherBrokers
     from kohort.broker.group.share.explaining import ShareGroupExplained
     from kohort.broker.http.asking import Ask
+    from kohort.broker.http.brokers import Brokers
+    from kohort.broker.lag.ends import Ends
 
 MESSAGES_ENABLE = "kohort.http.messages.enable"
 
@@ -269,6 +272,10 @@ class View(Protocol):
         """Return how many brokers the cluster has."""
         ...
 
+    def others(self) -> "Brokers | None":
+        """Return the other brokers of the cluster, None where there is no cluster."""
+        ...
+
     def broker_states(self) -> Iterable[BrokerState]:
         """Return the brokers, each with the address at which clients reach it."""
         ...
@@ -305,6 +312,10 @@ class View(Protocol):
         """Yield how far behind a group is in each partition, by what is known without asking anybody."""
         ...
 
+    async def ends(self, places: Iterable[tuple[str, int]]) -> "Mapping[tuple[str, int], Ends]":
+        """Return where partitions begin and end, whoever leads them; without those nobody can tell of."""
+        ...
+
 
 class BrokerView:
     """A broker, looked at from the loop's thread."""
@@ -327,7 +338,9 @@ class BrokerView:
         asks: "Callable[[], Ask]",
         quota_uses: "Callable[[int], Iterable[QuotaUse]]",
         share_partitions: "Callable[[], SharePartitions | None]",
+        others: "OtherBrokers | None" = None,
     ) -> None:
+        self._others = others
         self._share_partitions = share_partitions
         self._asks = asks
         self._quota_uses = quota_uses
@@ -417,6 +430,14 @@ class BrokerView:
         """Return how many brokers the cluster has."""
         return len(self._metadata.snapshot().brokers)
 
+    def others(self) -> "Brokers | None":
+        """Return the other brokers of the cluster, None where there is no cluster."""
+        if self._others is None:
+            return None
+        from kohort.broker.http.brokers import Brokers  # noqa: PLC0415  # A broker alone has none.
+
+        return Brokers(self._metadata, self._others)
+
     def broker_states(self) -> Iterable[BrokerState]:
         """Return the brokers, each with the address at which clients reach it."""
         return self._metadata.snapshot().brokers
@@ -465,6 +486,10 @@ class BrokerView:
     def behind(self, group: Group) -> Iterator[int | None]:
         """Yield how far behind a group is in each partition, by what is known without asking anybody."""
         return self._lag.behind(group)
+
+    async def ends(self, places: Iterable[tuple[str, int]]) -> "Mapping[tuple[str, int], Ends]":
+        """Return where partitions begin and end, whoever leads them; without those nobody can tell of."""
+        return await self._lag.ends_of(places)
 
 
 def shows_records(config: BrokerConfig) -> bool:

@@ -1,7 +1,7 @@
 """One HTTP address for several workers of one host: what all say is put together, the rest is passed on.
 
-The first worker serves it. `/metrics`, `/health/ready` and the groups of `/api/v1/groups` are those of all,
-and `/workers/N/...` is what worker N alone answers at that path.
+The first worker serves it. `/metrics` and `/health/ready` are those of all, `/workers/N/...` is what worker N
+alone answers at that path, and the rest is what a broker answers for its cluster.
 """
 
 from collections.abc import Iterable, Mapping
@@ -40,8 +40,10 @@ class Others(Protocol):
 class AllWorkers:
     """An ASGI application: the pages of the worker that serves, with what the others have."""
 
-    def __init__(self, own: ASGIApp, number: int, others: Others) -> None:
+    def __init__(self, own: ASGIApp, number: int, others: Others, *, cluster: ASGIApp) -> None:
+        """`own` is what this worker alone answers, `cluster` what it does for all."""
         self._own = own
+        self._cluster = cluster
         self._number = number
         self._others = others
         self._routes = Starlette(
@@ -49,8 +51,6 @@ class AllWorkers:
                 Route("/", self.index, methods=["GET"]),
                 Route("/metrics", self.metrics, methods=["GET"]),
                 Route("/health/ready", self.ready, methods=["GET"]),
-                Route("/api/v1/groups", self.groups, methods=["GET"]),
-                Route("/api/v1/groups/{group_id:path}", self.group, methods=["GET"]),
                 Route("/workers", self.workers, methods=["GET"]),
                 NamedRoute("/workers/{worker:int}/{path:path}", self.one, methods=["GET", "POST"]),
             ]
@@ -58,8 +58,8 @@ class AllWorkers:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        is_ours = scope["path"] in MERGED or scope["path"].startswith(("/api/v1/groups/", "/workers"))
-        await (self._routes if is_ours else self._own)(scope, receive, send)
+        is_ours = scope["path"] in MERGED or scope["path"].startswith("/workers")
+        await (self._routes if is_ours else self._cluster)(scope, receive, send)
 
     async def index(self, request: Request) -> Response:
         """Return what the worker that serves has there; its page gets to know which workers there are."""
@@ -89,23 +89,6 @@ class AllWorkers:
         status = "not ready" if reasons else "ready"
         told_reasons = {"reasons": reasons} if request.scope.get(KNOWN, True) else {}
         return _json({"status": status, **told_reasons}, 503 if reasons else 200)
-
-    async def groups(self, request: Request) -> Response:
-        """Return the groups of all in short."""
-        told = [each.json() for each in (await self._ask_all(request)).values() if each is not None]
-        groups = [group for each in told for group in each["groups"]]
-        groups.sort(key=lambda each: each["group_id"])
-        loading = sorted(index for each in told for index in each["loading"])
-        return _json({"groups": groups, "loading": loading})
-
-    async def group(self, request: Request) -> Response:
-        """Return one group, from the worker that coordinates it."""
-        question = await question_from(request)
-        for number in self._numbers():
-            told = await self._ask(number, question)
-            if told is not None and told.status != 404:
-                return passed_on(told)
-        return error_response(404, f"there is no group {request.path_params['group_id']}")
 
     async def workers(self, request: Request) -> Response:
         """Return where the pages of each worker are."""
@@ -146,7 +129,7 @@ class AllWorkers:
         return found
 
 
-MERGED = frozenset(("/", "/metrics", "/health/ready", "/api/v1/groups"))
+MERGED = frozenset(("/", "/metrics", "/health/ready"))
 
 
 def _content_type(told: Answer) -> dict[str, str]:

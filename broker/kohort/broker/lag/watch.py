@@ -141,6 +141,28 @@ class LagWatch:
             await self._workers.give_way()
         return rows
 
+    async def ends_of(self, places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], Ends]:
+        """Return where these partitions begin and end now; those that nobody can tell of are left out."""
+        found: dict[tuple[str, int], Ends] = {}
+        elsewhere: dict[int, list[Position]] = {}
+        wanted = list(dict.fromkeys(places))
+        await self._local.open(wanted)
+        for topic, index in wanted:
+            ends, leader = self._local.ends(topic, index), self._remote.leader(topic, index)
+            if ends is not None:
+                found[topic, index] = ends
+            elif leader is not None:
+                elsewhere.setdefault(leader, []).append(Position(topic, index, 0))
+        for leader, positions in elsewhere.items():
+            for first in range(0, len(positions), SLICE_OF_SEVERAL):
+                some = positions[first : first + SLICE_OF_SEVERAL]
+                told = await self._remote.ask_all({leader: some})
+                for position, each in zip(some, told.get(leader, ()), strict=False):
+                    ends = self._remote.ends(position.topic, position.partition)
+                    if each is not None and ends is not None:
+                        found[position.topic, position.partition] = ends
+        return found
+
     def behind(self, group: Group) -> Iterator[int | None]:
         """Yield the lag in each partition by what is known already: nobody is asked, no disk is read."""
         for place in _places([group]):

@@ -88,8 +88,15 @@ class GroupExplained(msgspec.Struct, frozen=True, kw_only=True):
     hold_ups: tuple[HoldUp, ...]
 
 
-class ShareGroupExplained(msgspec.Struct, frozen=True, kw_only=True):
-    """What one broker knows of a share group."""
+class Unanswered(msgspec.Struct, frozen=True):
+    """A broker that has not told what it knows."""
+
+    broker: int
+    reason: str
+
+
+class ShareGroupExplained(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What one broker knows of a share group, or `brokers` of a cluster do."""
 
     group_id: str
     broker_id: int
@@ -97,6 +104,9 @@ class ShareGroupExplained(msgspec.Struct, frozen=True, kw_only=True):
     """None where another broker coordinates it."""
     partitions: tuple[PartitionExplained, ...]
     """Those that this broker leads and somebody reads, or has read."""
+    brokers: tuple[int, ...] = ()
+    """Who has told this, where one broker answers for its cluster."""
+    unanswered: tuple[Unanswered, ...] = ()
 
 
 def explain_group(group: ShareGroup) -> GroupExplained:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import trio
 
 from kohort.broker.http.view import View
-from kohort.broker.metadata import TopicState
+from kohort.broker.metadata import NO_LEADER, TopicState
 
 TOPICS_SHOWN = 200
 PARTITIONS_SHOWN = 500
@@ -37,11 +37,11 @@ async def list_view(view: View, parameters: Mapping[str, str]) -> Json:
 
 
 def _row(view: View, topic: TopicState) -> Json:
-    """Return a topic in short; of one with very many partitions the sums are those of the first."""
+    """Return a topic in short, with what is led here, of the first partitions where there are very many."""
     size = records = offline = 0
     for state in topic.partitions[:PARTITIONS_SHOWN]:
         held = view.partition(topic.name, state.index)
-        if held is None:
+        if held is None or state.leader not in (view.node_id, NO_LEADER):
             continue
         if held.offline is not None:
             offline += 1

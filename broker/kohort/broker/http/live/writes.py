@@ -109,13 +109,15 @@ async def _remove(view: View, ask: Ask, group: Group, wanted: Write) -> str:
 async def _reset(view: View, ask: Ask, group: Group, wanted: Write) -> str:
     topics = []
     count = 0
+    places = [(topic, index) for topic, offsets in group.offsets.items() for index in offsets]
+    ends = await view.ends(places)
     for topic, offsets in sorted(group.offsets.items()):
         partitions = []
         for index in sorted(offsets):
-            partition = await view.open_partition(topic, index)
-            if partition is None:
-                raise Refused(f"{topic}-{index} is led by another broker, or does not serve: ask there")
-            end = partition.high_watermark if wanted.to == "latest" else partition.log.log_start_offset
+            if (topic, index) not in ends:
+                raise Refused(f"{topic}-{index} has no leader now, or its leader does not answer: try again")
+            found = ends[topic, index]
+            end = found.high_watermark if wanted.to == "latest" else found.log_start_offset
             partitions.append(
                 OffsetCommitRequestPartition(
                     partition_index=index, committed_offset=end, committed_metadata=""

@@ -106,10 +106,16 @@ function draw(isForced) {
   const isBusy = main.contains(document.activeElement) && ["SELECT", "PRE"].includes(document.activeElement.tagName);
   if (!isForced && (VIEWS[view].isCalm || isBusy || String(getSelection()))) return;
   const focus = focused(), scrolled = window.scrollY;
-  main.replaceChildren(...VIEWS[view].draw(told, { set, parameters }).flat().filter(Boolean));
+  main.replaceChildren(...unanswered(told), ...VIEWS[view].draw(told, { set, parameters }).flat().filter(Boolean));
   refocus(focus);
   window.scrollTo(0, scrolled);
   document.title = `${parameters.id ?? parameters.name ?? view} – kohort`;
+}
+
+// What brokers of the cluster lead and coordinate that did not answer is missing.
+function unanswered(told) {
+  return (told.unanswered ?? []).map((each) =>
+    h("p", { class: "warn", role: "alert" }, `Broker ${each.broker} does not answer: ${shown(each.reason)}. What it has is not shown.`));
 }
 
 // What has the focus is drawn anew, and keeps it.

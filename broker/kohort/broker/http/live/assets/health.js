@@ -2,6 +2,14 @@
 
 import { bytes, facts, h, number, shown, table } from "/page/dom.js";
 
+// A broker alone tells of itself; in a cluster each has been asked.
+function state(broker, told) {
+  if (broker.silent) return h("span", { class: "bad" }, `does not answer: ${shown(broker.silent)}`);
+  const reasons = broker.node_id === told.node_id ? told.reasons : broker.reasons;
+  if (!reasons) return "–";
+  return reasons.length ? h("span", { class: "bad" }, reasons.map(shown).join("; ")) : h("span", { class: "good" }, "ready");
+}
+
 export function healthView(told) {
   const { disk } = told;
   return [
@@ -17,8 +25,8 @@ export function healthView(told) {
       ["Shards of groups", Object.entries(told.shards).map(([state, count]) => `${count} ${state}`).join(", ")],
     ]),
     h("h2", {}, "Brokers"),
-    table([["Id", "number"], ["Address"], ["Rack"]],
-      told.brokers.map((each) => [number(each.node_id), shown(`${each.host}:${each.port}`), shown(each.rack ?? "–")]), "None is known."),
+    table([["Id", "number"], ["Address"], ["Rack"], ["State"]],
+      told.brokers.map((each) => [number(each.node_id), shown(`${each.host}:${each.port}`), shown(each.rack ?? "–"), state(each, told)]), "None is known."),
     h("h2", {}, "Background tasks"),
     table([["Task"], ["Restarts", "number"], ["State"]], told.tasks.map((each) => [shown(each.name), number(each.restarts),
       each.reason ? h("span", { class: "bad" }, shown(each.reason)) : h("span", { class: "good" }, "ok")]), ""),

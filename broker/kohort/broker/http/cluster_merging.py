@@ -1,0 +1,121 @@
+"""What several brokers have answered, as one answer. Pure; it may take long, and runs in a thread."""
+
+from collections.abc import Callable, Iterable, Mapping
+from operator import itemgetter
+from typing import Any
+
+from kohort.broker.http.live.groups import GROUPS_SHOWN
+from kohort.broker.http.questions import Answer
+
+Told = Mapping[int, Answer]
+Silent = Mapping[int, str]
+Json = dict[str, Any]
+
+_ORDERS: dict[str, Callable[[Json], Any]] = {
+    "lag": lambda each: (-each["lag"], each["group_id"]),
+    "name": itemgetter("group_id"),
+    "members": lambda each: (-each["members"], each["group_id"]),
+    "state": itemgetter("state", "group_id"),
+}
+"""As one broker puts them in order."""
+
+
+def unanswered(silent: Silent) -> list[Json]:
+    """Return who did not answer, and why."""
+    return [{"broker": node_id, "reason": why} for node_id, why in silent.items()]
+
+
+def groups(told: Told, silent: Silent, without_coordinator: Iterable[int]) -> Json:
+    """Return the groups of all brokers in short, and those that nobody can tell of."""
+    answers = _answers(told)
+    found = [group for each in answers.values() for group in each["groups"]]
+    return {
+        "groups": sorted(found, key=itemgetter("group_id")),
+        "loading": sorted(index for each in answers.values() for index in each["loading"]),
+        "without_coordinator": list(without_coordinator),
+        "unanswered": unanswered(silent),
+    }
+
+
+def share_group(told: Told, silent: Silent) -> Json:
+    """Return what brokers know of a share group, under the id of the one that coordinates it."""
+    answers = _answers(told)
+    first = next(
+        (each for each in answers.values() if each["group"] is not None), next(iter(answers.values()))
+    )
+    partitions = [partition for each in answers.values() for partition in each["partitions"]]
+    return {
+        **first,
+        "partitions": sorted(partitions, key=itemgetter("topic", "partition")),
+        "brokers": list(answers),
+        "unanswered": unanswered(silent),
+    }
+
+
+def live_groups(told: Told, silent: Silent, own: int, parameters: Mapping[str, str]) -> Json:
+    """Return the first groups of all brokers, in the order asked for."""
+    answers = _answers(told).values()
+    states: dict[str, int] = {}
+    for each in answers:
+        for state, count in each["by_state"].items():
+            states[state] = states.get(state, 0) + count
+    rows = [group for each in answers for group in each["groups"]]
+    rows.sort(key=_ORDERS.get(parameters.get("order", "lag"), _ORDERS["lag"]))
+    return {
+        **{name: sum(each[name] for each in answers) for name in ("total", "matching", "loading")},
+        "by_state": states,
+        "groups": rows[:GROUPS_SHOWN],
+        "unanswered": unanswered(silent),
+    }
+
+
+def live_topics(told: Told, silent: Silent, own: int, parameters: Mapping[str, str]) -> Json:
+    """Return the topics with what the leaders of their partitions hold."""
+    answers = _answers(told)
+    rows = {each["name"]: dict(each) for each in answers[own]["topics"]}
+    for node_id, answer in answers.items():
+        for each in answer["topics"] if node_id != own else ():
+            row = rows.get(each["name"])
+            if row is not None:
+                for name in ("records", "size_bytes", "offline"):
+                    row[name] += each[name]
+    return {**answers[own], "topics": list(rows.values()), "unanswered": unanswered(silent)}
+
+
+def live_topic(told: Told, silent: Silent, own: int, parameters: Mapping[str, str]) -> Json:
+    """Return a topic whose partitions are as their leaders tell of them."""
+    answers = _answers(told)
+    by_leader = {
+        (node_id, partition["index"]): partition
+        for node_id, each in answers.items()
+        for partition in each["partitions"]
+    }
+    partitions = [
+        {**each, **_log_of(by_leader.get((each["leader"], each["index"]), each))}
+        for each in answers[own]["partitions"]
+    ]
+    return {**answers[own], "partitions": partitions, "unanswered": unanswered(silent)}
+
+
+def _log_of(partition: Json) -> Json:
+    names = ("log_start_offset", "high_watermark", "log_end_offset", "size_bytes", "offline")
+    return {name: partition[name] for name in names if name in partition}
+
+
+def live_health(told: Told, silent: Silent, own: int, parameters: Mapping[str, str]) -> Json:
+    """Return how this broker fares, and beside each other one whether it does."""
+    answers = _answers(told)
+    brokers = [
+        {
+            **each,
+            "reasons": answers[each["node_id"]]["reasons"] if each["node_id"] in answers else None,
+            "silent": silent.get(each["node_id"]),
+        }
+        for each in answers[own]["brokers"]
+    ]
+    return {**answers[own], "brokers": brokers, "unanswered": unanswered(silent)}
+
+
+def _answers(told: Told) -> dict[int, Json]:
+    """Return the answers of those who have one."""
+    return {node_id: each.json() for node_id, each in told.items() if each.status == 200}
