@@ -118,6 +118,7 @@ class Accumulator:
         self.starved = 0  # How many wait for memory.
         self.wakes = True  # Whether the sender wants to know of each new batch.
         self.is_woken = False  # Whether it knows of one at which it has not looked yet.
+        self.has_news = False  # Whether there may be one that it has not seen.
         self.has_vanished = False  # Whether a topic has lost partitions, for which batches may wait.
 
     @property
@@ -208,19 +209,27 @@ class Accumulator:
             else:
                 queue = queues.sticky or self._next_sticky(queues)
             batch = queue.open
-            is_new = batch is None or batch.size_bytes + size_bytes > batch.reserved_bytes
-            if batch is None or is_new:
+            if batch is None or batch.size_bytes + size_bytes > batch.reserved_bytes:
+                self.has_news = True  # Before there are any: an exception may end this anywhere.
                 batch = self._next_batch(queues, queue, size_bytes, partition is None and key is None)
                 if batch is None:
                     return None
-            index = batch.records.add(timestamp_ms, key, value, headers)
             batch.size_bytes += size_bytes
+            index = batch.records.add(timestamp_ms, key, value, headers)
             if partition is not None and not is_chosen:
                 batch.pinned.append(index)
-        if is_new and self.wakes and not self.is_woken:
-            self.is_woken = True
-            self._wake()
+        if self.has_news and self.wakes and not self.is_woken:
+            self._tell()
         return self._kind(batch, index, timestamp_ms)
+
+    def _tell(self) -> None:
+        """Wake the sender, once until it looks."""
+        self.is_woken = True
+        try:
+            self._wake()
+        except BaseException:
+            self.is_woken = False
+            raise
 
     def _next_batch(
         self, queues: _TopicQueues, queue: PartitionQueue, size_bytes: int, is_sticky: bool
@@ -252,11 +261,15 @@ class Accumulator:
         needed_bytes = max(self._batch_bytes, size_bytes + HEADER_BYTES)
         if self._reserved_bytes and self._reserved_bytes + needed_bytes > self._config.buffer_memory:
             return None
-        batch = queue.open = Batch(queue.partition, monotonic_ms())
-        batch.reserved_bytes = needed_bytes
-        self._reserved_bytes += needed_bytes
+        batch = Batch(queue.partition, monotonic_ms())
+        reserved_bytes = self._reserved_bytes + needed_bytes
         queue.batches.append(batch)
         self._pending.setdefault(queue.partition, queue)
+        # From here on there is no call, and so no place for a signal handler that raises: before it is open
+        # for records it is in the queue, and what it reserves is counted as a whole or not at all.
+        self._reserved_bytes = reserved_bytes
+        batch.reserved_bytes = needed_bytes
+        queue.open = batch
         return batch
 
     def _grown_batch(self, queue: PartitionQueue, batch: Batch, size_bytes: int) -> Batch | None:
@@ -266,8 +279,8 @@ class Accumulator:
         more_bytes = min(wanted_bytes, queue.largest_bytes) - batch.reserved_bytes
         if self._reserved_bytes + more_bytes > self._config.buffer_memory:
             return None
-        batch.reserved_bytes += more_bytes
-        self._reserved_bytes += more_bytes
+        of_batch, of_all = batch.reserved_bytes + more_bytes, self._reserved_bytes + more_bytes
+        batch.reserved_bytes, self._reserved_bytes = of_batch, of_all
         return batch
 
     def _check_size(self, queue: PartitionQueue, size_bytes: int) -> None:

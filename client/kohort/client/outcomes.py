@@ -174,6 +174,10 @@ class Outcomes:
             self._metrics.failed(parcel.batch)
             self._finish(parcel.batch, error)
 
+    def drop(self, parcel: Parcel) -> None:
+        """A batch has no records: nobody misses it."""
+        self._finish(parcel.batch, None)
+
     def resolve(self, parcel: Parcel) -> None:
         """With nothing of a partition in flight any more, see whether a batch that expired was written.
 

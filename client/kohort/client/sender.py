@@ -135,7 +135,8 @@ class Sender:
 
     def step(self) -> int | None:
         """Send what is due; return how long until there may be more, None if nothing waits for time."""
-        self._accumulator.is_woken = False  # Before looking: who appends from now on wakes again.
+        self._accumulator.is_woken = self._accumulator.has_news = False
+        # Before looking: who appends from now on wakes again.
         now_ms = monotonic_ms()
         self._expire(now_ms)
         if self._accumulator.has_vanished:  # Before anything is sent: what was appended first goes first.
@@ -177,6 +178,9 @@ class Sender:
                 continue
             parcel = Parcel(queue, self._accumulator.take(queue))
             is_any = True
+            if not parcel.batch.record_count:  # An exception kept its first record out.
+                self._outcomes.drop(parcel)
+                continue
             if self._is_encoded(parcel):
                 load.append(parcel)
                 loads[broker.node_id] = (load, load_bytes + size_bytes)

@@ -67,8 +67,9 @@ class RecordWriter:
             encoded = total, time, offset, length, value, b"\0"
         else:
             encoded = (_encode_record(place, time_delta_ms, key, value, headers),)
+        following = place + 1  # Now: behind the next line there is no place for an exception either.
         self._parts += encoded
-        self.count = place + 1
+        self.count = following
         if timestamp_ms > self.max_timestamp_ms:  # noqa: PLR1730 - A call, of which each record has too many.
             self.max_timestamp_ms = timestamp_ms
         return place
