@@ -114,6 +114,14 @@ class SecuritySettings(BrokerSettings):
         "After how long a client is told that it is not who it says, and its connection closed.",
         at_least(0),
     )
+    kohort_lockout_max_ms: int = setting(
+        LONG,
+        60_000,
+        "How long a user waits at most, from an address, once more than 5 wrong passwords of it came from "
+        "there, and all users from an address once more than 50 wrong passwords or secrets did. 0: nobody "
+        "waits. Not in Kafka.",
+        at_least(0),
+    )
     connections_max_reauth_ms: int = setting(
         LONG,
         0,

@@ -63,6 +63,12 @@ AUTHENTICATIONS = Family(
 AUTHENTICATIONS_FAILED = Family(
     "kohort_sasl_authentications_failed_total", "counter", (), "Clients that have not."
 )
+LOCKED_OUT = Family(
+    "kohort_sasl_locked_out_total",
+    "counter",
+    (),
+    "Of those: clients that were not looked at, since too many wrong passwords came before.",
+)
 AUTHENTICATIONS_EXPIRED = Family(
     "kohort_sasl_authentications_expired_total",
     "counter",

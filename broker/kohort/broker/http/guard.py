@@ -16,6 +16,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from kohort.broker.http.conversation import CONVERSATION, Conversation
+from kohort.broker.runtime.lock_out import LockOut
 
 BODY_BYTES_MAX = 4 * 1024
 """The largest body of a request; no page reads any."""
@@ -83,7 +84,15 @@ def _is_address(host: str) -> bool:
 class Guard:
     """An ASGI application that lets another one answer what may be answered."""
 
-    def __init__(self, app: ASGIApp, hosts: AllowedHosts, knows: Knows | None = None) -> None:
+    def __init__(
+        self, app: ASGIApp, hosts: AllowedHosts, knows: Knows | None = None, lock_out_max_ms: int = 0
+    ) -> None:
+        """Let `app` answer who shows a secret that `knows` says is one.
+
+        Who has shown too many wrong ones waits for `lock_out_max_ms` at most before it is looked at again.
+        """
+        self._lock_out = LockOut()
+        self._lock_out_max_ms = lock_out_max_ms
         self._app = app
         self._hosts = hosts
         self._knows = knows
@@ -112,8 +121,8 @@ class Guard:
     def _stranger(self, scope: Scope) -> ASGIApp | None:
         """Return what answers one that shows no secret, or None where it may see the page."""
         header = Headers(scope=scope).get("authorization")
-        scope[KNOWN] = self._knows is None or self._knows(header)
         conversation: Conversation = scope[CONVERSATION]
+        scope[KNOWN] = self._knows is None or self._is_known(self._knows, header, conversation.host)
         conversation.is_guessing = not scope[KNOWN] and header is not None
         if scope[KNOWN] or (header is None and scope["path"] in OPEN_PATHS):
             return None
@@ -121,6 +130,20 @@ class Guard:
             return _not_known()
         self._note_guess()
         return _not_known_in_a_while
+
+    def _is_known(self, knows: Knows, header: str | None, host: str) -> bool:
+        """Return whether a secret is right; nobody's is who has shown too many wrong ones just before."""
+        if header is None:
+            return False
+        now_ms = int(trio.current_time() * 1000)
+        if self._lock_out.wait_ms(host, header, now_ms, longest_ms=self._lock_out_max_ms):
+            return False
+        is_right = knows(header)
+        if is_right:
+            self._lock_out.succeeded(host, header)
+        else:
+            self._lock_out.failed(host, header, now_ms)
+        return is_right
 
     def _note_guess(self) -> None:
         """Log it, but not each of many."""

@@ -77,6 +77,7 @@ class BrokerCollector:
         yield one(families.HANDSHAKES_FAILED, counters.transport.failed_handshakes)
         yield one(families.AUTHENTICATIONS, counters.transport.authentications)
         yield one(families.AUTHENTICATIONS_FAILED, counters.transport.failed_authentications)
+        yield one(families.LOCKED_OUT, counters.transport.locked_out)
         yield one(families.AUTHENTICATIONS_EXPIRED, counters.transport.expired_connections)
 
     def _data(self) -> Iterator[Metric]:

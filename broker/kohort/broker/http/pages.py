@@ -63,7 +63,11 @@ async def serve(
         from kohort.broker.http.workers import AllWorkers  # noqa: PLC0415  # Most brokers are one process.
 
         app = AllWorkers(own, *others, cluster=app)
-    guard = Guard(app, AllowedHosts(hosts), None if security is None else security.knows)
+    allowed = AllowedHosts(hosts)
+    if security is None:
+        guard = Guard(app, allowed)
+    else:
+        guard = Guard(app, allowed, security.knows, security.lock_out_max_ms)
     async with trio.open_nursery() as nursery:
         if security is not None:
             nursery.start_soon(security.reload_regularly)

@@ -33,6 +33,11 @@ class HttpSecurity:
         self.credentials: Credentials | None = None
         self._read()
 
+    @property
+    def lock_out_max_ms(self) -> int:
+        """How long who has shown too many wrong secrets waits at most."""
+        return self._config.kohort_lockout_max_ms
+
     def knows(self, header: str | None) -> bool:
         """Return whether an Authorization header is good enough."""
         return self.credentials is None or self.credentials.knows(header)

@@ -16,6 +16,7 @@ class TransportCounters:
         "expired_connections",
         "failed_authentications",
         "failed_handshakes",
+        "locked_out",
         "malformed_requests",
         "request_errors",
         "requests",
@@ -39,6 +40,8 @@ class TransportCounters:
         self.authentications = 0
         """By SASL; those of clients that were known already as well."""
         self.failed_authentications = 0
+        self.locked_out = 0
+        """Of the failed authentications: those that were not looked at, for there were too many before."""
         self.expired_connections = 0
         """Closed for what they asked when their time was over (connections.max.reauth.ms)."""
         self.stalled_connections = 0

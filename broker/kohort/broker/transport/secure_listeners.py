@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from kohort.broker.config.broker_config import BrokerConfig
 from kohort.broker.config.current import CurrentConfig
 from kohort.broker.runtime.clock import Clock
+from kohort.broker.runtime.lock_out import LockOut
 from kohort.broker.runtime.supervisor import Part
 from kohort.broker.runtime.throttled_log import ThrottledLog
 from kohort.broker.runtime.timers import Timers
@@ -50,6 +51,7 @@ class SecureListeners:
         self._timers = timers
         self._clock = clock
         self._log = log
+        self._lock_out = LockOut()
         self._strangers = Strangers(timers, clock, log)
         self._doormen: dict[str, Doorman] = {}
         self._bearer: Mechanism | None = None
@@ -96,6 +98,7 @@ class SecureListeners:
             counters=self._counters,
             log=self._log,
             entered=self._entered,
+            lock_out=self._lock_out,
         )
 
     def _tokens(self) -> Mechanism:

@@ -83,6 +83,7 @@ class Bearer:
         self._keys = keys
         self._rules = rules
         self._wall_ms = wall_ms
+        self.user = ""  # Nobody guesses signatures.
 
     def take(self, token: bytes, /) -> Step:
         """Return who it is, and until when. Raises: Refused."""

@@ -27,6 +27,9 @@ class Step(NamedTuple):
 class Conversation(Protocol):
     """One attempt of one client."""
 
+    user: str
+    """Who it says that it is, as soon as that is known; empty where that is no secret's to show."""
+
     def take(self, token: bytes, /) -> Step:
         """Return what the client's next token leads to. Raises: Refused."""
         ...

@@ -17,6 +17,7 @@ import structlog
 
 from kohort.broker.config.current import CurrentConfig
 from kohort.broker.runtime.clock import Clock
+from kohort.broker.runtime.lock_out import LockOut
 from kohort.broker.runtime.throttled_log import ThrottledLog
 from kohort.broker.runtime.timers import Timers
 from kohort.broker.transport.connection import Connection, Driver
@@ -44,6 +45,18 @@ REQUESTS_MAX = 16  # Versions, handshake and a few tokens.
 HANDSHAKE, AUTHENTICATE, API_VERSIONS = 17, 36, 18
 
 log = structlog.get_logger("kohort.sasl")
+
+
+class LockedOut(Refused):
+    """Too many wrong passwords came from a client's network before."""
+
+    def __init__(self, user: str, wait_ms: int) -> None:
+        seconds = -(-wait_ms // 1000)
+        super().__init__(
+            f"too many failures of {user} or others from its address, {seconds} s have to pass",
+            "Authentication failed: there were too many failures from this address; "
+            f"try again in {seconds} s",
+        )
 
 
 class Session:
@@ -121,12 +134,14 @@ class Gate:
         counters: TransportCounters,
         log: ThrottledLog,
         entered: Callable[[Connection], None],
+        lock_out: LockOut,
     ) -> None:
         """Stand before connections that `opens` makes; these `mechanisms` are taken.
 
         `entered` is told of connections whose principal is known, once each.
         """
         self._tell_entered = entered
+        self._lock_out = lock_out
         self._opens = opens
         self._mechanisms = mechanisms
         self._strangers = strangers
@@ -247,7 +262,7 @@ class Gate:
                 auth_bytes=b"",
             )
         try:
-            step = session.conversation.take(bytes(message.auth_bytes))
+            step = self._judged(session, session.conversation, bytes(message.auth_bytes))
             lifetime_ms = self._entered(session, step) if step.user else 0
         except Refused as refused:
             answer = SaslAuthenticateResponse(
@@ -261,6 +276,33 @@ class Gate:
             auth_bytes=step.answer,
             session_lifetime_ms=lifetime_ms,
         )
+
+    def _judged(self, session: Session, conversation: Conversation, token: bytes) -> Step:
+        """Return what a token leads to. Raises: Refused, also where it is right and its user has to wait.
+
+        Whether it is right is not to be learned then: both hear the same.
+        """
+        connection, step, refused = session.connection, None, None
+        try:
+            step = conversation.take(token)
+        except Refused as error:
+            refused = error
+        user, now_ms = conversation.user, self._clock.now_ms()
+        is_itself = session.is_known and connection.principal == f"User:{user}"
+        if user and (step is None or step.user) and not is_itself:
+            longest_ms = self._current.config.kohort_lockout_max_ms
+            wait_ms = self._lock_out.wait_ms(connection.host, user, now_ms, longest_ms=longest_ms)
+            if wait_ms:
+                self._counters.locked_out += 1
+                raise LockedOut(user, wait_ms)
+            if step is None:
+                self._lock_out.failed(connection.host, user, now_ms)
+            else:
+                self._lock_out.succeeded(connection.host, user)
+        if step is None:
+            assert refused is not None
+            raise refused
+        return step
 
     # -- how it ends --------------------------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ class Plain:
 
     def __init__(self, users: Mapping[str, str]) -> None:
         self._users = users
+        self.user = ""
 
     def take(self, token: bytes, /) -> Step:
         """Return who it is. Raises: Refused."""
@@ -26,6 +27,7 @@ class Plain:
             raise Refused("a token that is not that of PLAIN") from None
         if not name or not password:
             raise Refused("a token without a name or a password")
+        self.user = name
         known = self._users.get(name)
         # Digests are of one length, and compared whether there is such a user or not.
         is_right = compare_digest(_digest(password), _digest(known or ""))

@@ -37,7 +37,7 @@ class Scram:
         self._nonce = nonce
         self._secret = secret
         self._server: ScramServer | None = None
-        self._user = ""
+        self.user = ""
         self._is_known = False
 
     def take(self, token: bytes, /) -> Step:
@@ -51,11 +51,11 @@ class Scram:
                 return self._begin(token, told)
             answer = self._server.final(token)
         except ScramError as error:
-            whose = f" of {self._user}" if self._is_known else ""
+            whose = f" of {self.user}" if self._is_known else ""
             raise Refused(f"{error}{whose}", told) from None
         if not self._is_known:
             raise Refused("there is no such user", told)
-        return Step(answer, self._user)
+        return Step(answer, self.user)
 
     def _begin(self, token: bytes, told: str) -> Step:
         begun = client_first(token)
@@ -64,7 +64,7 @@ class Scram:
         if begun.other not in (None, "", begun.name):
             raise Refused("it wants to act for another", told)
         found, made_up = self._lookup(begun.name), self._made_up(begun.name)  # Both, whoever it is: as late.
-        self._user, self._is_known = begun.name, found is not None
+        self.user, self._is_known = begun.name, found is not None
         self._server = ScramServer(self._mechanism, begun, found or made_up, self._nonce)
         return Step(self._server.first)
 

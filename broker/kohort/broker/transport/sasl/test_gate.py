@@ -10,6 +10,7 @@ from typing import TypeVar
 import pytest
 import trio
 
+from kohort.broker.runtime.lock_out import LockOut
 from kohort.broker.transport import test_support
 from kohort.broker.transport.reactor import open_plain
 from kohort.broker.transport.sasl.gate import (
@@ -57,6 +58,7 @@ class Guarded:
             counters=world.counters,
             log=world.reactor.log,
             entered=world.reactor.entered,
+            lock_out=LockOut(),
         )
         world.opens(self.gate.open)
         world.handlers[API_VERSIONS] = lambda message, request: ApiVersionsResponse(error_code=0, api_keys=())

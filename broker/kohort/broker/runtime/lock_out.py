@@ -1,0 +1,92 @@
+"""Who has shown so many wrong passwords that it has to wait, longer and longer, before it is looked at again.
+
+Failures are counted of a user from a network (an IPv4 address, the /64 of an IPv6 one), so that nobody can
+lock a user out from elsewhere; and of a network whoever it says that it is, with a higher limit, so that many
+users cannot be tried from there. Who has been let in from a network as this user does not wait for the others
+of it. What comes meanwhile is not looked at, and does not make it longer. Failures are forgotten with time.
+"""
+
+from collections import OrderedDict
+from hmac import digest
+from secrets import token_bytes
+from typing import NamedTuple
+
+from kohort.protocol.addresses import network_of
+
+FREE = 5
+"""So many failures of a user from a network cost nothing: slips of the pen, an old password."""
+FREE_OF_NETWORK = 50
+FIRST_MS = 1_000
+HALVED_MS = 600_000
+"""After so long without a failure half of them are forgotten."""
+KEPT_MAX = 10_000
+"""Of each kind; the one that was changed longest ago is forgotten. About 200 bytes each."""
+
+Key = bytes
+
+
+class _Failures(NamedTuple):
+    number: int
+    last_ms: int
+
+
+class LockOut:
+    """What is counted. The loop's thread only; nothing of a name or a password is kept."""
+
+    def __init__(self) -> None:
+        self._secret = token_bytes()
+        self._users: OrderedDict[Key, _Failures] = OrderedDict()
+        self._networks: OrderedDict[Key, _Failures] = OrderedDict()
+        self._let_in: OrderedDict[Key, None] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._users) + len(self._networks) + len(self._let_in)
+
+    def wait_ms(self, host: str, user: str, now_ms: int, *, longest_ms: int) -> int:
+        """Return how long `user` has to wait who comes from `host`; 0: it is to be looked at."""
+        if not longest_ms:
+            return 0
+        key = self._key(host, user)
+        wait_ms = _wait_ms(self._users.get(key), FREE, now_ms, longest_ms)
+        if wait_ms or key in self._let_in:
+            return wait_ms
+        return _wait_ms(self._networks.get(self._key(host)), FREE_OF_NETWORK, now_ms, longest_ms)
+
+    def failed(self, host: str, user: str, now_ms: int) -> None:
+        """Count one who was looked at and is not who it says."""
+        _count(self._users, self._key(host, user), now_ms)
+        _count(self._networks, self._key(host), now_ms)
+
+    def succeeded(self, host: str, user: str) -> None:
+        """Note one who is who it says: its own failures are forgotten, those of its network are not."""
+        key = self._key(host, user)
+        self._users.pop(key, None)
+        self._let_in[key] = None
+        self._let_in.move_to_end(key)
+        if len(self._let_in) > KEPT_MAX:
+            self._let_in.popitem(last=False)
+
+    def _key(self, host: str, user: str | None = None) -> Key:
+        """Return what stands for them: of one size, however long a name is."""
+        text = network_of(host) if user is None else f"{network_of(host)}\0{user}"
+        return digest(self._secret, text.encode("utf-8", "surrogatepass"), "sha256")[:16]
+
+
+def _count(table: OrderedDict[Key, _Failures], key: Key, now_ms: int) -> None:
+    before = table.get(key)
+    table[key] = _Failures((0 if before is None else _left(before, now_ms)) + 1, now_ms)
+    table.move_to_end(key)
+    if len(table) > KEPT_MAX:
+        table.popitem(last=False)
+
+
+def _left(failures: _Failures, now_ms: int) -> int:
+    """Return how many of them are not forgotten."""
+    return failures.number >> min(63, max(0, now_ms - failures.last_ms) // HALVED_MS)
+
+
+def _wait_ms(failures: _Failures | None, free: int, now_ms: int, longest_ms: int) -> int:
+    if failures is None or (over := _left(failures, now_ms) - free) < 0:
+        return 0
+    locked_ms = min(longest_ms, FIRST_MS << min(over, 30))
+    return max(0, failures.last_ms + locked_ms - now_ms)
