@@ -97,12 +97,7 @@ class _Finder:
         if self._version < FIRST_VERSION_OF.get(timestamp, 0):
             raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
         if timestamp == LATEST:
-            if self._is_consumer and is_end_unknown(partition):
-                raise ApiError(
-                    ErrorCode.OFFSET_NOT_AVAILABLE
-                    if self._version >= FIRST_VERSION_WITH_UNKNOWN_ENDS
-                    else ErrorCode.LEADER_NOT_AVAILABLE
-                )
+            self._check_end(partition)
             return self._end_offset(partition), -1, partition.leader_epoch
         if timestamp in (EARLIEST, EARLIEST_LOCAL):
             return _earliest(partition)
@@ -116,7 +111,21 @@ class _Finder:
         except StorageError as error:
             partition.failed(error)
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
-        return NOTHING if found is None or found[0] >= self._end_offset(partition) else found
+        if found is None:
+            return NOTHING
+        if found[0] < self._end_offset(partition):
+            return found
+        self._check_end(partition)  # It may be committed: whoever hears of nothing begins at the end.
+        return NOTHING
+
+    def _check_end(self, partition: Partition) -> None:
+        """Return unless what is committed is not known yet. Raises: ApiError."""
+        if self._is_consumer and is_end_unknown(partition):
+            raise ApiError(
+                ErrorCode.OFFSET_NOT_AVAILABLE
+                if self._version >= FIRST_VERSION_WITH_UNKNOWN_ENDS
+                else ErrorCode.LEADER_NOT_AVAILABLE
+            )
 
     def _end_offset(self, partition: Partition) -> int:
         """Return the first offset that the asker can't fetch; a tool that debugs sees all there is."""

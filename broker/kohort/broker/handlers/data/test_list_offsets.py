@@ -11,7 +11,10 @@ from kohort.broker.handlers.data.list_offsets import (
     LATEST_TIERED,
     MAX_TIMESTAMP,
 )
+from kohort.broker.metadata import PartitionState
+from kohort.broker.partitions.replica_log import ReplicaLog
 from kohort.broker.partitions.test_support import World, append_produced, batch_of
+from kohort.broker.replication import Leadership
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages import (
     ListOffsetsPartition,
@@ -138,3 +141,28 @@ def test_errors_of_a_partition(world: World) -> None:
         ErrorCode.UNKNOWN_LEADER_EPOCH,
         ErrorCode.INVALID_REQUEST,
     ]
+
+
+@pytest.mark.parametrize("version", [4, 5, NEWEST_VERSION])
+def test_what_may_be_committed_is_not_told_to_be_nothing(world: World, version: int) -> None:
+    """A consumer that begins at a time takes nothing for the end."""
+    here = world.partition("t")
+    state = PartitionState(0, 1, here.leader_epoch, (1, 2), (1, 2), 9)
+    here.leadership = Leadership(
+        1,
+        state,
+        ReplicaLog(here, here.log),
+        high_watermark=1,
+        min_insync_replicas=1,
+        lag_ms_max=30_000,
+        now_ms=0,
+    )
+    here.high_watermark = 1
+    unknown = ErrorCode.LEADER_NOT_AVAILABLE if version < 5 else ErrorCode.OFFSET_NOT_AVAILABLE
+    assert ask(world, 101, version=version).error_code == unknown
+    assert ask(world, LATEST, version=version).error_code == unknown
+    if version >= 7:
+        assert ask(world, MAX_TIMESTAMP, version=version).error_code == unknown
+    assert ask(world, 100, version=version).offset == 0, "that is committed"
+    assert ask(world, 301, version=version).offset == -1, "there is none, committed or not"
+    assert ask(world, 101, version=version, replica_id=-2).offset == 1
