@@ -557,3 +557,43 @@ async def test_a_throttled_replica_catches_up_at_its_rate(
         assert trio.current_time() - began > 2, (
             "1,200 KB at 300 KB/s, of which a second's worth comes at once"
         )
+
+
+async def test_what_was_deleted_stays_deleted_when_its_leader_dies(cluster: BrokerCluster) -> None:
+    """It is answered once every replica begins there: before, one that leads next would show it again."""
+    await create(cluster, "shortened", min_insync_replicas="2")
+    leader = next(iter((await topic_of(cluster.brokers[1], "shortened")).partitions)).leader_id
+    others = [broker for node_id, broker in cluster.brokers.items() if node_id != leader]
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": "all", "linger.ms": 0})
+    for number in range(20):
+        producer.produce("shortened", b"%d" % number, partition=0)
+    assert producer.flush(PATIENCE_SECONDS) == 0
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    place = TopicPartition("shortened", 0, 10)
+
+    def delete(seconds: float) -> int:
+        (answer,) = admin.delete_records([place], operation_timeout=seconds).values()
+        return int(answer.result(PATIENCE_SECONDS).low_watermark)
+
+    assert await trio.to_thread.run_sync(delete, PATIENCE_SECONDS) == 10
+    cluster.brokers[leader].kill()
+
+    async def begins_there() -> bool:
+        answers = [await topic_of(each, "shortened") for each in others]
+        return all(each.partitions[0].leader_id not in (-1, leader) for each in answers)
+
+    await until(begins_there)
+    consumer = Consumer(
+        {
+            "bootstrap.servers": ",".join(each.bootstrap for each in others),
+            "group.id": "reads",
+            "log_level": 0,
+        }
+    )
+    try:
+        found = await trio.to_thread.run_sync(
+            partial(consumer.get_watermark_offsets, TopicPartition("shortened", 0), PATIENCE_SECONDS)
+        )
+    finally:
+        consumer.close()
+    assert found == (10, 20)

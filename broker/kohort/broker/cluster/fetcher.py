@@ -5,7 +5,7 @@ synced; what the leader got meanwhile comes together in the next answer.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import structlog
@@ -222,12 +222,22 @@ class Fetcher:
                     self._pause(each.partition, str(error))
         if staged:
             await self._appending.flush(staged)
+        if moved:
+            await self._follow_starts(moved)
+
+    async def _follow_starts(self, moved: Sequence[tuple[Asked, int]]) -> None:
+        """Let logs begin where the leader's do, on the disk as well: the next fetch tells it that they do."""
         for each, log_start_offset in moved:
             if each.partition.following is each.following and each.partition.serving_log is not None:
                 try:
                     await self._appending.follow_start(each.partition, each.following, log_start_offset)
                 except StorageError as error:
                     self._pause(each.partition, str(error))
+        try:
+            await self._appending.save_starts()
+        except StorageError as error:
+            for each, _ in moved:
+                self._pause(each.partition, str(error))
 
     async def _take_one(self, peer: PeerConnection, each: Asked, data: PartitionData) -> bool:
         """Return whether something was staged. Raises: StorageError, WireError."""

@@ -75,6 +75,7 @@ class FollowerSession:
                     current_leader_epoch=at.leader_epoch,
                     fetch_offset=at.offset,
                     last_fetched_epoch=at.last_fetched_epoch,
+                    log_start_offset=at.log_start_offset,
                     partition_max_bytes=self._partition_max_bytes,
                 )
             )

@@ -97,6 +97,7 @@ class Partition:
         "replica_waits",
         "replicated",
         "resigned",
+        "start_waits",
         "sync_due",
         "topic",
         "topic_id",
@@ -144,6 +145,8 @@ class Partition:
         self.following: Following | None = None
         self.replica_waits: dict[Wait, None] = {}
         """Followers that wait for more; they see what is on the disk here."""
+        self.start_waits: dict[Wait, None] | None = None  # Hardly ever: no room is taken for it.
+        """Who waits until all replicas begin behind what is to be deleted."""
         self.on_opened: Callable[[Partition], None] = lambda partition: None
         """Called in any thread once the log is open, or is open again."""
         self.on_synced: Callable[[Partition], None] = lambda partition: None
@@ -405,6 +408,22 @@ class Partition:
         if self.error_code is not None:
             self.wake_replicas()
 
+    def wake_start_waits(self) -> None:
+        """Have those look again who wait for where replicas begin; they wait anew if they must."""
+        waits, self.start_waits = self.start_waits, None
+        if waits is not None:
+            self._wake_all(waits)
+
+    def wait_for_starts(self, wait: Wait) -> None:
+        """Wake `wait` once a replica may begin elsewhere."""
+        self.start_waits = {} if self.start_waits is None else self.start_waits
+        self.start_waits[wait] = None
+
+    def wait_for_starts_no_more(self, wait: Wait) -> None:
+        """Leave `wait` alone."""
+        if self.start_waits is not None:
+            self.start_waits.pop(wait, None)
+
     def wake_replicas(self) -> None:
         """Have followers that wait look again."""
         if self.replica_waits:
@@ -468,6 +487,7 @@ class Partition:
     def _end_role(self, error: StorageError) -> None:
         """Be neither leader nor follower; who waits for the high watermark hears why it will not come."""
         self.leadership = self.following = None
+        self.wake_start_waits()
         commits = self._commits
         if commits:
             self._commits = deque()

@@ -85,6 +85,7 @@ class Replicas:
         for partition in self._to_lead:
             if partition.leadership is not None:
                 partition.leadership.brokers_changed(self.brokers)
+                partition.wake_start_waits()
 
     def settle(self, partition: Partition, state: PartitionState, *, leads: bool) -> None:
         """Make of the partition what the state makes of it; `leads` says that this broker may lead it."""
@@ -141,6 +142,7 @@ class Replicas:
         leadership.follow(state, now_ms)
         leadership.synced(now_ms)  # The settings may be others as well.
         partition.moved()
+        partition.wake_start_waits()  # Who counts may be others.
 
     def _leadership(self, partition: Partition, state: PartitionState) -> Leadership:
         """Return a new one, or the last of this leader epoch: the lease was over, or the log had failed.
@@ -256,6 +258,7 @@ class Replicas:
         offset: int,
         last_fetched_epoch: int,
         leader_epoch: int,
+        log_start_offset: int = -1,
     ) -> ErrorCode | tuple[int, int] | None:
         """Take in how far a follower is; return why it can't be served from there, None where it can.
 
@@ -264,9 +267,11 @@ class Replicas:
         leadership = partition.leadership
         if leadership is None:
             return partition.error_code or ErrorCode.NOT_LEADER_OR_FOLLOWER
-        at = FetchFrom(offset, last_fetched_epoch, leader_epoch)
+        at = FetchFrom(offset, last_fetched_epoch, leader_epoch, log_start_offset)
         found = leadership.handle_fetch(ReplicaFetch(node_id, broker_epoch, at), self._clock.now_ms())
         partition.moved()
+        if partition.start_waits is not None:
+            partition.wake_start_waits()
         if node_id not in leadership.state.isr or leadership.has_lost_committed(node_id):
             self.on_lag(partition)
         if isinstance(found, Diverging):

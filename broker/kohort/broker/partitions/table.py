@@ -15,6 +15,7 @@ from kohort.broker.metadata import MetadataStore, PartitionKey, PartitionState, 
 from kohort.broker.partitions.failing_logs import FailingLogs
 from kohort.broker.partitions.flusher import Flusher
 from kohort.broker.partitions.log_files import LogFiles, NameTaken
+from kohort.broker.partitions.low_watermarks import Start, until_everywhere
 from kohort.broker.partitions.partition import Partition
 from kohort.broker.partitions.unsynced import Unsynced
 from kohort.broker.runtime.clock import Clock
@@ -295,6 +296,10 @@ class PartitionTable:
         await acted.wait()
         if failures:
             raise failures[0]
+
+    async def until_begun_everywhere(self, starts: Sequence[Start], timeout_ms: int) -> None:
+        """Return once these partitions begin there on all their replicas, or after that time."""
+        await until_everywhere(starts, timeout_ms, self._workers)
 
     async def save_log_starts(self) -> None:
         """Keep the start of every log on the disk. Raises: StorageError."""

@@ -15,6 +15,7 @@ class FollowerState:
         "_last_fetch_ms",
         "broker_epoch",
         "caught_up_ms",
+        "log_start_offset",
         "synced_end_offset",
     )
 
@@ -22,6 +23,7 @@ class FollowerState:
         """`caught_up_ms`: a follower that is in sync when the leader begins is given time to show itself."""
         self.broker_epoch = -1
         self.synced_end_offset = UNKNOWN_OFFSET
+        self.log_start_offset = UNKNOWN_OFFSET
         self.caught_up_ms = caught_up_ms
         self._last_fetch_ms = NEVER_MS
         self._last_fetch_end_offset = 0

@@ -64,7 +64,7 @@ class Following:
         log = self.log
         if log.flushed_offset < log.log_end_offset:
             return None
-        return FetchFrom(log.log_end_offset, log.latest_epoch, self.state.leader_epoch)
+        return FetchFrom(log.log_end_offset, log.latest_epoch, self.state.leader_epoch, log.log_start_offset)
 
     def answered(self, high_watermark: int, log_start_offset: int) -> Append:
         """Return what to do with records from where the fetch began; there may be none."""

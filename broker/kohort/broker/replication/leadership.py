@@ -109,6 +109,7 @@ class Leadership:
         if refused is not None:
             return refused
         follower.fetched(fetch.broker_epoch, fetch.at.offset, self.log.log_end_offset, now_ms)
+        follower.log_start_offset = fetch.at.log_start_offset
         self._advance(now_ms)
         return Served(self.log.log_end_offset, self.high_watermark, self.log.log_start_offset)
 
@@ -241,6 +242,16 @@ class Leadership:
         if node_id == self.node_id:
             return self.log.flushed_offset
         return self._followers[node_id].synced_end_offset
+
+    @property
+    def low_watermark(self) -> int:
+        """Before which offset nothing can come back: every replica begins there or behind that may lead next.
+
+        Those that are gone do not count, unless they are in sync. Source: Partition.lowWatermarkIfLeader.
+        """
+        counted = {*self.maximal_isr, *self.state.elr, *self._brokers}
+        starts = [each.log_start_offset for node_id, each in self._followers.items() if node_id in counted]
+        return min([self.log.log_start_offset, *starts])
 
     def _advance(self, now_ms: int) -> bool:
         """Commit what all have that count; return whether the high watermark has moved.

@@ -9,18 +9,21 @@ from kohort.broker.replication.logs import ReplicatedLog
 from kohort.protocol.errors import ErrorCode
 
 NO_EPOCH = -1
+NO_OFFSET = -1
 
 
 @dataclass(frozen=True, slots=True)
 class FetchFrom:
     """Where somebody wants to read: the offset, the epoch of the record before it, and whose log it is.
 
-    -1 stands for epochs that are not known: nothing is then compared.
+    -1 stands for epochs that are not known: nothing is then compared. `log_start_offset` is where the
+    reader's own log begins, -1 where it does not say.
     """
 
     offset: int
     last_fetched_epoch: int = NO_EPOCH
     leader_epoch: int = NO_EPOCH
+    log_start_offset: int = NO_OFFSET
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,8 +30,8 @@ def following(own: Log, high_watermark: int = 0, leader_epoch: int = 5) -> Follo
 
 
 def test_it_fetches_from_the_end_of_what_is_on_its_disk() -> None:
-    assert following(log((3, 0), end=10)).next_fetch() == FetchFrom(10, 3, 5)
-    assert following(log(end=0)).next_fetch() == FetchFrom(0, -1, 5)
+    assert following(log((3, 0), end=10)).next_fetch() == FetchFrom(10, 3, 5, 0)
+    assert following(log(end=0)).next_fetch() == FetchFrom(0, -1, 5, 0)
     assert following(log((3, 0), end=10, synced=9)).next_fetch() is None
 
 

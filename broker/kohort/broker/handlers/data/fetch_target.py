@@ -26,6 +26,7 @@ class FetchTarget:
         "index",
         "is_asked_anew",
         "last_fetched_epoch",
+        "log_start_offset",
         "max_bytes",
         "missing",
         "partition",
@@ -53,6 +54,7 @@ class FetchTarget:
         self.max_bytes = asked.partition_max_bytes
         self.current_leader_epoch = asked.current_leader_epoch
         self.last_fetched_epoch = asked.last_fetched_epoch
+        self.log_start_offset = asked.log_start_offset
 
     def resolve(self, table: "PartitionTable", by_id: bool) -> "Partition | None":
         """Return the partition, looked up anew where it was unknown or has been deleted since."""

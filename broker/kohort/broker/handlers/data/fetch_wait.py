@@ -4,6 +4,7 @@ from itertools import count
 
 from kohort.broker.handlers.data.family import Data
 from kohort.broker.handlers.data.fetch_reading import (
+    UNKNOWN_OFFSET,
     Reading,
     answer_all,
     answer_changes,
@@ -101,14 +102,19 @@ class FetchWait:
 
     def _follower_may_read(self, partition: Partition) -> None:
         """Answer if there is something: most calls say that more is committed, which followers hear later."""
+        target = self._targets[partition]
+        begins_elsewhere = target.sent_log_start_offset not in {
+            UNKNOWN_OFFSET,
+            partition.log.log_start_offset,
+        }
         if (
-            not self._reader.wants_high_watermark
-            and measure(self._targets[partition], partition, self._reader) == 0
+            not (self._reader.wants_high_watermark or begins_elsewhere)
+            and measure(target, partition, self._reader) == 0
         ):
             return
         targets = None if self._reader.wants_high_watermark else targets_with_records(self._context)
         reading = read_targets(self._context, self._data.partitions, self._max_bytes, self._reader, targets)
-        if reading.must_answer or reading.size_bytes >= self._min_bytes:
+        if reading.must_answer or reading.size_bytes >= self._min_bytes or begins_elsewhere:
             self._answer(reading)
 
     def _time_is_up(self) -> None:

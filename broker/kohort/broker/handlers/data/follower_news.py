@@ -59,4 +59,5 @@ def targets_with_records(context: FetchContext) -> list[FetchTarget]:
         or each.partition.error_code is not None
         or each.fetch_offset != leadership.log.flushed_offset
         or each.sent_high_watermark != each.partition.high_watermark
+        or each.sent_log_start_offset != each.partition.log.log_start_offset
     ]

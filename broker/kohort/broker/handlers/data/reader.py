@@ -103,6 +103,7 @@ def end_offset_for(reader: Reader, target: FetchTarget, partition: Partition) ->
                 offset=target.fetch_offset,
                 last_fetched_epoch=target.last_fetched_epoch,
                 leader_epoch=target.current_leader_epoch,
+                log_start_offset=target.log_start_offset,
             )
             if refused is not None:
                 return refused if isinstance(refused, ErrorCode) else _epoch_end(*refused)

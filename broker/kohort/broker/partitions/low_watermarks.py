@@ -1,0 +1,55 @@
+"""Who waits until every replica of some partitions begins at an offset: nothing before it can come back.
+
+Source: kafka.server.DelayedDeleteRecords.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from kohort.broker.partitions.partition import Partition
+from kohort.broker.replication import Leadership
+from kohort.broker.runtime.workers import Event, Workers
+
+
+class Start(msgspec.Struct, frozen=True):
+    """Where a partition is to begin on all its replicas, as long as it is led so."""
+
+    partition: Partition
+    leadership: Leadership
+    offset: int
+
+    @property
+    def is_over(self) -> bool:
+        """Whether this broker does not lead the partition so any more."""
+        return self.partition.leadership is not self.leadership
+
+    @property
+    def is_everywhere(self) -> bool:
+        """Whether all replicas that count begin there, or behind."""
+        return self.leadership.low_watermark >= self.offset
+
+
+class _Waker:
+    """Wakes one task whenever a replica may begin elsewhere."""
+
+    def __init__(self, event: Event) -> None:
+        self._event = event
+
+    def advanced(self, partition: Partition) -> None:
+        self._event.set()
+
+
+async def until_everywhere(starts: Sequence[Start], timeout_ms: int, workers: Workers) -> None:
+    """Return once each start is everywhere, or over; or after that time."""
+    with workers.move_on_after(max(0, timeout_ms) / 1_000):
+        while waiting := [each for each in starts if not (each.is_over or each.is_everywhere)]:
+            event = workers.event()
+            waker = _Waker(event)
+            for each in waiting:
+                each.partition.wait_for_starts(waker)
+            try:
+                await event.wait()
+            finally:
+                for each in waiting:
+                    each.partition.wait_for_starts_no_more(waker)
