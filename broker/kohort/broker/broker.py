@@ -96,6 +96,7 @@ if TYPE_CHECKING:
     from kohort.broker.handlers.data.transactional import Permissions
     from kohort.broker.handlers.share.family import Sharing
     from kohort.broker.http.asking import InHouse
+    from kohort.broker.http.catching_up import CatchingUp
     from kohort.broker.partitions.replicas import Replicas
     from kohort.broker.transport.secure_listeners import SecureListeners
 
@@ -329,6 +330,7 @@ class Broker:
             self.partitions, self.current, clock=clock, counters=cleaning, workers=workers
         )
 
+        self._catching_up: CatchingUp | None = None
         self.disk = DiskSpace(self.data.path, lambda: self.current.config.kohort_disk_free_bytes_min, workers)
 
     def _answer(self) -> None:
@@ -745,7 +747,18 @@ class Broker:
             quota_uses=lambda most: () if self._quota_uses is None else self._quota_uses(most),
             share_partitions=lambda: None if self._shares is None else self._shares.partitions,
             others=None if self.cluster is None else self.cluster.others,
+            catching_up=self._replicas_catch_up(),
         )
+
+    def _replicas_catch_up(self) -> "CatchingUp | None":
+        """Return what tells which replicas have not been in sync since the start, the same each time."""
+        if self.cluster is None:
+            return None
+        if self._catching_up is None:
+            from kohort.broker.http.catching_up import CatchingUp  # noqa: PLC0415  # A broker alone has none.
+
+            self._catching_up = CatchingUp(self.metadata.snapshot, self.node_id)
+        return self._catching_up
 
     def _asks(self) -> "InHouse":
         """Return what asks this broker, as a Kafka client would."""

@@ -7,7 +7,7 @@ OFFLINE_SHOWN = 20
 
 def not_ready(view: View) -> list[str]:
     """Return a line for each thing that is wrong, what concerns all first; nothing where all is well."""
-    reasons = view.health.reasons()
+    reasons = [*view.health.reasons(), *view.catching_up()]
     failed = view.failed()
     for index in view.loading():
         state = "could not be loaded" if index in failed else "are being loaded"

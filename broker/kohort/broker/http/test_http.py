@@ -161,6 +161,9 @@ class FakeView:
     def others(self) -> None:
         return None
 
+    def catching_up(self) -> list[str]:
+        return []
+
     def broker_states(self) -> list[BrokerState]:
         return [BrokerState(1, "127.0.0.1", 9092)]
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from kohort.broker.group.share.explaining import ShareGroupExplained
     from kohort.broker.http.asking import Ask
     from kohort.broker.http.brokers import Brokers
+    from kohort.broker.http.catching_up import CatchingUp
     from kohort.broker.lag.ends import Ends
 
 MESSAGES_ENABLE = "kohort.http.messages.enable"
@@ -276,6 +277,10 @@ class View(Protocol):
         """Return the other brokers of the cluster, None where there is no cluster."""
         ...
 
+    def catching_up(self) -> list[str]:
+        """Return in words which replicas have not been in sync since the start."""
+        ...
+
     def broker_states(self) -> Iterable[BrokerState]:
         """Return the brokers, each with the address at which clients reach it."""
         ...
@@ -339,7 +344,9 @@ class BrokerView:
         quota_uses: "Callable[[int], Iterable[QuotaUse]]",
         share_partitions: "Callable[[], SharePartitions | None]",
         others: "OtherBrokers | None" = None,
+        catching_up: "CatchingUp | None" = None,
     ) -> None:
+        self._catching_up = catching_up
         self._others = others
         self._share_partitions = share_partitions
         self._asks = asks
@@ -437,6 +444,10 @@ class BrokerView:
         from kohort.broker.http.brokers import Brokers  # noqa: PLC0415  # A broker alone has none.
 
         return Brokers(self._metadata, self._others)
+
+    def catching_up(self) -> list[str]:
+        """Return in words which replicas have not been in sync since the start."""
+        return [] if self._catching_up is None else self._catching_up.reasons()
 
     def broker_states(self) -> Iterable[BrokerState]:
         """Return the brokers, each with the address at which clients reach it."""
