@@ -164,18 +164,6 @@ async def test_a_change_whose_answer_was_lost_is_found_to_be_made(
         assert (after.topics["a"], network.lost_answers) == (first, 0)
 
 
-async def test_a_change_whose_request_was_lost_is_made_anew(shared_etcd: EtcdProcess, name: str) -> None:
-    network = LosesAnswers()
-    async with opened(shared_etcd.url, name, transport=network) as store:
-        await put(store, topic("a"))
-        network.lost_requests = 1
-        with pytest.raises(MetadataConflict):
-            await store.change(store.snapshot(), changed(store.snapshot()))
-        network.lost_requests = 1
-        after = await update(store, changed)
-        assert after.topics["a"].partitions[0].partition_epoch == 1
-
-
 async def test_producer_ids_whose_answer_was_lost_are_left_out(shared_etcd: EtcdProcess, name: str) -> None:
     network = LosesAnswers()
     async with opened(shared_etcd.url, name, transport=network) as store:

@@ -40,6 +40,7 @@ from kohort.broker.metadata import (
     SHARE_STATE_TOPIC,
     TRANSACTIONS_TOPIC,
     BrokerState,
+    ChangeUnknown,
     EmbeddedMetadataStore,
     MetadataStore,
     Snapshot,
@@ -689,7 +690,7 @@ class Broker:
         try:
             with without_collections():  # A broker alone waits for its disk here, and for nobody.
                 await raise_leader_epochs(self.metadata, self.node_id, lambda topic_id, index: True)
-        except StorageError as error:
+        except (StorageError, ChangeUnknown) as error:
             log.critical("leader epochs cannot be raised after an unclean stop", error=str(error))
 
     async def _checkpoint(self) -> None:

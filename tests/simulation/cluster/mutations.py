@@ -63,8 +63,8 @@ MUTANTS = (
     Mutant(
         "a proposal is under way though it has come to an end",
         f"{REPLICATION}/leadership.py",
-        "if self.proposal is not None and state.partition_epoch >= self.proposal.after.partition_epoch:\n",
-        "if self.proposal is not None and state.partition_epoch < 0:\n",
+        "self.proposal is not None and self.state.partition_epoch >= self.proposal.after.partition_epoch:\n",
+        "self.proposal is not None and self.state.partition_epoch < 0:\n",
     ),
     # Who is in sync.
     Mutant(

@@ -34,7 +34,8 @@ class Duties:
     async def see_to(self, now: Snapshot) -> None:
         """Do what this snapshot asks for; a change that is made brings another one.
 
-        Raises: MetadataConflict where that was not the newest; StorageError.
+        Raises: MetadataConflict where that was not the newest; StorageError; ChangeUnknown: the next look is
+        at the newest again, and what is decided then stands against what is made late.
         """
         await self._lead_anew(now)
         if now.controller_id == NO_LEADER:
@@ -72,7 +73,7 @@ class Duties:
     async def balance(self, now: Snapshot) -> None:
         """As the controller, let preferred leaders lead again where too many of a broker's do not.
 
-        Raises: MetadataConflict, StorageError.
+        Raises: MetadataConflict, StorageError, ChangeUnknown.
         """
         if not self.is_controller(now):
             return

@@ -11,6 +11,7 @@ import structlog
 import trio
 
 from kohort.broker.metadata import (
+    ChangeUnknown,
     EmbeddedMetadataStore,
     Mutation,
     PartitionState,
@@ -43,7 +44,10 @@ async def take_along(store: EtcdMetadataStore, data: DataDirectory, node_id: int
     )
     async with trio.open_nursery() as nursery:
         nursery.start_soon(store.follow)
-        await _copy(alone, store)
+        try:
+            await _copy(alone, store)
+        except ChangeUnknown as error:  # The next start goes on where this one was.
+            raise StorageError(f"nobody knows how much is in etcd by now: {error}") from error
         nursery.cancel_scope.cancel()
     try:
         files.rename(data.path / FILE_NAME, data.path / f"{FILE_NAME}{JOINED_SUFFIX}")

@@ -6,7 +6,7 @@ import structlog
 import trio
 
 from kohort.broker.config.current import CurrentConfig
-from kohort.broker.metadata import MetadataConflict, Mutation, PartitionKey
+from kohort.broker.metadata import ChangeUnknown, MetadataConflict, Mutation, PartitionKey
 from kohort.broker.metadata.etcd_store import EtcdMetadataStore
 from kohort.broker.partitions import Partition
 from kohort.broker.partitions.replicas import Replicas
@@ -81,25 +81,34 @@ class InSyncReplicas:
         self, limit: trio.CapacityLimiter, key: PartitionKey, leadership: Leadership, proposal: Proposal
     ) -> None:
         async with limit:
-            now = self._store.snapshot()
-            if leadership.proposal is not proposal or now.partition(key) != proposal.before:
-                return  # What it is by now is on its way to the leadership, or has come.
-            joining = {node_id: now.broker(node_id) for node_id in proposal.joining}
-            if any(
-                broker is None or broker.epoch != proposal.joining[node_id]
-                for node_id, broker in joining.items()
-            ):
+            await self._change(key, leadership, proposal)
+
+    async def _change(self, key: PartitionKey, leadership: Leadership, proposal: Proposal) -> None:
+        """Ask for it once. Until it is known what has become of it, the next look asks for the same.
+
+        A refusal speaks for all that were asked for the same before: each compares the partition, this
+        broker's registration and those of who joins, and what has changed of these never changes back.
+        """
+        now = self._store.snapshot()
+        if leadership.proposal is not proposal or now.partition(key) != proposal.before:
+            return  # What it is by now is on its way to the leadership, or has come.
+        for node_id, broker_epoch in proposal.joining.items():
+            broker = now.broker(node_id)
+            if (
+                broker is None or broker.epoch != broker_epoch
+            ):  # Had it been made before, it would be in `now`.
                 leadership.refused()
                 return
-            try:
-                await self._store.change(now, Mutation(partitions={key: proposal.after}))
-            except MetadataConflict:
-                if leadership.proposal is proposal:
-                    leadership.refused()
-            except StorageError as error:  # It may have been taken: the next look asks for the same.
-                log.warning("in-sync replicas could not be changed", error=str(error))
-            else:
-                self._tell(key, proposal)
+        mutation = Mutation(partitions={key: proposal.after})
+        try:
+            await self._store.change(now, mutation, broker_epochs=proposal.joining)
+        except MetadataConflict:
+            if leadership.proposal is proposal:
+                leadership.refused()
+        except (StorageError, ChangeUnknown) as error:
+            log.warning("in-sync replicas could not be changed", error=str(error))
+        else:
+            self._tell(key, proposal)
 
     def _tell(self, key: PartitionKey, proposal: Proposal) -> None:
         topic = self._store.snapshot().topics_by_id.get(key[0])

@@ -26,7 +26,7 @@ from kohort.broker.config.current import CurrentConfig
 from kohort.broker.controller import is_drained, live_brokers
 from kohort.broker.etcd.calls import Calls
 from kohort.broker.etcd.errors import EtcdError
-from kohort.broker.metadata import BrokerState, MetadataConflict, Snapshot
+from kohort.broker.metadata import BrokerState, ChangeUnknown, MetadataConflict, Snapshot
 from kohort.broker.metadata.etcd_store import EtcdMetadataStore
 from kohort.broker.metadata.membership import boot_time_ms
 from kohort.broker.partitions import Partition, PartitionTable
@@ -77,6 +77,7 @@ class ClusterMember:
         self._more = trio.Event()
         self._on_change: Callable[[], None] = lambda: None
         self._broker: BrokerState | None = None  # As it was registered last.
+        self._stated: BrokerState | None = None  # The same, but None while an answer is missing.
         self._stops = False
         self._lost = trio.Event()
         self._partitions: PartitionTable | None = None
@@ -131,6 +132,7 @@ class ClusterMember:
             directories=(self._life.directory_id,),
             former_directories=self._life.former_directories,
         )
+        self._stated = self._broker
         return self._broker
 
     def begin_life(self, *, is_short: bool) -> None:
@@ -296,11 +298,12 @@ class ClusterMember:
         while self._broker is not None and self.store.membership.is_registered:
             is_draining = self._stops or self._disk_fails
             says = msgspec.structs.replace(self._broker, is_drained=is_drained, is_draining=is_draining)
-            if says == self._broker:
+            if says == self._stated:
                 return
+            self._stated = None  # What a lost answer was about may be there, or come.
             try:
                 await self.store.register(says)
-                self._broker = says
+                self._stated = self._broker = says
             except StorageError as error:
                 log.warning("the registration could not be changed", error=str(error))
                 await trio.sleep(RETRY_SECONDS)
@@ -310,7 +313,7 @@ class ClusterMember:
             await duties.balance(self.store.snapshot())
         except MetadataConflict:
             log.debug("leaders have changed meanwhile: they are looked at again later")
-        except StorageError as error:
+        except (StorageError, ChangeUnknown) as error:  # The next look is at what has come of it.
             log.warning("preferred leaders could not be elected", error=str(error))
 
     async def hand_over(self) -> None:
@@ -338,7 +341,10 @@ class ClusterMember:
                 await duties.see_to(self.store.snapshot())
             except MetadataConflict:
                 continue  # What stood against it is in the snapshot by now.
-            except StorageError as error:
+            except (
+                StorageError,
+                ChangeUnknown,
+            ) as error:  # What is made after all, is compared with by then.
                 log.warning("the cluster's metadata could not be changed", error=str(error))
                 await trio.sleep(RETRY_SECONDS)
                 if self._tenure.check():

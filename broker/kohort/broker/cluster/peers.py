@@ -14,8 +14,8 @@ import trio
 
 from kohort.broker.cluster.dialing import Dial, Dialled, dial_plain
 from kohort.broker.metadata import BrokerState, MetadataStore, Snapshot
+from kohort.broker.metadata.store import Failed
 from kohort.broker.runtime.supervisor import Watched
-from kohort.storage import StorageError
 
 CONNECT_SECONDS_MAX = 5.0
 LASTING_SECONDS = 1.0
@@ -23,7 +23,7 @@ RETRY_SECONDS_MIN = 0.02
 RETRY_SECONDS_MAX = 5.0
 
 Expel = Callable[[BrokerState], Awaitable[object]]
-"""Removes the registration of this very life of a broker. Raises: StorageError."""
+"""Removes the registration of this very life of a broker. Raises: StorageError, ChangeUnknown."""
 
 log = structlog.get_logger("kohort.cluster")
 
@@ -101,9 +101,9 @@ class PeerWatch:
         log.warning("a broker's process is gone", node_id=broker.node_id, broker_epoch=broker.epoch)
         try:
             await self._expel(broker)
-        except StorageError as error:
+        except Failed as error:
             log.warning(
-                "a dead broker's registration stays until its lease ends",
+                "a dead broker's registration may stay until its lease ends",
                 node_id=broker.node_id,
                 error=str(error),
             )

@@ -38,6 +38,8 @@ from kohort.broker.etcd.messages import (
 PAGE_KEYS = 1_000
 NOT_FOUND, PERMISSION_DENIED, OUT_OF_RANGE, UNAVAILABLE, UNAUTHENTICATED = 5, 7, 11, 14, 16  # gRPC's numbers.
 DEADLINE_EXCEEDED = 4
+LOST = frozenset({1, 2, 13, 15})
+"""CANCELLED, UNKNOWN, INTERNAL, DATA_LOSS: a step on the way failed, and what was asked may be done yet."""
 
 
 class Calls(ABC):
@@ -75,13 +77,15 @@ class Calls(ABC):
         failure: Sequence[Operation] = (),
         *,
         seconds: float | None = None,
+        again: bool = False,
     ) -> Transacted:
         """Return how it ended: `success` was done if all comparisons held, otherwise `failure`.
 
-        Raises: EtcdError; after an `EtcdUnavailable` with `maybe_done` look whether it was done.
+        `again` says that it may be done twice. Raises: EtcdError; after an `EtcdUnavailable` with
+        `maybe_done` it may have been done, or may be done later.
         """
         form = txn_json(compares, success, failure)
-        return transacted_of(await self.call("kv/txn", form, seconds=seconds))
+        return transacted_of(await self.call("kv/txn", form, seconds=seconds, again=again))
 
     # -- leases -----------------------------------------------------------------------------------------
 
@@ -152,4 +156,4 @@ def rejection(endpoint: str, error: Json | str) -> EtcdError:
         return EtcdLeaseLost(code, told)
     if "has been compacted" in message:
         return EtcdCompacted(code, told)
-    return EtcdRejected(code, told)
+    return EtcdUnavailable(told, maybe_done=True) if code in LOST else EtcdRejected(code, told)

@@ -55,6 +55,27 @@ async def test_a_transaction_that_may_have_been_done_is_not_asked_for_again() ->
     assert endpoints.asked == ["first"]
 
 
+@pytest.mark.parametrize(
+    ("status", "code", "message"),
+    [
+        (499, 1, "context canceled"),
+        (500, 2, "etcdserver: unexpected"),
+        (504, 4, "context deadline exceeded"),
+        (500, 13, "internal"),
+        (503, 14, "etcdserver: leader changed"),
+        (500, 15, "etcdserver: corrupt cluster"),
+    ],
+)
+async def test_an_error_on_the_way_does_not_say_that_a_transaction_is_not_done(
+    status: int, code: int, message: str
+) -> None:
+    endpoints = Endpoints(first=[refusal(status, code, message)], second=[ok(succeeded=True)])
+    with pytest.raises(EtcdUnavailable, match=message) as caught:
+        await endpoints.client().txn([], [])
+    assert caught.value.maybe_done
+    assert endpoints.asked == ["first"]
+
+
 async def test_a_transaction_that_never_left_is_tried_elsewhere() -> None:
     endpoints = Endpoints(first=[refuses], second=[ok(succeeded=True)])
     client = endpoints.client()

@@ -16,7 +16,13 @@ from kohort.broker.metadata.snapshot import (
     Snapshot,
     TopicState,
 )
-from kohort.broker.metadata.store import PRODUCER_ID_BLOCK, MetadataConflict, MetadataStore, update
+from kohort.broker.metadata.store import (
+    PRODUCER_ID_BLOCK,
+    ChangeUnknown,
+    MetadataConflict,
+    MetadataStore,
+    update,
+)
 
 __all__ = [
     "GROUP_EVENTS_TOPIC",
@@ -27,6 +33,7 @@ __all__ = [
     "SHARE_STATE_TOPIC",
     "TRANSACTIONS_TOPIC",
     "BrokerState",
+    "ChangeUnknown",
     "ConfigResource",
     "EmbeddedMetadataStore",
     "MetadataConflict",

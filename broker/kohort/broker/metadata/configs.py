@@ -16,12 +16,11 @@ from kohort.broker.config import (
 )
 from kohort.broker.config.current import CurrentConfig
 from kohort.broker.metadata.snapshot import ConfigResource, Mutation, ResourceType, Snapshot, TopicState
-from kohort.broker.metadata.store import MetadataStore, storage_error, update
+from kohort.broker.metadata.store import Failed, MetadataStore, storage_error, update
 from kohort.broker.metadata.topic_names import validate_topic_name
 from kohort.broker.metadata.topic_plans import check_keeps_offsets, check_topic_configs
 from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.protocol.varint import MAX_STRING_BYTES
-from kohort.storage import StorageError
 
 EVERY_BROKER = ""
 
@@ -86,7 +85,7 @@ class Configs:
 
         try:
             await update(self._store, decide)
-        except StorageError as error:
+        except Failed as error:
             failed = storage_error(error)
             return [each or failed for each in errors]
         return errors

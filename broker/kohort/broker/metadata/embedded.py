@@ -11,7 +11,7 @@ from kohort.broker.metadata.changes import changes_of, rebased
 from kohort.broker.metadata.file import MetadataFile
 from kohort.broker.metadata.format import Stored
 from kohort.broker.metadata.snapshot import BrokerState, Mutation, ResourceType, Snapshot, topics_by_id
-from kohort.broker.metadata.store import PRODUCER_ID_BLOCK, Watcher
+from kohort.broker.metadata.store import PRODUCER_ID_BLOCK, ChangeUnknown, Watcher
 from kohort.storage import FileSystem, StorageError
 from kohort.storage.layout import METADATA_FOLDER, SEGMENT_FILE
 
@@ -60,11 +60,11 @@ class EmbeddedMetadataStore:
         if file.is_missing() and has_kraft_metadata(filesystem, folder):
             from kohort.broker.metadata.takeover import take_over  # noqa: PLC0415  # Only Kafka's folders need it.
 
-            file.save(take_over(filesystem, folder, node_id))
+            _write(file, take_over(filesystem, folder, node_id))
         stored = file.load()
         if forget_broker_settings:
             stored = _without_broker_settings(stored)
-            file.save(stored)
+            _write(file, stored)
         return cls(file, stored, cluster_id, node_id)
 
     def snapshot(self) -> Snapshot:
@@ -74,7 +74,8 @@ class EmbeddedMetadataStore:
     async def change(self, basis: Snapshot, mutation: Mutation, *, controller_epoch: int = 0) -> Snapshot:
         """Return the snapshot after `mutation`: in the file, and the watchers have been told.
 
-        Raises: MetadataConflict, StorageError.
+        Raises: MetadataConflict, StorageError; ChangeUnknown, and the file may have the change until the
+        next one.
         """
         async with self._writing:
             if self._snapshot is not basis:
@@ -101,7 +102,10 @@ class EmbeddedMetadataStore:
         assert count > 0
         async with self._writing:
             first = self._stored.next_producer_id
-            await self._save(self._snapshot, first + count)
+            try:
+                await self._save(self._snapshot, first + count)
+            except ChangeUnknown as error:  # They are given out to nobody, and maybe to somebody later.
+                raise StorageError(str(error)) from error
             return range(first, first + count)
 
     async def _save(self, snapshot: Snapshot, next_producer_id: int) -> None:
@@ -120,6 +124,14 @@ class EmbeddedMetadataStore:
         for watcher in tuple(self._watchers):
             watcher(before, after)
         return after
+
+
+def _write(file: MetadataFile, stored: Stored) -> None:
+    """Save what a start begins with: if that fails, the next start does the same. Raises: StorageError."""
+    try:
+        file.save(stored)
+    except ChangeUnknown as error:
+        raise StorageError(str(error)) from error
 
 
 def _without_broker_settings(stored: Stored) -> Stored:

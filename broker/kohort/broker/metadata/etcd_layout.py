@@ -9,6 +9,8 @@
 /kohort/NAME/partitions/TOPIC_ID/0000000007  one partition; without a topic of that id it means nothing
 /kohort/NAME/configs/4/NODE_ID               the altered settings of a resource, by the number of its type
 /kohort/NAME/producer_ids                    the next one to give out
+/kohort/NAME/settled/UUID                    ends a transaction whose answer was lost, and which compares that
+                                             it is not there. It goes with its broker's lease
 
 The epochs of brokers and of the controller are the revisions that have created their keys. A value may
 have fields that are not known here; they go when the key is written again.
@@ -102,6 +104,7 @@ class Keys:
         self._topics = self.prefix + b"topics/"
         self._partitions = self.prefix + b"partitions/"
         self._configs = self.prefix + b"configs/"
+        self._settled = self.prefix + b"settled/"
 
     def broker(self, node_id: int) -> bytes:
         """Return the key of a broker's registration."""
@@ -126,6 +129,10 @@ class Keys:
     def config(self, resource: ConfigResource) -> bytes:
         """Return the key of a resource's settings."""
         return self._configs + f"{int(resource.type)}/{resource.name}".encode()
+
+    def settled(self, change_id: UUID) -> bytes:
+        """Return the key that is not there as long as the transaction of this id may be made."""
+        return self._settled + str(change_id).encode()
 
     def parsed(self, key: bytes) -> object:
         """Return what the key stands for: a `PartitionKey`, a `ConfigResource`, a broker's node id, or text.

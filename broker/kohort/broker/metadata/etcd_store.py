@@ -4,7 +4,7 @@ A change returns once the watch has told of it: whoever asked finds its partitio
 never comes out of order.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from uuid import UUID
 
 import structlog
@@ -16,10 +16,8 @@ from kohort.broker.etcd.messages import (
     Compare,
     Delete,
     KeyValue,
-    Operation,
     Put,
     Range,
-    Transacted,
     Watched,
     created_at,
     not_there,
@@ -30,11 +28,12 @@ from kohort.broker.metadata.changes import changes_of, rebased
 from kohort.broker.metadata.etcd_image import EtcdImage
 from kohort.broker.metadata.etcd_layout import FORMAT, ControllerValue, Keys, encoded
 from kohort.broker.metadata.etcd_plan import Planner, TooManyChanges, Transaction, with_directories
+from kohort.broker.metadata.etcd_transactions import Refusal, Transactions
 from kohort.broker.metadata.membership import Membership, Tenure, Unheeded
 from kohort.broker.metadata.snapshot import BrokerState, Mutation, Snapshot
 from kohort.broker.metadata.store import (
     PRODUCER_ID_BLOCK,
-    BrokerFenced,
+    ChangeUnknown,
     MetadataConflict,
     MetadataUnavailable,
     Watcher,
@@ -44,6 +43,7 @@ from kohort.storage import StorageError
 TOLD_SECONDS_MAX = 10.0
 """How long a change that is made may take to be told of by the watch."""
 RELOAD_SECONDS = 1.0
+NO_BROKERS: Mapping[int, int] = {}
 SESSION_TIMEOUT_MS = 9_000
 HEARTBEAT_MS = 2_000
 
@@ -72,6 +72,7 @@ class EtcdMetadataStore:
         self.membership = Membership(
             client, keys, ttl_ms=session_timeout_ms, heartbeat_ms=heartbeat_ms, tenure=tenure or Unheeded()
         )
+        self._transactions = Transactions(client, keys, self.membership)
 
     @classmethod
     async def connect(
@@ -168,12 +169,20 @@ class EtcdMetadataStore:
 
     # -- changing ---------------------------------------------------------------------------------------
 
-    async def change(self, basis: Snapshot, mutation: Mutation, *, controller_epoch: int = 0) -> Snapshot:
+    async def change(
+        self,
+        basis: Snapshot,
+        mutation: Mutation,
+        *,
+        controller_epoch: int = 0,
+        broker_epochs: Mapping[int, int] = NO_BROKERS,
+    ) -> Snapshot:
         """Return a snapshot in which `mutation` is made and every watcher has been told of it.
 
-        More than a hundred partitions that exist are changed in several transactions: at a conflict the
-        first of them may have been made. Raises: MetadataConflict, BrokerFenced, MetadataUnavailable,
-        StorageError.
+        It is refused, too, where a broker in `broker_epochs` is not registered under that epoch any more.
+        More than a hundred partitions that exist are changed in several transactions: at a refusal the first
+        of them may have been made. Raises: MetadataConflict, BrokerFenced, MetadataUnavailable, StorageError;
+        ChangeUnknown.
         """
         changes = changes_of(basis, mutation)
         rebased(changes, basis, self._snapshot)  # A conflict that is known already needs no question.
@@ -185,77 +194,33 @@ class EtcdMetadataStore:
             planned = Planner(self._keys, self._image).transactions(placed)
         except TooManyChanges as error:
             raise StorageError(str(error)) from error
+        registered = [created_at(self._keys.broker(each), epoch) for each, epoch in broker_epochs.items()]
         revision = 0
         for transaction in planned:
+            transaction.compares += registered
             revision = await self._make(transaction, guards)
-        return await self.until(lambda snapshot: snapshot.version >= revision)
+        try:
+            return await self.until(lambda snapshot: snapshot.version >= revision)
+        except MetadataUnavailable as error:
+            raise ChangeUnknown(f"the change is made, but {error}") from error
 
     async def _make(self, transaction: Transaction, guards: Sequence[Compare]) -> int:
         """Return the revision at which the transaction was made. Raises: as `change` does."""
-        compares = [*guards, *transaction.compares]
-        looks = [Range(each.key) for each in compares]
-        done = await self._txn(compares, transaction.operations, looks)
-        if done is None:
-            return await self._look_whether_made(transaction)
-        if done.succeeded:
-            return done.revision
-        self._check_guards(guards, done)
-        found = [found.items[0] if found.items else None for found in done.found]
-        await self._catch_up([each.key for each in compares], found, done.revision)
-        raise MetadataConflict("another broker has changed the same")
+        made = await self._transactions.make(transaction, guards)
+        if isinstance(made, Refusal):
+            await self._catch_up(made)
+            raise MetadataConflict("another broker has changed the same")
+        return made
 
-    async def _txn(
-        self, compares: Sequence[Compare], success: Sequence[Operation], failure: Sequence[Operation] = ()
-    ) -> Transacted | None:
-        """Return how it ended, None where nobody knows. Raises: MetadataUnavailable, StorageError."""
-        try:
-            return await self._client.txn(compares, success, failure)
-        except EtcdUnavailable as error:
-            if error.maybe_done:
-                return None
-            raise MetadataUnavailable(f"etcd can't be reached: {error}") from error
-        except EtcdError as error:
-            raise StorageError(f"etcd refuses the change: {error}") from error
-
-    def _check_guards(self, guards: Sequence[Compare], done: Transacted) -> None:
-        """Return if what was looked at first is as the guards say. Raises: BrokerFenced."""
-        for guard, looked in zip(guards, done.found, strict=False):
-            if not looked.items or looked.items[0].create_revision != guard.revision:
-                self._guard_fell(guard)
-
-    def _guard_fell(self, guard: Compare) -> None:
-        if guard.key == self._keys.controller:
-            raise BrokerFenced("another broker is the controller by now")
-        self.membership.lost()
-        raise BrokerFenced("this broker's registration is gone")
-
-    async def _catch_up(self, keys: Sequence[bytes], found: Sequence[KeyValue | None], asked_at: int) -> None:
-        """Return once the snapshot is as new as what etcd had of the keys when it was at that revision."""
-        seen = {key: 0 if item is None else item.mod_revision for key, item in zip(keys, found, strict=True)}
+    async def _catch_up(self, refusal: Refusal) -> None:
+        """Return once the snapshot is as new as what etcd had of the keys that stood against a change."""
+        seen = {key: 0 if item is None else item.mod_revision for key, item in refusal.looked.items()}
 
         def is_known(key: bytes, revision: int, version: int) -> bool:
             known = self._image.revision_of(key)
-            return known == revision or (version >= revision if revision else known > asked_at)
+            return known == revision or (version >= revision if revision else known > refusal.revision)
 
         await self.until(lambda now: all(is_known(*each, now.version) for each in seen.items()))
-
-    async def _look_whether_made(self, transaction: Transaction) -> int:
-        """Return the revision of the transaction whose answer was lost, if it was made.
-
-        Raises: MetadataConflict where it was not; MetadataUnavailable.
-        """
-        written = {each.key: each.value for each in transaction.operations if isinstance(each, Put)}
-        removed = [each.key for each in transaction.operations if isinstance(each, Delete) and not each.end]
-        keys = [*written, *removed]
-        done = await self._txn([], [Range(key) for key in keys])
-        if done is None:
-            raise MetadataUnavailable("etcd does not answer; the change may have been made")
-        found = [each.items[0] if each.items else None for each in done.found]
-        await self._catch_up(keys, found, done.revision)
-        values = {item.key: item.value for item in found if item is not None}
-        if values != written:
-            raise MetadataConflict("the change was not made, or was changed again")
-        return max((item.mod_revision for item in found if item is not None), default=0)
 
     # -- brokers and the controller ---------------------------------------------------------------------
 
@@ -285,21 +250,31 @@ class EtcdMetadataStore:
         """Forget which process registered last under this node id, unless one is registered.
 
         For a broker that holds nothing any more: whatever folder comes with its number has lost nothing.
-        Raises: StorageError.
+        Raises: StorageError, ChangeUnknown.
         """
-        guards = [*self.membership.compare(), not_there(self._keys.broker(node_id))]
-        await self._txn(guards, [Delete(self._keys.life(node_id))])
+        key = self._keys.life(node_id)
+        found = await self._find(key)
+        if found is None:
+            return
+        # Whoever registers writes the key: what is carried out late finds another than was read here.
+        compares = [
+            *self.membership.compare(),
+            not_there(self._keys.broker(node_id)),
+            unchanged_since(key, found.mod_revision),
+        ]
+        if await self._transactions.send(compares, [Delete(key)], again=True) is None:
+            raise ChangeUnknown(f"etcd does not answer; the last life of broker {node_id} may be forgotten")
 
     async def become_controller(self, node_id: int) -> int | None:
         """Return the epoch under which this broker is the controller, None where another one is.
 
-        Raises: StorageError.
+        Raises: StorageError; ChangeUnknown, and the watch tells if it is or becomes the controller.
         """
         guards = self.membership.compare()
         put = Put(self._keys.controller, encoded(ControllerValue(node_id)), self.membership.lease_id)
-        done = await self._txn([*guards, not_there(self._keys.controller)], [put])
+        done = await self._transactions.send([*guards, not_there(self._keys.controller)], [put])
         if done is None:
-            return None  # If it was made, the watch tells.
+            raise ChangeUnknown("etcd does not answer; this broker may be the controller, or become it")
         if not done.succeeded:
             return None
         await self.until(lambda snapshot: snapshot.version >= done.revision)
@@ -308,7 +283,8 @@ class EtcdMetadataStore:
     async def expel(self, broker: BrokerState) -> Snapshot:
         """Return a snapshot in which this life of a broker is not registered, and not the controller.
 
-        Where that is so already, or another life has begun, nothing is done. Raises: StorageError.
+        Where that is so already, or another life has begun, nothing is done. Raises: StorageError,
+        ChangeUnknown.
         """
         while _lives(self._snapshot, broker):
             now = self._snapshot
@@ -320,9 +296,13 @@ class EtcdMetadataStore:
             ):
                 if key != self._keys.controller or now.controller_id == broker.node_id:
                     gone.add(created_at(key, epoch), Delete(key))
-            done = await self._txn(gone.compares, gone.operations, [Range(each.key) for each in guards])
-            if done is not None and not done.succeeded:
-                self._check_guards(guards, done)
+            looks = [Range(each.key) for each in guards]
+            # Each life has an epoch of its own: no other is ended by what is carried out twice, or late.
+            done = await self._transactions.send(gone.compares, gone.operations, looks, again=True)
+            if done is None:
+                raise ChangeUnknown(f"etcd does not answer; broker {broker.node_id} may be taken out")
+            if not done.succeeded:
+                self._transactions.check_guards(guards, done)
             # What stood against it, or what came of it, the watch tells.
             await self.until(lambda snapshot, before=now.version: snapshot.version > before)  # type: ignore[misc]
         return self._snapshot
@@ -338,7 +318,7 @@ class EtcdMetadataStore:
             first = 0 if found is None else int(found.value)
             revision = 0 if found is None else found.mod_revision
             taken = Put(key, str(first + count).encode())
-            done = await self._txn([unchanged_since(key, revision)], [taken])
+            done = await self._transactions.send([unchanged_since(key, revision)], [taken])
             if done is not None and done.succeeded:
                 return range(first, first + count)
             # Somebody was quicker, or nobody knows: then these ids are left out.

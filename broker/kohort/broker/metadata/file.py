@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 from kohort.broker.metadata.format import Encoder, MetadataFormatError, Stored, decode
+from kohort.broker.metadata.store import ChangeUnknown
 from kohort.storage import FileSystem, StorageError
 
 FILE_NAME = "metadata.jsonl"
@@ -67,11 +68,16 @@ class MetadataFile:
     def save(self, stored: Stored) -> None:
         """Put `stored` into the file, and return once it is on the disk. Blocks.
 
-        Raises: StorageError; then the file is as it was, or as it should be.
+        Raises: StorageError, and the file is as it was; ChangeUnknown, and it is that, or as it should be.
         """
         content = self._encoder.encode(stored)
         try:
             self._filesystem.replace(self.path, content)
-            self._filesystem.sync_directory(self._folder)
         except OSError as error:
             raise StorageError(f"metadata file {self.path} can't be written: {error.strerror}") from error
+        try:
+            self._filesystem.sync_directory(self._folder)
+        except OSError as error:
+            raise ChangeUnknown(
+                f"whether metadata file {self.path} is written nobody knows: {error.strerror}"
+            ) from error

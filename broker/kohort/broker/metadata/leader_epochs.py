@@ -20,7 +20,7 @@ Chosen = Callable[[UUID, int], bool]
 async def raise_leader_epochs(store: MetadataStore, node_id: int, chosen: Chosen) -> Snapshot:
     """Return the metadata in which the chosen partitions that this node leads have a new leader epoch.
 
-    Raises: StorageError if that could not be made durable.
+    Raises: StorageError if that could not be made durable; ChangeUnknown.
     """
 
     def decide(snapshot: Snapshot) -> Mutation:

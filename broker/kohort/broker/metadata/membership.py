@@ -12,8 +12,17 @@ import structlog
 import trio
 
 from kohort.broker.etcd.calls import Calls
-from kohort.broker.etcd.errors import EtcdError, EtcdLeaseLost
-from kohort.broker.etcd.messages import Compare, KeyValue, Put, Range, created_at, not_there
+from kohort.broker.etcd.errors import EtcdError, EtcdLeaseLost, EtcdUnavailable
+from kohort.broker.etcd.messages import (
+    Compare,
+    KeyValue,
+    Put,
+    Range,
+    Transacted,
+    created_at,
+    not_there,
+    unchanged_since,
+)
 from kohort.broker.metadata.etcd_layout import Keys, broker_state, broker_value
 from kohort.broker.metadata.snapshot import BrokerState, Snapshot
 from kohort.broker.metadata.store import BrokerFenced
@@ -103,7 +112,7 @@ class Membership:
             puts = [Put(key, broker_value(broker), lease.id)]
             if broker.incarnation_id is not None:
                 puts.append(Put(self._keys.life(broker.node_id), str(broker.incarnation_id).encode()))
-            done = await self._client.txn([not_there(key)], puts, [Range(key)])
+            done = await self._put_under(lease.id, key, puts)
             if done.succeeded:
                 break
             await self._make_room(broker, done.found[0].items, deadline)
@@ -112,6 +121,24 @@ class Membership:
         self._tenure.registered(self.epoch, asked_ms)
         log.info("registered", node_id=broker.node_id, broker_epoch=self.epoch, ttl_seconds=lease.ttl_seconds)
         return self.epoch
+
+    async def _put_under(self, lease_id: int, key: bytes, puts: list[Put]) -> Transacted:
+        """Return how the registration ended; without an answer its lease ends, and it is not made later.
+
+        Raises: EtcdError.
+        """
+        try:
+            return await self._client.txn([not_there(key)], puts, [Range(key)])
+        except EtcdUnavailable as error:
+            if error.maybe_done:
+                await self._end_lease(lease_id)
+            raise
+
+    async def _end_lease(self, lease_id: int) -> None:
+        try:
+            await self._client.revoke(lease_id, seconds=max(self._heartbeat_seconds, 1))
+        except EtcdError as error:  # It ends by itself, as nobody renews it.
+            log.warning("the lease could not be given back", error=str(error))
 
     async def _make_room(self, broker: BrokerState, found: tuple[KeyValue, ...], deadline: float) -> None:
         """Remove the registration of this folder's last process, or wait for another's end."""
@@ -129,22 +156,29 @@ class Membership:
             await trio.sleep(TAKEN_POLL_SECONDS)
 
     async def _restate(self, broker: BrokerState) -> int:
-        put = Put(self._keys.broker(broker.node_id), broker_value(broker), self.lease_id)
-        done = await self._client.txn(self.compare(), [put])
-        if not done.succeeded:
-            self.lost()
-            raise BrokerFenced("another process has registered under this broker's node id")
-        return done.revision
+        """Return the revision at which the registration says so.
+
+        It is written also where it says so already, and compares what was read just before: what an earlier
+        call said, whose answer was lost, is not put over it later. Raises: BrokerFenced, EtcdError.
+        """
+        key, epoch = self._keys.broker(broker.node_id), self.epoch
+        put = Put(key, broker_value(broker), self.lease_id)
+        while True:
+            items = (await self._client.range(Range(key))).items
+            if not items or items[0].create_revision != epoch:
+                if self.epoch == epoch:
+                    self.lost()
+                raise BrokerFenced("another process has registered under this broker's node id")
+            done = await self._client.txn([unchanged_since(key, items[0].mod_revision)], [put])
+            if done.succeeded:
+                return done.revision
 
     async def begin_anew(self, broker: BrokerState) -> None:
         """Give the registration back: the next look at the lease registers anew, as another life."""
         self._broker = broker
         lease_id = self.lease_id
         self.lost()
-        try:
-            await self._client.revoke(lease_id, seconds=max(self._heartbeat_seconds, 1))
-        except EtcdError as error:  # Then it is taken over with the folder's former id.
-            log.warning("the lease could not be given back", error=str(error))
+        await self._end_lease(lease_id)  # If that fails, it is taken over with the folder's former id.
 
     # -- staying ----------------------------------------------------------------------------------------
 

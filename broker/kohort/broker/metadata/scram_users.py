@@ -11,7 +11,7 @@ from secrets import token_bytes
 from typing import NamedTuple
 
 from kohort.broker.metadata.snapshot import ConfigResource, Mutation, ResourceType, Snapshot
-from kohort.broker.metadata.store import MetadataStore, storage_error, update
+from kohort.broker.metadata.store import ChangeUnknown, Failed, MetadataStore, storage_error, update
 from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.protocol.scram import (
     BY_NUMBER,
@@ -77,7 +77,10 @@ async def salt_secret(store: MetadataStore) -> bytes:
         made = ScramCredential(token_bytes(), b"", b"", MIN_ITERATIONS)  # In a form that every version reads.
         return Mutation(configs={resource: {_SALTS_MECHANISM: _rendered(made)}})
 
-    snapshot = await update(store, decide)
+    try:
+        snapshot = await update(store, decide)
+    except ChangeUnknown as error:  # The next start finds it, or keeps another one.
+        raise StorageError(str(error)) from error
     return _parsed(snapshot.configs[resource][_SALTS_MECHANISM]).salt
 
 
@@ -93,7 +96,7 @@ async def alter(
 
     try:
         await update(store, decide)
-    except StorageError as error:
+    except Failed as error:
         failed = storage_error(error)
         return {user: found or failed for user, found in outcome.items()}
     return outcome

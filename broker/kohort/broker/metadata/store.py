@@ -14,16 +14,33 @@ Watcher = Callable[[Snapshot, Snapshot], None]
 """Told of the snapshot before and the one after a change, in the loop's thread."""
 
 
+# A change ends in one of three ways. It is made: a snapshot is returned. It is refused: it is not made, and
+# never will be, as `MetadataConflict` or a `StorageError` says. Or nobody knows, as `ChangeUnknown` says.
+
+
 class MetadataConflict(Exception):
-    """Something that a mutation touches is not any more as the snapshot has it that it was decided on."""
+    """Refused: something that a mutation touches is not any more as it was when the mutation was decided."""
 
 
 class MetadataUnavailable(StorageError):
-    """Nobody who keeps the metadata has answered in time; a change may have been made."""
+    """Refused: nobody who keeps the metadata was reached in time."""
 
 
 class BrokerFenced(StorageError):
-    """This broker's registration is gone, or another process has it: it may change nothing."""
+    """Refused: this broker's registration is gone, or another process has it: it may change nothing."""
+
+
+class ChangeUnknown(Exception):
+    """Unknown: the change may have been made, may be made later, or never; its answer was lost.
+
+    Deliberately neither a `StorageError` nor a `MetadataConflict`: nobody who handles a refusal handles this
+    by accident. Whoever has changed something of its own for the case that the change is made has to keep
+    that until the metadata show what has become of it.
+    """
+
+
+Failed = (StorageError, ChangeUnknown)
+"""What a caller catches that only has to tell somebody that the change is not known to be made."""
 
 
 class MetadataStore(Protocol):
@@ -39,7 +56,8 @@ class MetadataStore(Protocol):
         It was decided on `basis`, and holds where all that it touches is still as it is there: each
         partition, each topic's name, id, number of partitions and settings, each configuration. What else
         has changed does not matter. Who decides as the controller says under which epoch. Raises:
-        MetadataConflict, and nothing has changed; StorageError if it could not be made durable.
+        MetadataConflict and StorageError, and nothing has changed, nor will; ChangeUnknown where an answer
+        was lost.
         """
         ...
 
@@ -64,7 +82,8 @@ async def update(
 ) -> Snapshot:
     """Return the snapshot after what `decide` made of the newest one; decided anew at a conflict.
 
-    An empty mutation changes nothing. What `decide` raises goes to the caller.
+    An empty mutation changes nothing. What `decide` raises goes to the caller. Raises: StorageError,
+    ChangeUnknown; nothing is decided anew while an earlier change may still be made.
     """
     while True:
         before = store.snapshot()
@@ -77,8 +96,11 @@ async def update(
             continue  # Another change came between: its result is in the next snapshot.
 
 
-def storage_error(error: StorageError) -> ApiError:
-    """Return what a client is told of a disk that fails, or of a cluster that can't be asked just now."""
-    if isinstance(error, MetadataUnavailable | BrokerFenced):
+def storage_error(error: StorageError | ChangeUnknown) -> ApiError:
+    """Return what a client is told of a disk that fails, or of a cluster that can't be asked just now.
+
+    Kafka's controller answers REQUEST_TIMED_OUT, too, where a change may still be made.
+    """
+    if isinstance(error, MetadataUnavailable | BrokerFenced | ChangeUnknown):
         return ApiError(ErrorCode.REQUEST_TIMED_OUT, str(error))
     return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))

@@ -8,6 +8,7 @@ import trio
 
 from kohort.broker.metadata import (
     BrokerState,
+    ChangeUnknown,
     ConfigResource,
     EmbeddedMetadataStore,
     Mutation,
@@ -208,12 +209,14 @@ async def test_a_kill_at_any_step_leaves_the_old_or_the_new_metadata(tmp_path: P
     assert list(opened(tmp_path).snapshot().topics) == [*expected, "later"]
 
 
-@pytest.mark.parametrize("step", ["before", "sync"])
-async def test_a_disk_that_fails_changes_nothing_for_anybody(tmp_path: Path, step: str) -> None:
+@pytest.mark.parametrize(("step", "error"), [("before", StorageError), ("sync", ChangeUnknown)])
+async def test_a_disk_that_fails_changes_nothing_for_anybody(
+    tmp_path: Path, step: str, error: type[Exception]
+) -> None:
     store = opened(tmp_path, FailingFileSystem(step, OSError(28, "No space left on device")))
     told: list[Snapshot] = []
     store.watch(lambda _, after: told.append(after))
-    with pytest.raises(StorageError, match="No space left"):
+    with pytest.raises(error, match="No space left"):
         await put(store, topic("a"))
     with pytest.raises(StorageError):
         await store.allocate_producer_ids()

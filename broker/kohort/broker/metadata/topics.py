@@ -16,7 +16,7 @@ from kohort.broker.metadata.snapshot import (
     Snapshot,
     TopicState,
 )
-from kohort.broker.metadata.store import MetadataStore, storage_error, update
+from kohort.broker.metadata.store import ChangeUnknown, Failed, MetadataStore, storage_error, update
 from kohort.broker.metadata.topic_names import MetricNames
 from kohort.broker.metadata.topic_plans import (
     NewTopic,
@@ -103,7 +103,7 @@ class Topics:
         """Return the outcomes once the new partitions have their logs: the first produce finds them open."""
         try:
             await update(self._store, decide)
-        except StorageError as error:
+        except Failed as error:
             return _failed(outcomes, error)
         for topic in _good(outcomes):
             await self._ready(topic.name)
@@ -144,7 +144,7 @@ class Topics:
 
         try:
             await update(self._store, decide)
-        except StorageError as error:
+        except Failed as error:
             failed = storage_error(error)
             return [
                 (each, failed if isinstance(outcome, TopicState) else outcome) for each, outcome in outcomes
@@ -152,8 +152,8 @@ class Topics:
         return outcomes
 
 
-def _failed(outcomes: dict[str, Outcome], error: StorageError) -> dict[str, Outcome]:
-    """Return the outcomes where the disk did not take the change."""
+def _failed(outcomes: dict[str, Outcome], error: StorageError | ChangeUnknown) -> dict[str, Outcome]:
+    """Return the outcomes where the change was not made, or nobody knows."""
     return {
         name: storage_error(error) if isinstance(each, TopicState) else each
         for name, each in outcomes.items()

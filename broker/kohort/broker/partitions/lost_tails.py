@@ -8,9 +8,9 @@ import structlog
 
 from kohort.broker.metadata import MetadataStore
 from kohort.broker.metadata.leader_epochs import raise_leader_epochs
+from kohort.broker.metadata.store import Failed
 from kohort.broker.partitions.partition import Partition
 from kohort.broker.runtime.workers import Workers
-from kohort.storage import StorageError
 
 RETRY_SECONDS = 1.0
 
@@ -42,7 +42,7 @@ class LostTails:
                 self._waiting.clear()
                 try:
                     await self._raise(taken)
-                except StorageError as error:
+                except Failed as error:  # If it was made, they go on under a newer one yet.
                     log.error("leader epochs cannot be raised", partitions=len(taken), error=str(error))
                     self._waiting.update(dict.fromkeys(taken))
                     await self._workers.sleep(RETRY_SECONDS)

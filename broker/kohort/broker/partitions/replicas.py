@@ -163,9 +163,8 @@ class Replicas:
             min_insync_replicas=partition.config.min_insync_replicas,
             lag_ms_max=self._lag_ms_max(),
             now_ms=self._clock.now_ms(),
+            proposal=before[1].proposal if before is not None and is_same_epoch else None,
         )
-        if before is not None and is_same_epoch:
-            leadership.proposal = before[1].proposal
         self._led[partition] = opened, leadership
         return leadership
 

@@ -63,8 +63,12 @@ class Leadership:
         min_insync_replicas: int,
         lag_ms_max: int,
         now_ms: int,
+        proposal: Proposal | None = None,
     ) -> None:
-        """Begin to lead: the log has been told of the state's leader epoch."""
+        """Begin to lead: the log has been told of the state's leader epoch.
+
+        `proposal` is what another one of this leader epoch has asked for: it may be made yet.
+        """
         assert state.leader == node_id, state
         self.node_id = node_id
         self.state = state
@@ -72,7 +76,8 @@ class Leadership:
         self.high_watermark = high_watermark
         self.epoch_start_offset = log.log_end_offset
         self.min_insync_replicas = min_insync_replicas
-        self.proposal: Proposal | None = None
+        self.proposal = proposal
+        self._forget_what_is_decided()
         self._lag_ms_max = lag_ms_max
         self._brokers = NO_BROKERS
         self._followers: dict[int, FollowerState] = {}
@@ -123,10 +128,13 @@ class Leadership:
         if state.partition_epoch <= self.state.partition_epoch:
             return False
         self.state = state
-        if self.proposal is not None and state.partition_epoch >= self.proposal.after.partition_epoch:
-            self.proposal = None
+        self._forget_what_is_decided()
         self._know_replicas(now_ms)
         return self._advance(now_ms)
+
+    def _forget_what_is_decided(self) -> None:
+        if self.proposal is not None and self.state.partition_epoch >= self.proposal.after.partition_epoch:
+            self.proposal = None
 
     # -- the in-sync replicas ---------------------------------------------------------------------------
 

@@ -328,3 +328,28 @@ def test_consumers_are_sent_to_a_replica_of_their_rack_that_has_what_they_want()
     assert select_read_replica(world.leader, known, "rack-0", 9) is None
     assert select_read_replica(world.leader, known, "rack-1", 8) is None  # The leader's own.
     assert select_read_replica(world.leader, known, None, 8) is None
+
+
+def test_what_was_asked_for_counts_from_the_begin_where_a_log_is_opened_anew() -> None:
+    world = World(isr=(1,), min_in_sync=1, end_offset=10)
+    world.fetch(2, 10)
+    proposal = world.leader.propose(world.now_ms)
+    assert proposal is not None
+    world.log.append(5)
+
+    def opened_anew(state: PartitionState) -> Leadership:
+        return Leadership(
+            1,
+            state,
+            world.log,
+            high_watermark=10,
+            min_insync_replicas=1,
+            lag_ms_max=LAG_MS,
+            now_ms=world.now_ms,
+            proposal=proposal,
+        )
+
+    again = opened_anew(proposal.before)
+    assert (again.proposal, again.high_watermark) == (proposal, 10), "broker 2 may be in sync, and lacks five"
+    decided = opened_anew(replace(proposal.before, partition_epoch=proposal.after.partition_epoch))
+    assert (decided.proposal, decided.high_watermark) == (None, 15)

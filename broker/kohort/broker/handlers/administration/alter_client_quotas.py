@@ -7,7 +7,7 @@ from kohort.broker.handlers.administration.client_quotas import check_entity, ch
 from kohort.broker.handlers.administration.family import Administration
 from kohort.broker.metadata import Mutation, Snapshot, update
 from kohort.broker.metadata.quotas import alteration
-from kohort.broker.metadata.store import storage_error
+from kohort.broker.metadata.store import Failed, storage_error
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.protocol.messages import (
@@ -17,7 +17,6 @@ from kohort.protocol.messages import (
     AlterClientQuotasResult,
     AlterClientQuotasResultEntity,
 )
-from kohort.storage import StorageError
 
 
 async def handle(
@@ -72,5 +71,5 @@ async def _alter(
 
     try:
         await update(admin.metadata, decide)
-    except StorageError as error:
+    except Failed as error:
         raise storage_error(error) from error

@@ -4,11 +4,10 @@ from kohort.broker.authorization.acls import Binding, checked_binding
 from kohort.broker.handlers.administration.family import Administration
 from kohort.broker.metadata import update
 from kohort.broker.metadata.acls import creation, in_steps
-from kohort.broker.metadata.store import storage_error
+from kohort.broker.metadata.store import Failed, storage_error
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.protocol.messages import AclCreation, AclCreationResult, CreateAclsRequest, CreateAclsResponse
-from kohort.storage import StorageError
 
 NO_AUTHORIZER = "No Authorizer is configured."
 NONE = AclCreationResult(error_code=ErrorCode.NONE, error_message=None)
@@ -33,7 +32,7 @@ async def handle(admin: Administration, message: CreateAclsRequest, request: Req
     for step in in_steps(list(places)):
         try:
             await update(admin.metadata, lambda now, step=step: creation(now, step))  # type: ignore[misc]
-        except StorageError as error:
+        except Failed as error:
             for binding in step:
                 for place in places[binding]:
                     results[place] = _refused(storage_error(error))

@@ -5,7 +5,7 @@ from kohort.broker.handlers.administration.create_acls import NO_AUTHORIZER
 from kohort.broker.handlers.administration.family import Administration
 from kohort.broker.metadata import update
 from kohort.broker.metadata.acls import bindings, deletion, in_steps
-from kohort.broker.metadata.store import storage_error
+from kohort.broker.metadata.store import Failed, storage_error
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.protocol.messages import (
@@ -15,7 +15,6 @@ from kohort.protocol.messages import (
     DeleteAclsRequest,
     DeleteAclsResponse,
 )
-from kohort.storage import StorageError
 
 
 async def handle(admin: Administration, message: DeleteAclsRequest, request: Request) -> DeleteAclsResponse:
@@ -37,7 +36,7 @@ async def handle(admin: Administration, message: DeleteAclsRequest, request: Req
     for step in in_steps(list(wanted)):
         try:
             await update(admin.metadata, lambda now, step=step: deletion(now, step))  # type: ignore[misc]
-        except StorageError as error:
+        except Failed as error:
             failed |= dict.fromkeys(step, storage_error(error))
     results = tuple(_result(each, failed) for each in found)
     return DeleteAclsResponse(throttle_time_ms=0, filter_results=results)

@@ -4,8 +4,7 @@ from collections.abc import Callable
 
 from kohort.broker.controller.requests import Outcomes
 from kohort.broker.metadata import MetadataStore, Mutation, Snapshot, update
-from kohort.broker.metadata.store import storage_error
-from kohort.storage import StorageError
+from kohort.broker.metadata.store import Failed, storage_error
 
 
 async def carry_out(store: MetadataStore, plan: Callable[[Snapshot], tuple[Mutation, Outcomes]]) -> Outcomes:
@@ -22,7 +21,7 @@ async def carry_out(store: MetadataStore, plan: Callable[[Snapshot], tuple[Mutat
 
     try:
         await update(store, decide)
-    except StorageError as error:
+    except Failed as error:
         failed = storage_error(error)
         return {place: refused or failed for place, refused in outcomes.items()}
     return outcomes

@@ -2,11 +2,10 @@
 
 from kohort.broker.handlers.administration.family import Administration
 from kohort.broker.metadata import ConfigResource, Mutation, ResourceType, Snapshot, update
-from kohort.broker.metadata.store import storage_error
+from kohort.broker.metadata.store import Failed, storage_error
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.protocol.messages import UnregisterBrokerRequest, UnregisterBrokerResponse
-from kohort.storage import StorageError
 
 
 async def handle(
@@ -40,7 +39,7 @@ async def _unregister(admin: Administration, node_id: int) -> None:
         )
         if admin.forget_life is not None and not _holds_anything(admin.metadata.snapshot(), node_id):
             await admin.forget_life(node_id)
-    except StorageError as error:
+    except Failed as error:
         raise storage_error(error) from error
 
 
