@@ -191,14 +191,20 @@ class TransactionParts:
         def topic(name: str, indexes: tuple[int, ...]) -> Any:
             states = (self._broker.state(each) for each in indexes)
             leaders = (NO_LEADER if state is None else state.leader for state in states)
-            return SimpleNamespace(name=name, partitions=[SimpleNamespace(leader=each) for each in leaders])
+            return SimpleNamespace(
+                name=name,
+                topic_id=self._broker.world.topic_ids[indexes[0]],
+                partitions=[SimpleNamespace(leader=each) for each in leaders],
+            )
 
         of_topics = {
             TRANSACTIONS_TOPIC: (self._state_index,),
             OFFSETS_TOPIC: (self._state_index + 1,),
             WRITTEN: self._written,
         }
-        return SimpleNamespace(topics={name: topic(name, indexes) for name, indexes in of_topics.items()})
+        topics = {name: topic(name, indexes) for name, indexes in of_topics.items()}
+        by_id = {each.topic_id: each for each in topics.values()}
+        return SimpleNamespace(topics=topics, topics_by_id=by_id)
 
     def _timer_set(self) -> None:
         deadline_ms = self._timers.next_deadline_ms()
