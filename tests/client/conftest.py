@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from kohort.client import Admin, NewTopic
+from kohort.client.connection import Connection
 from tests.differential import apache_kafka
 from tests.interop.broker_process import BrokerProcess
 
@@ -73,3 +74,18 @@ def topic(bootstrap: str) -> Callable[[int], str]:
 def group() -> str:
     """A group that nobody has used."""
     return f"group-{uuid.uuid4().hex[:8]}"
+
+
+@pytest.fixture(params=["brokers add partitions", "the client adds partitions"])
+def protocol(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Both levels of transaction.version: of a cluster that has it not, the client hears nothing of it."""
+    name: str = request.param
+    if name != "brokers add partitions":
+        monkeypatch.setattr(Connection, "finalized_level", lambda self, feature: 0)
+    return name
+
+
+@pytest.fixture
+def transactional_id() -> str:
+    """One that nobody has used."""
+    return f"id-{uuid.uuid4().hex[:8]}"

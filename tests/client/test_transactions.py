@@ -24,26 +24,11 @@ from kohort.client import (
     TransactionStateError,
 )
 from kohort.client.aio import Producer as AsyncProducer
-from kohort.client.connection import Connection
 from kohort.protocol.errors import ErrorCode
 
 PATIENCE_S = 30.0
 
 MakeTopic = Callable[[int], str]
-
-
-@pytest.fixture(params=["brokers add partitions", "the client adds partitions"])
-def protocol(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Both levels of transaction.version: of a cluster that has it not, the client hears nothing of it."""
-    name: str = request.param
-    if name != "brokers add partitions":
-        monkeypatch.setattr(Connection, "finalized_level", lambda self, feature: 0)
-    return name
-
-
-@pytest.fixture
-def transactional_id() -> str:
-    return f"id-{uuid4().hex[:8]}"
 
 
 def committed(bootstrap: str, topic: str, count: int) -> list[bytes | None]:

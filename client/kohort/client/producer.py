@@ -136,9 +136,8 @@ class Producer:
         try:
             yield
             await self._session.end_transaction(is_commit=True)
-        except BaseException:
-            with anyio.CancelScope(shield=True):
-                await self._session.abort_after_failure()
+        except BaseException as failure:
+            await self._session.abort_after_failure(failure)
             raise
 
     async def init_transactions(self) -> None:

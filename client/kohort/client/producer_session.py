@@ -87,8 +87,8 @@ class ProducerSession:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self.transactions is not None and self.transactions.is_open:
-            await self._abort_in_time()
+        if self.transactions is not None:
+            await self._abort_in_time(self.transactions)
         self._is_open = False
         self.accumulator.close()
         left = sum(each.batch.record_count for each in self._sender.unfinished())
@@ -97,11 +97,13 @@ class ProducerSession:
         self._sender.abandon(RequestTimeoutError("the producer was closed before the record was written"))
         await self._stack.aclose()
 
-    async def _abort_in_time(self) -> None:
+    async def _abort_in_time(self, transactions: "Transactions") -> None:
         """Abort what is open, or leave that to the coordinator, whose patience ends as well."""
         with anyio.move_on_after(ABORT_SECONDS, shield=True):
             try:
-                await self.end_transaction(is_commit=False)
+                await transactions.settle()
+                if transactions.is_open:
+                    await self.end_transaction(is_commit=False)
             except KohortError as error:
                 logger.debug("a transaction that was open at the end could not be aborted: %s", error)
 
@@ -117,13 +119,26 @@ class ProducerSession:
         """Commit or abort. Raises: KohortError."""
         await self._transactional().end(self.flush, is_commit=is_commit)
 
-    async def abort_after_failure(self) -> None:
-        """Abort what a block has left open. Where that fails the log says so: there is a failure already."""
-        if self.transactions is not None and self.transactions.is_open:
-            try:
-                await self.end_transaction(is_commit=False)
-            except KohortError as error:
-                logger.warning("a transaction could not be aborted, its time-out will: %s", error)
+    async def abort_after_failure(self, failure: BaseException) -> None:
+        """Abort what a block has left open. Where that fails the log says so: there is a failure already.
+
+        Whoever was cancelled or interrupted waits for ABORT_SECONDS. The abort goes on, and the next
+        transaction begins behind it.
+        """
+        if isinstance(failure, Exception):
+            await self._abort_if_open()
+        else:
+            with anyio.move_on_after(ABORT_SECONDS, shield=True):
+                await self._abort_if_open()
+
+    async def _abort_if_open(self) -> None:
+        try:
+            if self.transactions is not None:
+                await self.transactions.settle()
+                if self.transactions.is_open:
+                    await self.end_transaction(is_commit=False)
+        except KohortError as error:
+            logger.warning("a transaction could not be aborted, its time-out will: %s", error)
 
     async def send_offsets(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int], group: GroupMetadata | str

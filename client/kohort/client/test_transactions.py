@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from types import SimpleNamespace
 from typing import Any
 
+import anyio
 import pytest
 
 from kohort.client.config import ProducerConfig
@@ -12,16 +14,20 @@ from kohort.client.errors import KohortError, TransactionFailedError, Transactio
 from kohort.client.transactions import State, Transactions
 
 
-def opened() -> Transactions:
-    """Return the transactions of a producer that is in one, and has written nothing yet."""
-    nobody: Any = SimpleNamespace()
-    transactions = Transactions(nobody, ProducerConfig(transactional_id="a"), nobody, nobody, lambda: None)
-    transactions._state = State.OPEN
-    return transactions
+@pytest.fixture
+async def opened() -> AsyncIterator[Transactions]:
+    """The transactions of a producer that is in one, and has written nothing yet."""
+    async with anyio.create_task_group() as tasks:
+        cluster: Any = SimpleNamespace(tasks=tasks)
+        nobody: Any = SimpleNamespace()
+        made = Transactions(cluster, ProducerConfig(transactional_id="a"), nobody, nobody, lambda: None)
+        made._state = State.OPEN
+        yield made
+        tasks.cancel_scope.cancel()
 
 
-async def test_a_record_that_comes_while_the_rest_is_flushed_is_refused() -> None:
-    transactions = opened()
+async def test_a_record_that_comes_while_the_rest_is_flushed_is_refused(opened: Transactions) -> None:
+    transactions = opened
     refused: list[KohortError] = []
 
     async def flush() -> None:
@@ -40,26 +46,45 @@ async def test_a_record_that_comes_while_the_rest_is_flushed_is_refused() -> Non
     assert transactions.refusal is None
 
 
-@pytest.mark.parametrize("is_commit", [True, False])
-async def test_a_flush_that_is_interrupted_leaves_the_transaction_open(is_commit: bool) -> None:
-    transactions = opened()
-
-    async def interrupted() -> None:
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        await transactions.end(interrupted, is_commit=is_commit)
-    assert transactions.is_open
+async def test_a_commit_that_is_cancelled_while_it_flushes_leaves_the_transaction_open(
+    opened: Transactions,
+) -> None:
+    with anyio.move_on_after(0.01):
+        await opened.end(anyio.sleep_forever, is_commit=True)
+    assert opened.is_open
 
     async def flush() -> None:
-        assert isinstance(transactions.refusal, TransactionFailedError), "of what is aborted nothing is sent"
+        assert isinstance(opened.refusal, TransactionFailedError), "of what is aborted nothing is sent"
 
-    await transactions.end(flush, is_commit=False)
-    assert not transactions.is_open
+    await opened.end(flush, is_commit=False)
+    assert not opened.is_open
 
 
-async def test_a_transaction_that_has_failed_stays_open_until_it_is_aborted() -> None:
-    transactions, failure = opened(), KohortError("one record was too large")
+async def test_an_abort_that_is_cancelled_goes_on_and_the_next_transaction_waits_for_it(
+    opened: Transactions,
+) -> None:
+    may_end = anyio.Event()
+    with anyio.move_on_after(0.01):
+        await opened.end(may_end.wait, is_commit=False)
+    begun: list[bool] = []
+
+    async def begin() -> None:
+        await opened.begin()
+        begun.append(True)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(begin)
+        await anyio.wait_all_tasks_blocked()
+        assert not begun
+        with pytest.raises(TransactionStateError):
+            opened.check_may_send()
+        may_end.set()
+    assert begun
+    opened.check_may_send()
+
+
+async def test_a_transaction_that_has_failed_stays_open_until_it_is_aborted(opened: Transactions) -> None:
+    transactions, failure = opened, KohortError("one record was too large")
 
     async def flush() -> None:
         transactions.failed(failure)

@@ -22,6 +22,7 @@ from kohort.client.errors import (
 )
 from kohort.client.identity import TransactionalIdentifier
 from kohort.client.retry import Deadline
+from kohort.client.unattended import Unattended
 from kohort.client.values import GroupMetadata, OffsetAndMetadata, TopicPartition
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages import (
@@ -96,6 +97,7 @@ class Transactions:
         self._accumulator = accumulator
         self._identifier = identifier
         self._wake = wake
+        self._calls = Unattended(cluster)
         self._state = State.NEW
         self._failure: KohortError | None = None  # Why this producer is of no use any more.
         self.error: KohortError | None = None
@@ -201,8 +203,13 @@ class Transactions:
 
     # What the user asks
 
+    async def settle(self) -> None:
+        """Return when what nobody waited for to its end has ended. Raises: RequestTimeoutError."""
+        await self._calls.settle(self._config.max_block_ms)
+
     async def begin(self) -> None:
         """Begin a transaction, as the only producer of this transactional id. Raises: KohortError."""
+        await self.settle()
         if self._state is State.NEW:
             await self.init()
         if self._failure is not None:
@@ -220,10 +227,14 @@ class Transactions:
 
         What an earlier one has left open is aborted, what it was ending is ended first. Raises: KohortError.
         """
+        await self.settle()
         if self._failure is not None:
             raise self._failure
         if self._state in (State.OPEN, State.ENDING):
             raise TransactionStateError(f"the producer can't begin anew: it {self._state.value}")
+        await self._calls.run(self._init)
+
+    async def _init(self) -> None:
         await self._next_epoch(ProducerIdentity())
         self._state = State.READY
 
@@ -260,6 +271,9 @@ class Transactions:
         if not offsets:
             return
         self._has_begun = True
+        await self._calls.run(lambda: self._send_offsets(offsets, group))
+
+    async def _send_offsets(self, offsets: Offsets, group: GroupMetadata) -> None:
         try:
             if not self._is_second:
                 await self._add_offsets(group.group_id)
@@ -328,8 +342,11 @@ class Transactions:
 
         Of a transaction that has failed a commit is refused, and it stays open until it is aborted. Where the
         end was asked for, and not heard of, it is not known whether it counts: the next one begins only when
-        that was decided.
+        that was decided. Cancelled while it writes what is left, a commit leaves the transaction open; an
+        abort, and what was asked of the coordinator, goes on.
         """
+        if self._state is State.OPEN and not self._is_flushing:
+            await self.settle()  # Of offsets that nobody waited for.
         if self._failure is not None:
             raise self._failure
         if self._state is not State.OPEN or self._is_flushing:
@@ -340,15 +357,28 @@ class Transactions:
             self.failed(
                 TransactionFailedError("the transaction is aborted")
             )  # What waits is not sent any more.
+            await self._calls.run(lambda: self._abort(flush))
+            return
+        await self._flush(flush)
+        if self.error is not None:
+            raise TransactionFailedError(f"the transaction has failed: {self.error}") from self.error
+        self._state = State.ENDING
+        await self._calls.run(lambda: self._finish(is_commit=True))
+
+    async def _abort(self, flush: Callable[[], Awaitable[None]]) -> None:
+        await self._flush(flush)
+        self._state = State.ENDING
+        await self._finish(is_commit=False)
+
+    async def _flush(self, flush: Callable[[], Awaitable[None]]) -> None:
         self._is_flushing = True
         try:
             await flush()
             await flush()  # Of what a thread adds that was let in just before; nobody comes behind it.
         finally:
             self._is_flushing = False
-        if is_commit and self.error is not None:
-            raise TransactionFailedError(f"the transaction has failed: {self.error}") from self.error
-        self._state = State.ENDING
+
+    async def _finish(self, *, is_commit: bool) -> None:
         try:
             await self._end(is_commit=is_commit)
         except BaseException:

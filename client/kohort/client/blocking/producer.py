@@ -138,8 +138,8 @@ class Producer:
         try:
             yield
             self._loop.call(self._session.end_transaction, is_commit=True)
-        except BaseException:
-            self._loop.call(self._session.abort_after_failure)
+        except BaseException as failure:
+            self._loop.call(self._session.abort_after_failure, failure)
             raise
 
     def init_transactions(self) -> None:

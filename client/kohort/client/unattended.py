@@ -1,0 +1,70 @@
+"""Calls to a coordinator that go on although whoever waits for them is cancelled.
+
+What was asked may happen whether anybody waits or not. Two requests of one producer that overtake each other
+would have it fence itself: so the next one waits until what became of the one before is known.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+import anyio
+
+from kohort.client.errors import ClosedError, RequestTimeoutError
+
+if TYPE_CHECKING:
+    from kohort.client.cluster import Cluster
+
+
+class _Call:
+    """A call that a task of its own makes."""
+
+    __slots__ = ("ended", "error", "is_done")
+
+    def __init__(self) -> None:
+        self.ended = anyio.Event()
+        self.is_done = False
+        self.error: Exception | None = None
+
+
+class Unattended:
+    """The calls of one producer that are under way. They end with its cluster's tasks."""
+
+    def __init__(self, cluster: "Cluster") -> None:
+        self._cluster = cluster
+        self._under_way: list[_Call] = []
+
+    async def run(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Return when `work` has ended; who is cancelled leaves it to itself. Raises: what it raises.
+
+        It begins when what is under way has ended.
+        """
+        while self._under_way:
+            await self._under_way[0].ended.wait()
+        call = _Call()
+        self._cluster.tasks.start_soon(self._work, call, work)
+        self._under_way.append(call)
+        await call.ended.wait()
+        if call.error is not None:
+            raise call.error
+        if not call.is_done:
+            raise ClosedError("the producer was closed while this call was under way")
+
+    async def _work(self, call: _Call, work: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await work()
+            call.is_done = True
+        except Exception as error:  # noqa: BLE001 - Whatever it is, who waits raises it.
+            call.error = error
+        finally:
+            self._under_way.remove(call)
+            call.ended.set()
+
+    async def settle(self, timeout_ms: float) -> None:
+        """Return when no call is under way. Raises: RequestTimeoutError when the time is over."""
+        with anyio.move_on_after(timeout_ms / 1000):
+            while self._under_way:
+                await self._under_way[0].ended.wait()
+        if self._under_way:
+            raise RequestTimeoutError(
+                f"the producer's last call was not answered within {timeout_ms:.0f} ms, and goes on"
+            )
