@@ -35,6 +35,7 @@ from kohort.client.config import AdminOptions, admin_config, describe_servers
 from kohort.client.metrics import MetricName, Metrics
 from kohort.client.offsets import list_offsets
 from kohort.client.quotas import EVERY_QUOTA, QuotaEntity
+from kohort.client.unclosed import OpenTasks, no_words
 from kohort.client.values import OffsetAndMetadata, OffsetAndTimestamp, TopicDescription, TopicPartition
 
 
@@ -54,6 +55,7 @@ class Admin:
     ) -> None:
         by_name_alone(unnamed, "Admin(bootstrap_servers=...)")
         config = admin_config(options_with(cluster, options))
+        self._shared = cluster  # As long as this client is held, its connection is.
         self._cluster = Cluster(config, None if cluster is None else cluster.shared)
         self._metrics = Metrics(config.client_id)
         RequestMetrics(self._metrics, "admin-client-metrics", self._cluster)
@@ -68,8 +70,13 @@ class Admin:
     def __repr__(self) -> str:
         return f"<aio.Admin of {describe_servers(self._cluster.config)}>"
 
+    def __del__(self) -> None:
+        if "_open" in self.__dict__:
+            self._open.end_soon(self, no_words, 0)
+
     async def __aenter__(self) -> Self:
         await self._cluster.__aenter__()
+        self._open = OpenTasks(self._cluster)
         return self
 
     async def __aexit__(

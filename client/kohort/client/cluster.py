@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 from uuid import UUID
 
 import anyio
-from anyio.abc import TaskGroup
+from anyio.abc import TaskGroup, TaskStatus
 
 from kohort.client.config import ClientConfig
 from kohort.client.connection import Connection, Observer
@@ -24,6 +24,7 @@ from kohort.client.errors import (
 )
 from kohort.client.metadata import Metadata, TopicMetadata
 from kohort.client.retry import Backoff, Deadline, monotonic_ms
+from kohort.client.signal import Signal
 from kohort.client.values import Node, PartitionInfo, TopicPartition
 from kohort.client.warnings import Warnings
 from kohort.protocol.errors import ErrorCode
@@ -45,6 +46,7 @@ logger = logging.getLogger(__name__)
 
 Answer = TypeVar("Answer", bound=Message)
 Result = TypeVar("Result")
+LastWords = Callable[[], Awaitable[object]]
 
 MAIN, FETCH, GROUP = "main", "fetch", "group"
 """Channels: a broker answers one connection's requests in order, so that what waits there long (a
@@ -60,9 +62,9 @@ NEVER_MS = -(1 << 62)
 class Cluster:
     """Connections, metadata and coordinators of one cluster; an async context manager.
 
-    Its connections live in a task group of its own and end with it, and not before: who is cancelled can
-    still say good-bye. With a `hub`, another cluster that is open for longer, it has that one's metadata,
-    coordinators and main connections, and of its own only those of other channels.
+    Its connections and tasks live in a task group of its own and end with it, and not before: who is
+    cancelled can still say good-bye. With a `hub`, another cluster that is open for longer, it has that
+    one's metadata, coordinators and main connections, and of its own only those of other channels.
     """
 
     def __init__(self, config: ClientConfig, hub: "Cluster | None" = None) -> None:
@@ -83,23 +85,77 @@ class Cluster:
         self._told_by = ""  # The broker that answered it.
         self.observer: Observer | None = None
         self._tasks: TaskGroup | None = None
+        self._ends: anyio.Event | None = None
+        self._last_words: tuple[LastWords, float] | None = None
+        self._guests = 0  # Clusters that have this one as their hub.
+        self._guest_gone = Signal()
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
-        self._tasks = await self._stack.enter_async_context(anyio.create_task_group())
+        host = await self._stack.enter_async_context(anyio.create_task_group())
+        try:
+            self._tasks = await host.start(self._hold_tasks)
+        except BaseException:
+            self._end_tasks()
+            await self._stack.aclose()
+            raise
         if self.config.connections_max_idle_ms >= 0:
-            self._tasks.start_soon(self._close_idle)
+            self.tasks.start_soon(self._close_idle)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._end_tasks()
+        await self._stack.aclose()
+        self._tasks = None
+
+    async def _hold_tasks(self, *, task_status: TaskStatus[TaskGroup]) -> None:
+        """Keep the tasks until they are ended; who is cancelled needs them until it has said good-bye.
+
+        They can be ended without whoever has opened the cluster, and a failure of one ends that.
+        """
+        if self._hub is not None:
+            self._hub._guests += 1
+        try:
+            with anyio.CancelScope(shield=True):
+                async with anyio.create_task_group() as tasks:
+                    self._ends = anyio.Event()
+                    task_status.started(tasks)
+                    await self._ends.wait()
+                    if self._last_words is not None:
+                        await self._say_last_words(*self._last_words)
+                    self._end_tasks()
+        finally:
+            if self._hub is not None:
+                self._hub._guests -= 1
+                self._hub._guest_gone.set()
+
+    async def wait_for_guests(self) -> None:
+        """Return when no other cluster uses this one as its hub any more."""
+        while self._guests:
+            await self._guest_gone.wait()
+
+    def _end_tasks(self) -> None:
+        if self._ends is not None:
+            self._ends.set()
         if self._tasks is not None:
             self._tasks.cancel_scope.cancel()
         for each in tuple(self._served):
             each.close()
-        await self._stack.aclose()
-        self._tasks = None
+
+    def abandon(self, last_words: LastWords, timeout_ms: float) -> None:
+        """Say the last words in the background, and then end all tasks: nobody holds the client any more."""
+        if self._ends is not None:
+            self._last_words = last_words, timeout_ms
+            self._ends.set()
+
+    async def _say_last_words(self, last_words: LastWords, timeout_ms: float) -> None:
+        try:
+            with anyio.move_on_after(timeout_ms / 1000):
+                await last_words()
+        except KohortError as error:
+            logger.debug("a client that nobody had closed: %s", error)
 
     @property
     def is_open(self) -> bool:

@@ -10,7 +10,9 @@ from kohort.client.cluster import Cluster
 from kohort.client.config import ClientOptions, connection_config, describe_servers
 from kohort.client.errors import ConfigurationError
 from kohort.client.metrics import MetricName, Metrics
+from kohort.client.unclosed import OpenTasks
 
+GUESTS_MS = 120_000  # What clients that nobody has closed either may take: their delivery_timeout_ms.
 METRICS = "cluster-connection-metrics"
 
 
@@ -37,8 +39,13 @@ class ClusterConnection:
     def __repr__(self) -> str:
         return f"<aio.ClusterConnection to {describe_servers(self.shared.config)}>"
 
+    def __del__(self) -> None:
+        if "_open" in self.__dict__:
+            self._open.end_soon(self, self.shared.wait_for_guests, GUESTS_MS)
+
     async def __aenter__(self) -> Self:
         await self.shared.__aenter__()
+        self._open = OpenTasks(self.shared)
         return self
 
     async def __aexit__(

@@ -23,6 +23,7 @@ from kohort.client.membership import Assign, Lose, Revoke
 from kohort.client.metrics import MetricName
 from kohort.client.offsets import EARLIEST, LATEST
 from kohort.client.retry import Deadline
+from kohort.client.unclosed import no_words
 from kohort.client.values import (
     AnyRecord,
     ConsumerRecord,
@@ -74,6 +75,7 @@ class Consumer(OtherNames, Generic[K_co, V_co]):
         )
         if topics and config.group_id is None:
             raise ConfigurationError(NO_GROUP)
+        self._shared = cluster  # As long as this client is held, its connection is.
         self._session = ConsumerSession(config, None if cluster is None else cluster.shared)
         self._seeks = self._session.seeks
         self._listener: Listener = listener or AsyncRebalanceListener()
@@ -82,9 +84,15 @@ class Consumer(OtherNames, Generic[K_co, V_co]):
         self._owes_turn = False  # The background has something to do, and had no turn yet.
         self._from_any_thread: Callable[[Callable[[], None]], None] | None = None
 
+    def __del__(self) -> None:
+        if "_open" in self.__dict__:
+            leave = partial(self._session.leave, CLOSE_TIMEOUT_MS, has_failed=True)
+            self._open.end_soon(self, no_words if self._is_closed else leave, CLOSE_TIMEOUT_MS)
+
     async def __aenter__(self) -> Self:
         await self._session.__aenter__()
         self._from_any_thread = from_any_thread()
+        self._open = self._session.open_tasks()
         if self._first_topics:
             self._session.subscribe(self._first_topics, None)
         return self

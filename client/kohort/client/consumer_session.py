@@ -43,6 +43,7 @@ from kohort.client.retry import Deadline, monotonic_ms
 from kohort.client.seeks import Seeks
 from kohort.client.signal import Signal
 from kohort.client.topic_watch import TopicWatch
+from kohort.client.unclosed import OpenTasks
 from kohort.client.values import (
     AnyRecord,
     GroupMetadata,
@@ -114,6 +115,10 @@ class ConsumerSession:
             )
             tasks.start_soon(self._group.run)
         return self
+
+    def open_tasks(self) -> OpenTasks:
+        """Return what lets it end by itself, should nobody close it."""
+        return OpenTasks(self._cluster)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

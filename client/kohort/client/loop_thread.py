@@ -21,7 +21,10 @@ from typing import Any, Generic, ParamSpec, TypeVar
 import anyio
 from anyio.abc import TaskGroup
 
-from kohort.client.errors import ClosedError, WouldBlockError
+from kohort.client.cluster import LastWords
+from kohort.client.errors import ClosedError, KohortError, WouldBlockError
+from kohort.client.signal import Signal
+from kohort.client.unclosed import has_ended
 
 logger = logging.getLogger(__name__)
 
@@ -121,6 +124,7 @@ class LoopThread(Generic[Session]):
         self._ended.acquire()
         self._host = host
         self._guests: set[LoopThread[Any]] = set()
+        self._guest_gone = Signal()
         if host is None:
             # A daemon, so that a client which was never closed does not keep the interpreter from ending.
             self._thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -235,10 +239,40 @@ class LoopThread(Generic[Session]):
         elif self._ended.acquire(timeout=JOIN_TIMEOUT_SECONDS):
             self._ended.release()
 
+    def abandon(self, last_words: LastWords, timeout_ms: float) -> None:
+        """Run the last words within the time, then end, in the background: nobody holds the client any more.
+
+        From any thread, the loop's own among them, and at any moment of it: it is the client's finalizer.
+        """
+
+        def begin() -> None:
+            if self._tasks is not None:
+                self._tasks.start_soon(self._end_by_itself, last_words, timeout_ms)
+
+        self.call_soon(begin)
+
+    async def _end_by_itself(self, last_words: LastWords, timeout_ms: float) -> None:
+        assert self._stopping is not None
+        try:
+            with anyio.move_on_after(timeout_ms / 1000):
+                await last_words()
+                while self._guests:  # Nobody holds their clients either.
+                    await self._guest_gone.wait()
+        except KohortError as error:
+            logger.debug("a client that nobody had closed: %s", error)
+        finally:
+            self._stopping.set()
+
+    def wait_for_end(self, timeout_ms: float) -> None:
+        """Return when it has ended by itself, or the time is over."""
+        if self._ended.acquire(timeout=timeout_ms / 1000 + JOIN_TIMEOUT_SECONDS):
+            self._ended.release()
+
     def after_fork(self) -> None:
         """Be closed: in this process there is no thread that could do anything."""
         self.is_running = False
         self._tasks = self._event_loop = self._stopping = None
+        has_ended(self)
         self._guests.clear()  # Each of them hears of it by itself.
         if self._ended.locked():
             self._ended.release()
@@ -265,6 +299,7 @@ class LoopThread(Generic[Session]):
                 logger.exception("a client has failed; the others of its cluster connection go on")
         finally:
             self._host._guests.discard(self)
+            self._host._guest_gone.set()
             self._end()
 
     def _end(self) -> None:
@@ -278,6 +313,7 @@ class LoopThread(Generic[Session]):
         self._ready.set()
         if self._ended.locked():
             self._ended.release()
+        has_ended(self)
 
     async def _serve(self) -> None:
         async with self._manager, anyio.create_task_group() as tasks:

@@ -65,13 +65,19 @@ class Producer:
         self._input = RecordInput(config)
         self._is_plain = self._input.is_plain and config.transactional_id is None
         hub = None if cluster is None else cluster.shared
+        self._shared = cluster  # As long as this client is held, its connection is.
         self._session = ProducerSession(config, self._input, Delivery, hub=hub)
 
     def __repr__(self) -> str:
         return f"<aio.Producer {self._session.describe()}>"
 
+    def __del__(self) -> None:
+        if "_open" in self.__dict__:
+            self._open.end_soon(self, self._session.flush, self._session.config.delivery_timeout_ms)
+
     async def __aenter__(self) -> Self:
         await self._session.__aenter__()
+        self._open = self._session.open_tasks()
         return self
 
     async def __aexit__(

@@ -28,6 +28,7 @@ from kohort.client.record_input import Record, RecordInput
 from kohort.client.retry import Backoff, Deadline
 from kohort.client.sender import Sender
 from kohort.client.signal import Signal
+from kohort.client.unclosed import OpenTasks
 from kohort.client.values import GroupMetadata, OffsetAndMetadata, TopicPartition
 from kohort.protocol.errors import ErrorCode
 
@@ -83,6 +84,10 @@ class ProducerSession:
         self._cluster.tasks.start_soon(self._keep_metadata)
         self._is_open = True
         return self
+
+    def open_tasks(self) -> OpenTasks:
+        """Return what lets it end by itself, should nobody close it."""
+        return OpenTasks(self._cluster)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

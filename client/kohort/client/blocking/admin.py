@@ -27,6 +27,7 @@ from kohort.client.config import AdminOptions
 from kohort.client.loop_thread import LoopThread, close_at_exit
 from kohort.client.metrics import MetricName
 from kohort.client.quotas import EVERY_QUOTA, QuotaEntity
+from kohort.client.unclosed import end_soon, no_words
 from kohort.client.values import OffsetAndMetadata, OffsetAndTimestamp, TopicDescription, TopicPartition
 
 
@@ -47,11 +48,17 @@ class Admin:
         shared = None if cluster is None else cluster.connection
         self._admin = admin.Admin(*unnamed, cluster=shared, **options)
         self._loop = LoopThread(self._admin, "kohort-admin", host=None if cluster is None else cluster.loop)
+        self._shared = cluster  # As long as this client is held, its connection is.
         self._not_at_exit = close_at_exit(self.close)
 
     def __repr__(self) -> str:
         state = "" if self._loop.is_running else "closed "
         return repr(self._admin).replace("<aio.", f"<{state}")
+
+    def __del__(self) -> None:
+        if "_not_at_exit" in self.__dict__ and self._loop.is_running:
+            self._not_at_exit()
+            end_soon(self, self._loop, no_words, 0)
 
     def __enter__(self) -> Self:
         return self

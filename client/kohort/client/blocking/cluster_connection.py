@@ -5,9 +5,11 @@ from types import TracebackType
 from typing import Never, Self, Unpack
 
 from kohort.client import cluster_connection
+from kohort.client.cluster_connection import GUESTS_MS
 from kohort.client.config import ClientOptions
 from kohort.client.loop_thread import LoopThread, close_at_exit
 from kohort.client.metrics import MetricName
+from kohort.client.unclosed import end_soon, no_words
 
 
 class ClusterConnection:
@@ -31,6 +33,11 @@ class ClusterConnection:
     def __repr__(self) -> str:
         state = "" if self.loop.is_running else "closed "
         return repr(self.connection).replace("<aio.", f"<{state}")
+
+    def __del__(self) -> None:
+        if "_not_at_exit" in self.__dict__ and self.loop.is_running:
+            self._not_at_exit()
+            end_soon(self, self.loop, no_words, GUESTS_MS)
 
     def __enter__(self) -> Self:
         return self

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping
+from functools import partial
 from threading import get_ident
 from types import TracebackType
 from typing import TYPE_CHECKING, Generic, Never, Self, Unpack
@@ -24,6 +25,7 @@ from kohort.client.membership import Assign, Lose, Revoke
 from kohort.client.metrics import MetricName
 from kohort.client.offsets import EARLIEST, LATEST
 from kohort.client.retry import Deadline
+from kohort.client.unclosed import end_soon
 from kohort.client.values import (
     AnyRecord,
     ConsumerRecord,
@@ -88,10 +90,17 @@ class Consumer(OneThread, OtherNames, Generic[K_co, V_co]):
             f"kohort-consumer {config.group_id or ''}".rstrip(),
             host=None if cluster is None else cluster.loop,
         )
+        self._shared = cluster  # As long as this client is held, its connection is.
         self._is_closing = False
         self._not_at_exit = close_at_exit(self._close)
         if topics:
             self.subscribe(*topics)
+
+    def __del__(self) -> None:
+        if "_not_at_exit" in self.__dict__ and self._loop.is_running and not self._is_closing:
+            self._not_at_exit()
+            leave = partial(self._session.leave, CLOSE_TIMEOUT_MS, has_failed=True)
+            end_soon(self, self._loop, leave, CLOSE_TIMEOUT_MS)
 
     def __enter__(self) -> Self:
         return self

@@ -24,6 +24,7 @@ from kohort.client.record_input import (
     checked_headers,
     checked_timestamp,
 )
+from kohort.client.unclosed import end_soon
 from kohort.client.values import GroupMetadata, OffsetAndMetadata, RecordMetadata, TopicPartition
 
 _now_ns = time.time_ns
@@ -73,11 +74,16 @@ class Producer:
         config = producer_config(options_with(shared, options))
         self._input = RecordInput(config)
         hub = None if shared is None else shared.shared
-        self._session = ProducerSession(config, self._input, Delivery, self._wake, hub)
+
+        def wake() -> None:  # It does not know this producer, which its thread must not hold.
+            loop.call_soon(session.wake)
+
+        self._session = session = ProducerSession(config, self._input, Delivery, wake, hub)
         self._append = self._session.accumulator.append
         self._is_plain = self._input.is_plain and config.transactional_id is None
         host = None if cluster is None else cluster.loop
-        self._loop = LoopThread(self._session, "kohort-producer", self._session.after_fork, host)
+        self._loop = loop = LoopThread(session, "kohort-producer", session.after_fork, host)
+        self._shared = cluster  # As long as this client is held, its connection is.
         self._is_closing = False
         self._close_later = False  # A signal handler wanted it, in the midst of a send.
         self._not_at_exit = close_at_exit(self.close)
@@ -85,6 +91,11 @@ class Producer:
     def __repr__(self) -> str:
         state = "" if self._loop.is_running else "closed "
         return f"<{state}Producer {self._session.describe()}>"
+
+    def __del__(self) -> None:
+        if "_not_at_exit" in self.__dict__ and self._loop.is_running and not self._is_closing:
+            self._not_at_exit()
+            end_soon(self, self._loop, self._session.flush, self._session.config.delivery_timeout_ms)
 
     def __enter__(self) -> Self:
         return self
@@ -217,9 +228,6 @@ class Producer:
             self._loop.check_may_wait("send")
             appended = self._loop.call(self._session.append, record)
         return appended
-
-    def _wake(self) -> None:
-        self._loop.call_soon(self._session.wake)
 
     async def _flush(self, timeout_ms: float | None) -> None:
         try:

@@ -1,6 +1,7 @@
 """The blocking share consumer."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from types import TracebackType
 from typing import Generic, Never, Self, Unpack
 
@@ -18,6 +19,7 @@ from kohort.client.retry import Deadline
 from kohort.client.share.config import ShareConsumerOptions, share_consumer_config
 from kohort.client.share.session import ShareSession, log_failure
 from kohort.client.share.values import AcknowledgeType, Offsets, ShareRecord
+from kohort.client.unclosed import end_soon
 from kohort.client.values import K_co, TopicPartition, V_co
 
 AcknowledgementCallback = Callable[[Offsets, KohortError | None], None]
@@ -64,10 +66,17 @@ class ShareConsumer(OneThread, OtherNames, Generic[K_co, V_co]):
             f"kohort-share-consumer {config.group_id}",
             host=None if cluster is None else cluster.loop,
         )
+        self._shared = cluster  # As long as this client is held, its connection is.
         self._is_closing = False
         self._not_at_exit = close_at_exit(self._close)
         if topics:
             self.subscribe(*topics)
+
+    def __del__(self) -> None:
+        if "_not_at_exit" in self.__dict__ and self._loop.is_running and not self._is_closing:
+            self._not_at_exit()
+            leave = partial(self._session.leave, CLOSE_TIMEOUT_MS, has_failed=True)
+            end_soon(self, self._loop, leave, CLOSE_TIMEOUT_MS)
 
     def __enter__(self) -> Self:
         return self

@@ -18,6 +18,7 @@ from kohort.client.retry import Deadline
 from kohort.client.share.config import ShareConsumerOptions, share_consumer_config
 from kohort.client.share.session import ShareSession, log_failure
 from kohort.client.share.values import AcknowledgementCallback, AcknowledgeType, Outcome, ShareRecord
+from kohort.client.unclosed import no_words
 from kohort.client.values import K_co, TopicPartition, V_co
 
 
@@ -52,15 +53,22 @@ class ShareConsumer(OtherNames, Generic[K_co, V_co]):
                 "value_deserializer": value_deserializer,
             }
         )
+        self._shared = cluster  # As long as this client is held, its connection is.
         self._session = ShareSession(config, None if cluster is None else cluster.shared)
         self._on_acknowledged = on_acknowledged or log_failure
         self._first_topics = topics
         self._is_closed = False
         self._from_any_thread: Callable[[Callable[[], None]], None] | None = None
 
+    def __del__(self) -> None:
+        if "_open" in self.__dict__:
+            leave = partial(self._session.leave, CLOSE_TIMEOUT_MS, has_failed=True)
+            self._open.end_soon(self, no_words if self._is_closed else leave, CLOSE_TIMEOUT_MS)
+
     async def __aenter__(self) -> Self:
         await self._session.__aenter__()
         self._from_any_thread = from_any_thread()
+        self._open = self._session.open_tasks()
         if self._first_topics:
             self._session.subscribe(self._first_topics)
         return self

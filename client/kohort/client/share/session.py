@@ -39,6 +39,7 @@ from kohort.client.share.metrics import ShareMetrics
 from kohort.client.share.values import AcknowledgeType, AnyShareRecord, Offsets, Outcome, shared
 from kohort.client.signal import Signal
 from kohort.client.topic_watch import TopicWatch
+from kohort.client.unclosed import OpenTasks
 from kohort.client.values import TopicPartition
 
 logger = logging.getLogger(__name__)
@@ -85,6 +86,10 @@ class ShareSession:
         self._cluster.tasks.start_soon(self._watch.run)
         self._cluster.tasks.start_soon(self._group.run)
         return self
+
+    def open_tasks(self) -> OpenTasks:
+        """Return what lets it end by itself, should nobody close it."""
+        return OpenTasks(self._cluster)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

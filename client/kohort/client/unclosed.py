@@ -1,0 +1,81 @@
+"""Clients that nobody holds and nobody has closed: a ResourceWarning, and their end in the background.
+
+A client's thread or tasks know its session alone, never the client itself: so it can be collected, and its
+`__del__` says so here. The session then says its last words, within their time, and ends. The interpreter's
+end waits for those that are at it.
+"""
+
+import atexit
+import warnings
+from contextlib import suppress
+from functools import partial
+from typing import Protocol
+
+from kohort.client.any_thread import from_any_thread
+from kohort.client.cluster import Cluster, LastWords
+
+
+class Ending(Protocol):
+    """A thread's loop that ends by itself."""
+
+    def abandon(self, last_words: LastWords, timeout_ms: float) -> None:
+        """Run the last words within the time, and then end."""
+
+    def wait_for_end(self, timeout_ms: float) -> None:
+        """Return when it has ended, or the time is over."""
+
+
+_ending: dict[Ending, float] = {}
+
+
+def warn_of(client: object) -> None:
+    """Say that a client was collected open."""
+    what = f"unclosed {client!r}: use it in a `with` block, or close it"
+    warnings.warn(what, ResourceWarning, stacklevel=3, source=client)
+
+
+def end_soon(client: object, loop: Ending, last_words: LastWords, timeout_ms: float) -> None:
+    """Warn of a blocking client, and let its loop end; from its `__del__`, in whatever thread."""
+    try:
+        warn_of(client)
+    finally:
+        _ending[loop] = timeout_ms
+        loop.abandon(last_words, timeout_ms)
+
+
+def has_ended(loop: Ending) -> None:
+    """The interpreter's end does not have to wait for it."""
+    _ending.pop(loop, None)
+
+
+def _wait_for_all() -> None:
+    for loop, timeout_ms in tuple(_ending.items()):
+        loop.wait_for_end(timeout_ms)
+
+
+atexit.register(_wait_for_all)
+
+
+class OpenTasks:
+    """What an asynchronous client needs to end by itself: its cluster's tasks, and a way into their loop.
+
+    Made while the client is opened. It knows nothing of the client.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._call_soon = from_any_thread()
+
+    def end_soon(self, client: object, last_words: LastWords, timeout_ms: float) -> None:
+        """Warn of a client that is open still, and let its tasks end; from its `__del__`, in any thread."""
+        if not self._cluster.is_open:
+            return
+        try:
+            warn_of(client)
+        finally:
+            with suppress(RuntimeError):  # The loop has ended, and all of its tasks.
+                self._call_soon(partial(self._cluster.abandon, last_words, timeout_ms))
+
+
+async def no_words() -> None:
+    """Return: there is nothing to say."""
