@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import SparkSession
-from pyspark.sql.streaming import DataStreamWriter
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 from kohort.client import Admin, TopicPartition
 from tests.interop.waiting import wait_until
@@ -51,7 +52,9 @@ def test_a_stream_takes_what_is_there_and_goes_on_where_it_ended(
     assert run(topic) == [10]
     assert table(spark, tmp_path) == list(range(1_010))
     offsets = (tmp_path / "checkpoint" / "offsets" / "3").read_text().splitlines()[-1]
-    assert json.loads(offsets) == {topic: {"0": 505, "1": 505}}
+    written = json.loads(offsets)
+    assert list(written.pop("@topic_ids")) == [topic]
+    assert written == {topic: {"0": 505, "1": 505}}
 
 
 def test_a_stream_takes_new_partitions_in_from_their_beginning(
@@ -89,7 +92,7 @@ def test_a_topic_that_was_made_anew_is_an_error(run: Run, topics: Topics, bootst
         admin.delete_topics(topic)
     topics.make_named(topic)
     topics.fill(topic, numbered(3))
-    with pytest.raises(StreamingQueryException, match="the topic was made anew"):
+    with pytest.raises(StreamingQueryException, match="was made anew"):
         run(topic)
 
 
@@ -113,6 +116,101 @@ def test_a_stream_begins_at_the_end_if_it_is_not_told_where(
     assert values(spark.table("news")) == list(range(50, 250))
     assert query.lastProgress is not None
     assert query.lastProgress["sources"][0]["latestOffset"] is not None
+
+
+def test_a_stream_begins_once_however_fast_its_topic_grows(
+    spark: SparkSession, topics: Topics, bootstrap: str, tmp_path: Path
+) -> None:
+    """Spark asks twice where a query begins. The second answer lay behind the end of the first batch."""
+    topic = topics.make(2)
+    stopped = threading.Event()
+
+    def grow() -> None:
+        first = 0
+        while not stopped.is_set():
+            topics.fill(topic, numbered(20, partitions=2, first=first))
+            first += 20
+
+    producer = threading.Thread(target=grow)
+    producer.start()
+    try:
+        for number in range(3):
+            frame = spark.readStream.format("kohort").options(bootstrap=bootstrap, topics=topic).load()
+            name = f"growing_{number}"
+            writer: DataStreamWriter = frame.writeStream.format("memory").queryName(name)
+            query = writer.option("checkpointLocation", str(tmp_path / name)).start()
+            try:
+                wait_until(lambda name=name: spark.table(name).count() >= 100, "records of the stream")
+                assert query.exception() is None
+            finally:
+                query.stop()
+            seen = values(spark.table(name))
+            assert len(seen) == len(set(seen))
+    finally:
+        stopped.set()
+        producer.join()
+
+
+def test_a_stream_that_ends_before_its_first_commit_begins_where_it_began(
+    spark: SparkSession, topics: Topics, bootstrap: str, tmp_path: Path
+) -> None:
+    topic = topics.make(1)
+    topics.fill(topic, numbered(10))
+    fails = [True]
+    seen: list[int] = []
+
+    def sink(batch: DataFrame, _number: int) -> None:
+        if fails[0]:
+            raise RuntimeError("not yet")
+        seen.extend(values(batch))
+
+    def start() -> StreamingQuery:
+        frame = spark.readStream.format("kohort").options(bootstrap=bootstrap, topics=topic).load()
+        writer: DataStreamWriter = frame.writeStream.foreachBatch(sink)
+        writer = writer.trigger(processingTime="100 milliseconds")
+        return writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+
+    query = start()
+    wait_until(lambda: not query.isActive, "the sink's error")
+    topics.fill(topic, numbered(20, first=10))
+    fails[0] = False
+    query = start()
+    try:
+        wait_until(lambda: len(seen) >= 20, "the records behind the place where the stream began")
+    finally:
+        query.stop()
+    assert sorted(seen) == list(range(10, 30))
+
+
+def make_anew(topics: Topics, bootstrap: str, topic: str) -> None:
+    """Delete a topic of ten records, and make one of that name with thirty."""
+    with Admin(bootstrap_servers=bootstrap) as admin:
+        admin.delete_topics(topic)
+    topics.make_named(topic)
+    topics.fill(topic, numbered(30, first=100))
+
+
+def test_a_topic_that_was_made_anew_with_more_records_is_an_error(
+    run: Run, topics: Topics, bootstrap: str
+) -> None:
+    topic = topics.make()
+    topics.fill(topic, numbered(10))
+    assert run(topic) == [10]
+    make_anew(topics, bootstrap, topic)
+    with pytest.raises(StreamingQueryException, match="was made anew"):
+        run(topic)
+
+
+def test_a_topic_that_was_made_anew_is_read_from_its_beginning_where_losses_are_taken(
+    spark: SparkSession, run: Run, topics: Topics, bootstrap: str, tmp_path: Path
+) -> None:
+    topic = topics.make()
+    topics.fill(topic, numbered(10))
+    assert run(topic) == [10]
+    make_anew(topics, bootstrap, topic)
+    assert run(topic, fail_on_data_loss="false") == [30]
+    assert run(topic, fail_on_data_loss="false") == []
+    assert table(spark, tmp_path) == [*range(10), *range(100, 130)]
 
 
 def test_an_end_is_refused(run: Run, topics: Topics) -> None:

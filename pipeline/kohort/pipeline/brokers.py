@@ -148,6 +148,14 @@ class Brokers:
         known = self._cluster.metadata.topics
         return {each: known[each].topic_id for each in wanted & known.keys() if known[each].topic_id.int}
 
+    def known_topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
+        """Return the ids of these topics as the last answer about partitions had them; nobody is asked."""
+        return self._loop.call_sync(partial(self._known_topic_ids, set(topics)))
+
+    def _known_topic_ids(self, topics: set[str]) -> dict[str, str]:
+        known = self._cluster.metadata.topics
+        return {each: str(known[each].topic_id) for each in topics & known.keys() if known[each].topic_id.int}
+
     def list_offsets(self, timestamps: Mapping[TopicPartition, int], *, read_committed: bool) -> Offsets:
         """Return the first offset at or after each timestamp, or for EARLIEST or LATEST; -1 for none.
 

@@ -16,7 +16,16 @@ from kohort.client import TopicPartition
 from kohort.pipeline.batch_reader import read_range
 from kohort.pipeline.brokers import Brokers
 from kohort.pipeline.errors import DataLossError
-from kohort.pipeline.offsets import Offsets, SparkOffsets, decode_offsets, encode_offsets
+from kohort.pipeline.offsets import (
+    Offsets,
+    Position,
+    SparkOffsets,
+    StreamOffsets,
+    decode_position,
+    encode_offsets,
+    encode_position,
+    made_anew,
+)
 from kohort.pipeline.options import ReadOptions
 from kohort.pipeline.ranges import LogEnds, check_range, chosen_partitions, log_ends, offsets_at, split
 
@@ -34,6 +43,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._stop_at: Offsets | None = None
         """With availableNow: where the topics ended when the query began."""
         self._latest: Offsets = {}
+        self._topic_ids: Mapping[str, str] = {}
+        self._initial: Position | None = None
+        """Where this run began: Spark asks for it more than once, and the topics grow meanwhile."""
 
     def __getstate__(self) -> dict[str, object]:
         """Return what a task needs."""
@@ -41,10 +53,18 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     # The driver
 
-    def initialOffset(self) -> SparkOffsets:
-        """Return where a query without a checkpoint begins. Raises: OptionError, KohortError."""
-        ends = self._ends()
-        return encode_offsets(offsets_at(self._driver(), self._options, self._options.starting, ends))
+    def initialOffset(self) -> StreamOffsets:
+        """Return where a query without a checkpoint begins, once a run. Raises: OptionError, KohortError."""
+        if self._initial is None:
+            ends = self._ends()
+            if self._stop_at is not None:
+                stops = self._stop_at
+                ends = {
+                    each: LogEnds(found.start, stops.get(each, found.end)) for each, found in ends.items()
+                }
+            begins = offsets_at(self._driver(), self._options, self._options.starting, ends)
+            self._initial = Position(begins, self._topic_ids)
+        return encode_position(self._initial)
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Note where the topics end: what comes later is another run's."""
@@ -55,33 +75,53 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         most = self._options.max_rows_per_trigger
         return ReadAllAvailable() if most is None else ReadMaxRows(most)
 
-    def latestOffset(self, start: Mapping[str, Mapping[str, int]], limit: ReadLimit) -> SparkOffsets:
+    def latestOffset(self, start: StreamOffsets, limit: ReadLimit) -> StreamOffsets:
         """Return where the next micro-batch ends. Raises: DataLossError, KohortError."""
-        begun = decode_offsets(start)
+        position = decode_position(start)
         if self._stop_at is None:
             ends = self._ends()
             self._latest = {each: found.end for each, found in ends.items()}
         else:
             self._latest = dict(self._stop_at)
-            fresh = [each for each in self._latest if each not in begun]
+            fresh = [each for each in self._latest if each not in position.offsets]
             ends = log_ends(self._driver(), fresh, read_committed=self._options.read_committed)
+        begun = self._still_there(position, ends)
         begins = begun | {each: ends[each].start for each in self._latest if each not in begun}
         self._check_gone(begun)
         self._check_cut(begun)
         target = {each: max(offset, begins[each]) for each, offset in self._latest.items()}
         if isinstance(limit, ReadMaxRows):
             target = limited(begins, target, limit.max_rows)
-        return encode_offsets(begun | target)
+        offsets, ids = begun | target, {**position.topic_ids, **self._topic_ids}
+        starts = begun if position == self._initial else None
+        if (offsets, ids) == position[:2]:
+            starts = starts or position.starts  # Spark takes another text for new records.
+        return encode_position(Position(offsets, ids, starts))
+
+    def _still_there(self, position: Position, ends: dict[TopicPartition, LogEnds]) -> Offsets:
+        """Return a position's offsets without those of topics that were made anew. Raises: DataLossError."""
+        anew = made_anew(position.topic_ids, self._topic_ids)
+        if not anew:
+            return position.offsets
+        self._lose(f"{', '.join(anew)} was made anew: what was not read of it before is gone")
+        lost = [each for each in self._latest if each.topic in anew and each not in ends]
+        ends |= log_ends(self._driver(), lost, read_committed=self._options.read_committed)
+        return {each: offset for each, offset in position.offsets.items() if each.topic not in anew}
 
     def reportLatestOffset(self) -> SparkOffsets | None:
         """Return where the topics ended when it was last looked up, for the query's progress."""
         return encode_offsets(self._latest) if self._latest else None
 
-    def partitions(
-        self, start: Mapping[str, Mapping[str, int]], end: Mapping[str, Mapping[str, int]]
-    ) -> list[InputPartition]:
+    def partitions(self, start: StreamOffsets, end: StreamOffsets) -> list[InputPartition]:
         """Return the ranges of a micro-batch. Raises: DataLossError, KohortError."""
-        options, begins, stops = self._options, decode_offsets(start), decode_offsets(end)
+        options, before, behind = self._options, decode_position(start), decode_position(end)
+        stops = behind.offsets
+        # Spark does not keep where a query began: after a restart before its first commit it asks anew.
+        begins = before.offsets
+        if behind.starts is not None and before.starts is None:
+            begins = behind.starts
+        anew = made_anew(before.topic_ids, behind.topic_ids)
+        begins = {each: offset for each, offset in begins.items() if each.topic not in anew}
         wanted = [each for each in sorted(stops) if stops[each] != begins.get(each)]
         ends = self._ends()
         planned: list[InputPartition] = []
@@ -91,7 +131,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 self._lose(f"{each} is gone")
                 continue
             first = begins.get(each, found.start)
-            if each not in begins and found.start > 0:
+            if each not in begins and found.start > 0 and each.topic not in anew:
                 self._lose(f"{each} is new, and begins at {found.start} already")
             first, last = check_range(
                 each, first, stops[each], found, fail_on_data_loss=options.fail_on_data_loss
@@ -99,7 +139,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             planned += split(each, first, last, options.rows_per_partition)
         return planned
 
-    def commit(self, end: Mapping[str, Mapping[str, int]]) -> None:
+    def commit(self, end: StreamOffsets) -> None:
         """Do nothing: Spark calls it when the next batch is planned, which may never be.
 
         `kohort.pipeline.ingest` gives the offsets to a group once Spark has committed a batch.
@@ -119,6 +159,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _ends(self) -> dict[TopicPartition, LogEnds]:
         brokers = self._driver()
         chosen = chosen_partitions(brokers, self._options.topics)
+        self._topic_ids = brokers.known_topic_ids(each.topic for each in chosen)
         return log_ends(brokers, chosen, read_committed=self._options.read_committed)
 
     def _check_gone(self, begun: Offsets) -> None:
@@ -130,7 +171,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         for each, end in self._latest.items():
             if end < begun.get(each, 0):
                 where = f"{each} was read up to {begun[each]} and ends at {end} now"
-                self._lose(f"{where}: the topic was made anew, or its log cut")
+                self._lose(f"{where}: its log was cut, or the topic made anew")
 
     def _lose(self, what: str) -> None:
         if self._options.fail_on_data_loss:

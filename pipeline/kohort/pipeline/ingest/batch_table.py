@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from kohort.pipeline.errors import PipelineError
 from kohort.pipeline.ingest.checkpoint import Offsets
-from kohort.pipeline.ingest.topic_ids import TopicIds
+from kohort.pipeline.offsets import TopicIds
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

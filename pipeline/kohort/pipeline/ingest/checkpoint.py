@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from kohort.client import TopicPartition
 from kohort.pipeline.errors import PipelineError
 from kohort.pipeline.ingest.folder import Folder
+from kohort.pipeline.offsets import STARTS, without_notes
 
 Offsets = Mapping[TopicPartition, int]
 
@@ -67,7 +68,7 @@ def _source_offsets(text: str) -> dict[TopicPartition, int]:
     try:
         return {
             TopicPartition(topic, int(partition)): int(offset)
-            for topic, partitions in value.items()
+            for topic, partitions in without_notes(value).items()
             for partition, offset in partitions.items()
         }
     except (TypeError, ValueError):
@@ -123,7 +124,7 @@ class Checkpoint:
         """
         if batch_id > 0:
             return self.ends_of(batch_id - 1)
-        found: dict[TopicPartition, int] = {}
+        found = self._noted_starts()
         sources = self._folder.child(INITIAL)
         for number in sources.names():
             try:
@@ -131,4 +132,18 @@ class Checkpoint:
             except (FileNotFoundError, NotADirectoryError):
                 continue
             found |= _source_offsets(text.replace("\0", "").partition("\n")[2] or NO_OFFSET)
+        return found
+
+    def _noted_starts(self) -> dict[TopicPartition, int]:
+        """Return where streams of `format("kohort")` began: their first batch says it."""
+        try:
+            lines = self._offsets.read("0").splitlines()[2:]
+        except FileNotFoundError:
+            return {}
+        found: dict[TopicPartition, int] = {}
+        for line in lines:
+            _, note, rest = line.partition(f'"{STARTS}":')
+            if note:
+                starts, _ = json.JSONDecoder().raw_decode(rest.lstrip())
+                found |= _source_offsets(json.dumps(starts))
         return found

@@ -20,7 +20,7 @@ from kohort.pipeline.ingest.batch_table import Batch
 from kohort.pipeline.ingest.checkpoint import Offsets
 from kohort.pipeline.ingest.folder import Folder
 from kohort.pipeline.ingest.manifest import nested, partitions_of
-from kohort.pipeline.ingest.topic_ids import TopicIds
+from kohort.pipeline.offsets import TopicIds
 
 LOG, ENDING, DIGITS = "_delta_log", ".json", 20
 WRITTEN_BY = "kohort"

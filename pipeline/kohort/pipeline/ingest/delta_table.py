@@ -26,7 +26,7 @@ from kohort.pipeline.ingest.checkpoint import Offsets
 from kohort.pipeline.ingest.delta_log import APPLICATION, DeltaLog, Put, word_on
 from kohort.pipeline.ingest.folder import open_folder
 from kohort.pipeline.ingest.manifest import partitions_of
-from kohort.pipeline.ingest.topic_ids import TopicIds, made_anew
+from kohort.pipeline.offsets import TopicIds, made_anew
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -20,7 +20,7 @@ from kohort.client import TopicPartition
 from kohort.pipeline.errors import PipelineError
 from kohort.pipeline.ingest.checkpoint import Offsets
 from kohort.pipeline.ingest.folder import Folder
-from kohort.pipeline.ingest.topic_ids import made_anew
+from kohort.pipeline.offsets import made_anew
 
 MANIFEST, DATA = "_manifest", "data"
 CHANGE, WHOLE, GENERATION = ".json", ".whole.json", ".generation"

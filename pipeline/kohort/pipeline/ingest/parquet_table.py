@@ -15,8 +15,8 @@ from kohort.pipeline.ingest.checkpoint import Offsets
 from kohort.pipeline.ingest.folder import LocalFolder
 from kohort.pipeline.ingest.manifest import Entry, Manifest, ManifestLog, nested
 from kohort.pipeline.ingest.table import FILE_ENDING
-from kohort.pipeline.ingest.topic_ids import TopicIds, made_anew
 from kohort.pipeline.ingest.writer import TableWriter, require_rows
+from kohort.pipeline.offsets import TopicIds, made_anew
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

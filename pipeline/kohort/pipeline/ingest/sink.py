@@ -14,7 +14,8 @@ from kohort.client import TopicPartition
 from kohort.pipeline.errors import DataLossError, PipelineError
 from kohort.pipeline.ingest.batch_table import Batch, BatchTable, TableTakenError
 from kohort.pipeline.ingest.checkpoint import Checkpoint, Offsets
-from kohort.pipeline.ingest.topic_ids import TopicIds, TopicRegister, made_anew
+from kohort.pipeline.ingest.topic_ids import TopicRegister
+from kohort.pipeline.offsets import TopicIds, made_anew
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

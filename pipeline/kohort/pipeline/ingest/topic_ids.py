@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Protocol
 
 from kohort.client.errors import KohortError
 from kohort.pipeline.brokers import Brokers
+from kohort.pipeline.offsets import TopicIds
 from kohort.pipeline.servers import Servers
 
 ATTEMPT_MS = 5_000
@@ -16,9 +17,6 @@ SILENT_SECONDS = 60.0
 """How long nobody is asked after brokers that did not answer."""
 
 log = logging.getLogger(__name__)
-
-TopicIds = Mapping[str, str]
-"""Ids by name, as texts; a topic is left out whose id is not known."""
 
 
 class TopicRegister(Protocol):
@@ -54,8 +52,3 @@ class BrokerTopics:
             self._silent_until_s = time.monotonic() + SILENT_SECONDS
             return {}
         return {topic: str(topic_id) for topic, topic_id in found.items()}
-
-
-def made_anew(known: TopicIds, now: TopicIds) -> list[str]:
-    """Return the topics that have another id than was known."""
-    return sorted(topic for topic, topic_id in known.items() if now.get(topic, topic_id) != topic_id)
