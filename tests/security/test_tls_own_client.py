@@ -11,7 +11,7 @@ import trustme
 
 from kohort.client import Admin, Consumer, Producer
 from kohort.client.config import ClientOptions
-from kohort.client.errors import ConfigurationError, KohortError
+from kohort.client.errors import ConfigurationError, KohortError, SslAuthenticationError
 from tests.security.secured import Secured, secured
 
 COUNT = 30
@@ -64,12 +64,29 @@ def test_who_cannot_prove_who_it_is_hears_so(here: Secured, who: str) -> None:
         admin.list_topics()
 
 
-def test_a_broker_that_is_not_trusted_is_asked_nothing(here: Secured, tmp_path: Path) -> None:
+@pytest.mark.parametrize("call", ["admin", "producer", "consumer"])
+def test_a_broker_that_is_not_trusted_is_asked_nothing(here: Secured, tmp_path: Path, call: str) -> None:
     (tmp_path / "others.pem").write_bytes(trustme.CA().cert_pem.bytes())
     wrong = options(here, here.client("trusting"))
     wrong["ssl_truststore_location"] = str(tmp_path / "others.pem")
-    with pytest.raises(KohortError, match="its certificate is not trusted"), Admin(**wrong) as admin:
+    wrong["default_api_timeout_ms"] = 3_600_000  # It is final: nobody tries again so long.
+    with pytest.raises(SslAuthenticationError, match=r"^no TLS with .* its certificate is not trusted"):
+        {"admin": with_admin, "producer": with_producer, "consumer": with_consumer}[call](wrong)
+
+
+def with_admin(given: ClientOptions) -> None:
+    with Admin(**given) as admin:
         admin.list_topics()
+
+
+def with_producer(given: ClientOptions) -> None:
+    with Producer(**given, max_block_ms=3_600_000) as producer:
+        producer.send("t", b"")
+
+
+def with_consumer(given: ClientOptions) -> None:
+    with Consumer(**given) as consumer:
+        consumer.partitions_for("t")
 
 
 def test_tls_and_plaintext_tell_each_other_apart(here: Secured) -> None:

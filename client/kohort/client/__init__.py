@@ -66,6 +66,7 @@ if TYPE_CHECKING:
         RebalanceInProgressError,
         RequestTimeoutError,
         SerializationError,
+        SslAuthenticationError,
         TransactionFailedError,
         TransactionStateError,
         UnsupportedVersionError,
@@ -110,6 +111,7 @@ _HOME = {
         " DeliveryTimeoutError DeserializationError ItemsError KohortError LogTruncationError"
         " MissingExtraError NetworkError NoOffsetError NotAcquiredError PartitionerError"
         " ProducerFencedError RebalanceInProgressError RequestTimeoutError SerializationError"
+        " SslAuthenticationError"
         " TransactionFailedError TransactionStateError UnsupportedVersionError"
         " WakeupError WouldBlockError"
     ),
@@ -194,6 +196,7 @@ __all__ = [
     "ShareConsumer",
     "ShareGroupOffset",
     "ShareRecord",
+    "SslAuthenticationError",
     "Subscription",
     "TimestampType",
     "TopicDescription",

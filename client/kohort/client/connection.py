@@ -168,7 +168,7 @@ class Connection:
     ) -> "Connection":
         """Return a connection to `host:port`, before the two sides have agreed on versions.
 
-        Raises: NetworkError, RequestTimeoutError.
+        Raises: NetworkError, RequestTimeoutError, SslAuthenticationError.
         """
         address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         try:

@@ -55,6 +55,14 @@ class AuthenticationError(BrokerError):
     """A broker does not take this client for who it says it is, or wants no word of it: that is final."""
 
 
+class SslAuthenticationError(AuthenticationError):
+    """The TLS handshake failed: a broker's certificate is not trusted, or it refused this client's. Final."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(ErrorCode.SASL_AUTHENTICATION_FAILED, message)
+        self.args = (message,)  # It is the nearest code that Kafka has; without SASL its name would mislead.
+
+
 class NetworkError(KohortError):
     """No connection could be made, or one broke while an answer was awaited."""
 

@@ -6,14 +6,17 @@ import anyio
 from anyio.abc import SocketStream
 from anyio.streams.tls import TLSStream
 
-from kohort.client.errors import NetworkError, RequestTimeoutError
+from kohort.client.errors import NetworkError, RequestTimeoutError, SslAuthenticationError
 from kohort.client.security import handshake_failure
 
 
 async def shake_hands(
     stream: SocketStream, context: ssl.SSLContext, host: str, address: str, timeout_ms: float
 ) -> TLSStream:
-    """Return the stream with TLS on it. Raises: NetworkError, RequestTimeoutError; it is then closed."""
+    """Return the stream with TLS on it.
+
+    Raises: SslAuthenticationError, NetworkError, RequestTimeoutError; the stream is then closed.
+    """
     try:
         with anyio.fail_after(timeout_ms / 1000):
             return await TLSStream.wrap(
@@ -21,8 +24,10 @@ async def shake_hands(
             )
     except TimeoutError:
         problem: Exception = RequestTimeoutError(f"no TLS handshake with {address} in {timeout_ms:.0f} ms")
-    except ssl.SSLError as error:
+    except (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError) as error:
         problem = NetworkError(f"no TLS with {address}: {handshake_failure(error)}")
+    except ssl.SSLError as error:  # It would fail the next time, too. Source: SslTransportLayer.
+        problem = SslAuthenticationError(f"no TLS with {address}: {handshake_failure(error)}")
     except (OSError, anyio.BrokenResourceError, anyio.EndOfStream):
         problem = NetworkError(f"no TLS with {address}: it closed the connection; is its listener PLAINTEXT?")
     await anyio.aclose_forcefully(stream)
