@@ -52,6 +52,11 @@ IN_PIECES = frozenset((FETCH_KEY, 11, 14, 15))  # Fetch; groups, whose large byt
 # Produce, commits, coordinators, members, versions, producers, transactions: what is answered is no larger
 # than what was asked, or than a group. These are answered however much is held.
 SHORT_ANSWERS = frozenset((0, 8, 10, 11, 12, 13, 14, 17, 18, 22, 24, 25, 26, 28, 36, 47, 68, 71, 72, 76, 79))
+PRODUCE_KEY = 0
+OF_TRANSACTIONS = frozenset((22, 24, 25, 26, 28))
+"""InitProducerId, AddPartitionsToTxn, AddOffsetsToTxn, EndTxn, TxnOffsetCommit act in their order, and
+Produce does so among them. Such a request may wait, for a task of its own or for markers that are being
+written: the next would act before it. Kafka takes nothing from a connection whose last one is unanswered."""
 WAITING = frozenset((FETCH_KEY, 11, 14, 78))
 """Fetch, JoinGroup, SyncGroup, ShareFetch: they wait for others, and whoever hears nothing asks again."""
 COUNTED_AT_ONCE = SHORT_ANSWERS | {FETCH_KEY}  # All others are lengthy: their answers wait for room.
@@ -79,6 +84,7 @@ class _Form(NamedTuple):
     is_lengthy: bool
     is_flexible: bool
     decode: Decoder | None
+    is_of_transactions: bool
 
 
 _FORMS: dict[int, _Form] = {}
@@ -94,6 +100,7 @@ class Peer:
         "_asked",
         "_in_flight",
         "_lengthy_in_flight",
+        "_of_transactions",
         "_origin",
         "_reader",
         "_slow_frame",
@@ -117,6 +124,7 @@ class Peer:
         self._slow_frame: tuple[int, int] | None = None  # Since when, and `bytes_in` then.
         self._slow_taker: tuple[int, int] | None = None  # Since when, and `bytes_out` then.
         self._asked = 0  # How many requests came out.
+        self._of_transactions: Request | None = None  # The last of them, until it is known to be answered.
         self._lengthy_in_flight = 0  # Those in flight whose answers may be long, fetches not counted.
         self.deferred = 0
         """How many answers are known and wait for room to be encoded."""
@@ -209,9 +217,24 @@ class Peer:
             api_key = int.from_bytes(self.frames[-1][:2], "big", signed=True)
             if api_key not in SHORT_ANSWERS and (is_full or api_key != FETCH_KEY):
                 return False
+        if self._in_flight and self._is_held(int.from_bytes(self.frames[-1][:2], "big", signed=True)):
+            return False
         if self.held_bytes < allowance.held_bytes_max:
             return True
         return not self._in_flight and not self.pieces
+
+    def _is_held(self, api_key: int) -> bool:
+        """Return whether a request may act only once one before it has been answered."""
+        last = self._of_transactions
+        if last is not None and last.answer is not None:
+            last = self._of_transactions = None
+        if api_key == PRODUCE_KEY:
+            return last is not None
+        if api_key not in OF_TRANSACTIONS:
+            return False
+        return last is not None or any(
+            each.answer is None and each.api.api_key == PRODUCE_KEY for each in self._in_flight
+        )
 
     def may_read(self) -> bool:
         """Return whether more bytes are to be taken from this client now."""
@@ -251,7 +274,12 @@ class Peer:
         if end > frame_bytes or length < -1:
             raise WireError("a request header that is cut off")
         form, origin = _FORMS.get(kind) or _form_of(kind), self._origin
-        api, version, is_lengthy, is_flexible, decode = form
+        api, version, is_lengthy, is_flexible, decode, is_of_transactions = form
+        if (is_of_transactions or (self._of_transactions is not None and api.api_key == PRODUCE_KEY)) and (
+            in_flight and self._is_held(api.api_key)
+        ):
+            self.frames.append(frame)
+            return None
         if origin is None:
             raise WireError(f"{api.name} of a client that has gone")
         request = Request(
@@ -266,6 +294,8 @@ class Peer:
                 more_bytes = min(frame_bytes * DECODED_FACTOR, DECODED_BYTES_MAX)
                 request.held_bytes += more_bytes
                 self.held_bytes += more_bytes
+        elif is_of_transactions:
+            self._of_transactions = request
         if decode is None:
             self._refuse_version(request)
             return request, None
@@ -499,6 +529,7 @@ class Peer:
         self._origin = None
         self.frames = []
         self._in_flight.clear()
+        self._of_transactions = None
         self._lengthy_in_flight = self.deferred = 0
         self.pieces = _NO_PIECES
         self.held_bytes = 0
@@ -523,6 +554,7 @@ def _form_of(kind: int) -> _Form:
         api_key not in COUNTED_AT_ONCE,
         version in api.flexible_versions,
         api.request.decoder(version) if is_known else None,
+        api_key in OF_TRANSACTIONS,
     )
     if is_known:
         _FORMS[kind] = form

@@ -35,17 +35,23 @@ from kohort.protocol.messages import (
     DescribedGroupMember,
     DescribeGroupsRequest,
     DescribeGroupsResponse,
+    EndTxnRequest,
+    EndTxnResponse,
     FetchResponse,
     HeartbeatRequest,
     HeartbeatResponse,
+    InitProducerIdRequest,
+    InitProducerIdResponse,
     ListedGroup,
     ListGroupsRequest,
     ListGroupsResponse,
     ProduceRequest,
+    ProduceResponse,
 )
 from kohort.protocol.messages.fetch import FetchableTopicResponse, PartitionData
 from kohort.protocol.messages.produce import PartitionProduceData, TopicProduceData
-from kohort.protocol.registry import APIS
+from kohort.protocol.registry import APIS, BY_NAME
+from kohort.protocol.schema import Message
 
 HEARTBEAT, HEARTBEAT_VERSION = 12, 4
 FETCH, FETCH_VERSION = 1, 12
@@ -642,3 +648,71 @@ def test_who_was_answered_a_few_times_in_few_bytes_is_modest() -> None:
     side.peer.complete(side.asked[-1], listed(100_000))
     side.send()
     assert not side.peer.is_modest
+
+
+# -- producers --------------------------------------------------------------------------------------------
+
+
+def producers_frame(correlation_id: int, message: Message, version: int) -> bytes:
+    api = BY_NAME[type(message).__name__.removesuffix("Request")]
+    body = message.encode(version)
+    tags = b"\0" if api.request_header_version(version) == 2 else b""
+    head = struct.pack(">hhih", api.api_key, version, correlation_id, 4) + b"test" + tags
+    return struct.pack(">i", len(head) + len(body)) + head + body
+
+
+def init(correlation_id: int) -> bytes:
+    message = InitProducerIdRequest(transactional_id="a", transaction_timeout_ms=1_000)
+    return producers_frame(correlation_id, message, 5)
+
+
+def end(correlation_id: int) -> bytes:
+    message = EndTxnRequest(transactional_id="a", producer_id=1, producer_epoch=0, committed=True)
+    return producers_frame(correlation_id, message, 5)
+
+
+def produce(correlation_id: int) -> bytes:
+    return producers_frame(correlation_id, ProduceRequest(acks=-1, timeout_ms=1_000, topic_data=()), 9)
+
+
+ANSWERS: dict[str, Message] = {
+    "InitProducerId": InitProducerIdResponse(throttle_time_ms=0, error_code=0, producer_epoch=0),
+    "EndTxn": EndTxnResponse(throttle_time_ms=0, error_code=0),
+    "Produce": ProduceResponse(responses=()),
+    "Heartbeat": HeartbeatResponse(error_code=0),
+}
+
+
+def test_what_a_producer_asks_of_transactions_acts_in_its_order() -> None:
+    """Some wait, in a task or for markers: what comes later would act before them."""
+    side = Side()
+    frames = [produce(0), produce(1), init(2), init(3), frame(4), produce(5), produce(6), end(7), produce(8)]
+    turns = [[0, 1], [2], [3, 4], [5, 6], [7], [8]]
+    side.peer.receive(b"".join(frames), NOW_MS)
+    for turn in turns:
+        assert side.ask() == len(turn)
+        assert side.ask() == 0
+        waiting = side.asked[-len(turn) :]
+        assert [each.correlation_id for each in waiting] == turn
+        for each in reversed(waiting):
+            assert side.peer.frames == [] or not side.peer.may_ask() or each.api.name == "Heartbeat"
+            side.peer.complete(each, ANSWERS[each.api.name])
+        side.send()
+    assert correlation_ids(side.wire) == list(range(9))
+    assert side.peer.held_bytes == 0
+
+
+def test_an_answer_that_is_not_sent_yet_holds_nobody() -> None:
+    side = Side()
+    side.receive(fetch_frame(0) + init(1) + init(2))
+    assert [each.correlation_id for each in side.asked] == [0, 1], "the fetch waits, and holds nobody"
+    side.peer.complete(side.asked[1], ANSWERS["InitProducerId"])
+    assert side.ask() == 1
+
+
+def test_a_produce_without_an_answer_is_over_once_it_was_abandoned() -> None:
+    side = Side()
+    side.receive(produce(0) + init(1))
+    assert len(side.asked) == 1
+    side.peer.abandon(side.asked[0])
+    assert side.ask() == 1
