@@ -86,6 +86,8 @@ from kohort.storage.journal import Journal
 from kohort.storage.layout import log_id_of
 
 if TYPE_CHECKING:
+    from kohort.broker.audit.file import AuditFile
+    from kohort.broker.audit.trail import Trail
     from kohort.broker.cluster.known_brokers import KnownBrokers
     from kohort.broker.cluster.member import ClusterMember
     from kohort.broker.coordination.internal_topics import InternalTopics
@@ -158,11 +160,14 @@ class Broker:
         self._told_events = ToldEvents(self.group_counters, self.clock)
         self.leadership_counters = LeadershipCounters()
         self._guard: Guard | None = None
+        self._audit_file: AuditFile | None = None
+        self._trail: Trail | None = None
         self._known_brokers: KnownBrokers | None = None
         if cluster is None:
             self._open(places.data, filesystem or OsFileSystem(), forget_stored_settings)
         else:
             self._join(cluster, filesystem or OsFileSystem())
+        self._begin_audit()
         self._hold_partitions()
         self._coordinate()
         self._look_after()
@@ -386,9 +391,11 @@ class Broker:
         )
         if self._between is not None:
             dispatch = self._between(dispatch)
-        guarded = self._guarded(dispatch) if self.current.config.authorizer_class_name else dispatch
+        is_judged = self.current.config.authorizer_class_name or self._trail is not None
+        guarded = self._guarded(dispatch) if is_judged else dispatch
         if self.cluster is not None:
             dispatch, guarded = map(self.cluster.behind_lease, (dispatch, guarded))
+        dispatch, guarded = map(self._audited, (dispatch, guarded))
         self._dispatch = dispatch  # Of whom no user is asked for.
         quotas = QuotaSwitch(guarded, self.metadata, self._metered)
         self.reactor = Reactor(
@@ -436,8 +443,37 @@ class Broker:
         """Return what looks who asks before those who answer are asked."""
         from kohort.broker.handlers.authorization.following import guarded  # noqa: PLC0415  # Most have none.
 
-        self._guard = guarded(dispatch, self.metadata, self.fetch_sessions, self.current, self.clock)
-        return self._guard
+        found = guarded(
+            dispatch, self.metadata, self.fetch_sessions, self.current, self.clock, trail=self._trail
+        )
+        if self.current.config.authorizer_class_name:
+            self._guard = found
+        return found
+
+    def _begin_audit(self) -> None:
+        """Keep who does what, where the settings name a file for it. Raises: OSError."""
+        config = self.current.config
+        if config.kohort_audit_log_file is None:
+            return
+        from kohort.broker.audit.trail import open_trail  # noqa: PLC0415  # Most brokers keep none.
+
+        path = config.kohort_audit_log_file
+        self._audit_file, self._trail = open_trail(
+            f"{path}-{self.node_id}"
+            if self._shared
+            else path,  # Workers turn their files over by themselves.
+            size_bytes_max=config.kohort_audit_log_max_bytes,
+            files_max=config.kohort_audit_log_files_max,
+            clock=self.clock,
+        )
+
+    def _audited(self, dispatch: Dispatch) -> Dispatch:
+        """Return what tells of changes before they are made."""
+        if self._trail is None:
+            return dispatch
+        from kohort.broker.handlers.auditing import Auditing  # noqa: PLC0415  # As above.
+
+        return Auditing(dispatch, self._trail)
 
     def _sharing(self, groups: Groups, data: Data) -> "Sharing":
         """Return what questions about share groups are put to, made with the first of them."""
@@ -473,6 +509,8 @@ class Broker:
         self.on_beat()
         self._loop_part.beat(LOOP_SILENCE_MS_MAX)
         self._told_events.tell_left_out()
+        if self._audit_file is not None:
+            self.request_counters.audit_lines_lost = self._audit_file.lost
 
     def _note(self, event: Event) -> None:
         self._told_events.note(event)
@@ -610,6 +648,7 @@ class Broker:
             clock=self.clock,
             log=self.reactor.log,
             entered=self.reactor.entered,
+            told=(lambda *_: None) if self._trail is None else self._trail.login,
         )
 
     def _reach_others(self, cluster: "ClusterMember", places: Sequence[Address]) -> None:
@@ -721,6 +760,8 @@ class Broker:
         self.flusher.close()
         self.mailbox.close()
         self.partitions.close()
+        if self._audit_file is not None:
+            self._audit_file.close()
         close_files(self.data, self.journal)
 
     def view(self) -> BrokerView:

@@ -187,6 +187,18 @@ class SecuritySettings(BrokerSettings):
 
     # -- who may do what ------------------------------------------------------------------------------
 
+    kohort_audit_log_file: str | None = setting(
+        STRING,
+        None,
+        "A file that says in lines of JSON who did what to which resource, and whether it was allowed. "
+        "Not in Kafka.",
+    )
+    kohort_audit_log_max_bytes: int = setting(
+        LONG, 104_857_600, "How large that file gets; then a new one begins. Not in Kafka.", at_least(4096)
+    )
+    kohort_audit_log_files_max: int = setting(
+        INT, 10, "How many old ones of these files are kept: FILE.1 is the newest. Not in Kafka.", at_least(0)
+    )
     authorizer_class_name: str = setting(
         STRING,
         "",

@@ -69,6 +69,12 @@ LOCKED_OUT = Family(
     (),
     "Of those: clients that were not looked at, since too many wrong passwords came before.",
 )
+AUDIT_LINES_LOST = Family(
+    "kohort_audit_lines_lost_total",
+    "counter",
+    (),
+    "Lines of the audit log that were lost: the disk was too slow, full, or failed.",
+)
 AUTHENTICATIONS_EXPIRED = Family(
     "kohort_sasl_authentications_expired_total",
     "counter",

@@ -78,6 +78,7 @@ class BrokerCollector:
         yield one(families.AUTHENTICATIONS, counters.transport.authentications)
         yield one(families.AUTHENTICATIONS_FAILED, counters.transport.failed_authentications)
         yield one(families.LOCKED_OUT, counters.transport.locked_out)
+        yield one(families.AUDIT_LINES_LOST, counters.transport.audit_lines_lost)
         yield one(families.AUTHENTICATIONS_EXPIRED, counters.transport.expired_connections)
 
     def _data(self) -> Iterator[Metric]:

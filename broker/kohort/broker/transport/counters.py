@@ -7,6 +7,7 @@ class TransportCounters:
     """Every count since the start. The loop's thread only."""
 
     __slots__ = (
+        "audit_lines_lost",
         "authentications",
         "bytes_in",
         "bytes_out",
@@ -40,6 +41,8 @@ class TransportCounters:
         self.authentications = 0
         """By SASL; those of clients that were known already as well."""
         self.failed_authentications = 0
+        self.audit_lines_lost = 0
+        """Lines of the audit log that had no room, or that the disk did not take."""
         self.locked_out = 0
         """Of the failed authentications: those that were not looked at, for there were too many before."""
         self.expired_connections = 0

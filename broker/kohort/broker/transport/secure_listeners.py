@@ -16,7 +16,7 @@ from kohort.broker.transport.counters import TransportCounters
 from kohort.broker.transport.reactor import Open, open_plain
 from kohort.broker.transport.sasl import mechanisms
 from kohort.broker.transport.sasl.conversation import Mechanism
-from kohort.broker.transport.sasl.gate import Gate, Strangers
+from kohort.broker.transport.sasl.gate import Gate, Logins, Strangers
 from kohort.broker.transport.sasl.mechanisms import SASL, ListenAddress, Users, UserStore
 
 if TYPE_CHECKING:
@@ -41,8 +41,13 @@ class SecureListeners:
         clock: Clock,
         log: ThrottledLog,
         entered: Callable[[Connection], None],
+        told: Logins = lambda *_: None,
     ) -> None:
-        """Take these users of SCRAM, besides those that settings name; `entered` is told who has come in."""
+        """Take these users of SCRAM, besides those that settings name.
+
+        `entered` is told who has come in, `told` of each attempt.
+        """
+        self._told = told
         self._entered = entered
         self._current = current
         self.users = UserStore(users)
@@ -83,6 +88,7 @@ class SecureListeners:
                 self._clock,
                 asks_clients=protocol == SSL,
                 entered=self._entered,
+                told=self._told,
             )
             self.tasks[f"certificates of {protocol}"] = doorman.reload_regularly
         return doorman.open
@@ -99,6 +105,7 @@ class SecureListeners:
             log=self._log,
             entered=self._entered,
             lock_out=self._lock_out,
+            told=self._told,
         )
 
     def _tokens(self) -> Mechanism:

@@ -5,6 +5,7 @@ from uuid import UUID
 
 import msgspec
 
+from kohort.broker.audit.trail import Trail
 from kohort.broker.authorization.authorizer import Authorizer
 from kohort.broker.config.current import CurrentConfig
 from kohort.broker.handlers.data.fetch_sessions import FetchSessions, Owner
@@ -59,6 +60,8 @@ class Grounds(msgspec.Struct, frozen=True):
     current: CurrentConfig
     denied: Denied
     """Told of each denial that somebody learns of."""
+    trail: Trail | None = None
+    """Told of who has used what, where that is kept."""
 
 
 class Asker:
@@ -88,11 +91,16 @@ class Asker:
         self, operation: AclOperation, resource_type: AclResourceType, name: str, *, quietly: bool = False
     ) -> bool:
         """Return whether this one may do that; quietly, where a denial only leaves something out."""
-        if self.grounds.authorizer.allows(self.principal, self.host, operation, resource_type, name):
-            return True
-        if not quietly:
+        allowed = self.grounds.authorizer.allows(self.principal, self.host, operation, resource_type, name)
+        if quietly:
+            return allowed
+        trail = self.grounds.trail
+        if trail is not None:
+            resource = f"{resource_type.name}:{name}"
+            trail.used(self.principal, self.host, self.api.name, operation.name, resource, allowed=allowed)
+        if not allowed:
             self.grounds.denied(self, operation, resource_type, name)
-        return False
+        return allowed
 
     def may_cluster(self, operation: AclOperation, *, quietly: bool = False) -> bool:
         """Return whether this one may do that to the cluster."""

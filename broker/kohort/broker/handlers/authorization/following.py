@@ -2,6 +2,7 @@
 
 import structlog
 
+from kohort.broker.audit.trail import Trail
 from kohort.broker.authorization.authorizer import Authorizer, super_users
 from kohort.broker.config.current import CurrentConfig
 from kohort.broker.handlers.authorization.asker import Asker, Grounds
@@ -18,14 +19,26 @@ log = structlog.get_logger("kohort.authorizer")
 
 
 def guarded(
-    dispatch: Dispatch, metadata: MetadataStore, sessions: FetchSessions, current: CurrentConfig, clock: Clock
+    dispatch: Dispatch,
+    metadata: MetadataStore,
+    sessions: FetchSessions,
+    current: CurrentConfig,
+    clock: Clock,
+    *,
+    trail: Trail | None = None,
 ) -> Guard:
-    """Return what asks an authorizer that follows the entries in the metadata."""
+    """Return what asks an authorizer that follows the entries in the metadata, and tells `trail` of it.
+
+    Where there is no authorizer it lets everybody do everything: then it is there for the trail alone.
+    """
     config = current.config
-    authorizer = Authorizer(
-        super_users(config.super_users), allows_unmentioned=config.allow_everyone_if_no_acl_found
-    )
-    follow_acls(metadata, authorizer)
+    if config.authorizer_class_name:
+        authorizer = Authorizer(
+            super_users(config.super_users), allows_unmentioned=config.allow_everyone_if_no_acl_found
+        )
+        follow_acls(metadata, authorizer)
+    else:
+        authorizer = Authorizer(allows_unmentioned=True)
     throttled = ThrottledLog(log, clock)
 
     def denied(asker: Asker, operation: AclOperation, resource_type: AclResourceType, name: str) -> None:
@@ -38,4 +51,4 @@ def guarded(
             api=asker.api.name,
         )
 
-    return Guard(dispatch, Grounds(authorizer, metadata, sessions, current, denied))
+    return Guard(dispatch, Grounds(authorizer, metadata, sessions, current, denied, trail))

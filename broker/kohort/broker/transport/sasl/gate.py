@@ -47,6 +47,10 @@ HANDSHAKE, AUTHENTICATE, API_VERSIONS = 17, 36, 18
 log = structlog.get_logger("kohort.sasl")
 
 
+Logins = Callable[[str, str, str, str], None]
+"""Takes of an attempt the principal, the host, the mechanism, and why it was refused; empty: it was not."""
+
+
 class LockedOut(Refused):
     """Too many wrong passwords came from a client's network before."""
 
@@ -135,13 +139,15 @@ class Gate:
         log: ThrottledLog,
         entered: Callable[[Connection], None],
         lock_out: LockOut,
+        told: Logins = lambda *_: None,
     ) -> None:
         """Stand before connections that `opens` makes; these `mechanisms` are taken.
 
-        `entered` is told of connections whose principal is known, once each.
+        `entered` is told of connections whose principal is known, once each, and `told` of each attempt.
         """
         self._tell_entered = entered
         self._lock_out = lock_out
+        self._told = told
         self._opens = opens
         self._mechanisms = mechanisms
         self._strangers = strangers
@@ -320,6 +326,7 @@ class Gate:
         connection.handlers = self._for_known
         self._strangers.left(connection)
         self._counters.authentications += 1
+        self._told(principal, connection.host, session.mechanism, "")
         log.debug("authenticated", peer=connection.name, principal=principal, mechanism=session.mechanism)
         self._timers.cancel(session)
         if not was_known:
@@ -351,6 +358,8 @@ class Gate:
             mechanism=session.mechanism,
             reason=str(refused),
         )
+        user = session.conversation.user if session.conversation is not None else ""
+        self._told(f"User:{user}", session.connection.host, session.mechanism, str(refused))
         session.connection.handlers = _NOBODY
         session.peer.is_bare = False
         wait_ms = self._current.config.connection_failed_authentication_delay_ms

@@ -43,12 +43,14 @@ class Doorman:
         *,
         asks_clients: bool = True,
         entered: Callable[[Connection], None],
+        told: Callable[[str, str, str, str], None] = lambda *_: None,
     ) -> None:
         """Read the certificates; clients may be asked for theirs, as settings say. Raises: ConfigError.
 
-        `entered` is told of connections whose principal is known by that.
+        `entered` is told of connections whose principal is known by that, `told` of each attempt.
         """
         self._tell_entered = entered
+        self._told = told
         self._asks_clients = asks_clients
         self._current = current
         self._counters = counters
@@ -105,11 +107,14 @@ class Doorman:
     def came_in(self, connection: TlsConnection, /) -> None:
         """Take one whose principal is known now; it is closed where there is no room for it."""
         if self._asks_clients:  # Else it has to say by SASL who it is.
+            if connection.principal != f"User:{ANONYMOUS}":
+                self._told(connection.principal, connection.host, "SSL", "")
             self._tell_entered(connection)
 
     def failed(self, connection: TlsConnection, reason: str, /) -> None:
         """Note one that did not come in."""
         self._counters.failed_handshakes += 1
+        self._told("", connection.host, "SSL", reason)
         self._log.warning("a TLS handshake failed", peer=connection.name, reason=reason)
 
     def left(self, connection: TlsConnection, /) -> None:

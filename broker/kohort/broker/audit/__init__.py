@@ -1,0 +1,1 @@
+"""Who did what to which resource, and whether it was let: a file of JSON lines."""

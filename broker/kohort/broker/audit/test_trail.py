@@ -1,0 +1,58 @@
+"""What the audit log tells of, and how often."""
+
+import json
+from typing import Any
+
+from kohort.broker.audit import trail as trails
+from kohort.broker.audit.trail import KEPT_MAX, REFUSALS_PER_SECOND_MAX, REPEAT_MS, TEXT_MAX, Trail
+from kohort.broker.runtime.clock import ManualClock
+
+
+class World:
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.lines: list[dict[str, Any]] = []
+        self.trail = Trail(lambda line: self.lines.append(json.loads(line)), self.clock)
+
+    def use(self, topic: str = "orders", *, allowed: bool = True) -> None:
+        self.trail.used("User:alice", "10.0.0.1", "Fetch", "READ", f"TOPIC:{topic}", allowed=allowed)
+
+
+def test_the_same_use_is_told_of_once_and_then_how_often() -> None:
+    world = World()
+    for _ in range(100):
+        world.use()
+    assert [each["times"] for each in world.lines] == [1]
+    world.clock.advance(REPEAT_MS)
+    world.use()
+    assert [each["times"] for each in world.lines] == [1, 100]
+    world.use("other")
+    world.use("other", allowed=False)
+    assert [(each["resource"], each["allowed"]) for each in world.lines[2:]] == [
+        ("TOPIC:other", True),
+        ("TOPIC:other", False),
+    ]
+
+
+def test_who_is_refused_does_not_turn_the_file_over() -> None:
+    world = World()
+    for number in range(5_000):
+        world.use(f"topic-{number}", allowed=False)
+        world.trail.login(f"User:user{number}", "10.0.0.1", "PLAIN", "there is no such user")
+    assert len(world.lines) == REFUSALS_PER_SECOND_MAX
+    world.use()
+    assert world.lines[-1]["allowed"], "what is allowed is told of all the same"
+    world.clock.advance(1_000)
+    world.trail.login("User:x", "10.0.0.1", "PLAIN", "there is no such user")
+    assert world.lines[-2]["refusals"] == 10_000 - REFUSALS_PER_SECOND_MAX
+    assert world.lines[-1]["principal"] == "User:x"
+
+
+def test_memory_and_lines_have_bounds_whatever_names_there_are() -> None:
+    world = World()
+    for number in range(KEPT_MAX + 10):
+        world.use(f"{number}")
+    assert len(world.trail._uses) == KEPT_MAX
+    world.use("\ud800" + "x" * 100_000)
+    assert len(world.lines[-1]["resource"]) < TEXT_MAX + 20
+    assert trails.cut("line\nbreak") == "line\nbreak", "JSON escapes it"

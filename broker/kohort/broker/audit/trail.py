@@ -1,0 +1,111 @@
+"""What is told of: logins, changes, and who has used what, the last not each time anew.
+
+    {"time":"2026-11-26T18:20:00.123Z","event":"change","principal":"User:alice","host":"10.0.0.1",...}
+
+Whoever reads a topic asks many times a second. So one line tells of the first time, and the next one, after
+`REPEAT_MS`, how often there was the same meanwhile. Changes are told of each time. Of what is refused so many
+lines a second are written, and the others counted: who is refused shall not turn the file over until all that
+came before is gone.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+import msgspec
+
+from kohort.broker.audit.file import AuditFile
+from kohort.broker.runtime.clock import Clock
+
+REPEAT_MS = 600_000
+KEPT_MAX = 10_000
+"""Whose uses are remembered; of the one that was used longest ago the next is told of as the first."""
+TEXT_MAX = 256
+REFUSALS_PER_SECOND_MAX = 50
+LOGIN = "LOGIN"
+
+Key = tuple[str, str, str, str, bool]
+
+
+class Trail:
+    """Makes the lines. The loop's thread only."""
+
+    def __init__(self, write: Callable[[bytes], None], clock: Clock) -> None:
+        self._write = write
+        self._clock = clock
+        self._second = -1
+        self._refusals = 0  # In that second.
+        self._left_out = 0
+        self._uses: OrderedDict[Key, list[int]] = OrderedDict()
+
+    def used(
+        self, principal: str, host: str, api: str, operation: str, resource: str, *, allowed: bool
+    ) -> None:
+        """Note that somebody may, or may not, do that to a resource, and wanted to."""
+        if len(resource) + len(principal) > TEXT_MAX:  # A key is kept: of names that may be 32 KB long.
+            principal, resource = cut(principal), cut(resource)
+        key = (principal, host, operation, resource, allowed)
+        now_ms = self._clock.now_ms()
+        use = self._uses.get(key)
+        if use is None:
+            self._uses[key] = [now_ms, 0]
+            if len(self._uses) > KEPT_MAX:
+                self._uses.popitem(last=False)
+            times = 1
+        else:
+            self._uses.move_to_end(key)
+            use[1] += 1
+            if now_ms - use[0] < REPEAT_MS:
+                return
+            times, use[0], use[1] = use[1], now_ms, 0
+        if not allowed and not self._may_tell_refusal(now_ms):
+            return
+        self.tell(
+            "use",
+            principal=principal,
+            host=host,
+            api=api,
+            operation=operation,
+            resource=resource,
+            allowed=allowed,
+            times=times,
+        )
+
+    def login(self, principal: str, host: str, mechanism: str, refusal: str = "") -> None:
+        """Note somebody who has shown who it is, or has not, for which `refusal` is the reason."""
+        if not refusal:
+            self.used(principal, host, mechanism, LOGIN, "CLUSTER:kafka-cluster", allowed=True)
+        elif self._may_tell_refusal(self._clock.now_ms()):
+            self.tell(
+                "login", principal=principal, host=host, mechanism=mechanism, allowed=False, reason=refusal
+            )
+
+    def _may_tell_refusal(self, now_ms: int) -> bool:
+        """Return whether there is room for a line in this second; its first one tells of the others."""
+        if now_ms // 1000 != self._second:
+            left_out, self._left_out = self._left_out, 0
+            self._second, self._refusals = now_ms // 1000, 0
+            if left_out:
+                self.tell("left out", refusals=left_out)
+        self._refusals += 1
+        self._left_out += self._refusals > REFUSALS_PER_SECOND_MAX
+        return self._refusals <= REFUSALS_PER_SECOND_MAX
+
+    def tell(self, event: str, **facts: object) -> None:
+        """Write a line."""
+        moment = datetime.fromtimestamp(self._clock.wall_ms() / 1000, UTC)
+        time = moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        shown = {name: cut(value) if isinstance(value, str) else value for name, value in facts.items()}
+        self._write(msgspec.json.encode({"time": time, "event": event, **shown}))
+
+
+def cut(text: str) -> str:
+    """Return text that is short, and can be written: what is no text in UTF-8 is escaped."""
+    short = text if len(text) <= TEXT_MAX else f"{text[:TEXT_MAX]}..."
+    return short.encode("utf-8", "backslashreplace").decode()
+
+
+def open_trail(path: str, *, size_bytes_max: int, files_max: int, clock: Clock) -> "tuple[AuditFile, Trail]":
+    """Return the file and what writes to it. Raises: OSError."""
+    file = AuditFile(path, size_bytes_max=size_bytes_max, files_max=files_max)
+    return file, Trail(file.write, clock)

@@ -1,0 +1,183 @@
+"""A `Dispatch` that tells of each change: who wanted it, of what, and what became of it.
+
+It stands before who looks whether somebody may, so it tells of what was refused as well. What is secret is
+not told: passwords, their salts, and settings that are not known to be none.
+"""
+
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+import msgspec
+
+from kohort.broker.audit.trail import Trail, cut
+from kohort.broker.config import BrokerConfig
+from kohort.broker.config.topic_config import TopicConfig
+from kohort.broker.handlers.prepared import Prepared
+from kohort.broker.transport.dispatch import Dispatch, Handle
+from kohort.broker.transport.request import Request
+from kohort.protocol.errors import ErrorCode
+from kohort.protocol.schema import Message
+
+CHANGES = frozenset((19, 20, 21, 30, 31, 33, 37, 42, 43, 44, 45, 47, 49, 51, 64, 91, 92, 30_002))
+"""Of topics, records, entries, settings, groups, leaders, replicas, offsets, quotas, users and brokers."""
+
+SECRET = frozenset(("salt", "salted_password"))
+HIDDEN = "[hidden]"
+PARTS_MAX = 200
+"""So many parts of a request are told of."""
+ERRORS_MAX = 50
+NAMES = (
+    "name",
+    "topic",
+    "topic_name",
+    "resource_name",
+    "group_id",
+    "user",
+    "partition_index",
+    "partition_id",
+)
+
+
+class Observed(Request):
+    """A request whose answer is told of."""
+
+    __slots__ = ("_original", "_tell")
+
+    def __init__(self, request: Request, tell: Callable[[Any], None]) -> None:
+        super().__init__(
+            request.connection, request.api, request.version, request.correlation_id, request.client_id
+        )
+        self._original = request
+        self._tell = tell
+
+    @property
+    def may_describe(self) -> Callable[[str], bool] | None:
+        """Which topics whoever asks may know of."""
+        return self._original.may_describe
+
+    @property
+    def may_describe_transaction(self) -> Callable[[str], bool] | None:
+        """Which transactional ids whoever asks may know of."""
+        return self._original.may_describe_transaction
+
+    @property
+    def may_create(self) -> Callable[[str], bool] | None:
+        """Which topics whoever asks may have made."""
+        return self._original.may_create
+
+    def may_have(self, size_bytes: int) -> bool:
+        """Return whether whoever asks may be answered so many bytes of records now."""
+        return self._original.may_have(size_bytes)
+
+    def respond(self, message: Message) -> None:
+        """Answer the request."""
+        self._tell(message)
+        self._original.respond(message)
+
+    def abandon(self) -> None:
+        """Never answer."""
+        self._tell(None)
+        self._original.abandon()
+
+
+class Auditing:
+    """Hands on what is asked. The loop's thread only."""
+
+    def __init__(self, inner: Dispatch, trail: Trail) -> None:
+        self._inner = inner
+        self._trail = trail
+
+    def handler_of(self, api_key: int) -> Handle:
+        """Return the function that answers the API, and tells of it if it changes something."""
+        handle = self._inner.handler_of(api_key)
+        if api_key not in CHANGES:
+            return handle
+
+        def told(message: Any, request: Request) -> Any:
+            def tell(answer: Any) -> None:
+                self._tell(request, message, answer)
+
+            answer = handle(message, Observed(request, tell))
+            if answer is None:
+                return None  # It comes by `respond`.
+            if isinstance(answer, Awaitable):
+                return _later(answer, tell)
+            tell(answer)
+            return answer
+
+        return told
+
+    def _tell(self, request: Request, message: Any, answer: Any) -> None:
+        found = answer.message if isinstance(answer, Prepared) else answer
+        errors = list(errors_of(found, ""))
+        denials = [each for each in errors if each["error"].endswith("AUTHORIZATION_FAILED")]
+        self._trail.tell(
+            "change",
+            principal=request.principal,
+            host=request.client_host.removeprefix("/"),
+            client_id=request.client_id or "",
+            api=request.api.name,
+            request=Shown().of(message),
+            allowed=not denials,
+            errors=errors[:ERRORS_MAX],
+            errors_left_out=max(0, len(errors) - ERRORS_MAX),
+        )
+
+
+async def _later(answer: Awaitable[Any], tell: Callable[[Any], None]) -> Any:
+    found = await answer
+    if found is not None:
+        tell(found)
+    return found
+
+
+class Shown:
+    """A request as it is told of: its first parts, and nothing secret."""
+
+    def __init__(self) -> None:
+        self._parts_left = PARTS_MAX
+
+    def of(self, value: Any) -> Any:
+        """Return what JSON can be made of."""
+        self._parts_left -= 1
+        if isinstance(value, msgspec.Struct):
+            return {
+                name: HIDDEN if _is_secret(value, name) else self.of(getattr(value, name))
+                for name in value.__struct_fields__
+                if name != "timeout_ms"
+            }
+        if isinstance(value, list | tuple):
+            found: list[Any] = []
+            for each in value:
+                if self._parts_left <= 0:
+                    return [*found, f"... {len(value)} in all"]
+                found.append(self.of(each))
+            return found
+        if isinstance(value, int | float | None):
+            return value
+        return cut(str(value))
+
+
+def _is_secret(part: Any, field: str) -> bool:
+    if field in SECRET:
+        return True
+    if field != "value" or not hasattr(part, "name"):
+        return False
+    known = BrokerConfig.DEFINITIONS.get(part.name) or TopicConfig.DEFINITIONS.get(part.name)
+    return known is None or known.sensitive
+
+
+def errors_of(answer: Any, of: str) -> Iterator[dict[str, str]]:
+    """Yield what has failed, of an answer and of the parts in it."""
+    if not isinstance(answer, msgspec.Struct):
+        return
+    names = [str(found) for each in NAMES if (found := getattr(answer, each, None)) is not None]
+    name = "/".join(filter(None, (of, *names)))
+    code = getattr(answer, "error_code", 0)
+    if code:
+        yield {"resource": cut(name), "error": ErrorCode(code).name}
+    for field in answer.__struct_fields__:
+        value = getattr(answer, field)
+        if isinstance(value, tuple | list):
+            for each in value:
+                yield from errors_of(each, name)
