@@ -8,7 +8,7 @@ from kohort.testing.core import Core
 from kohort.testing.errors import BrokerFailed, NotInTime
 from kohort.testing.faults import Fault
 from kohort.testing.groups import Group, Record, groups_of, members_of, records_of
-from kohort.testing.passing import advance
+from kohort.testing.passing import advance, finish_rounds
 from kohort.testing.report import report
 from kohort.testing.requests import Requests
 
@@ -122,7 +122,9 @@ class Face:
     def _advance(self, seconds: float, alive: Iterable[str]) -> None:
         if self._core.is_running:
             names = frozenset(alive)
+            self._core.call_async(finish_rounds)  # What is under way goes by the time that was.
             self._core.call(lambda broker: advance(broker, self._core.clock, seconds, names))
             self._core.run.run_due_timers()  # Behind those which the first have set.
+            self._core.call_async(finish_rounds)
         else:
             self._core.clock.move_on(seconds)

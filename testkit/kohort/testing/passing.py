@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 
+import trio
+
 from kohort.broker.broker import Broker
 from kohort.broker.coordination.coordinators import GroupShard
 from kohort.broker.group.commands import Heartbeat
@@ -12,6 +14,9 @@ from kohort.protocol.schema import Message
 from kohort.testing.clock import MovableClock
 
 HEARTBEATS_PER_SESSION = 3
+LOOK_TURNS = 3
+LOOK_SECONDS = 0.001
+ROUNDS_SECONDS_MAX = 10.0  # A round that takes longer goes on behind the test's back.
 HOP_MS_MIN = 1
 HOP_MS_MAX = 60_000
 
@@ -41,6 +46,15 @@ def advance(broker: Broker, clock: MovableClock, seconds: float, client_ids: fro
         broker.timers.run_due(clock.now_ms())
         left_ms -= hop_ms
     _send_heartbeats(broker, client_ids)
+
+
+async def finish_rounds(broker: Broker) -> None:
+    """Return once every round of background work that was due has ended, such as one of retention."""
+    for _ in range(LOOK_TURNS):  # Tasks whose time has come are woken before any of these turns.
+        await trio.lowlevel.checkpoint()
+    with trio.move_on_after(ROUNDS_SECONDS_MAX):
+        while any(part.is_working for part in broker.supervisor.parts):
+            await trio.sleep(LOOK_SECONDS)
 
 
 def _send_heartbeats(broker: Broker, client_ids: frozenset[str]) -> int:

@@ -67,6 +67,8 @@ class Part:
         self.name = name
         self.restarts = 0
         """How often it was started again since the broker's start."""
+        self.is_working = False
+        """Whether it is within a block of `working`: a round of a task that runs again and again."""
         self._clock = clock
         self._failures = 0  # In a row.
         self._error: str | None = None
@@ -82,9 +84,11 @@ class Part:
     def working(self, at_most_ms: int) -> Iterator[None]:
         """Do something within the block that should not take longer; between blocks it may rest."""
         self.beat(at_most_ms)
+        self.is_working = True
         try:
             yield
         finally:
+            self.is_working = False
             self._due_ms = None
 
     def reason(self) -> str | None:
