@@ -84,7 +84,7 @@ def test_deleting_every_group_takes_a_yes(
     command = ["groups", "delete", "--all-groups", "--bootstrap-server", own_broker.bootstrap]
     asked = CliRunner().invoke(kohort, command, input="n\n", standalone_mode=False)
     assert isinstance(asked.exception, click.ClickException)
-    assert "nothing was deleted" in asked.exception.format_message()
+    assert "cancelled; nothing changed" in asked.exception.format_message()
     assert all(f"{each}\n" in asked.stderr for each in three)
     assert "Delete these 3 groups with all offsets? [y/N]" in asked.stderr
     assert groups("list").out.split() == list(three)

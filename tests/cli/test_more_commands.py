@@ -126,7 +126,9 @@ def test_records_are_deleted_and_the_topic_stays(kohort: Kohort, topic: str) -> 
     done = kohort("topics", "delete-records", topic, "-p", "1", "--before", "2")
     assert (done.returncode, done.stdout) == (0, f"{topic}-1 begins at offset 2.\n")
     assert kohort("consume", topic, "--from-beginning", "-e", "-q").stdout == "c\n"
-    starts = json.loads(kohort("topics", "delete-records", topic, "--json").stdout)
+    unasked = kohort("topics", "delete-records", topic)
+    assert (unasked.returncode, "cancelled; nothing changed" in unasked.stderr) == (1, True)
+    starts = json.loads(kohort("topics", "delete-records", topic, "--json", "--yes").stdout)
     assert [each["log_start_offset"] for each in starts] == [0, 3, 0]
     assert kohort("consume", topic, "--from-beginning", "-e", "-q").stdout == ""
 

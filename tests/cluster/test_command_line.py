@@ -104,6 +104,8 @@ def test_what_cannot_be_is_said_in_one_line(bootstrap: str) -> None:
     for arguments, words in (
         (("cluster", "unregister", "77"), "Broker ID 77 is not currently registered"),
         (("cluster", "reassign", "--brokers", "77"), "broker 77 does not run"),
+        (("cluster", "reassign", "--without", "77"), "there is no broker 77"),
+        (("cluster", "unregister", "2"), "cancelled; nothing changed"),
         (
             ("cluster", "reassign", "--replication-factor", "9", "-t", "air"),
             "9 replicas need as many brokers",

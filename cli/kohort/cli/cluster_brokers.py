@@ -148,7 +148,8 @@ def unregister(broker: int, as_json: bool, yes: bool, servers: str) -> None:
     """
     with open_admin(servers) as admin:
         if broker in {each.node_id for each in admin.describe_cluster().nodes}:
-            ask_before(f"Broker {broker} runs, and would register anew. Take it out?", yes=yes)
+            question = f"Broker {broker} runs, and registers again at its next start. Unregister it?"
+            ask_before(question, yes=yes, unnamed=True)
         admin.unregister_broker(broker)
     _say(as_json, {"broker": broker, "registered": False}, f"Broker {broker} is taken out.")
 

@@ -62,9 +62,10 @@ def reassign(
             found = {each: move.replicas for each, move in admin.list_partition_reassignments().items()}
             _print(found, as_json, f"{len(found)} partition(s) move.")
             return
-        places = _places(admin, brokers, without)
+        present = _present(admin, topics)
+        places = _places(admin, brokers, without, {each for held in present.values() for each in held})
         try:
-            plan = spread(_present(admin, topics), places, replication_factor)
+            plan = spread(present, places, replication_factor)
         except TooFewBrokers as error:
             raise click.ClickException(str(error)) from None
         if plan and not dry_run:
@@ -75,14 +76,20 @@ def reassign(
     _print(plan, as_json, f"{len(plan)} partition(s) {done}.")
 
 
-def _places(admin: Admin, brokers: str | None, without: str) -> list[Place]:
-    """Return the brokers that may hold replicas. Raises: click.UsageError for one that does not run."""
+def _places(admin: Admin, brokers: str | None, without: str, holders: set[int]) -> list[Place]:
+    """Return the brokers that may hold replicas; `holders` are those that hold some now.
+
+    Raises: click.UsageError for one of --brokers that does not run, and one of --without that nobody knows.
+    """
     live = {each.node_id: Place(each.node_id, each.rack) for each in admin.describe_cluster().nodes}
     wanted = list(live) if brokers is None else _numbers(brokers, "--brokers")
     for each in wanted:
         if each not in live:
             raise click.UsageError(f"--brokers: broker {each} does not run")
     left_out = _numbers(without, "--without")
+    for each in left_out:
+        if each not in live and each not in holders:
+            raise click.UsageError(f"--without: there is no broker {each}, and it holds no replica")
     return [live[each] for each in wanted if each not in left_out]
 
 

@@ -3,20 +3,18 @@
 import json
 import logging
 import signal
-import threading
 from collections.abc import Callable, Mapping
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import anyio
 import anyio.abc
-import click
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.registry import Collector
 
 from kohort.cli.client_settings import with_settings
-from kohort.client.config import ConsumerOptions, parse_address
+from kohort.cli.status_server import NOT_FOUND, Page, StatusServer
+from kohort.client.config import ConsumerOptions
 from kohort.client.errors import ConfigurationError, KohortError
 from kohort.client.retry import Backoff
 from kohort.queues.forward import Destination, Forwarder, ForwardSettings, open_service
@@ -132,47 +130,27 @@ def run_forwarders(settings: ForwardSettings, load: Callable[[], ForwardSettings
         anyio.run(forwarders.run, load, backend=backend)
     finally:
         if server is not None:
-            server.shutdown()
-            server.server_close()
+            server.close()
 
 
-def _serve(http: str, forwarders: Forwarders) -> ThreadingHTTPServer:
-    try:
-        address = parse_address(http)
-    except ConfigurationError as error:
-        raise click.UsageError(f"--http: {error}") from None
+def _serve(http: str, forwarders: Forwarders) -> StatusServer:
     registry = CollectorRegistry()
     registry.register(_Told(forwarders))
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            status, kind, body = _answer(self.path, forwarders, registry)
-            self.send_response(status)
-            self.send_header("content-type", kind)
-            self.send_header("content-length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, format: str, *args: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(address, Handler)
-    threading.Thread(target=server.serve_forever, name="kohort-forward-http", daemon=True).start()
-    return server
+    return StatusServer(http, lambda path: _answer(path, forwarders, registry))
 
 
-def _answer(path: str, forwarders: Forwarders, registry: CollectorRegistry) -> tuple[int, str, bytes]:
+def _answer(path: str, forwarders: Forwarders, registry: CollectorRegistry) -> Page:
     if path == "/metrics":
-        return 200, CONTENT_TYPE_LATEST, generate_latest(registry)
+        return Page(200, CONTENT_TYPE_LATEST, generate_latest(registry))
     if path == "/health/live":
-        return 200, "application/json", b'{"status":"live"}'
+        return Page(200, "application/json", b'{"status":"live"}')
     if path == "/health/ready":
         is_ready = forwarders.is_ready
-        return 200 if is_ready else 503, "application/json", json.dumps({"ready": is_ready}).encode()
+        return Page(200 if is_ready else 503, "application/json", json.dumps({"ready": is_ready}).encode())
     if path == "/api/v1/forward":
         told = [each.status() for each in list(forwarders.running.values())]
-        return 200, "application/json", json.dumps({"destinations": told}).encode()
-    return 404, "text/plain", b"not found\n"
+        return Page(200, "application/json", json.dumps({"destinations": told}).encode())
+    return NOT_FOUND
 
 
 class _Told(Collector):

@@ -63,7 +63,7 @@ def ask_before(question: str, *, yes: bool, unnamed: bool = False) -> None:
     if yes or (not unnamed and not sys.stdin.isatty()):
         return
     if not confirm(question):
-        raise click.ClickException("nothing was deleted; --yes deletes without asking")
+        raise click.ClickException("cancelled; nothing changed. --yes answers the question")
 
 
 class Coloured(NamedTuple):

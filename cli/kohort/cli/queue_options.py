@@ -14,7 +14,7 @@ import click
 from kohort.cli.client_settings import with_settings
 from kohort.cli.completion import complete_topics
 from kohort.cli.options import API_TIMEOUT_MS, bootstrap_option, require_broker
-from kohort.client.config import ConsumerOptions, parse_address
+from kohort.client.config import ConsumerOptions
 from kohort.client.errors import ConfigurationError
 from kohort.queues.kmq import Queue
 
@@ -152,12 +152,15 @@ def serve_metrics(http: str | None, collector: "Collector") -> None:
     """Answer /metrics at that address, in a thread, if there is one. Raises: click.UsageError."""
     if http is None:
         return
-    from prometheus_client import CollectorRegistry, start_http_server
+    from prometheus_client import CollectorRegistry, generate_latest
+    from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
-    try:
-        host, port = parse_address(http)
-    except ConfigurationError as error:
-        raise click.UsageError(f"--http: {error}") from None
+    from kohort.cli.status_server import NOT_FOUND, Page, StatusServer
+
     registry = CollectorRegistry()
     registry.register(collector)
-    start_http_server(port, host, registry)
+
+    def page(path: str) -> Page:
+        return Page(200, CONTENT_TYPE_LATEST, generate_latest(registry)) if path == "/metrics" else NOT_FOUND
+
+    StatusServer(http, page)

@@ -143,6 +143,8 @@ def delete_records(
 ) -> None:
     """Delete the oldest records of a topic, which itself stays. At a terminal it asks first.
 
+    A script that gives no --before deletes everything, and has to say so by --yes.
+
     \b
     kohort topics delete-records orders --partition 0 --before 1000
     """
@@ -154,7 +156,7 @@ def delete_records(
         ends = {each: latest[each].offset if before is None else before for each in chosen}
         count = f"{len(ends)} partition{'' if len(ends) == 1 else 's'}"
         what = "all records" if before is None else f"the records before offset {before}"
-        ask_before(f"Delete {what} in {count} of {name}?", yes=yes)
+        ask_before(f"Delete {what} in {count} of {name}?", yes=yes, unnamed=before is None)
         starts = admin.delete_records(ends)
     if as_json:
         print_json([{"partition": each.partition, "log_start_offset": starts[each]} for each in chosen])

@@ -1,0 +1,64 @@
+"""The small HTTP server of long-running commands, asked by strangers and by silent connections."""
+
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from kohort.cli import status_server
+from kohort.cli.status_server import NOT_FOUND, Page, StatusServer
+
+
+def page(path: str) -> Page:
+    return Page(200, "text/plain", b"well") if path == "/" else NOT_FOUND
+
+
+@pytest.fixture
+def server() -> Iterator[StatusServer]:
+    made = StatusServer("127.0.0.1:0", page)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def connect(server: StatusServer) -> socket.socket:
+    return socket.create_connection(server.server_address[:2], timeout=20)  # type: ignore[arg-type]  # IPv4.
+
+
+def ask(server: StatusServer, path: str, host: str | None) -> bytes:
+    with connect(server) as connection:
+        header = "" if host is None else f"Host: {host}\r\n"
+        connection.sendall(f"GET {path} HTTP/1.0\r\n{header}\r\n".encode())
+        with connection.makefile("rb") as answer:
+            return answer.read()
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:1", "localhost", "[::1]:9", socket.gethostname(), None])
+def test_the_names_of_this_machine_are_answered(server: StatusServer, host: str | None) -> None:
+    answer = ask(server, "/", host)
+    assert answer.startswith(b"HTTP/1.0 200 ")
+    assert answer.endswith(b"\r\n\r\nwell")
+    assert b"content-security-policy" in answer
+    assert ask(server, "/nothing", host).startswith(b"HTTP/1.0 404 ")
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:80", "localhost.evil.example", "127.0.0.1.nip.io"]
+)
+def test_a_name_that_somebody_points_here_is_refused(server: StatusServer, host: str) -> None:
+    answer = ask(server, "/", host)
+    assert answer.startswith(b"HTTP/1.0 421 ")
+    assert b"well" not in answer
+
+
+def test_silent_connections_end_and_take_few_threads(
+    monkeypatch: pytest.MonkeyPatch, server: StatusServer
+) -> None:
+    monkeypatch.setattr(status_server, "CONNECTION_SECONDS_MAX", 0.5)
+    with ExitStack() as stack:
+        silent = [stack.enter_context(connect(server)) for _ in range(status_server.CONNECTIONS_MAX + 20)]
+        for each in silent:
+            assert each.recv(1) == b"", "each is closed: at once beyond the limit, else when its time is over"
+    assert ask(server, "/", "localhost").endswith(b"well")
