@@ -11,7 +11,7 @@ import struct
 import msgspec
 
 from kohort.protocol.errors import WireError
-from kohort.protocol.records.compression import PlainSizeExceeded, decompress
+from kohort.protocol.records.compression import PlainSizeExceeded, check_framing, decompress
 from kohort.protocol.records.effort import MAX_HEADERS_PER_RECORD, Effort, EffortExceeded
 from kohort.protocol.records.header import (
     CRC_POSITION,
@@ -68,10 +68,14 @@ def check_records(
 
 
 def read_payload(batch: Buffer, header: BatchHeader, effort: Effort) -> bytes:
-    """Return the records of a batch one behind the other. Raises: EffortExceeded, WireError."""
+    """Return the records of a batch one behind the other.
+
+    Raises: EffortExceeded, WireError, also for what Kafka's Java client would not read.
+    """
     compressed = memoryview(batch)[HEADER_BYTES : header.size_bytes]
     if header.compression is Compression.NONE:
         return bytes(compressed)
+    check_framing(header.compression, compressed)
     try:
         payload = decompress(header.compression, compressed, max(0, effort.plain_bytes))
     except PlainSizeExceeded as error:

@@ -12,7 +12,12 @@ import cramjam
 import lz4.frame
 
 from kohort.protocol.errors import WireError
-from kohort.protocol.records.compression import MAX_MEMBERS, PlainSizeExceeded
+from kohort.protocol.records.compression import (
+    MAX_MEMBERS,
+    XERIAL_HEADER_BYTES,
+    XERIAL_MAGIC,
+    PlainSizeExceeded,
+)
 from kohort.protocol.records.header import Buffer, Compression
 
 if sys.version_info >= (3, 14):  # PEP 784, and the same module for those before.
@@ -23,8 +28,7 @@ else:
 _GZIP_WINDOW_BITS = 31
 _ZSTD_PIECE_BYTES = 128 * 1024
 _ZSTD_LEVEL = 3
-_XERIAL_HEADER = b"\x82SNAPPY\x00" + (1).to_bytes(4, "big") * 2  # The magic, version 1, readable by 1.
-_XERIAL_MAGIC = _XERIAL_HEADER[:8]
+_XERIAL_HEADER = XERIAL_MAGIC + (1).to_bytes(4, "big") * 2  # Version 1, readable by 1.
 _XERIAL_BLOCK_BYTES = 32 * 1024
 _XERIAL_LEAST_BLOCK_BYTES = 1024  # What Java's SnappyOutputStream takes for a block at least ...
 _XERIAL_SHORT_BLOCKS_MAX = 1024  # ... but for one that was flushed.
@@ -90,10 +94,10 @@ def _snappy(data: bytes, _level: int | None) -> bytes:
 
 def _read_snappy(data: Buffer, max_bytes: int) -> bytes:
     view = memoryview(data)
-    if view[: len(_XERIAL_MAGIC)] != _XERIAL_MAGIC:
+    if view[: len(XERIAL_MAGIC)] != XERIAL_MAGIC:
         return _read_raw_snappy(view, max_bytes)  # librdkafka may write it so.
     out: list[bytes] = []
-    position, total = len(_XERIAL_HEADER), 0
+    position, total = XERIAL_HEADER_BYTES, 0
     blocks_max = _XERIAL_SHORT_BLOCKS_MAX + max_bytes // _XERIAL_LEAST_BLOCK_BYTES
     while position < len(view):
         if len(out) == blocks_max:

@@ -1,7 +1,13 @@
 """A batch is taken when a reader of records would read it: the walk and the reader agree on every batch."""
 
+import gzip
+import zlib
+from collections.abc import Callable
+from functools import partial
 from random import Random
 
+import cramjam
+import lz4.frame
 import msgspec
 import pytest
 from hypothesis import example, given
@@ -10,6 +16,8 @@ from hypothesis import strategies as st
 from kohort.protocol.errors import WireError
 from kohort.protocol.records import Compression, batch_crc, build_batch, iterate_records, read_header
 from kohort.protocol.records.checking import check_records, with_max_timestamp
+from kohort.protocol.records.codecs import zstd
+from kohort.protocol.records.compression import XERIAL_MAGIC
 from kohort.protocol.records.header import HEADER, HEADER_BYTES, LOG_OVERHEAD_BYTES, BatchHeader
 
 NOW_MS = 1_700_000_000_000
@@ -138,3 +146,79 @@ def test_a_corrected_batch_has_its_crc(timestamp_ms: int) -> None:
     header = read_header(batch)
     assert header.max_timestamp == timestamp_ms
     assert header.crc == batch_crc(batch)
+
+
+def framed(compression: Compression, frame: Callable[[bytes], bytes]) -> bytes:
+    """Return a batch whose records were compressed so."""
+    plain = build_batch([(NOW_MS, b"k", bytes([number]) * 2_000, ()) for number in range(100)])
+    batch = bytearray(plain[:HEADER_BYTES] + frame(payload_of(plain)))
+    fields = list(HEADER.unpack_from(batch))
+    fields[1], fields[5] = len(batch) - LOG_OVERHEAD_BYTES, compression.value
+    HEADER.pack_into(batch, 0, *fields)
+    fields[4] = batch_crc(batch)
+    HEADER.pack_into(batch, 0, *fields)
+    return bytes(batch)
+
+
+def with_a_large_window(data: bytes) -> bytes:
+    """Return a frame that a reader needs 256 MiB for."""
+    large = zstd.CompressionParameter.window_log
+    codec = zstd.ZstdCompressor(options={large: 28})
+    return bytes(codec.compress(data) + codec.flush())
+
+
+SKIPPABLE = bytes.fromhex("502a4d1804000000") + b"abcd"
+LZ4_INDEPENDENT = partial(lz4.frame.compress, block_linked=False, store_size=False)
+
+
+def with_a_dictionary(data: bytes) -> bytes:
+    """Return an LZ4 frame that names a dictionary, of which it makes no use."""
+    made = bytes(LZ4_INDEPENDENT(data))
+    assert made[4:7] == b"\x60\x40\x82"
+    return made[:4] + b"\x61\x40" + bytes(4) + b"\xa0" + made[7:]
+
+
+@pytest.mark.parametrize(
+    "compression, frame",
+    [
+        (Compression.LZ4, partial(lz4.frame.compress, block_linked=True)),
+        (Compression.LZ4, with_a_dictionary),
+        (Compression.LZ4, lambda data: SKIPPABLE + LZ4_INDEPENDENT(data)),
+        (Compression.LZ4, lambda data: SKIPPABLE),
+        (Compression.LZ4, lambda data: b""),
+        (Compression.SNAPPY, lambda data: XERIAL_MAGIC),
+        (Compression.GZIP, zlib.compress),
+        (Compression.ZSTD, with_a_large_window),
+    ],
+    ids=["linked", "dictionary", "skippable", "nothing", "empty", "header", "zlib", "window"],
+)
+def test_what_java_does_not_read_is_not_taken(
+    compression: Compression, frame: Callable[[bytes], bytes]
+) -> None:
+    """What Apache Kafka 4.3.1's own client does with each was looked at."""
+    batch = framed(compression, frame)
+    with pytest.raises(WireError):
+        check_records(batch, read_header(batch))
+
+
+@pytest.mark.parametrize(
+    "compression, frame",
+    [
+        (Compression.LZ4, LZ4_INDEPENDENT),
+        (Compression.LZ4, partial(lz4.frame.compress, block_linked=False, content_checksum=True)),
+        (Compression.LZ4, partial(lz4.frame.compress, block_linked=False, block_checksum=True)),
+        (Compression.LZ4, partial(lz4.frame.compress, block_linked=False, block_size=7)),
+        (Compression.SNAPPY, lambda data: bytes(cramjam.snappy.compress_raw(data))),
+        (Compression.GZIP, lambda data: gzip.compress(data[:9]) + gzip.compress(data[9:])),
+        (Compression.ZSTD, lambda data: SKIPPABLE + zstd.compress(data[:9]) + zstd.compress(data[9:])),
+    ],
+    ids=["plain", "checksum", "checksums", "blocks", "raw", "members", "frames"],
+)
+def test_what_java_reads_is_taken(compression: Compression, frame: Callable[[bytes], bytes]) -> None:
+    batch = framed(compression, frame)
+    assert check_records(batch, read_header(batch)).max_timestamp == NOW_MS
+
+
+def test_linked_blocks_that_were_taken_before_are_still_read() -> None:
+    batch = framed(Compression.LZ4, partial(lz4.frame.compress, block_linked=True))
+    assert len(list(iterate_records(batch))) == 100
