@@ -14,6 +14,7 @@ from uuid import UUID
 from kohort.client.batch import PLAIN_RECORD_BYTES, Appended, Batch, Headers, ProducerIdentity
 from kohort.client.config import ProducerConfig
 from kohort.client.errors import BrokerError, KohortError
+from kohort.client.home_loop import HomeLoop
 from kohort.client.partitioner import (
     SHORT_KEY_BYTES,
     choose_by_queue,
@@ -119,6 +120,7 @@ class Accumulator:
         self.wakes = True  # Whether the sender wants to know of each new batch.
         self.is_woken = False  # Whether it knows of one at which it has not looked yet.
         self.has_news = False  # Whether there may be one that it has not seen.
+        self.home: HomeLoop | None = None  # Of an asynchronous producer: the loop in which all records come.
         self.has_vanished = False  # Whether a topic has lost partitions, for which batches may wait.
 
     @property
@@ -234,7 +236,12 @@ class Accumulator:
     def _next_batch(
         self, queues: _TopicQueues, queue: PartitionQueue, size_bytes: int, is_sticky: bool
     ) -> Batch | None:
-        """Return a batch with room for a record, or None while there is no memory for one."""
+        """Return a batch with room for a record, or None while there is no memory for one.
+
+        Raises: ConcurrentAccessError in another loop than the producer's.
+        """
+        if self.home is not None:
+            self.home.check()
         self._check_size(queue, size_bytes)
         if is_sticky:
             queue = self._sticky_queue(queues, queue)
@@ -262,6 +269,7 @@ class Accumulator:
         if self._reserved_bytes and self._reserved_bytes + needed_bytes > self._config.buffer_memory:
             return None
         batch = Batch(queue.partition, monotonic_ms())
+        batch.home = self.home
         reserved_bytes = self._reserved_bytes + needed_bytes
         queue.batches.append(batch)
         self._pending.setdefault(queue.partition, queue)

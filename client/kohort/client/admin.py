@@ -35,11 +35,12 @@ from kohort.client.config import AdminOptions, admin_config, describe_servers
 from kohort.client.metrics import MetricName, Metrics
 from kohort.client.offsets import list_offsets
 from kohort.client.quotas import EVERY_QUOTA, QuotaEntity
+from kohort.client.start_stop import StartStop
 from kohort.client.unclosed import OpenTasks, no_words
 from kohort.client.values import OffsetAndMetadata, OffsetAndTimestamp, TopicDescription, TopicPartition
 
 
-class Admin:
+class Admin(StartStop):
     """Asks and changes what a cluster holds: topics, settings, groups, offsets.
 
     async with Admin(bootstrap_servers="localhost:9092") as admin:

@@ -10,6 +10,7 @@ import anyio
 import msgspec
 
 from kohort.client.errors import KohortError
+from kohort.client.home_loop import HomeLoop
 from kohort.client.values import RecordMetadata, TopicPartition
 from kohort.protocol.records import (
     HEADER_BYTES,
@@ -69,6 +70,7 @@ class Batch:
         "base_sequence",
         "created_ms",
         "error",
+        "home",
         "identity",
         "is_done",
         "is_due",
@@ -87,6 +89,7 @@ class Batch:
     def __init__(self, partition: TopicPartition, created_ms: int) -> None:
         self.partition = partition
         self.created_ms = created_ms
+        self.home: HomeLoop | None = None  # The loop alone in which tasks may wait for it.
         self.records = RecordWriter()
         self.size_bytes = HEADER_BYTES  # At most, before compression.
         self.sent_bytes = 0  # As it was sent last.
@@ -211,6 +214,7 @@ class Batch:
         """Let its parts have its memory, and who waits for it wait for them."""
         for part in parts:
             part.reserved_bytes = self.reserved_bytes // len(parts)
+            part.home = self.home
         parts[0].reserved_bytes += self.reserved_bytes % len(parts)
         self.parts = parts
         while (told := self._next_callback()) is not None:
@@ -239,7 +243,9 @@ class Batch:
         return batch, index
 
     async def wait(self) -> None:
-        """Return when its fate is known, or it was split. In the sender's thread."""
+        """Return when its fate is known, or it was split. Raises: ConcurrentAccessError in another loop."""
+        if self.home is not None:
+            self.home.check()
         if not self.is_done and not self.parts:
             if self._event is None:
                 self._event = anyio.Event()

@@ -22,6 +22,7 @@ from kohort.client.errors import (
     RequestTimeoutError,
     check,
 )
+from kohort.client.home_loop import HomeLoop
 from kohort.client.metadata import Metadata, TopicMetadata
 from kohort.client.retry import Backoff, Deadline, monotonic_ms
 from kohort.client.signal import Signal
@@ -85,6 +86,7 @@ class Cluster:
         self._told_by = ""  # The broker that answered it.
         self.observer: Observer | None = None
         self._tasks: TaskGroup | None = None
+        self._home: HomeLoop | None = None
         self._ends: anyio.Event | None = None
         self._last_words: tuple[LastWords, float] | None = None
         self._guests = 0  # Clusters that have this one as their hub.
@@ -92,6 +94,7 @@ class Cluster:
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
+        self._home = HomeLoop()
         host = await self._stack.enter_async_context(anyio.create_task_group())
         try:
             self._tasks = await host.start(self._hold_tasks)
@@ -107,8 +110,18 @@ class Cluster:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._end_tasks()
+        if self._home is not None and not self._home.is_in_its_task():
+            raise RuntimeError(
+                "this client was opened by one task and is closed by another: in fixtures, in place of"
+                " `async with`, call `await client.start()` and `await client.stop()`"
+            )
         await self._stack.aclose()
         self._tasks = None
+
+    def check_loop(self) -> None:
+        """Return in the event loop that this was opened in. Raises: ConcurrentAccessError."""
+        if self._home is not None:
+            self._home.check()
 
     async def _hold_tasks(self, *, task_status: TaskStatus[TaskGroup]) -> None:
         """Keep the tasks until they are ended; who is cancelled needs them until it has said good-bye.
@@ -434,6 +447,7 @@ class Cluster:
 
     async def any_connection(self) -> Connection:
         """Return a connection to a broker that has little to do. Raises: NetworkError, retriable."""
+        self.check_loop()
         if self._hub is not None:
             return await self._hub.any_connection()
         connections = [each for key, each in self._connections.items() if key[2] == MAIN and each.is_open]
@@ -453,6 +467,7 @@ class Cluster:
         raise NetworkError("; ".join(map(str, errors))) from errors[-1]
 
     async def _connect(self, host: str, port: int, channel: str) -> Connection:
+        self.check_loop()
         if self._hub is not None and channel == MAIN:
             return await self._hub._connect(host, port, channel)
         key = (host, port, channel)

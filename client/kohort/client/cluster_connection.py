@@ -10,13 +10,14 @@ from kohort.client.cluster import Cluster
 from kohort.client.config import ClientOptions, connection_config, describe_servers
 from kohort.client.errors import ConfigurationError
 from kohort.client.metrics import MetricName, Metrics
+from kohort.client.start_stop import StartStop
 from kohort.client.unclosed import OpenTasks
 
 GUESTS_MS = 120_000  # What clients that nobody has closed either may take: their delivery_timeout_ms.
 METRICS = "cluster-connection-metrics"
 
 
-class ClusterConnection:
+class ClusterConnection(StartStop):
     """What the clients of a program share where it is given to them: one look at the cluster's metadata, and
     one connection to each broker.
 

@@ -23,6 +23,7 @@ from kohort.client.membership import Assign, Lose, Revoke
 from kohort.client.metrics import MetricName
 from kohort.client.offsets import EARLIEST, LATEST
 from kohort.client.retry import Deadline
+from kohort.client.start_stop import StartStop
 from kohort.client.unclosed import no_words
 from kohort.client.values import (
     AnyRecord,
@@ -41,15 +42,15 @@ if TYPE_CHECKING:
 Listener = AsyncRebalanceListener | RebalanceListener
 
 
-class Consumer(OtherNames, Generic[K_co, V_co]):
+class Consumer(StartStop, OtherNames, Generic[K_co, V_co]):
     """Reads records, as a member of a group or alone.
 
     async with Consumer("flights", group_id="g", bootstrap_servers="localhost:9092") as consumer:
         async for record in consumer:
             ...
 
-    Inside `async with` only, and by one task at a time. Heartbeats go on in the background. Leaving the
-    block commits, if enable_auto_commit is on, and leaves the group.
+    Inside `async with`, or between `start` and `stop`, and by one task at a time. Heartbeats go on in the
+    background. Leaving the block commits, if enable_auto_commit is on, and leaves the group.
     """
 
     _called_here = CONSUMERS_METHODS

@@ -114,7 +114,7 @@ class WouldBlockError(KohortError):
 
 
 class ConcurrentAccessError(KohortError, RuntimeError):
-    """A consumer was called while another thread was in a call of it: it belongs to one at a time."""
+    """A consumer was called while another thread was in a call, or a client in another event loop."""
 
     code = ErrorCode.INVALID_REQUEST
 

@@ -13,6 +13,7 @@ from kohort.client.arguments import by_name_alone
 from kohort.client.batch import Appended
 from kohort.client.cluster_connection import ClusterConnection, options_with
 from kohort.client.config import ProducerOptions, producer_config
+from kohort.client.home_loop import HomeLoop
 from kohort.client.metrics import MetricName
 from kohort.client.producer_session import ProducerSession
 from kohort.client.record_input import (
@@ -22,6 +23,7 @@ from kohort.client.record_input import (
     checked_headers,
     checked_timestamp,
 )
+from kohort.client.start_stop import StartStop
 from kohort.client.values import GroupMetadata, OffsetAndMetadata, RecordMetadata, TopicPartition
 
 _now_ns = time.time_ns
@@ -46,15 +48,16 @@ class Delivery(Appended, frozen=True, gc=False):
         self.when_done(lambda: callback(self))
 
 
-class Producer:
+class Producer(StartStop):
     """Writes records.
 
     async with Producer(bootstrap_servers="localhost:9092") as producer:
         delivery = await producer.send("flights", value=b"...", key=b"UA")
         written = await delivery
 
-    Inside `async with` only; any number of tasks may send. Leaving the block flushes, by an exception as
-    well; only where it is cancelled, what was not written is given up, with a warning.
+    Inside `async with`, or between `start` and `stop`; any number of tasks of one event loop may send.
+    Leaving the block flushes, by an exception as well; only where it is cancelled, what was not written is
+    given up, with a warning.
     """
 
     def __init__(
@@ -67,6 +70,7 @@ class Producer:
         hub = None if cluster is None else cluster.shared
         self._shared = cluster  # As long as this client is held, its connection is.
         self._session = ProducerSession(config, self._input, Delivery, hub=hub)
+        self._home: HomeLoop | None = None
 
     def __repr__(self) -> str:
         return f"<aio.Producer {self._session.describe()}>"
@@ -77,6 +81,7 @@ class Producer:
 
     async def __aenter__(self) -> Self:
         await self._session.__aenter__()
+        self._session.accumulator.home = self._home = HomeLoop()
         self._open = self._session.open_tasks()
         return self
 
@@ -112,6 +117,7 @@ class Producer:
         """
         accumulator = self._session.accumulator
         if accumulator.is_woken:
+            self._check_loop()
             await (
                 anyio.lowlevel.checkpoint()
             )  # Before anything is kept: once for each batch, so that it can leave.
@@ -138,7 +144,7 @@ class Producer:
         Raises: TransactionFailedError where something could not be written (all of it is aborted then);
         ProducerFencedError where another producer has the transactional id by now.
         """
-        await self._session.begin_transaction()
+        await self.begin_transaction()
         try:
             yield
             await self._session.end_transaction(is_commit=True)
@@ -151,10 +157,12 @@ class Producer:
 
         The first `begin_transaction` does it, too.
         """
+        self._check_loop()
         await self._session.init_transactions()
 
     async def begin_transaction(self) -> None:
         """Begin a transaction; `transaction()` does it in a block."""
+        self._check_loop()
         await self._session.begin_transaction()
 
     async def send_offsets(
@@ -164,23 +172,33 @@ class Producer:
 
         `group` is the consumer's `group_metadata()`: a member that was thrown out commits nothing any more.
         """
+        self._check_loop()
         await self._session.send_offsets(offsets, group)
 
     async def commit_transaction(self) -> None:
         """Write everything, and commit. Raises: TransactionFailedError where it has to be aborted instead."""
+        self._check_loop()
         await self._session.end_transaction(is_commit=True)
 
     async def abort_transaction(self) -> None:
         """Let nothing of the transaction count."""
+        self._check_loop()
         await self._session.end_transaction(is_commit=False)
 
     async def flush(self) -> None:
         """Send everything now, and return when the fate of each record is known."""
+        self._check_loop()
         await self._session.flush()
 
     async def partitions_for(self, topic: str) -> tuple[int, ...]:
         """Return the numbers of a topic's partitions."""
+        self._check_loop()
         return await self._session.partitions_for(topic)
+
+    def _check_loop(self) -> None:
+        """Return in the event loop that this was opened in. Raises: ConcurrentAccessError."""
+        if self._home is not None:
+            self._home.check()
 
     def metrics(self) -> Mapping[MetricName, float]:
         """Return what this producer counts, under the names of Kafka's Java client."""

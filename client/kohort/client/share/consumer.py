@@ -18,20 +18,21 @@ from kohort.client.retry import Deadline
 from kohort.client.share.config import ShareConsumerOptions, share_consumer_config
 from kohort.client.share.session import ShareSession, log_failure
 from kohort.client.share.values import AcknowledgementCallback, AcknowledgeType, Outcome, ShareRecord
+from kohort.client.start_stop import StartStop
 from kohort.client.unclosed import no_words
 from kohort.client.values import K_co, TopicPartition, V_co
 
 
-class ShareConsumer(OtherNames, Generic[K_co, V_co]):
+class ShareConsumer(StartStop, OtherNames, Generic[K_co, V_co]):
     """Takes part in the work of a share group (KIP-932): each record goes to one member, until it is done.
 
     async with ShareConsumer("jobs", group_id="workers", bootstrap_servers="localhost:9092") as consumer:
         async for record in consumer:
             ...
 
-    Inside `async with` only, and by one task at a time. In implicit mode a record is accepted when the next
-    one is asked for, or the next poll begins; in explicit mode `acknowledge` says what became of each.
-    Leaving the block sends what was said, gives back the rest, and leaves the group.
+    Inside `async with`, or between `start` and `stop`, and by one task at a time. In implicit mode a record
+    is accepted when the next one is asked for, or the next poll begins; in explicit mode `acknowledge` says
+    what became of each. Leaving the block sends what was said, gives back the rest, and leaves the group.
     """
 
     _called_here = CONSUMERS_METHODS

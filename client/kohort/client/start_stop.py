@@ -1,0 +1,100 @@
+"""Asynchronous clients that one task starts and another one stops, as the fixtures of pytest do.
+
+`async with` is for one task alone: what runs in the background belongs to the task that has entered it. Here
+it belongs to a task of its own, which enters and leaves.
+"""
+
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING, Any, Self, cast
+
+import anyio
+import anyio.lowlevel
+
+from kohort.client.errors import ClosedError
+
+if TYPE_CHECKING:
+    import asyncio
+
+
+class _Stay:
+    """A client that a task of its own keeps open."""
+
+    def __init__(self, client: AbstractAsyncContextManager[Any]) -> None:
+        self._client = client
+        self._opened = anyio.Event()
+        self._stopping = anyio.Event()
+        self._ended = anyio.Event()
+        self._error: BaseException | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    async def begin(self) -> None:
+        """Return when the client is open. Raises: what kept it from that."""
+        _spawn(self)
+        try:
+            await self._opened.wait()
+        except BaseException:
+            self._stopping.set()
+            raise
+        if self._ended.is_set():
+            self._raise()
+
+    async def end(self) -> None:
+        """Return when the client is closed; cancelled, it goes on to its end. Raises: what it raised."""
+        self._stopping.set()
+        await self._ended.wait()
+        self._raise()
+
+    def _raise(self) -> None:
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
+
+    async def run(self) -> None:
+        """Enter, and leave when that is wanted. In its own task."""
+        try:
+            async with self._client:
+                self._opened.set()
+                await self._stopping.wait()
+        except Exception as error:  # noqa: BLE001 - Whatever it is, who starts or stops the client raises it.
+            self._error = error
+        finally:
+            self._ended.set()
+            self._opened.set()
+
+    def keep(self, task: "asyncio.Task[None]") -> None:
+        """Hold the task: asyncio does not."""
+        self._task = task
+
+
+def _spawn(stay: _Stay) -> None:
+    """Let a task of its own run it, in whichever loop this is; neither library is imported for that."""
+    native = anyio.lowlevel.current_token().native_token
+    if hasattr(native, "run_sync_soon"):
+        from trio.lowlevel import spawn_system_task  # noqa: PLC0415  # It runs already.
+
+        spawn_system_task(stay.run, name=stay)
+    else:
+        stay.keep(cast("asyncio.AbstractEventLoop", native).create_task(stay.run()))
+
+
+class StartStop:
+    """Gives a client `start` and `stop`."""
+
+    _stay: _Stay | None = None
+
+    async def start(self) -> Self:
+        """Open the client until `stop`: in place of `async with`, and in any task.
+
+        What fails in the background does not end the task that has started it, as `async with` does: calls
+        raise it, and so does `stop`.
+        """
+        if self._stay is not None:
+            raise ClosedError("this client was started before: make another one")
+        self._stay = _Stay(cast("AbstractAsyncContextManager[Any]", self))
+        await self._stay.begin()
+        return self
+
+    async def stop(self) -> None:
+        """Close the client, as the end of its block does. One that was never started is closed."""
+        if self._stay is not None:
+            await self._stay.end()
