@@ -50,7 +50,7 @@ def join(turn: Turn, group: ConsumerGroup, command: JoinGroup) -> None:
     """Answer the JoinGroup at once: its sender is a member, or comes again with an id. Raises: ApiError."""
     message = command.message
     member_id = message.member_id or command.member_id
-    check_capacity(turn, group, member_id)
+    check_capacity(turn, group, member_id, message.group_instance_id)
     side = _side(group, command, member_id)
     subscription = _subscription(side)
     topic_names = tuple(sorted(set(subscription.topics)))

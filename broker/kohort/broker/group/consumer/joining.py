@@ -38,7 +38,7 @@ def joining_group(turn: Turn, message: ConsumerGroupHeartbeatRequest, metadata: 
     """Return the group that the member joins; a classic one becomes one where it may. Raises: ApiError."""
     group = turn.groups.by_id.get(message.group_id)
     if isinstance(group, ConsumerGroup):
-        check_capacity(turn, group, message.member_id)
+        check_capacity(turn, group, message.member_id, message.instance_id)
         if message.instance_id is not None:
             _check_released(group, message.instance_id, message.member_id)
         return group
@@ -75,10 +75,15 @@ def check_epoch(member: ConsumerMember, epoch: int, owned: Owned) -> None:
     raise fenced("consumer", member, epoch)
 
 
-def check_capacity(turn: Turn, group: ConsumerGroup, member_id: str) -> None:
-    """Pass who is a member, or finds a place. Raises: ApiError GROUP_MAX_SIZE_REACHED."""
+def check_capacity(turn: Turn, group: ConsumerGroup, member_id: str, instance_id: str | None) -> None:
+    """Pass who is a member, takes the place of a static one, or finds one. Raises: ApiError.
+
+    As in Kafka since KAFKA-20601; whether the place is free is looked at later.
+    """
     limit = turn.config.group_consumer_max_size
-    if group.member_count >= limit and member_id not in group.consumer_members:
+    if group.member_count < limit or member_id in group.consumer_members:
+        return
+    if instance_id is None or group.static_member(instance_id) is None:
         raise ApiError(
             ErrorCode.GROUP_MAX_SIZE_REACHED,
             f"The consumer group has reached its maximum capacity of {limit} members.",

@@ -247,6 +247,19 @@ def test_a_full_group_takes_no_more() -> None:
     assert Consumer(world, "one").join() is ErrorCode.NONE
 
 
+def test_a_static_member_comes_back_to_a_full_group() -> None:
+    world = ConsumerWorld(GroupConfig(group_consumer_max_size=1), t=4)
+    away = Consumer(world, "one", instance="i")
+    assert away.join() is ErrorCode.NONE
+    assert Consumer(world, "two", instance="i").join() is ErrorCode.UNRELEASED_INSTANCE_ID
+    away.leave(-2)
+    assert Consumer(world, "three", instance="j").join() is ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert Consumer(world, "four").join() is ErrorCode.GROUP_MAX_SIZE_REACHED
+    back = Consumer(world, "two", instance="i")
+    assert back.join() is ErrorCode.NONE
+    assert back.has == ALL
+
+
 def test_a_group_comes_back_from_its_log_and_goes_on_in_its_epochs() -> None:
     world = ConsumerWorld(t=4)
     one, two = Consumer(world, "one"), Consumer(world, "two", regex="t")

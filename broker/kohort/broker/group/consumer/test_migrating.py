@@ -336,8 +336,10 @@ def test_the_policy_says_which_way_is_open(policy: str, upgrades: bool, downgrad
     assert world.core.groups["g"].group_type == ("classic" if downgrades else "consumer")
 
 
-def test_a_static_member_changes_its_protocol_under_its_name_both_ways() -> None:
-    world = ConsumerWorld(t=4)
+@pytest.mark.parametrize("members_max", [2, 3])
+def test_a_static_member_changes_its_protocol_under_its_name_both_ways(members_max: int) -> None:
+    """Also where the group is full: it takes the place that it has."""
+    world = ConsumerWorld(GroupConfig(group_consumer_max_size=members_max), t=4)
     old, other = Classic(world, "old", instance="i"), Classic(world, "other")
     come_to_rest(world, old, other)
     new = Consumer(world, "new", instance="i")
