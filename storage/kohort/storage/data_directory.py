@@ -385,14 +385,43 @@ class DataDirectory:
         """Return whether anything was ever written there that is still there. Raises: StorageError."""
         return holds_records(self.file_system, folder)
 
-    def set_aside(self, folder: PartitionFolder, suffix: str) -> None:
-        """Rename a folder that is not open, and forget what is known of it. Raises: StorageError."""
+    def set_log_aside(self, topic: str, topic_id: UUID, index: int, suffix: str) -> str | None:
+        """Close a log that is open, rename its folder, and return its new name; None where there is none.
+
+        Blocking, not while it is written. Raises: StorageError.
+        """
+        key = topic, index
+        with self._state:
+            log = self.logs.get(key)
+            if log is not None and log.topic_id != topic_id:
+                return None
+            self.logs.pop(key, None)
+        if log is not None:
+            log.close()
+        if key not in self._folder_names():
+            return None
+        folder = self._folder(key)
+        if folder.topic_id not in {None, topic_id}:
+            return None
+        return self.set_aside(folder, suffix)
+
+    def set_aside(self, folder: PartitionFolder, suffix: str) -> str:
+        """Rename a folder that is not open, forget what is known of it, and return its new name.
+
+        Where one was set aside under that name before, another name is made. Raises: StorageError.
+        """
+        path, count = f"{folder.path}{suffix}", 1
         try:
-            self.file_system.rename(folder.path, f"{folder.path}{suffix}")
+            while self.file_system.list_directory(path) is not None:
+                count += 1
+                path = f"{folder.path}.{count}{suffix}"
+            self.file_system.rename(folder.path, path)
+            self.file_system.sync_directory(self.path)
         except OSError as error:
             raise StorageError(f"{folder.path} can't be renamed: {error}") from error
         with self._state:
             self._forget((folder.topic, folder.index))
+        return path
 
     def _forget(self, key: TopicPartition) -> None:
         """Let no other log of that name begin with what was known of this one."""

@@ -71,14 +71,19 @@ class EtcdImage:
         return self.snapshot
 
     def succeed(self, before: Snapshot) -> Snapshot:
-        """Return the snapshot with the topics of `before` where they are equal: nobody need look again."""
+        """Return the snapshot, read anew, with the topics of `before` where they are equal."""
         topics = dict(self.snapshot.topics)
         for name, old in before.topics.items():
             if topics.get(name) == old:
                 topics[name] = old
         configs = before.configs if before.configs == self.snapshot.configs else self.snapshot.configs
         self.snapshot = replace(
-            self.snapshot, topics=topics, topics_by_id=topics_by_id(topics.values()), configs=configs, memo={}
+            self.snapshot,
+            topics=topics,
+            topics_by_id=topics_by_id(topics.values()),
+            configs=configs,
+            memo={},
+            is_reloaded=True,
         )
         return self.snapshot
 

@@ -140,6 +140,7 @@ class EtcdMetadataStore:
         while True:
             try:
                 image = await _read(self._client, self._keys)
+                self._check_cluster(image.snapshot)
             except StorageError as error:
                 log.error("the metadata can't be read from etcd", error=str(error))
                 await trio.sleep(RELOAD_SECONDS)
@@ -149,7 +150,22 @@ class EtcdMetadataStore:
                 return
 
     def _told(self, watched: Watched) -> None:
-        self._become(self._image.apply(watched.changes, watched.revision))
+        after = self._image.apply(watched.changes, watched.revision)
+        self._check_cluster(after)
+        self._become(after)
+
+    def _check_cluster(self, after: Snapshot) -> None:
+        """Return if etcd still has this cluster. Raises: StorageError.
+
+        Where it has none, or another one, nothing is known of the topics whose logs are here.
+        """
+        known = self._snapshot.cluster_id
+        if after.cluster_id != known:
+            found = f"cluster {after.cluster_id}" if after.cluster_id else "no cluster"
+            raise StorageError(
+                f"etcd has {found} under {self._keys.prefix.decode()} where cluster {known} was: "
+                "restore its backup, or restart every broker to begin without topics"
+            )
 
     def _become(self, after: Snapshot) -> None:
         before, self._snapshot = self._snapshot, after

@@ -124,6 +124,8 @@ class Snapshot:
     memo: dict[object, object] = field(default_factory=dict, compare=False, repr=False)
     controller_epoch: int = 0
     """Given anew to each controller; 0 for a broker alone."""
+    is_reloaded: bool = field(default=False, compare=False)
+    """Whether all of it was read anew: nobody has told that what is missing in it was deleted."""
 
     def broker(self, node_id: int) -> BrokerState | None:
         """Return the live broker of this node id."""

@@ -33,6 +33,7 @@ class LogFiles:
         self._data = data
         self._journal = journal
         self._pending_deletion: dict[tuple[str, int], UUID] = {}
+        self._kept: set[tuple[str, int]] = set()  # Of those, whose files are not removed.
         self._checkpointing = Lock()
         self._creating = Lock()
         self._pending_creation: set[tuple[str, int]] = set()
@@ -116,9 +117,15 @@ class LogFiles:
             finally:
                 self._pending_creation.difference_update((each.topic, each.index) for each in partitions)
 
-    def announce_deletion(self, partition: "Partition") -> None:
-        """Keep the partition's name from being used again until `delete` has removed the files."""
-        self._pending_deletion[partition.topic, partition.index] = partition.topic_id
+    def announce_deletion(self, partition: "Partition", *, is_kept: bool = False) -> None:
+        """Keep the partition's name from being used again until `delete` has removed the files.
+
+        With `is_kept` they are set aside instead.
+        """
+        key = partition.topic, partition.index
+        self._pending_deletion[key] = partition.topic_id
+        if is_kept:
+            self._kept.add(key)
 
     def delete(self, partition: "Partition") -> None:
         """Remove the partition's files; what can't be removed is logged, and removed at the next start.
@@ -132,6 +139,9 @@ class LogFiles:
         if present is not None and present.topic_id != partition.topic_id:
             return  # Its files have gone already: these are those of a newer topic of its name.
         try:
+            if key in self._kept:
+                self._set_log_aside(partition)
+                return
             if key not in self._data.logs:
                 self._data.open_log(key[0], partition.topic_id, key[1], log_config_of(partition.config))
             self._data.delete_log(*key)
@@ -140,6 +150,19 @@ class LogFiles:
             self._put_off(key, partition.topic_id)
         finally:
             self._pending_deletion.pop(key, None)
+            self._kept.discard(key)
+
+    def _set_log_aside(self, partition: "Partition") -> None:
+        """Close the partition's log and rename its folder. Raises: StorageError."""
+        suffix = f".{partition.topic_id.hex}{STRAY_SUFFIX}"
+        folder = self._data.set_log_aside(partition.topic, partition.topic_id, partition.index, suffix)
+        if folder is not None:
+            log.warning(
+                "a partition is not in the metadata that were read anew, and its folder is set aside",
+                topic=partition.topic,
+                partition=partition.index,
+                folder=folder,
+            )
 
     def put_off_deletions(self) -> None:
         """Leave to the next start what `delete` was announced for and has not come to; for the stop."""
@@ -149,6 +172,8 @@ class LogFiles:
 
     def _put_off(self, key: tuple[str, int], topic_id: UUID) -> None:
         topic, index = key
+        if key in self._kept:
+            return  # A start sets aside what belongs to no topic.
         try:
             self._data.delete_at_next_start(topic, topic_id, index)
         except StorageError as error:

@@ -370,6 +370,10 @@ class PartitionTable:
         config = topic_config(self._current.config, dict(topic.configs))
         partitions = self._by_name.setdefault(topic.name, [])
         self._by_id[topic.topic_id] = partitions
+        for missing in partitions[len(topic.partitions) :]:  # In metadata of old, which were restored.
+            if missing is not None:
+                self._remove_one(missing)
+        del partitions[len(topic.partitions) :]
         for partition in partitions:
             if partition is not None:
                 is_changed = config != partition.config
@@ -488,13 +492,17 @@ class PartitionTable:
                 self._remove_one(partition)
 
     def _remove_one(self, partition: Partition) -> None:
-        """Let a partition go, with its files: it is deleted, or on other brokers from now on."""
+        """Let a partition go, with its files: it is deleted, or on other brokers from now on.
+
+        Where the metadata were read anew nobody has said so: they may be older than the partition. Its files
+        are set aside then.
+        """
         self.unopened.discard(partition)
         if self.replicas is not None:
             self.replicas.forget(partition)
         partition.delete()
         self._unsynced.synced(partition)
-        self._files.announce_deletion(partition)
+        self._files.announce_deletion(partition, is_kept=self._metadata.snapshot().is_reloaded)
         if not partition.had_log:
             self._delete_unnamed(partition)
         else:  # What a flush is writing must be over, and the flusher knows when that is.
