@@ -12,8 +12,9 @@ from typing import TypeVar, cast
 
 import click
 
-from kohort.client.config import connection_config, parse_setting
+from kohort.client.config import SECRETS, connection_config, parse_setting
 from kohort.client.errors import ConfigurationError
+from kohort.protocol.config_providers import KNOWN, PROVIDERS, providers, resolved
 from kohort.protocol.java_properties import read_properties
 
 Options = TypeVar("Options", bound=Mapping[str, object])
@@ -53,9 +54,14 @@ def read_settings(path: Path) -> Mapping[str, str | int]:
         properties = read_properties(path)
     except OSError as error:
         raise ValueError(error.strerror) from None
+    known, _ = providers({each.name: each.value for each in properties})
     found: dict[str, str | int] = {}
-    for name, value, line in properties:
+    for name, text, line in properties:
+        if name.startswith(PROVIDERS):
+            continue
         plain = name.replace(".", "_")
+        is_left = plain in SECRETS and known.keys() == KNOWN.keys()  # The client does so, and once is enough.
+        value = text if is_left else resolved(text, known)
         if plain in _SET_BY_THE_COMMAND:
             continue
         try:

@@ -433,7 +433,7 @@ def converted(options: Mapping[str, object], kind: type[Config]) -> Config:
         if name not in known:
             raise ConfigurationError(_unknown(name, kind))
     try:
-        config = msgspec.convert(dict(options), kind)
+        config = msgspec.convert(_with_secrets(options), kind)
     except msgspec.ValidationError as error:
         raise ConfigurationError(_explain(str(error), options)) from None
     assert config.bootstrap_addresses
@@ -448,6 +448,34 @@ def converted(options: Mapping[str, object], kind: type[Config]) -> Config:
     )
     return config
 
+
+def _with_secrets(options: Mapping[str, object]) -> dict[str, object]:
+    """Return the settings with passwords and keys that stand in files or in the environment.
+
+    Raises: ConfigurationError.
+    """
+    found = dict(options)
+    for name in SECRETS:
+        text = options.get(name)
+        if isinstance(text, str) and "${" in text:
+            from kohort.protocol.config_providers import resolved  # noqa: PLC0415  # Few have any.
+
+            try:
+                found[name] = resolved(text)
+            except ValueError as error:
+                raise ConfigurationError(f"{name}: {error}") from None
+    return found
+
+
+SECRETS = (
+    "sasl_plain_password",
+    "sasl_jaas_config",
+    "ssl_key_password",
+    "ssl_keystore_key",
+    "ssl_keystore_certificate_chain",
+    "ssl_truststore_certificates",
+)
+"""Which may stand elsewhere: ${file:PATH}, ${env:NAME}."""
 
 _OF_CLASSIC_GROUPS = ("session_timeout_ms", "heartbeat_interval_ms", "partition_assignment_strategy")
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from kohort.broker.config.broker_config import BrokerConfig
 from kohort.broker.config.load import checked_texts, parsed_config, read_toml, require_known
 from kohort.broker.config.values import HIDDEN, ConfigError, ConfigSource, render
+from kohort.protocol.config_providers import KNOWN, Provide, providers, resolved
 from kohort.protocol.java_properties import read_properties
 
 FLAGS = ("listen", "advertise", "data", "http")
@@ -43,12 +44,19 @@ def load_serve_config(file: Path | None, settings: Sequence[tuple[str, str]]) ->
     elif file is not None:
         document = read_toml(file)
         flags = {name: _flag(document.pop(name), name, file) for name in FLAGS if name in document}
+        plain = {name: text for name, text in document.items() if isinstance(text, str)}
+        known, rest = _providers(plain, file)
+        document = {
+            name: _resolved(name, value, f"{file}: ", known) if isinstance(value, str) else value
+            for name, value in document.items()
+            if name in rest or not isinstance(value, str)
+        }
         texts = checked_texts(document, f"{file}: ")
     for name, text in settings:
         if name in FLAGS:
             raise ConfigError(f"{name} is an option: give --{name} {text}")
         require_known(name, "")
-        texts[name] = text
+        texts[name] = _resolved(name, text, "", KNOWN)
     return ServeConfig(parsed_config(texts), flags, passed_over)
 
 
@@ -78,7 +86,9 @@ def _from_kafka(file: Path) -> tuple[dict[str, object], dict[str, str], tuple[st
     flags: dict[str, str] = {}
     passed_over = []
     listeners: dict[str, str] = {}
-    for name, value in _properties(file):
+    known, texts = _providers(dict(_properties(file)), file)
+    for name, text in texts.items():
+        value = _resolved(name, text, f"{file}: ", known)
         if name in ("log.dirs", "log.dir"):
             if name == "log.dirs" or "data" not in flags:  # Kafka: log.dirs goes before log.dir.
                 flags["data"] = _one_folder(value, file)
@@ -95,6 +105,22 @@ def _from_kafka(file: Path) -> tuple[dict[str, object], dict[str, str], tuple[st
     except ConfigError as error:
         raise ConfigError(f"{file}: {error}") from None
     return settings, flags, tuple(passed_over)
+
+
+def _providers(texts: Mapping[str, str], file: Path) -> tuple[Mapping[str, Provide], dict[str, str]]:
+    """Return what values may refer to, and the settings but for those that say so. Raises: ConfigError."""
+    try:
+        return providers(texts)
+    except ValueError as error:
+        raise ConfigError(f"{file}: {error}") from None
+
+
+def _resolved(name: str, text: str, place: str, known: Mapping[str, Provide]) -> str:
+    """Return the value of a setting, wherever it stands. Raises: ConfigError."""
+    try:
+        return resolved(text, known)
+    except ValueError as error:
+        raise ConfigError(f"{place}{name}: {error}") from None
 
 
 def _one_folder(value: str, file: Path) -> str:

@@ -1,0 +1,98 @@
+"""Secrets that stand elsewhere than in the settings."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from kohort.protocol.config_providers import CLASSES, providers, resolved
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "secrets.properties").write_text("db.password = sesame\\u00fc\nempty=\n")
+    (tmp_path / "password").write_text("open sesame\n")
+    (tmp_path / "windows").write_bytes(b"two\r\nlines\r\n")
+    (tmp_path / "binary").write_bytes(b"\xff\xfe")
+    monkeypatch.setenv("KOHORT_SECRET", "of the environment")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("text", "right"),
+    [
+        ("${env:KOHORT_SECRET}", "of the environment"),
+        ("${file:HERE/password}", "open sesame"),
+        ("${file:HERE/windows}", "two\r\nlines"),
+        ("${file:HERE/secrets.properties:db.password}", "sesame\u00fc"),
+        ("${file:HERE/secrets.properties:empty}", ""),
+        ("${directory:HERE:password}", "open sesame"),
+        ('a="${file:HERE/password}" b="${env:KOHORT_SECRET}";', 'a="open sesame" b="of the environment";'),
+        ("${vault:secret:key}", "${vault:secret:key}"),
+        ("${KOHORT_SECRET} $env {env:X} plain", "${KOHORT_SECRET} $env {env:X} plain"),
+        ("", ""),
+    ],
+)  # fmt: skip
+def test_what_a_reference_stands_for(folder: Path, text: str, right: str) -> None:
+    assert resolved(text.replace("HERE", str(folder))) == right
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("${env:KOHORT_NONE}", "there is no environment variable KOHORT_NONE"),
+        ("${env:a:b}", "an environment variable has no path"),
+        ("${file:HERE/none}", "No such file or directory"),
+        ("${file:HERE/none:key}", "No such file or directory"),
+        ("${file:HERE/secrets.properties:other}", "has no other"),
+        ("${file:HERE}", "Is a directory"),
+        ("${file:HERE/binary}", "UTF-8"),
+        ("${file:/dev/zero}", "larger than"),
+        ("${directory:HERE:../password}", "give a folder and the name of a file in it"),
+        ("${directory:HERE:..}", "give a folder and the name of a file in it"),
+        ("${directory:password}", "give a folder and the name of a file in it"),
+    ],
+)
+def test_a_reference_to_nothing_is_told_in_a_line(folder: Path, text: str, reason: str) -> None:
+    reference = text.replace("HERE", str(folder))
+    with pytest.raises(ValueError, match=re.escape(reason)) as refused:
+        resolved(reference)
+    assert reference in str(refused.value)
+    assert "sesame" not in str(refused.value)
+
+
+def test_what_a_secret_says_is_not_looked_up_again(folder: Path) -> None:
+    (folder / "sly").write_text("${env:KOHORT_SECRET}")
+    assert resolved(f"${{file:{folder}/sly}}") == "${env:KOHORT_SECRET}"
+
+
+def test_kafkas_settings_may_give_them_other_names(folder: Path) -> None:
+    named, rest = providers(
+        {
+            "config.providers": "secrets, vars",
+            "config.providers.secrets.class": f"{CLASSES}DirectoryConfigProvider",
+            "config.providers.vars.class": f"{CLASSES}EnvVarConfigProvider",
+            "node.id": "1",
+        }
+    )
+    assert rest == {"node.id": "1"}
+    assert resolved(f"${{secrets:{folder}:password}} ${{vars:KOHORT_SECRET}}", named) == (
+        "open sesame of the environment"
+    )
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"config.providers": "vault", "config.providers.vault.class": "com.example.Vault"},
+        {"config.providers": "file"},
+        {
+            "config.providers": "file",
+            "config.providers.file.class": f"{CLASSES}FileConfigProvider",
+            "config.providers.file.param.allowed.paths": "/etc",
+        },
+    ],
+)
+def test_what_is_not_here_is_refused(settings: dict[str, str]) -> None:
+    with pytest.raises(ValueError, match=r"config\.providers"):
+        providers(settings)
