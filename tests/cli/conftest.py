@@ -19,16 +19,21 @@ COMMAND = [sys.executable, "-m", "kohort.cli"]
 
 
 @pytest.fixture(scope="module")
-def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Where the broker listens."""
-    given = os.environ.get(BOOTSTRAP_VARIABLE)
-    if given:
-        yield given
+def process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess | None]:
+    """The broker, None where it is another one's."""
+    if os.environ.get(BOOTSTRAP_VARIABLE):
+        yield None
         return
     process = BrokerProcess(tmp_path_factory.mktemp("cli"), "group.initial.rebalance.delay.ms=0")
     process.start()
-    yield process.bootstrap
+    yield process
     process.stop()
+
+
+@pytest.fixture(scope="module")
+def bootstrap(process: BrokerProcess | None) -> str:
+    """Where the broker listens."""
+    return os.environ[BOOTSTRAP_VARIABLE] if process is None else process.bootstrap
 
 
 @pytest.fixture

@@ -6,11 +6,14 @@ import json
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+from urllib.request import urlopen
 
 import pytest
 
 from kohort.client import Admin, Producer, ResourceType, ShareConsumer, TopicPartition
 from tests.cli.conftest import Kohort
+from tests.interop.broker_process import BrokerProcess
 from tests.interop.waiting import wait_until
 
 COUNT = 10
@@ -70,7 +73,7 @@ def starts(kohort: Kohort, group: str) -> list[tuple[int, int, int | None]]:
 def test_what_is_printed_is_accepted_and_the_rest_is_there_for_others(
     kohort: Kohort, done: str, jobs: str
 ) -> None:
-    assert starts(kohort, done)[0][::2] == (0, 6)
+    assert starts(kohort, done)[0] == (0, 4, 6)  # The start is behind what is done with, at once.
     rest = kohort("consume", jobs, "--share", done, "--max-messages", "6", "--json")
     records = [json.loads(line) for line in rest.stdout.splitlines()]
     assert [each["value"] for each in records] == [f"job {number}" for number in range(4, COUNT)]
@@ -194,3 +197,28 @@ def test_the_admin_asks_for_some_partitions_and_names_what_fails(
         assert admin.list_share_group_offsets(done)[where].start_offset == 1
         admin.delete_share_group_offsets(done, jobs)
         assert where not in admin.list_share_group_offsets(done)
+
+
+def test_the_lag_is_the_same_wherever_it_is_shown(
+    kohort: Kohort, process: BrokerProcess | None, done: str, jobs: str
+) -> None:
+    ((_, _, lag),) = [each for each in starts(kohort, done) if each[0] == 0]
+    assert lag == COUNT - 4
+    (look,) = kohort("groups", "watch", done, "-n", "1", "--json").stdout.splitlines()
+    assert [each["lag"] for each in json.loads(look)["groups"]] == [lag]
+    (every,) = kohort("groups", "watch", "-n", "1", "--json").stdout.splitlines()
+    assert {each["group"]: each["lag"] for each in json.loads(every)["groups"]}[done] == lag
+    if process is None:
+        return
+    for path in (f"/api/v1/groups/{done}", f"/api/v1/live/group?id={done}"):
+        told = page(process, path)
+        assert told["lag"] == lag
+        lags = {(each["topic"], each["partition"]): each["lag"] for each in told["offsets"]}
+        assert lags[jobs, 0] == lag
+    (listed,) = page(process, f"/api/v1/live/groups?q={done}")["groups"]
+    assert listed["lag"] == lag
+
+
+def page(process: BrokerProcess, path: str) -> Any:
+    with urlopen(f"http://{process.http}{path}", timeout=10) as answer:
+        return json.load(answer)

@@ -15,10 +15,10 @@ STREAMS = "streams"
 
 @dataclass(frozen=True, slots=True)
 class OffsetRow:
-    """How far a group is in one partition; a member that reads nothing has a row without one."""
+    """How far a group is in one partition; `member` reads it, if somebody does."""
 
     group_id: str
-    partition: TopicPartition | None
+    partition: TopicPartition
     leader_epoch: int | None
     current_offset: int | None
     log_end_offset: int | None
@@ -39,12 +39,15 @@ def offset_rows(
     committed: dict[TopicPartition, OffsetAndMetadata],
     log_end_offsets: dict[TopicPartition, int],
 ) -> list[OffsetRow]:
-    """Return the rows of the members, the busiest first, then of partitions that nobody reads."""
+    """Return the rows of the members, the busiest first, then of partitions that nobody reads.
 
-    def row(partition: TopicPartition | None, member: MemberDescription | None) -> OffsetRow:
-        value = committed.get(partition) if partition is not None else None
+    A member that reads nothing has none, as in Kafka's tool: `--members` shows it.
+    """
+
+    def row(partition: TopicPartition, member: MemberDescription | None) -> OffsetRow:
+        value = committed.get(partition)
         epoch = None if value is None or value.leader_epoch < 0 else value.leader_epoch
-        end = log_end_offsets.get(partition) if partition is not None else None
+        end = log_end_offsets.get(partition)
         return OffsetRow(
             group.group_id, partition, epoch, None if value is None else value.offset, end, member
         )
@@ -55,8 +58,6 @@ def offset_rows(
         partitions = assigned_partitions(member)
         read.update(partitions)
         rows += (row(each, member) for each in partitions)
-        if not partitions:
-            rows.append(row(None, member))
     return rows + [row(each, None) for each in sorted(set(committed) - read)]
 
 
@@ -127,8 +128,8 @@ def _offset_cells(row: OffsetRow) -> tuple[str, ...]:
     member = row.member
     return (
         row.group_id,
-        MISSING if row.partition is None else row.partition.topic,
-        MISSING if row.partition is None else str(row.partition.partition),
+        row.partition.topic,
+        str(row.partition.partition),
         _number(row.leader_epoch),
         _number(row.current_offset),
         _number(row.log_end_offset),
@@ -144,6 +145,8 @@ def _offset_cells(row: OffsetRow) -> tuple[str, ...]:
 def members_table(group: GroupDescription, *, verbose: bool) -> list[str]:
     """Return the lines about members; the instance ids have a column if somebody has one."""
     static = any(each.group_instance_id for each in group.members)
+    # A group on its way from one protocol to the other has members of both.
+    is_mixed = verbose and {each.upgraded for each in group.members} >= {True, False}
     titles = [
         "GROUP",
         "CONSUMER-ID",
@@ -156,8 +159,16 @@ def members_table(group: GroupDescription, *, verbose: bool) -> list[str]:
     if verbose:
         titles += ["CURRENT-EPOCH", "CURRENT-ASSIGNMENT", "TARGET-EPOCH", "TARGET-ASSIGNMENT"]
         least += [NAME_WIDTH, 20, NAME_WIDTH, 20]
-    rows = [_member_cells(group.group_id, each, static, verbose) for each in group.members]
+    if is_mixed:
+        titles.append("UPGRADED")
+        least.append(0)
+    rows = [_member_cells(group, each, static, verbose) for each in group.members]
+    if is_mixed:
+        for row, each in zip(rows, group.members, strict=True):
+            row.append(MISSING if each.upgraded is None else str(each.upgraded).lower())
     widths = [max([width, *(len(row[index]) for row in rows)]) for index, width in enumerate(least)]
+    if is_mixed:
+        widths[-1] = 0  # It is the last column, and as wide as what stands in it.
     lines = [
         " ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True))
         for row in (titles, *rows)
@@ -166,11 +177,13 @@ def members_table(group: GroupDescription, *, verbose: bool) -> list[str]:
     return lines if verbose else [f"{line} " for line in lines]
 
 
-def _member_cells(group_id: str, member: MemberDescription, static: bool, verbose: bool) -> list[str]:
-    cells = [group_id, member.member_id, *([member.group_instance_id or ""] if static else [])]
+def _member_cells(
+    group: GroupDescription, member: MemberDescription, static: bool, verbose: bool
+) -> list[str]:
+    cells = [group.group_id, member.member_id, *([member.group_instance_id or ""] if static else [])]
     cells += [member.host, member.client_id, str(partition_count(member))]
     if verbose:
-        # Epochs and targets belong to groups of the newer protocol: classic members have none.
+        # Epochs and targets belong to groups of the newer protocols: classic ones have none.
         assignment = "; ".join(
             words
             for words in (
@@ -180,7 +193,9 @@ def _member_cells(group_id: str, member: MemberDescription, static: bool, verbos
             )
             if words
         )
-        cells += [MISSING, assignment or MISSING, MISSING, MISSING]
+        target = _assignment(member.target_assignment)
+        cells += [_number(member.member_epoch), assignment or MISSING]
+        cells += [_number(group.assignment_epoch), target or MISSING]
     return cells
 
 
@@ -210,8 +225,8 @@ def state_table(group: GroupDescription, *, verbose: bool) -> list[str]:
             coordinator,
             group.assignor or MISSING,
             group.state,
-            MISSING,
-            MISSING,
+            _number(group.group_epoch),
+            _number(group.assignment_epoch),
             str(len(group.members)),
         ),
     ]

@@ -210,8 +210,8 @@ def _offsets_json(group: GroupDescription, rows: list[OffsetRow]) -> dict[str, o
 
 def _offset_json(row: OffsetRow) -> dict[str, object]:
     return {
-        "topic": None if row.partition is None else row.partition.topic,
-        "partition": None if row.partition is None else row.partition.partition,
+        "topic": row.partition.topic,
+        "partition": row.partition.partition,
         "leader_epoch": row.leader_epoch,
         "current_offset": row.current_offset,
         "log_end_offset": row.log_end_offset,
@@ -234,6 +234,11 @@ def _members_json(group: GroupDescription, rows: list[OffsetRow]) -> dict[str, o
                 "client_id": each.client_id,
                 "partitions": partition_count(each),
                 "assignment": {topic: list(owned) for topic, owned in sorted(each.assignment.items())},
+                "member_epoch": each.member_epoch,
+                "target_epoch": group.assignment_epoch,
+                "target_assignment": {
+                    topic: list(owned) for topic, owned in sorted(each.target_assignment.items())
+                },
             }
             for each in group.members
         ],
@@ -246,6 +251,8 @@ def _state_json(group: GroupDescription, rows: list[OffsetRow]) -> dict[str, obj
         "state": group.state,
         "coordinator": {"id": group.coordinator.node_id, "address": group.coordinator.address},
         "assignment_strategy": group.assignor or None,
+        "group_epoch": group.group_epoch,
+        "target_assignment_epoch": group.assignment_epoch,
         "members": len(group.members),
     }
 

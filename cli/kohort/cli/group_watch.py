@@ -18,6 +18,7 @@ from kohort.protocol.printable import printable
 
 COLOURS = {"Stable": "green", "Empty": "white"}
 NAME_WIDTH = 15
+SHARE = "share"
 ROWS_MAX_ON_TERMINAL = 40
 
 
@@ -82,21 +83,25 @@ def look_at(admin: Admin, group_ids: Sequence[str]) -> list[Look]:
     if not wanted:
         return []
     described = admin.describe_groups(*wanted)
-    committed = admin.list_offsets_of_groups(dict.fromkeys(wanted))
+    shared = [each for each in wanted if described[each].type == SHARE]
+    committing = [each for each in wanted if described[each].type != SHARE]
+    committed = admin.list_offsets_of_groups(dict.fromkeys(committing)) if committing else {}
     existing = set(admin.list_topics(include_internal=True))
     partitions = {each for offsets in committed.values() for each in offsets if each.topic in existing}
     found = admin.list_offsets(dict.fromkeys(sorted(partitions), LATEST)) if partitions else {}
     ends = {each: value.offset for each, value in found.items()}
-    return [_look(described[each], committed[each], ends) for each in sorted(wanted)]
+    lags = {each: _lag(committed[each], ends) for each in committing}
+    for each in shared:  # Members acknowledge records, and commit nothing.
+        lags[each] = sum(offset.lag or 0 for offset in admin.list_share_group_offsets(each).values())
+    return [_look(described[each], lags[each]) for each in sorted(wanted)]
 
 
-def _look(
-    group: GroupDescription,
-    committed: Mapping[TopicPartition, OffsetAndMetadata],
-    ends: Mapping[TopicPartition, int],
-) -> Look:
-    lag = sum(max(0, ends[each] - value.offset) for each, value in committed.items() if each in ends)
+def _look(group: GroupDescription, lag: int) -> Look:
     return Look(group.group_id, group.state, len(group.members), lag)
+
+
+def _lag(committed: Mapping[TopicPartition, OffsetAndMetadata], ends: Mapping[TopicPartition, int]) -> int:
+    return sum(max(0, ends[each] - value.offset) for each, value in committed.items() if each in ends)
 
 
 def with_growth(looks: Sequence[Look], before: Mapping[str, Look], seconds: float | None) -> dict[str, Look]:

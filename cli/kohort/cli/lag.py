@@ -30,6 +30,6 @@ def with_lag(rows: list[OffsetRow], http: str, group_id: str) -> list[OffsetRow]
     found = {TopicPartition(each.topic, each.partition): each for each in answer.offsets}
     told: list[OffsetRow] = []
     for row in rows:
-        lag = None if row.partition is None else found.get(row.partition)
+        lag = found.get(row.partition)
         told.append(row if lag is None else replace(row, lag_seconds=lag.lag_seconds, verdict=lag.verdict))
     return told

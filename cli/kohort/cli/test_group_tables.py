@@ -81,15 +81,11 @@ def test_a_partition_without_a_commit_has_no_lag() -> None:
     assert (row.current_offset, row.log_end_offset, row.lag) == (None, 20, None)
 
 
-def test_a_member_that_reads_nothing_has_a_row_of_its_own() -> None:
+def test_a_member_that_reads_nothing_has_no_row() -> None:
     idle = MemberDescription("idle-1", None, "idle", "/127.0.0.1", {})
     rows = offset_rows(group(idle, MEMBER), {}, {})
-    assert [each.member and each.member.client_id for each in rows] == [
-        "console-consumer",
-        "console-consumer",
-        "idle",
-    ]
-    assert rows[-1].partition is None
+    assert [each.member and each.member.client_id for each in rows] == ["console-consumer"] * 2
+    assert offset_rows(group(idle), {}, {}) == []
 
 
 def test_members() -> None:
@@ -137,3 +133,44 @@ def test_a_group_that_rebalances_is_warned_of() -> None:
     note = group_note(group(state="PreparingRebalance"))
     assert note == "Warning: Consumer group 'gclassic' is rebalancing."
     assert group_note(group(MEMBER)) is None
+
+
+NEW = MemberDescription(
+    "QmBlmMLpSk-lP5EuSg64zA",
+    None,
+    "console-consumer",
+    "/127.0.0.1",
+    {"orders": (0, 1, 2, 3)},
+    2,
+    target_assignment={"orders": (0, 1, 2, 3)},
+    upgraded=True,
+)
+
+
+def consumer_group(*members: MemberDescription) -> GroupDescription:
+    coordinator = Node(1, "127.0.0.1", 39092)
+    return GroupDescription("gnew", "Stable", "consumer", "uniform", coordinator, members, "consumer", 2, 2)
+
+
+def test_the_epochs_of_a_consumer_group() -> None:
+    assert members_table(consumer_group(NEW), verbose=True) == [
+        "GROUP           CONSUMER-ID            HOST            CLIENT-ID        #PARTITIONS     "
+        "CURRENT-EPOCH   CURRENT-ASSIGNMENT   TARGET-EPOCH    TARGET-ASSIGNMENT   ",
+        "gnew            QmBlmMLpSk-lP5EuSg64zA /127.0.0.1      console-consumer 4               "
+        "2               orders:0,1,2,3       2               orders:0,1,2,3      ",
+    ]
+    assert state_table(consumer_group(NEW), verbose=True)[1] == (
+        "gnew            127.0.0.1:39092  (1)      uniform              Stable               2"
+        "               2                         1"
+    )
+
+
+def test_members_of_both_protocols_are_told_apart() -> None:
+    old = MemberDescription("old", None, "c", "/127.0.0.1", {}, 1, upgraded=False)
+    header, new_line, old_line = members_table(consumer_group(NEW, old), verbose=True)
+    assert header.endswith("TARGET-ASSIGNMENT    UPGRADED")
+    assert new_line.endswith("orders:0,1,2,3       true")
+    assert old_line.endswith(
+        "1               -                    2               -                    false"
+    )
+    assert "UPGRADED" not in members_table(consumer_group(old), verbose=True)[0]

@@ -102,6 +102,8 @@ class MemberDescription(msgspec.Struct, frozen=True):
     target_assignment: dict[str, tuple[int, ...]] = {}
     standby_tasks: dict[str, tuple[int, ...]] = {}
     warmup_tasks: dict[str, tuple[int, ...]] = {}
+    upgraded: bool | None = None
+    """Of a consumer group: whether it speaks the consumer protocol, and not the classic one."""
 
 
 class GroupDescription(msgspec.Struct, frozen=True):

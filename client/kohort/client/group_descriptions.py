@@ -134,6 +134,10 @@ def _consumer(told: ConsumerGroupDescribeDescribedGroup, node: Node) -> GroupDes
     )
 
 
+_UPGRADED = {0: False, 1: True}
+"""By the type of a member, from version 1 on."""
+
+
 def _consumer_member(told: ConsumerGroupDescribeMember) -> MemberDescription:
     return MemberDescription(
         told.member_id,
@@ -146,6 +150,7 @@ def _consumer_member(told: ConsumerGroupDescribeMember) -> MemberDescription:
         told.subscribed_topic_names,
         told.subscribed_topic_regex or None,
         _partitions(told.target_assignment),
+        upgraded=_UPGRADED.get(told.member_type),
     )
 
 

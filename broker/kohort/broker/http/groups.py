@@ -16,6 +16,7 @@ from kohort.broker.group.events import Cause
 from kohort.broker.group.group import Group
 from kohort.broker.group.state import GroupState
 from kohort.broker.group.views import view_of
+from kohort.broker.http.share_lag import lag_of
 from kohort.broker.http.view import View
 from kohort.broker.lag import PartitionLag, worst
 
@@ -72,7 +73,7 @@ def _summary(group: Group) -> GroupSummary:
 
 async def describe_group(view: View, group: Group, now_ms: int) -> Json:
     """Return everything about one group: `GroupView`, and how far behind it is in each partition."""
-    lag = await view.lag([group])
+    lag = await lag_of(view, group)
     verdicts = [each.verdict for each in lag if each.verdict is not None]
     return {
         **msgspec.structs.asdict(view_of(group, now_ms)),

@@ -25,6 +25,7 @@ from kohort.broker.group.member import Member
 from kohort.broker.group.rebalance import Rebalance
 from kohort.broker.group.state import GroupState
 from kohort.broker.http import pages
+from kohort.broker.http.asking import Ask
 from kohort.broker.http.families import FAMILIES
 from kohort.broker.http.replica_facts import ReplicaFacts
 from kohort.broker.http.view import Counters, PageLimits, PartitionFacts
@@ -185,6 +186,9 @@ class FakeView:
     async def open_partition(self, topic: str, index: int) -> PartitionFacts | None:
         found = self.partition(topic, index)
         return None if found is None or found.offline is not None else found
+
+    def reads(self) -> Ask:
+        raise NotImplementedError
 
     async def ends(self, places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], Ends]:
         return {place: Ends(0, 9, 9) for place in places}

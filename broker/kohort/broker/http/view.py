@@ -305,6 +305,10 @@ class View(Protocol):
         """Return what asks the broker to change something, None where the page may only look."""
         ...
 
+    def reads(self) -> "Ask":
+        """Return what asks the broker as a Kafka client would, for requests that change nothing."""
+        ...
+
     async def open_partition(self, topic: str, index: int) -> PartitionFacts | None:
         """Return a partition whose log is open; None where it is not here, or does not serve."""
         ...
@@ -482,6 +486,10 @@ class BrokerView:
     def asks(self) -> "Ask | None":
         """Return what asks the broker to change something, None where the page may only look."""
         return self._asks() if self._current.config.kohort_http_writes_enable else None
+
+    def reads(self) -> "Ask":
+        """Return what asks the broker as a Kafka client would, for requests that change nothing."""
+        return self._asks()
 
     async def open_partition(self, topic: str, index: int) -> PartitionFacts | None:
         """Return a partition whose log is open; None where it is not here, or does not serve."""

@@ -188,13 +188,14 @@ class ShareStateCoordinator:
 
     def _read_summary(self, command: ReadSummary, now_ms: int) -> Decision:
         state = self.states.get(command.key)
+        start_offset, done_count = (UNKNOWN_OFFSET, -1) if state is None else state.progress()
         answer = ReadShareGroupStateSummaryPartitionResult(
             partition=command.key.partition,
             error_code=NONE,
             state_epoch=0 if state is None else state.state_epoch,
             leader_epoch=0 if state is None else state.leader_epoch,
-            start_offset=UNKNOWN_OFFSET if state is None else state.start_offset,
-            delivery_complete_count=-1 if state is None else state.delivery_complete_count,
+            start_offset=start_offset,
+            delivery_complete_count=done_count,
         )
         return _reply(command, answer)
 

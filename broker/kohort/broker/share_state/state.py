@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 from uuid import UUID
 
+from kohort.broker.group.share.record import FINAL
 from kohort.protocol.share_state_log import ShareSnapshotValue, ShareStateBatch, ShareUpdateValue
 
 UNKNOWN_OFFSET = -1
@@ -76,6 +77,19 @@ class ShareState:
             write_timestamp=now_ms,
             state_batches=tuple(self.batches),
         )
+
+    def progress(self) -> tuple[int, int]:
+        """Return the first offset that is not done with, and how many records behind it are.
+
+        A write says where the share partition began before it: what it adds at the front is done with, too.
+        """
+        start, done_count = self.start_offset, self.delivery_complete_count
+        for each in self.batches:
+            if each.first_offset != start or each.delivery_state not in FINAL:
+                break
+            done_count = max(done_count - (each.last_offset + 1 - start), 0) if done_count > 0 else done_count
+            start = each.last_offset + 1
+        return start, done_count
 
     def _overlay(self, news: Iterable[ShareStateBatch]) -> None:
         for each in news:

@@ -6,8 +6,8 @@ from uuid import UUID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kohort.broker.share_state.state import ShareKey, drop_before, overlay
-from kohort.protocol.share_state_log import ShareStateBatch
+from kohort.broker.share_state.state import ShareKey, ShareState, drop_before, overlay
+from kohort.protocol.share_state_log import ShareSnapshotValue, ShareStateBatch
 
 
 def batch(first: int, last: int, state: int = 2, count: int = 1) -> ShareStateBatch:
@@ -60,3 +60,27 @@ def test_any_batches_say_of_each_offset_what_was_said_last(
 
 def test_a_share_partition_is_named_as_kafka_names_it() -> None:
     assert ShareKey("g", UUID(int=0), 3).text == "g:AAAAAAAAAAAAAAAAAAAAAA:3"
+
+
+def state(start_offset: int, done_count: int, *batches: ShareStateBatch) -> ShareState:
+    return ShareState(
+        ShareSnapshotValue(
+            snapshot_epoch=0,
+            state_epoch=0,
+            leader_epoch=0,
+            start_offset=start_offset,
+            delivery_complete_count=done_count,
+            create_timestamp=0,
+            write_timestamp=0,
+            state_batches=batches,
+        )
+    )
+
+
+def test_what_is_done_with_at_the_front_lies_before_the_start() -> None:
+    assert state(5, 0).progress() == (5, 0)
+    assert state(-1, -1).progress() == (-1, -1)
+    assert state(5, 3, batch(5, 7)).progress() == (8, 0)
+    assert state(5, 4, batch(5, 7, 2), batch(8, 8, 4)).progress() == (9, 0)
+    assert state(5, 5, batch(5, 6), batch(7, 7, 0), batch(8, 10)).progress() == (7, 3)
+    assert state(5, 2, batch(6, 7)).progress() == (5, 2)  # The first one is in nobody's hands yet.

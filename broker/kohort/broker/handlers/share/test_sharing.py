@@ -92,7 +92,7 @@ async def test_what_is_acknowledged_is_never_handed_out_again_not_even_after_a_r
         client = await Client.to(broker)
         member = await Member.join(broker, "two")
         assert [each.offset for each in await member.fetch()] == [1, 3]
-        assert await described(client) == (0, 2)
+        assert await described(client) == (1, 2)
 
 
 @pytest.mark.requirement("R32")
@@ -221,7 +221,7 @@ async def test_sessions_number_their_requests(tmp_path: Path) -> None:
         assert (await member.ask(epoch=7)).error_code == ErrorCode.INVALID_SHARE_SESSION_EPOCH
         assert await member.acknowledge((0, 0, [ACCEPT]), epoch=-1) is ErrorCode.NONE
         assert led(broker).session_count == 0
-        assert await described(client) == (0, 0)
+        assert await described(client) == (1, 0)
 
 
 async def test_no_more_sessions_than_allowed(tmp_path: Path) -> None:
@@ -320,7 +320,7 @@ async def test_readers_of_committed_records_are_handed_neither_open_nor_aborted_
         append(marker)
         assert [each.value for each in await member.fetch() if each.offset != 3] == ["b"]
         assert await member.acknowledge((0, 0, [ACCEPT]), (2, 3, [ACCEPT, 0])) is ErrorCode.NONE
-        assert await described(client) == (0, 0)
+        assert await described(client) == (4, 0)
 
 
 async def test_what_was_aborted_in_a_later_segment_is_not_handed_out_either(tmp_path: Path) -> None:
@@ -484,7 +484,7 @@ async def test_a_state_topic_whose_disk_fails_keeps_nobody_from_acknowledging_la
             if shard.core.states:
                 shard._fail()  # As after a flush that failed: it is loaded again from its log.
         assert await member.acknowledge((0, 0, [ACCEPT])) is ErrorCode.NONE
-        assert await described(client) == (0, 1)
+        assert await described(client) == (1, 1)
 
 
 async def test_a_bug_in_the_coordinators_core_costs_a_reload_and_no_acknowledgement(
@@ -508,7 +508,7 @@ async def test_a_bug_in_the_coordinators_core_costs_a_reload_and_no_acknowledgem
             shard.core._handlers[WriteState] = partial(failing, shard.core)
         assert await member.acknowledge((0, 0, [ACCEPT])) is ErrorCode.NONE
         assert len(written) == 2
-        assert await described(client) == (0, 1)
+        assert await described(client) == (1, 1)
 
 
 async def test_state_that_another_broker_leads_meanwhile_is_read_again(
@@ -528,7 +528,7 @@ async def test_state_that_another_broker_leads_meanwhile_is_read_again(
         assert not states(broker)
         monkeypatch.undo()
         assert await member.acknowledge((0, 0, [ACCEPT])) is ErrorCode.NONE
-        assert await described(client) == (0, 1)
+        assert await described(client) == (1, 1)
 
 
 async def test_nothing_is_kept_in_memory_of_members_that_have_gone(tmp_path: Path) -> None:
@@ -582,7 +582,7 @@ async def test_records_that_come_back_are_not_lost_to_a_connection_that_has_gone
         await configure(client, share_delivery_count_limit="3")
         assert records_of(await two.ask((0, 0, [RELEASE]))) == [Record(0, "a", 3)]
         assert await two.fetch((0, 0, [RELEASE]), max_wait_ms=0) == []
-        assert await described(client) == (0, 0)
+        assert await described(client) == (1, 0)
 
 
 async def test_setting_where_a_group_begins_makes_it(tmp_path: Path) -> None:

@@ -8,9 +8,10 @@ import trio
 
 from kohort.broker.group.advice import Advice, advice_of
 from kohort.broker.group.events import RebalanceReport
-from kohort.broker.group.group import Group
+from kohort.broker.group.group import SHARE, Group
 from kohort.broker.group.story import story
 from kohort.broker.group.views import GroupView, view_of
+from kohort.broker.http.share_lag import lag_of, share_lags
 from kohort.broker.http.view import View
 from kohort.broker.lag import PartitionLag, worst
 
@@ -80,8 +81,19 @@ async def _choose(view: View, text: str, order: str) -> _Chosen:
         if work >= PARTITIONS_PER_SLICE:
             work = 0
             await trio.lowlevel.checkpoint()
+    rows = await _with_share_lags(view, rows)
     rows.sort(key=_KEYS.get(order, _KEYS["lag"]))
     return _Chosen(total, len(rows), states, rows[:GROUPS_SHOWN])
+
+
+async def _with_share_lags(view: View, rows: list[tuple[Row, Group]]) -> list[tuple[Row, Group]]:
+    """Return the rows with the lag of share groups, which commit nothing."""
+    shared = [group.group_id for _, group in rows if group.group_type == SHARE]
+    if not shared:
+        return rows
+    found = await share_lags(view, shared)
+    lags = {group_id: sum(each.lag or 0 for each in lag) for group_id, lag in found.items()}
+    return [(msgspec.structs.replace(row, lag=lags.get(row.group_id, row.lag)), group) for row, group in rows]
 
 
 _KEYS = {
@@ -155,7 +167,7 @@ def storm(history: Iterable[RebalanceReport]) -> int:
 
 async def group_view(view: View, group: Group, now_ms: int) -> Json:
     """Return one group: who owns what, how far it is behind, and each rebalance with its story."""
-    lag = await view.lag([group])
+    lag = await lag_of(view, group)
     verdicts = [each.verdict for each in lag if each.verdict is not None]
     told = advice_of(group.history)
     described = view_of(group, now_ms)
