@@ -428,6 +428,7 @@ class Broker:
             is_broker=self._is_broker,
         )
         self.reactor.admit_by(metering.connection_wait_ms)
+        self.reactor.note_turn = metering.note_turn
         self._quota_uses = metering.uses
         return metering
 

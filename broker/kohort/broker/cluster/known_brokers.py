@@ -15,10 +15,15 @@ class KnownBrokers:
         self._principal = None if user is None else f"User:{user}"
 
     def knows(self, request: Request, node_id: int, epoch: int) -> bool:
-        """Return whether the request is one of another broker, which says that it is this one."""
+        """Return whether the request is one of another broker, which says that it is this one.
+
+        Where it does not say which one it is, by a `node_id` below 0, its user tells.
+        """
         if request.connection.listener != self._listener or node_id == self._node_id:
             return False
         if self._principal is not None and request.principal != self._principal:
             return False
+        if node_id < 0:
+            return self._principal is not None
         broker = self._metadata.snapshot().broker(node_id)
         return broker is not None and broker.epoch == epoch

@@ -76,6 +76,7 @@ class _Origin:
         self.client_software = CLIENT_ID
         self.principal = ANONYMOUS
         self.listener = 0
+        self.closed = False
         self.on_close: list[Callable[[], None]] = []
         self.answer: Message | None = None
         self.ended = trio.Event()

@@ -99,6 +99,7 @@ class FakeConnection:
 
     def __init__(self) -> None:
         self.answers: list[Message | None] = []
+        self.closed = False
         self.on_close: list[Callable[[], None]] = []
         self.closed = False
         self.client_host = "/127.0.0.1"

@@ -50,6 +50,7 @@ class Book:
     def __init__(self) -> None:
         self._clients: dict[_Key, Mapping[str, float]] = {}
         self._addresses: dict[str | None, Mapping[str, float]] = {}
+        self._has_requests = False
 
     def __bool__(self) -> bool:
         return bool(self._clients or self._addresses)
@@ -61,6 +62,7 @@ class Book:
             _put(self._addresses, None if address is None else canonical_address(address), values)
         else:
             _put(self._clients, (entity.get(USER, _NONE), entity.get(CLIENT_ID, _NONE)), values)
+            self._has_requests = any(REQUEST in each for each in self._clients.values())
 
     def limit(self, key: str, user: str, client_id: str) -> Limit | None:
         """Return the quota that counts for the client, None where there is none."""
@@ -80,6 +82,11 @@ class Book:
             if bound is not None:
                 return Limit(bound, Sharers(key, *shared_by))
         return None
+
+    @property
+    def has_requests(self) -> bool:
+        """Whether somebody has a quota of the loop's time."""
+        return self._has_requests
 
     def connection_rate(self, address: str) -> float | None:
         """Return how many connections a second may come from the address, as `canonical_address` has it."""

@@ -85,6 +85,14 @@ class Meter:
         _, throttle_ms = self._record(REQUEST, user, client_id, seconds * FULL_PERCENT, now_ms)
         return min(throttle_ms, self._windows.window_ms)
 
+    def time_wait_ms(self, user: str, client_id: str, now_ms: int) -> int:
+        """Return how long those have to wait who share the client's quota of the loop's time."""
+        limit = self.book.limit(REQUEST, user, client_id)
+        rate = None if limit is None else self._rates.get(limit.shared_by)
+        if limit is None or rate is None:
+            return 0
+        return min(rate.throttle_ms(limit.bound, now_ms), self._windows.window_ms)
+
     def fetched_at_once_max(self, user: str, client_id: str) -> int | None:
         """Return how many bytes a fetch may get, which is what fits into all windows; None is any number."""
         limit = self.book.limit(FETCH, user, client_id)

@@ -9,6 +9,7 @@ Measured on loopback, see docs/decisions/0005-reactor.md.
 import socket
 from collections.abc import Awaitable, Callable
 from functools import partial
+from time import perf_counter
 
 import structlog
 import trio
@@ -86,6 +87,8 @@ class Reactor:
         self.handlers = Handlers(dispatch)
         self.in_flight = InFlight(current.config.queued_max_request_bytes)
         self.log = ThrottledLog(log, clock)
+        self.note_turn: Callable[[Connection, float], None] | None = None
+        """Told how many seconds a connection has had, where clients are measured."""
         self._mailbox = mailbox
         self._timers = timers
         self._clock = clock
@@ -394,6 +397,8 @@ class Reactor:
         self._unfinished = dict.fromkeys((*still, *self._unfinished))
 
     def _serve(self, connection: Connection, event: int) -> None:
+        note_turn = self.note_turn
+        began_s = 0.0 if note_turn is None else perf_counter()
         try:
             if event == READ:
                 connection.on_readable()
@@ -408,6 +413,8 @@ class Reactor:
         except Exception:  # The supervisor of handlers: one bug costs one connection, not the broker.
             self.log.exception("a handler failed", peer=connection.name)
             connection.close()
+        if note_turn is not None:
+            supervise("quotas", partial(note_turn, connection, perf_counter() - began_s))
 
     def _run_timers(self) -> None:
         self._timers.run_due(self.now_ms)
@@ -416,11 +423,15 @@ class Reactor:
         while self._touched:
             touched, self._touched = self._touched, []
             for connection in touched:
+                note_turn = self.note_turn
+                began_s = 0.0 if note_turn is None else perf_counter()
                 try:
                     connection.send_answers()
                 except Exception:  # The supervisor of handlers, once more.
                     self.log.exception("answers cannot be sent", peer=connection.name)
                     connection.close()
+                if note_turn is not None:
+                    supervise("quotas", partial(note_turn, connection, perf_counter() - began_s))
 
     def _look_after(self) -> None:
         """Look after the connections, and again later."""

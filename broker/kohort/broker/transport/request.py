@@ -26,6 +26,8 @@ class Origin(Protocol):
     """Who asks, as `User:NAME`: `ANONYMOUS` where nobody has to say."""
     listener: int
     """By which of the broker's listeners it came: 0 for the first."""
+    closed: bool
+    """Whether it is gone."""
     on_close: list[Callable[[], None]]
     """What is to be done when it closes."""
 

@@ -3,12 +3,17 @@
 A produce is measured when it comes, a fetch before it is answered, the time that the loop is busy always;
 brokers that copy from each other are not. A produce that is too much is done, and waited for; a fetch that is
 (its bytes, or the loop's time) has no records, and a session is told nothing that was not sent.
+
+The loop's time is all of it: handlers that answer at once, each step of those that run as tasks, and what is
+left of a connection's turn, in which bytes are received, decoded, encoded and sent. Nothing is asked for
+anybody while those who share his quota have used more than it: many connections get no more than one.
 Source: Kafka's KafkaApis, ClientQuotaManager and KIP-219.
 """
 
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator
 from functools import partial
+from types import coroutine
 from typing import Any
 
 import msgspec
@@ -19,18 +24,22 @@ from kohort.broker.handlers.quotas.mutations import STRICT_FROM, Mutations
 from kohort.broker.handlers.quotas.muting import Muting
 from kohort.broker.metadata import MetadataStore
 from kohort.broker.metadata.quotas import follow_quotas
-from kohort.broker.quotas.book import MUTATION, REQUEST, Book
+from kohort.broker.quotas.book import MUTATION, REQUEST, Book, Sharers
 from kohort.broker.quotas.meter import Meter, Use, Windows
 from kohort.broker.runtime.clock import Clock
 from kohort.broker.runtime.timers import Timers
 from kohort.broker.runtime.workers import Workers
 from kohort.broker.transport.dispatch import Dispatch, Handle
-from kohort.broker.transport.request import Request
+from kohort.broker.transport.request import Origin, Request
 from kohort.protocol.schema import Message
 
 PRODUCES, FETCHES, SHARE_FETCHES = 0, 1, 78
-FREE = frozenset((17, 18, 24, 27, 36))
-"""Never measured: who somebody is, what there is, and what brokers ask each other."""
+ADDS_TO_TRANSACTIONS, WRITES_MARKERS = 24, 27
+FIRST_OF_BROKERS = 4
+"""From that version on brokers add partitions to transactions for their clients."""
+NOBODY = -1
+TURN_SECONDS = 0.05
+"""So often a task looks whether another of those who share its quota has ended."""
 THROTTLE = "throttle_time_ms"
 
 IsBroker = Callable[[Request, int, int], bool]
@@ -108,6 +117,10 @@ class Metering:
         self._clock = clock
         self._busy_s = busy_s
         self._bound: dict[int, Handle] = {}
+        self._workers = workers
+        self._noted_s = 0.0  # In the turn under way, by handlers.
+        self._askers: dict[Origin, tuple[str, str]] = {}  # Whose time a connection's turns are.
+        self._running: set[Sharers] = set()  # Who has a task.
         self.book = Book()
         self.muting = Muting(timers, clock, workers)
         config = current.config
@@ -122,10 +135,7 @@ class Metering:
         """Return the function that answers the API, and is measured."""
         handle = self._bound.get(api_key)
         if handle is None:
-            handle = self._inner.handler_of(api_key)
-            if api_key not in FREE:
-                handle = self._measured(handle)
-            self._bound[api_key] = handle
+            handle = self._bound[api_key] = self._measured(self._inner.handler_of(api_key))
         return handle
 
     def connection_wait_ms(self, address: str) -> int:
@@ -137,17 +147,37 @@ class Metering:
         return self.meter.uses(most, self._clock.now_ms())
 
     def _measured(self, handle: Handle) -> Handle:
-        ask = partial(self._ask, handle)
+        again = partial(self._ask_again, handle)
 
         def unless_muted(message: Any, request: Request) -> Any:
-            if self.muting.holds(ask, message, request):
+            if self.muting.holds(again, message, request):
                 return None
-            return ask(message, request)
+            if self.book.has_requests and (wait_ms := self._wait_ms(message, request)):
+                self.muting.mute(request.connection, wait_ms)
+                self.muting.holds(again, message, request)
+                return None
+            return self._ask(handle, message, request)
 
         return unless_muted
 
+    def _ask_again(self, handle: Handle, message: Any, request: Request) -> Any:
+        """Ask what was held back, unless it has to wait for longer."""
+        wait_ms = self._wait_ms(message, request) if self.book.has_requests else 0
+        if wait_ms:
+            self.muting.put_back(partial(self._ask_again, handle), message, request, wait_ms)
+            return None
+        return self._ask(handle, message, request)
+
+    def _wait_ms(self, message: Any, request: Request) -> int:
+        """Return for how long nothing may be asked by those who share the quota; 0 where there is none."""
+        if self._is_brokers(message, request):
+            return 0
+        user, client = request.principal.partition(":")[2], request.client_id or ""
+        self._remember(request.connection, user, client)
+        return self.meter.time_wait_ms(user, client, self._clock.now_ms())
+
     def _ask(self, handle: Handle, message: Any, request: Request) -> Any:
-        if not self.book.has_clients or self._is_followers(message, request):
+        if not self.book.has_clients or self._is_brokers(message, request):
             return handle(message, request)
         api_key = request.api.api_key
         measured = Measured(self, request)
@@ -174,17 +204,62 @@ class Metering:
 
     def _note_time(self, measured: Measured) -> int:
         """Note how long the loop was busy with it since that was noted; return for how long it is to wait."""
-        if self.book.limit(REQUEST, measured.user, measured.client) is None:
+        if not self.book.has_requests or self.book.limit(REQUEST, measured.user, measured.client) is None:
             return 0
         busy_s = 0.0
         if measured.busy_since_s is not None:
             until_s = self._busy_s()
             busy_s, measured.busy_since_s = until_s - measured.busy_since_s, until_s
+            self._noted_s += busy_s
         return self.meter.record_time(measured.user, measured.client, busy_s, self._clock.now_ms())
 
+    def _remember(self, connection: Origin, user: str, client: str) -> None:
+        """Note whose time the turns of the connection are."""
+        if connection not in self._askers:
+            connection.on_close.append(partial(self._forget, connection))
+        self._askers[connection] = user, client
+
+    def _forget(self, connection: Origin) -> None:
+        self._askers.pop(connection, None)
+
+    def note_turn(self, connection: Origin, seconds: float) -> None:
+        """Note how long a connection's turn was: what handlers have not noted of it counts as well."""
+        noted_s, self._noted_s = self._noted_s, 0.0
+        asker = self._askers.get(connection)
+        if asker is None or not self.book.has_requests or seconds <= noted_s:
+            return
+        throttle_ms = self.meter.record_time(*asker, seconds - noted_s, self._clock.now_ms())
+        if throttle_ms and not connection.closed:
+            self.muting.mute(connection, throttle_ms)
+
     async def _later(self, measured: Measured, answer: Awaitable[Any]) -> Any:
-        found = await answer
+        limit = self.book.limit(REQUEST, measured.user, measured.client)
+        found = await (answer if limit is None else self._in_turn(limit.shared_by, measured, answer))
         return None if found is None else self.answered(measured, found)
+
+    async def _in_turn(self, sharers: Sharers, measured: Measured, answer: Awaitable[Any]) -> Any:
+        """Return what is answered by a task, which waits for others of those who share its quota."""
+        has_waited = False
+        while sharers in self._running or (has_waited and self._time_wait_ms(measured)):
+            has_waited = True
+            await self._workers.sleep(TURN_SECONDS)
+            if measured.connection.closed and isinstance(answer, Coroutine):
+                answer.close()  # It has not begun.
+                return None
+        self._running.add(sharers)
+        try:
+            return await _stepped(answer, self._busy_s, partial(self._note_step, measured))
+        finally:
+            self._running.discard(sharers)
+
+    def _time_wait_ms(self, measured: Measured) -> int:
+        return self.meter.time_wait_ms(measured.user, measured.client, self._clock.now_ms())
+
+    def _note_step(self, measured: Measured, busy_s: float) -> None:
+        now_ms = self._clock.now_ms()
+        throttle_ms = self.meter.record_time(measured.user, measured.client, busy_s, now_ms)
+        if not measured.connection.closed:
+            self._throttle(measured, throttle_ms)
 
     def answered(self, measured: Measured, answer: Any) -> Any:
         """Return the answer, which says for how long its client has to wait, if it has to."""
@@ -207,9 +282,14 @@ class Metering:
             measured.throttle_ms = throttle_ms
             self.muting.mute(measured.connection, throttle_ms)
 
-    def _is_followers(self, message: Any, request: Request) -> bool:
-        """Return whether another broker asks, for its replicas: anybody can say so."""
-        if request.api.api_key != FETCHES:
+    def _is_brokers(self, message: Any, request: Request) -> bool:
+        """Return whether another broker asks, for its replicas or for transactions: anybody can say so."""
+        api_key = request.api.api_key
+        if api_key == WRITES_MARKERS or (
+            api_key == ADDS_TO_TRANSACTIONS and request.version >= FIRST_OF_BROKERS
+        ):
+            return self._is_broker(request, NOBODY, NOBODY)
+        if api_key != FETCHES:
             return False
         state = message.replica_state
         node_id = max(message.replica_id, state.replica_id)
@@ -271,6 +351,29 @@ class Metering:
             return finish(await answer if isinstance(answer, Awaitable) else answer)
 
         return finished()
+
+
+@coroutine
+def _stepped(
+    answer: Awaitable[Any], busy_s: Callable[[], float], note: Callable[[float], None]
+) -> Generator[Any, Any, Any]:
+    """Return what `answer` returns; note how long each step took, from one wait to the next."""
+    steps = answer.__await__()
+    value: Any = None
+    failure: BaseException | None = None
+    while True:
+        began_s = busy_s()
+        try:
+            waits_for = steps.send(value) if failure is None else steps.throw(failure)
+        except StopIteration as end:
+            return end.value
+        finally:
+            note(busy_s() - began_s)
+        value, failure = None, None
+        try:
+            value = yield waits_for
+        except BaseException as error:  # noqa: BLE001  # Cancellation above all, which the answer has to hear of.
+            failure = error
 
 
 def _record_bytes(answer: Any) -> int:

@@ -72,6 +72,12 @@ class Muting:
         muted.held.append(_Held(ask, message, request))
         return True
 
+    def put_back(self, ask: Ask, message: Any, request: Request, throttle_ms: int) -> None:
+        """Hold back for longer what was held back before, in its place."""
+        muted = self._muted[request.connection]
+        muted.held.appendleft(_Held(ask, message, request))
+        self.mute(request.connection, throttle_ms)
+
     def _forget(self, connection: Origin) -> None:
         """Forget a connection that closes."""
         self._muted.pop(connection, None)

@@ -38,7 +38,7 @@ from kohort.protocol.messages import (
 )
 from kohort.protocol.messages.fetch import ReplicaState
 from kohort.protocol.messages.share_fetch import ShareFetchPartitionResponse, ShareFetchTopicResponse
-from kohort.protocol.registry import BY_NAME
+from kohort.protocol.registry import APIS, BY_NAME
 from kohort.protocol.schema import Message
 from kohort.storage import OsFileSystem
 from tests.messages import message_of
@@ -55,6 +55,7 @@ class Connection:
         self.principal = f"User:{user}"
         self.client_host = "/10.0.0.1"
         self.listener = 0
+        self.closed = False
         self.on_close: list[Callable[[], None]] = []
         self.answers: list[Any] = []
         self.is_muted = False
@@ -74,6 +75,7 @@ class Connection:
         self.is_muted = False
 
     def close(self) -> None:
+        self.closed = True
         for action in tuple(self.on_close):
             action()
 
@@ -87,6 +89,10 @@ class World:
         self.asked: list[Any] = []
         self.fetched = b""
         self.put_off: list[Request] | None = None
+        self.brokers: tuple[tuple[str, int, int], ...] = (BROKER,)
+        self.steps = 0  # Of a task, in which it answers where it has some.
+        self.steps_begun = self.running = self.running_max = self.cancelled = 0
+        self.hangs = False
         self.timers = Timers()
         self.store = EmbeddedMetadataStore.open(OsFileSystem(), folder, cluster_id="c", node_id=1)
         self.rebound = 0
@@ -105,7 +111,7 @@ class World:
             clock=cast(Any, SimpleNamespace(now_ms=lambda: self.now_ms)),
             workers=TrioWorkers(cast(trio.Nursery, None)),
             busy_s=lambda: self.busy_s,
-            is_broker=lambda request, node_id, epoch: (request.principal, node_id, epoch) == BROKER,
+            is_broker=lambda request, *who: (request.principal, *who) in self.brokers,
         )
         return self.metering
 
@@ -114,14 +120,17 @@ class World:
             0: message_of(ProduceResponse),
             12: message_of(HeartbeatResponse),
             19: message_of(CreateTopicsResponse),
+            **{each: message_of(APIS[each].response) for each in (17, 18, 24, 27)},
         }
 
-        def handle(message: Any, request: Request) -> Message | None:
+        def handle(message: Any, request: Request) -> Any:
             self.asked.append(message)
             self.busy_s += 2.0
             if self.put_off is not None:
                 self.put_off.append(request)
                 return None
+            if self.steps:
+                return self.in_steps(answers[api_key])
             if api_key == 78:
                 return shared(self.fetched)
             if api_key in answers:
@@ -129,6 +138,22 @@ class World:
             return fetched(self.fetched if request.may_have(len(self.fetched)) else b"")
 
         return handle
+
+    async def in_steps(self, answer: Message) -> Message:
+        """Answer after so many steps of a second each."""
+        self.steps_begun += 1
+        self.running += 1
+        self.running_max = max(self.running, self.running_max)
+        try:
+            for _ in range(self.steps):
+                self.busy_s += 1.0
+                await (trio.sleep_forever() if self.hangs else trio.lowlevel.checkpoint())
+        except trio.Cancelled:
+            self.cancelled += 1
+            raise
+        finally:
+            self.running -= 1
+        return answer
 
     async def allow(self, entity: dict[str, str | None], **values: float | None) -> None:
         await update(self.store, lambda now: alteration(now, entity, values))
@@ -274,6 +299,112 @@ async def test_the_time_of_the_loop_is_measured(world: World) -> None:
     assert world.ask(alice, HEARTBEAT).throttle_time_ms == 1_000
     assert world.ask(alice, HEARTBEAT) is None
     assert world.ask(Connection("bob"), HEARTBEAT).throttle_time_ms == 0
+
+
+@pytest.mark.parametrize("name", ["ApiVersions", "SaslHandshake", "AddPartitionsToTxn", "WriteTxnMarkers"])
+async def test_nothing_is_free(world: World, name: str) -> None:
+    await world.allow({"user": "alice"}, request_percentage=10)
+    alice = Connection("alice")
+    world.ask(alice, message_of(BY_NAME[name].request))
+    assert alice.is_muted
+
+
+@pytest.mark.parametrize(("name", "version"), [("AddPartitionsToTxn", 5), ("WriteTxnMarkers", 1)])
+async def test_what_brokers_do_for_transactions_is_free_where_they_say_who_they_are(
+    world: World, name: str, version: int
+) -> None:
+    await world.allow({"user": None}, request_percentage=10)
+    world.brokers = (("User:broker", -1, -1),)
+    broker, alice = Connection("broker"), Connection("alice")
+    for each in (broker, alice):
+        world.ask(each, message_of(BY_NAME[name].request), version)
+    assert (broker.is_muted, alice.is_muted) == (False, True)
+
+
+async def test_many_connections_have_no_more_of_the_loop_than_one(world: World) -> None:
+    await world.allow({"user": "alice"}, request_percentage=10)
+    connections = [Connection("alice") for _ in range(20)]
+    for each in connections:
+        world.ask(each, HEARTBEAT)
+    assert len(world.asked) == 1
+    for second in range(1, 100):
+        world.go_on(second * 1_000)
+    assert 4 <= len(world.asked) <= 10, "one in ten seconds, of which each takes two"
+    assert all(each.is_muted for each in connections[10:])
+
+
+async def test_what_waits_keeps_its_order(world: World) -> None:
+    await world.allow({"user": "alice"}, request_percentage=10)
+    first, alice = Connection("alice"), Connection("alice")
+    world.ask(first, HEARTBEAT)
+    for request in (HEARTBEAT, produced(1), HEARTBEAT):
+        assert world.ask(alice, request) is None
+    for second in range(1, 200):
+        world.go_on(second * 1_000)
+    assert [type(each) for each in alice.answers] == [HeartbeatResponse, ProduceResponse, HeartbeatResponse]
+
+
+async def test_each_step_of_a_task_is_measured(world: World) -> None:
+    await world.allow({"user": "alice"}, request_percentage=10)
+    alice = Connection("alice")
+    world.steps = 5
+    answer = await world.ask(alice, message_of(CreateTopicsRequest))
+    assert answer.throttle_time_ms == 1_000
+    [used] = world.metering.uses(10)
+    assert used.value == pytest.approx(100 * (2.0 + 5 * 1.0) / 10)
+
+
+async def test_tasks_of_one_user_run_one_after_the_other(world: World) -> None:
+    await world.allow({"user": "alice"}, request_percentage=1_000)
+    world.steps = 3
+    tasks = [world.ask(Connection("alice"), message_of(CreateTopicsRequest)) for _ in range(3)]
+    answers: list[Any] = []
+
+    async def run(task: Any) -> None:
+        answers.append(await task)
+
+    with trio.fail_after(10):
+        async with trio.open_nursery() as nursery:
+            for each in tasks:
+                nursery.start_soon(run, each)
+    assert len(answers) == 3
+    assert world.running_max == 1
+
+
+async def test_a_task_of_a_connection_that_is_gone_is_not_begun(world: World) -> None:
+    await world.allow({"user": "alice"}, request_percentage=10)
+    world.steps = 3
+    first, second = Connection("alice"), Connection("alice")
+    one, other = (world.ask(each, message_of(CreateTopicsRequest)) for each in (first, second))
+    assert other is None, "it has to wait: the first one's beginning was too much"
+    await one
+    second.close()
+    assert world.steps_begun == 1
+
+
+async def test_a_cancelled_task_hears_of_it(world: World) -> None:
+    await world.allow({"user": "alice"}, request_percentage=50)
+    world.steps, world.hangs = 1, True
+    with trio.move_on_after(0.01) as scope:
+        await world.ask(Connection("alice"), message_of(CreateTopicsRequest))
+    assert scope.cancelled_caught
+    assert world.cancelled == 1
+
+
+async def test_what_a_turn_takes_beside_handlers_counts_as_well(world: World) -> None:
+    await world.allow({"user": "alice"}, request_percentage=50)
+    alice, bob = Connection("alice"), Connection("bob")
+    world.ask(alice, HEARTBEAT)
+    world.metering.note_turn(cast(Origin, alice), 2.5)  # Of which the handler has noted two.
+    [used] = world.metering.uses(10)
+    assert used.value == pytest.approx(25)
+    world.metering.note_turn(cast(Origin, alice), 6.0)
+    assert alice.is_muted
+    world.metering.note_turn(cast(Origin, bob), 100.0)
+    assert not bob.is_muted
+    alice.close()
+    world.metering.note_turn(cast(Origin, alice), 6.0)
+    assert len(world.metering.muting) == 0
 
 
 async def test_a_fetch_that_took_too_much_of_the_loops_time_has_no_records(world: World) -> None:
