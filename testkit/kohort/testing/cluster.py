@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from importlib.util import find_spec
 from types import TracebackType
 from typing import Self, TypeVar
 
@@ -51,6 +52,8 @@ class Cluster:
         """Take what the brokers are to be; settings and topics are those of `Broker`. Raises: ConfigError."""
         if brokers < 1:
             raise ConfigError(f"a cluster has 1 broker or more, not {brokers}")
+        if find_spec("httpx") is None:
+            raise ConfigError('a cluster needs httpx: pip install "kohort[cluster]"')
         given = {dotted(name): value for name, value in {**(settings or {}), **more_settings}.items()}
         self._metadata = MetadataServer()
         self._stack = ExitStack()

@@ -12,6 +12,8 @@ from kohort.testing.passing import advance, finish_rounds
 from kohort.testing.report import report
 from kohort.testing.requests import Requests
 
+ISOLATION_LEVELS = ("read_committed", "read_uncommitted")
+
 
 class Face:
     """The part of `Broker` and `AsyncBroker` that both have. Any thread."""
@@ -47,12 +49,17 @@ class Face:
         """Every consumer group by its id, as it is now. Raises: BrokerFailed while the broker is away."""
         return self._core.call(groups_of)
 
-    def records(self, topic: str) -> tuple[Record, ...]:
+    def records(self, topic: str, *, isolation_level: str = "read_committed") -> tuple[Record, ...]:
         """Return what stands in a topic, partition by partition.
 
-        Raises: KeyError where there is no such topic, BrokerFailed while the broker is away.
+        Records of aborted and of open transactions are left out, but for "read_uncommitted".
+
+        Raises: KeyError where there is no such topic, BrokerFailed while the broker is away, ValueError.
         """
-        return self._core.call_async(lambda broker: records_of(broker, topic))
+        if isolation_level not in ISOLATION_LEVELS:
+            raise ValueError(f"isolation_level is {isolation_level!r}: give {' or '.join(ISOLATION_LEVELS)}")
+        committed = isolation_level == "read_committed"
+        return self._core.call_async(lambda broker: records_of(broker, topic, committed=committed))
 
     def report(self) -> str:
         """Return what the broker has seen, for a person: requests by client, errors, groups, topics."""

@@ -2,11 +2,9 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from difflib import get_close_matches
 
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.registry import BY_NAME
-from kohort.testing.requests import SeenRequest
+from kohort.testing.requests import SeenRequest, check_api
 
 
 @dataclass(slots=True)
@@ -51,10 +49,7 @@ class Faults:
 
     def order(self, fault: Fault) -> None:
         """Add an order behind those that stand. Raises: ValueError for an API that there is not."""
-        if fault.api not in BY_NAME:
-            nearest = get_close_matches(fault.api, BY_NAME, n=1)
-            hint = f" (did you mean {nearest[0]}?)" if nearest else ""
-            raise ValueError(f"no API is named {fault.api!r}{hint}")
+        check_api(fault.api)
         if fault.times < 1:
             raise ValueError(f"times must be 1 or more, not {fault.times}")
         self._orders.append(fault)

@@ -1,6 +1,6 @@
 """The broker's groups and records, as a test looks at them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from kohort.broker.broker import Broker
@@ -9,7 +9,7 @@ from kohort.broker.group.group import Group as CoreGroup
 from kohort.broker.group.member_view import MemberView
 from kohort.broker.group.views import view_of
 from kohort.broker.group.words import duration, member_name
-from kohort.protocol.records import iterate_records, read_header
+from kohort.protocol.records import BatchHeader, iterate_records, read_header
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +111,10 @@ def words(cause: Cause) -> str:
     return f"{text} ({cause.reason})" if cause.reason else text
 
 
-async def records_of(broker: Broker, topic: str) -> tuple[Record, ...]:
+async def records_of(broker: Broker, topic: str, *, committed: bool) -> tuple[Record, ...]:
     """Return every record that a consumer of the topic could read, partition by partition.
+
+    With `committed` those of aborted and of open transactions are left out, as for read_committed.
 
     Raises: KeyError where there is no such topic, StorageError where its log cannot be read.
     """
@@ -122,16 +124,30 @@ async def records_of(broker: Broker, topic: str) -> tuple[Record, ...]:
     found: list[Record] = []
     for each in partitions:
         partition = await broker.partitions.opened(topic, each.index)
-        start, end = partition.log.log_start_offset, partition.high_watermark
-        for batch in partition.log.read_batches(start):
-            if not read_header(batch).is_control:
-                found += (
-                    Record(
-                        topic,
-                        each.index,
-                        *(record.offset, record.timestamp, record.key, record.value, record.headers),
-                    )
-                    for record in iterate_records(batch)
-                    if start <= record.offset < end
+        log, start = partition.log, partition.log.log_start_offset
+        end = partition.last_stable_offset if committed else partition.high_watermark
+        aborted = [
+            (each.producer_id, range(each.first_offset, each.last_offset + 1))
+            for each in (log.aborted_from(start, end) if committed else ())
+        ]
+        for batch in log.read_batches(start):
+            header = read_header(batch)
+            if header.is_control or _is_aborted(header, aborted):
+                continue
+            found += (
+                Record(
+                    topic,
+                    each.index,
+                    *(record.offset, record.timestamp, record.key, record.value, record.headers),
                 )
+                for record in iterate_records(batch)
+                if start <= record.offset < end
+            )
     return tuple(found)
+
+
+def _is_aborted(header: BatchHeader, aborted: Iterable[tuple[int, range]]) -> bool:
+    offset, producer_id = header.base_offset, header.producer_id
+    return header.is_transactional and any(
+        each == producer_id and offset in offsets for each, offsets in aborted
+    )

@@ -4,6 +4,7 @@ structlog's configuration is the process's, and belongs to the user. All that is
 before the others takes out what comes from the broker's own files, and leaves everything else as it is.
 """
 
+import time
 import traceback
 from collections import deque
 from pathlib import Path
@@ -18,8 +19,8 @@ LINES_KEPT = 200
 _FOLDER = str(Path(kohort.broker.broker.__file__).parent)
 _PATHNAME = CallsiteParameter.PATHNAME.value
 
-lines: deque[str] = deque(maxlen=LINES_KEPT)
-"""What the brokers of this process have logged last: warnings and errors."""
+lines: deque[tuple[float, str]] = deque(maxlen=LINES_KEPT)
+"""What the brokers of this process have logged last, by `time.monotonic`: warnings and errors."""
 
 _find_caller = CallsiteParameterAdder({CallsiteParameter.PATHNAME}, [__name__])
 
@@ -41,7 +42,7 @@ def take_out(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
     if not str(place).startswith(_FOLDER):
         return event
     if method in ("warning", "error", "critical", "exception"):
-        lines.append(_line(method, event))
+        lines.append((time.monotonic(), _line(method, event)))
     raise structlog.DropEvent
 
 

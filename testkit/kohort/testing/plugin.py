@@ -32,6 +32,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addini(BROKERS_SETTING, "how many brokers a kohort_cluster has", default="3")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Check the settings before anything is collected. Raises: pytest.UsageError."""
+    for fixture in SCOPE_SETTINGS:
+        scope_of(fixture, config)
+
+
 def scope_of(fixture_name: str, config: pytest.Config) -> Scope:
     """Return the scope that the project has set. Raises: pytest.UsageError for one that there is not."""
     setting = SCOPE_SETTINGS[fixture_name]

@@ -32,7 +32,7 @@ def report(core: Core) -> str:
         for each in groups.values():
             lines += _group(each)
         lines += [f"  topic {name!r}: {count} records" for name, count in topics.items()]
-    logged = list(logs.lines)[-LINES_SHOWN:]
+    logged = [line for logged_s, line in list(logs.lines) if logged_s >= core.began][-LINES_SHOWN:]
     if logged:
         lines += ["  brokers of this process have logged:", *(f"    {line}" for line in logged)]
     return "\n".join(lines)

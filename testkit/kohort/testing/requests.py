@@ -2,15 +2,25 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from functools import cache
 from typing import overload
 
 from kohort.broker.handlers.prepared import Prepared
 from kohort.protocol.errors import ErrorCode
+from kohort.protocol.registry import BY_NAME
 from kohort.protocol.schema import Message
 
 ERROR_CODE = "error_code"
 ERROR_CODES = (ERROR_CODE, "partition_error_code")  # The second in AddPartitionsToTxn alone.
+
+
+def check_api(name: str) -> None:
+    """Raise ValueError with the nearest name where no API is named so."""
+    if name not in BY_NAME:
+        nearest = get_close_matches(name, BY_NAME, n=1)
+        hint = f" (did you mean {nearest[0]}?)" if nearest else ""
+        raise ValueError(f"no API is named {name!r}{hint}")
 
 
 @dataclass(slots=True, eq=False)
@@ -42,7 +52,9 @@ class Requests(Sequence[SeenRequest]):
     _seen: tuple[SeenRequest, ...] = field(repr=False)
 
     def of(self, api: str | None = None, *, client_id: str | None = None) -> "Requests":
-        """Return those of one API, or of one client, or both."""
+        """Return those of one API, or of one client, or both. Raises: ValueError for an unknown API."""
+        if api is not None:
+            check_api(api)
         return Requests(
             tuple(
                 each

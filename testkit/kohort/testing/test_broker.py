@@ -201,7 +201,7 @@ def test_an_error_that_ends_the_block_says_what_the_broker_saw() -> None:
 
 def test_who_asks_a_broker_that_has_ended_is_told_so() -> None:
     async def no_records(broker: RealBroker) -> object:
-        return await records_of(broker, "orders")
+        return await records_of(broker, "orders", committed=False)
 
     with Broker(topics=["orders"]) as broker:
         run = broker._core.run

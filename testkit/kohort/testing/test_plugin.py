@@ -52,7 +52,8 @@ def test_a_scope_that_there_is_not_is_said_to_be_wrong(pytester: pytest.Pytester
     pytester.makeini("[pytest]\nkohort_broker_scope = forever\n")
     result = run(pytester, "def test_one(kohort_broker): pass")
     assert result.ret != 0
-    result.stdout.fnmatch_lines(["*kohort_broker_scope = forever: it must be one of function, class*"])
+    result.stderr.fnmatch_lines(["*kohort_broker_scope = forever: it must be one of function, class*"])
+    assert "INTERNALERROR" not in result.stdout.str() + result.stderr.str()
 
 
 def test_names_of_parametrized_tests_become_names_of_topics(pytester: pytest.Pytester) -> None:

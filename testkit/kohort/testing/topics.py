@@ -14,7 +14,12 @@ def create_topics(
     topics: Iterable[str] | Mapping[str, int | None],
     configs: Mapping[str, SettingValue] | None = None,
 ) -> None:
-    """Make the topics, each with so many partitions or the broker's default. Raises: ApiError."""
+    """Make the topics, each with so many partitions or the broker's default; a text is one name.
+
+    Raises: ApiError.
+    """
+    if isinstance(topics, str):
+        topics = [topics]
     counts = topics if isinstance(topics, Mapping) else dict.fromkeys(topics)
     texts = {dotted(name): text_of(name, value) for name, value in (configs or {}).items()}
     wanted = [
