@@ -120,6 +120,41 @@ def test_the_newest_producer_of_an_id_fences_the_others(
 
 
 @pytest.mark.usefixtures("protocol")
+def test_whatever_a_fenced_producer_calls_first_says_so(
+    bootstrap: str, topic: MakeTopic, group: str, transactional_id: str
+) -> None:
+    name = topic(1)
+
+    def result_of_a_record(old: Producer) -> None:
+        old.send(name, b"late").result(PATIENCE_S)
+
+    def a_block(old: Producer) -> None:
+        with old.transaction():
+            old.send(name, b"late")
+
+    def commit_behind_a_record(old: Producer) -> None:
+        old.send(name, b"late")
+        old.commit_transaction()
+
+    def offsets(old: Producer) -> None:
+        old.send_offsets({TopicPartition(name, 0): 1}, group)
+
+    for call in (result_of_a_record, commit_behind_a_record, offsets, a_block):
+        with (
+            Producer(bootstrap_servers=bootstrap, transactional_id=transactional_id) as old,
+            Producer(bootstrap_servers=bootstrap, transactional_id=transactional_id) as new,
+        ):
+            old.init_transactions()
+            if call is not a_block:
+                old.begin_transaction()
+            new.init_transactions()
+            with pytest.raises(ProducerFencedError, match=transactional_id):
+                call(old)
+            with pytest.raises(ProducerFencedError, match=transactional_id):
+                old.commit_transaction() if call is not a_block else old.begin_transaction()
+
+
+@pytest.mark.usefixtures("protocol")
 def test_offsets_of_a_member_that_was_thrown_out_fail_the_transaction(
     bootstrap: str, topic: MakeTopic, group: str, transactional_id: str
 ) -> None:

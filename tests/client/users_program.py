@@ -68,4 +68,21 @@ async def asynchronous() -> None:
 
 def producing() -> int:
     with Producer(bootstrap_servers="localhost:9092") as producer:
-        return producer.send("orders", b"1", headers={"h": b"1"}).result().offset
+        producer.send("orders", "text")  # type: ignore[arg-type]  # Without a serializer it takes bytes.
+        producer.send("orders", bytearray(b"1"), key="text")  # type: ignore[arg-type]
+        return producer.send("orders", b"1", headers={"h": b"1"}).result(timeout=5).offset
+
+
+def digits(number: int) -> bytes:
+    return b"%d" % number
+
+
+def write_numbers() -> None:
+    """Serializers take what their producer is given, whatever it is."""
+    with Producer(bootstrap_servers="localhost:9092", value_serializer=digits) as producer:
+        producer.send("orders", 1, key=b"key")
+        producer.send("orders", 1, key="text")  # type: ignore[arg-type]
+    with Producer(key_serializer=str.encode, value_serializer=None) as producer_of_keys:
+        producer_of_keys.send("orders", b"1", key="text")
+    given: Producer = Producer()
+    given.send("orders", b"1")

@@ -108,6 +108,29 @@ CONSUMERS_METHODS = {
 """Of Java's, confluent-kafka's, kafka-python's and aiokafka's consumers, by the name that it has here."""
 
 
+PRODUCERS_METHODS = {
+    "produce": "send",
+    "send_and_wait": "send",
+    "poll": "send(..., on_delivery=...)",
+    "begin": "begin_transaction",
+    "commit": "commit_transaction",
+    "abort": "abort_transaction",
+    "send_offsets_to_transaction": "send_offsets",
+    "sendOffsetsToTransaction": "send_offsets",
+    "partitions_for_topic": "partitions_for",
+}
+"""Of Java's, confluent-kafka's, kafka-python's and aiokafka's producers, by the name that it has here."""
+
+
+def checked_topic(topic: object) -> str:
+    """Return the topic if it can be one's name. Raises: TypeError, ValueError."""
+    if not isinstance(topic, str):
+        raise TypeError(f"a topic's name is text, not {type(topic).__name__}: {topic!r:.100}")
+    if not topic:
+        raise ValueError("a topic's name is empty")
+    return topic
+
+
 def check_listener(listener: object) -> None:
     """Return if it can hear of partitions. Raises: TypeError, which says what it needs."""
     missing = [each for each in _HEARD if not callable(getattr(listener, each, None))]

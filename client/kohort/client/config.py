@@ -89,7 +89,7 @@ class ConsumerOptions(ClientOptions, total=False):
 
 
 class ProducerOptions(ClientOptions, total=False):
-    """What a Producer takes."""
+    """What a Producer takes, besides its serializers: they are named apart, for they type what it sends."""
 
     acks: int | str
     enable_idempotence: bool
@@ -107,8 +107,6 @@ class ProducerOptions(ClientOptions, total=False):
     transactional_id: str | None
     transaction_timeout_ms: int
     partitioner: Partitioner | None
-    key_serializer: Serializer | None
-    value_serializer: Serializer | None
 
 
 class ClientConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -317,6 +315,13 @@ def _require_protocol(config: ConsumerConfig, options: Mapping[str, object]) -> 
         config.group_remote_assignor is None or protocol == "consumer",
         "group_remote_assignor needs group_protocol='consumer'; partition_assignment_strategy is for others",
     )
+
+
+def with_serializers(
+    options: Mapping[str, object], key_serializer: Serializer | None, value_serializer: Serializer | None
+) -> Mapping[str, object]:
+    """Return a Producer's options with its serializers."""
+    return {**options, "key_serializer": key_serializer, "value_serializer": value_serializer}
 
 
 def producer_config(options: Mapping[str, object]) -> ProducerConfig:

@@ -9,7 +9,13 @@ from collections.abc import Callable
 from kohort.client.accumulator import Accumulator
 from kohort.client.batch import NOBODY, Batch
 from kohort.client.config import ProducerConfig
-from kohort.client.errors import BrokerError, DeliveryTimeoutError, KohortError, NetworkError
+from kohort.client.errors import (
+    BrokerError,
+    DeliveryTimeoutError,
+    KohortError,
+    NetworkError,
+    ProducerFencedError,
+)
 from kohort.client.identity import Identifier
 from kohort.client.produce_messages import Parcel
 from kohort.client.producer_metrics import ProducerMetrics
@@ -22,6 +28,7 @@ logger = logging.getLogger(__name__)
 
 ENDING_BACKOFF_MS = 2  # The markers of a transaction take about so long.
 LASTING_MS = 2_000  # A new leader is found sooner.
+FENCED = frozenset({ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH})
 _SEQUENCE_ERRORS = frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID})
 _METADATA_ERRORS = frozenset(
     {
@@ -104,7 +111,7 @@ class Outcomes:
         ):
             self._split(parcel)
         else:
-            self.refused(parcel, _refusal(parcel, answer), answer.log_start_offset)
+            self.refused(parcel, self._refusal(parcel, answer), answer.log_start_offset)
 
     def refused(
         self, parcel: Parcel, error: KohortError, log_start_offset: int = -1, *, was_sent: bool = True
@@ -261,6 +268,12 @@ class Outcomes:
             self.on_failed(error)
         batch.finish(error)
 
-
-def _refusal(parcel: Parcel, answer: PartitionProduceResponse) -> BrokerError:
-    return BrokerError(answer.error_code, answer.error_message or f"partition {parcel.queue.partition}")
+    def _refusal(self, parcel: Parcel, answer: PartitionProduceResponse) -> BrokerError:
+        said = answer.error_message or f"partition {parcel.queue.partition}"
+        if self._identifier.is_transactional and answer.error_code in FENCED:
+            return ProducerFencedError(
+                answer.error_code,
+                f"{said}: another producer has the transactional id {self._config.transactional_id!r} by now,"
+                f" or transaction_timeout_ms ({self._config.transaction_timeout_ms}) is over",
+            )
+        return BrokerError(answer.error_code, said)

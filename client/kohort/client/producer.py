@@ -4,22 +4,24 @@ import time
 from collections.abc import AsyncIterator, Callable, Generator, Mapping
 from contextlib import asynccontextmanager
 from types import TracebackType
-from typing import Never, Self, Unpack
+from typing import Generic, Never, Self, Unpack, overload
 
 import anyio
 import anyio.lowlevel
 
-from kohort.client.arguments import by_name_alone
+from kohort.client.arguments import PRODUCERS_METHODS, OtherNames, by_name_alone
 from kohort.client.batch import Appended
 from kohort.client.cluster_connection import ClusterConnection, options_with
-from kohort.client.config import ProducerOptions, producer_config
+from kohort.client.config import ProducerOptions, Serializer, producer_config, with_serializers
 from kohort.client.home_loop import HomeLoop
 from kohort.client.metrics import MetricName
 from kohort.client.producer_session import ProducerSession
 from kohort.client.record_input import (
     HeadersInput,
-    Record,
+    K_contra,
+    Raw,
     RecordInput,
+    V_contra,
     checked_headers,
     checked_timestamp,
 )
@@ -48,7 +50,7 @@ class Delivery(Appended, frozen=True, gc=False):
         self.when_done(lambda: callback(self))
 
 
-class Producer(StartStop):
+class Producer(StartStop, OtherNames, Generic[K_contra, V_contra]):
     """Writes records.
 
     async with Producer(bootstrap_servers="localhost:9092") as producer:
@@ -60,11 +62,56 @@ class Producer(StartStop):
     given up, with a warning.
     """
 
+    _called_here: Mapping[str, str] = {**PRODUCERS_METHODS, "close": "stop"}
+
+    @overload
     def __init__(
-        self, *unnamed: Never, cluster: ClusterConnection | None = None, **options: Unpack[ProducerOptions]
+        self: "Producer[Raw, Raw]",
+        *unnamed: Never,
+        key_serializer: None = None,
+        value_serializer: None = None,
+        cluster: ClusterConnection | None = None,
+        **options: Unpack[ProducerOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: "Producer[object, Raw]",
+        *unnamed: Never,
+        key_serializer: Serializer,
+        value_serializer: None = None,
+        cluster: ClusterConnection | None = None,
+        **options: Unpack[ProducerOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: "Producer[Raw, object]",
+        *unnamed: Never,
+        key_serializer: None = None,
+        value_serializer: Serializer,
+        cluster: ClusterConnection | None = None,
+        **options: Unpack[ProducerOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: "Producer[object, object]",
+        *unnamed: Never,
+        key_serializer: Serializer | None,
+        value_serializer: Serializer | None,
+        cluster: ClusterConnection | None = None,
+        **options: Unpack[ProducerOptions],
+    ) -> None: ...
+    def __init__(
+        self,
+        *unnamed: Never,
+        key_serializer: Serializer | None = None,
+        value_serializer: Serializer | None = None,
+        cluster: ClusterConnection | None = None,
+        **options: Unpack[ProducerOptions],
     ) -> None:
         by_name_alone(unnamed, "Producer(bootstrap_servers=...)")
-        config = producer_config(options_with(cluster, options))
+        config = producer_config(
+            with_serializers(options_with(cluster, options), key_serializer, value_serializer)
+        )
         self._input = RecordInput(config)
         self._is_plain = self._input.is_plain and config.transactional_id is None
         hub = None if cluster is None else cluster.shared
@@ -99,9 +146,9 @@ class Producer(StartStop):
     async def send(
         self,
         topic: str,
-        value: object = None,
+        value: V_contra | None = None,
         *,
-        key: object = None,
+        key: K_contra | None = None,
         partition: int | None = None,
         timestamp_ms: int | None = None,
         headers: HeadersInput = (),
@@ -124,11 +171,17 @@ class Producer(StartStop):
         if self._is_plain and type(value) is bytes and (key is None or type(key) is bytes):
             timestamp_ms = _now_ns() // 1_000_000 if timestamp_ms is None else checked_timestamp(timestamp_ms)
             headers = checked_headers(headers) if headers else ()
-            appended = accumulator.append(topic, value, key, partition, timestamp_ms, headers)
+            appended = accumulator.append(
+                topic,
+                value,
+                key,  # type: ignore[arg-type]  # Its type was looked at.
+                partition,
+                timestamp_ms,
+                headers,
+            )
             if appended is None:
-                appended = await self._session.append(
-                    Record(topic, value, key, partition, timestamp_ms, headers)
-                )
+                record = self._input.record(topic, value, key, partition, timestamp_ms, headers)
+                appended = await self._session.append(record)
         else:
             record = self._input.record(topic, value, key, partition, timestamp_ms, headers)
             appended = self._session.try_append(record) or await self._session.append(record)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Self
 import anyio
 
 from kohort.client.accumulator import Accumulator
+from kohort.client.arguments import checked_topic
 from kohort.client.batch import Appended
 from kohort.client.client_metrics import RequestMetrics
 from kohort.client.cluster import Cluster
@@ -194,6 +195,7 @@ class ProducerSession:
         Raises: KohortError.
         """
         deadline = Deadline(self.config.max_block_ms)
+        checked_topic(record.topic)
         while True:
             appended = self.try_append(record)
             if appended is not None:
@@ -212,7 +214,7 @@ class ProducerSession:
 
     async def partitions_for(self, topic: str) -> tuple[int, ...]:
         """Return the numbers of a topic's partitions. Raises: BrokerError if it does not exist."""
-        return tuple((await self._cluster.topic(topic)).partitions)
+        return tuple((await self._cluster.topic(checked_topic(topic))).partitions)
 
     def _is_known(self, record: Record) -> bool:
         count = self.accumulator.partition_count(record.topic)

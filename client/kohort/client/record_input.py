@@ -3,7 +3,7 @@
 import time
 from collections.abc import Mapping
 from operator import index
-from typing import NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from kohort.client.batch import Headers
 from kohort.client.config import ProducerConfig, Serializer
@@ -11,6 +11,18 @@ from kohort.client.errors import PartitionerError, SerializationError
 from kohort.client.partitioner import Partitioner
 
 TIMESTAMP_MAX_MS = 2**63 - 1
+Raw = bytes | bytearray | memoryview
+"""Keys and values as they are sent where no serializer makes bytes of them."""
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    K_contra = TypeVar("K_contra", contravariant=True, default=Raw)
+    V_contra = TypeVar("V_contra", contravariant=True, default=Raw)
+else:
+    from typing import TypeVar
+
+    K_contra = TypeVar("K_contra", contravariant=True)
+    V_contra = TypeVar("V_contra", contravariant=True)
 HeadersInput = Headers | Mapping[str, bytes | None] | None
 """Headers as a user may give them: pairs, or a mapping."""
 

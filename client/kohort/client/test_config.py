@@ -24,7 +24,11 @@ from kohort.client.config import (
     [(AdminOptions, AdminConfig), (ConsumerOptions, ConsumerConfig), (ProducerOptions, ProducerConfig)],
 )
 def test_every_option_that_is_typed_is_a_setting(options: type, config: type[ClientConfig]) -> None:
-    named_apart = {"key_deserializer", "value_deserializer"} if config is ConsumerConfig else set()
+    named_apart: set[str] = set()
+    if config is ConsumerConfig:
+        named_apart = {"key_deserializer", "value_deserializer"}
+    if config is ProducerConfig:
+        named_apart = {"key_serializer", "value_serializer"}
     assert {*options.__annotations__, *named_apart} == set(config.__struct_fields__)
 
 

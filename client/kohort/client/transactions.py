@@ -21,6 +21,7 @@ from kohort.client.errors import (
     check,
 )
 from kohort.client.identity import TransactionalIdentifier
+from kohort.client.outcomes import FENCED
 from kohort.client.retry import Deadline
 from kohort.client.unattended import Unattended
 from kohort.client.values import GroupMetadata, OffsetAndMetadata, TopicPartition
@@ -53,7 +54,6 @@ FIRST_PROTOCOL_HIGHEST = {
 }
 """The newest versions that belong to the first protocol."""
 NAMES_IN_TXN_OFFSET_COMMIT = 5  # Later ones have ids alone.
-FENCED = frozenset({ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH})
 FINAL = FENCED | {
     ErrorCode.INVALID_PRODUCER_ID_MAPPING,
     ErrorCode.INVALID_TRANSACTION_TIMEOUT,
@@ -130,6 +130,12 @@ class Transactions:
             raise self._failure
         if self._state is not State.OPEN or self._is_flushing:
             raise self._out_of_turn()
+        self._check_has_not_failed()
+
+    def _check_has_not_failed(self) -> None:
+        """Return while the transaction may be committed. Raises: KohortError."""
+        if isinstance(self.error, ProducerFencedError):
+            raise self.error
         if self.error is not None:
             raise TransactionFailedError(f"the transaction has failed: {self.error}") from self.error
 
@@ -360,8 +366,7 @@ class Transactions:
             await self._calls.run(lambda: self._abort(flush))
             return
         await self._flush(flush)
-        if self.error is not None:
-            raise TransactionFailedError(f"the transaction has failed: {self.error}") from self.error
+        self._check_has_not_failed()
         self._state = State.ENDING
         await self._calls.run(lambda: self._finish(is_commit=True))
 

@@ -4,23 +4,26 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Never, Self, Unpack
+from typing import Generic, Never, Self, Unpack, overload
 
 import anyio
 
-from kohort.client.arguments import by_name_alone
+from kohort.client.arguments import PRODUCERS_METHODS, OtherNames, by_name_alone
 from kohort.client.batch import Appended
 from kohort.client.blocking.cluster_connection import ClusterConnection
 from kohort.client.cluster_connection import options_with
-from kohort.client.config import ProducerOptions, producer_config
+from kohort.client.config import ProducerOptions, Serializer, producer_config, with_serializers
 from kohort.client.errors import RequestTimeoutError, WouldBlockError
 from kohort.client.loop_thread import LoopThread, close_at_exit
 from kohort.client.metrics import MetricName
 from kohort.client.producer_session import ProducerSession
 from kohort.client.record_input import (
     HeadersInput,
+    K_contra,
+    Raw,
     Record,
     RecordInput,
+    V_contra,
     checked_headers,
     checked_timestamp,
 )
@@ -33,13 +36,19 @@ _now_ns = time.time_ns
 class Delivery(Appended, frozen=True, gc=False):
     """A record on its way: ask `result()` where it went."""
 
-    def result(self, timeout_s: float | None = None, *, timeout_ms: float | None = None) -> RecordMetadata:
+    def result(
+        self,
+        timeout: float | None = None,
+        *,
+        timeout_s: float | None = None,
+        timeout_ms: float | None = None,
+    ) -> RecordMetadata:
         """Return where the record was written, once it is; in so many seconds, as every future in Python.
 
         Raises: KohortError if it was not; RequestTimeoutError when the time is over.
         """
-        if timeout_ms is not None:
-            timeout_s = timeout_ms / 1000
+        if timeout_s is None:
+            timeout_s = timeout if timeout_ms is None else timeout_ms / 1000
         deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
         batch, index = self.batch.locate(self.index)
         while not batch.is_done:
@@ -57,7 +66,7 @@ class Delivery(Appended, frozen=True, gc=False):
         self.when_done(lambda: callback(self))
 
 
-class Producer:
+class Producer(OtherNames, Generic[K_contra, V_contra]):
     """Writes records.
 
     with Producer(bootstrap_servers="localhost:9092") as producer:
@@ -66,12 +75,57 @@ class Producer:
     Any number of threads may send. `close`, or the end of the block, flushes.
     """
 
+    _called_here: Mapping[str, str] = {**PRODUCERS_METHODS, "stop": "close"}
+
+    @overload
     def __init__(
-        self, *unnamed: Never, cluster: ClusterConnection | None = None, **options: Unpack[ProducerOptions]
+        self: "Producer[Raw, Raw]",
+        *unnamed: Never,
+        key_serializer: None = None,
+        value_serializer: None = None,
+        cluster: ClusterConnection | None = None,
+        **options: Unpack[ProducerOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: "Producer[object, Raw]",
+        *unnamed: Never,
+        key_serializer: Serializer,
+        value_serializer: None = None,
+        cluster: ClusterConnection | None = None,
+        **options: Unpack[ProducerOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: "Producer[Raw, object]",
+        *unnamed: Never,
+        key_serializer: None = None,
+        value_serializer: Serializer,
+        cluster: ClusterConnection | None = None,
+        **options: Unpack[ProducerOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: "Producer[object, object]",
+        *unnamed: Never,
+        key_serializer: Serializer | None,
+        value_serializer: Serializer | None,
+        cluster: ClusterConnection | None = None,
+        **options: Unpack[ProducerOptions],
+    ) -> None: ...
+    def __init__(
+        self,
+        *unnamed: Never,
+        key_serializer: Serializer | None = None,
+        value_serializer: Serializer | None = None,
+        cluster: ClusterConnection | None = None,
+        **options: Unpack[ProducerOptions],
     ) -> None:
         by_name_alone(unnamed, "Producer(bootstrap_servers=...)")
         shared = None if cluster is None else cluster.connection
-        config = producer_config(options_with(shared, options))
+        config = producer_config(
+            with_serializers(options_with(shared, options), key_serializer, value_serializer)
+        )
         self._input = RecordInput(config)
         hub = None if shared is None else shared.shared
 
@@ -108,9 +162,9 @@ class Producer:
     def send(
         self,
         topic: str,
-        value: object = None,
+        value: V_contra | None = None,
         *,
-        key: object = None,
+        key: K_contra | None = None,
         partition: int | None = None,
         timestamp_ms: int | None = None,
         headers: HeadersInput = (),
@@ -127,9 +181,17 @@ class Producer:
         if self._is_plain and type(value) is bytes and (key is None or type(key) is bytes):
             timestamp_ms = _now_ns() // 1_000_000 if timestamp_ms is None else checked_timestamp(timestamp_ms)
             headers = checked_headers(headers) if headers else ()
-            appended = self._append(topic, value, key, partition, timestamp_ms, headers)
+            appended = self._append(
+                topic,
+                value,
+                key,  # type: ignore[arg-type]  # Its type was looked at.
+                partition,
+                timestamp_ms,
+                headers,
+            )
             if appended is None:
-                appended = self._append_later(Record(topic, value, key, partition, timestamp_ms, headers))
+                record = self._input.record(topic, value, key, partition, timestamp_ms, headers)
+                appended = self._append_later(record)
         else:
             record = self._input.record(topic, value, key, partition, timestamp_ms, headers)
             appended = self._append_later(record)

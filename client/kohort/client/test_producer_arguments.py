@@ -1,0 +1,77 @@
+"""What a user of another client, or of none yet, gives a producer."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+
+from kohort.client import Producer, RequestTimeoutError, aio
+
+NOWHERE = "127.0.0.1:1"
+
+
+@pytest.mark.parametrize(
+    "topic, message",
+    [
+        (None, "a topic's name is text, not NoneType"),
+        (b"t", "a topic's name is text, not bytes: b't'"),
+        (5, "a topic's name is text, not int"),
+        ("", "a topic's name is empty"),
+    ],
+)
+def test_what_is_no_topics_name_is_refused_at_once(topic: str, message: str) -> None:
+    calls: tuple[Callable[[Producer], object], ...] = (
+        lambda producer: producer.send(topic, b""),
+        lambda producer: producer.partitions_for(topic),
+    )
+    with Producer(bootstrap_servers=NOWHERE) as producer:
+        for call in calls:
+            began_s = time.monotonic()
+            with pytest.raises((TypeError, ValueError), match=message):
+                call(producer)
+            assert time.monotonic() - began_s < 10
+
+
+def test_a_result_takes_its_time_as_every_future_does() -> None:
+    with Producer(
+        bootstrap_servers=NOWHERE, linger_ms=0, request_timeout_ms=100, delivery_timeout_ms=1_000
+    ) as producer:
+        producer._session.accumulator.learn("t", 1)
+        delivery = producer.send("t", b"")
+        calls: tuple[Callable[[], object], ...] = (
+            lambda: delivery.result(0.01),
+            lambda: delivery.result(timeout=0.01),
+            lambda: delivery.result(timeout_s=0.01),
+            lambda: delivery.result(timeout_ms=10),
+        )
+        for call in calls:
+            with pytest.raises(RequestTimeoutError, match=r"not known in 0\.01 s"):
+                call()
+        with pytest.raises(RequestTimeoutError, match="delivery_timeout_ms"):
+            delivery.result()
+
+
+@pytest.mark.parametrize(
+    "name, here",
+    [
+        ("produce", "here it is 'send'"),
+        ("poll", r"here it is 'send\(..., on_delivery=...\)'"),
+        ("commit", "here it is 'commit_transaction'"),
+        ("initTransactions", "here it is 'init_transactions'"),
+        ("sendOffsetsToTransaction", "here it is 'send_offsets'"),
+        ("partitionsFor", "here it is 'partitions_for'"),
+        ("send_and_wait", "here it is 'send'"),
+        ("whatever", "has no attribute 'whatever'$"),
+    ],
+)
+def test_methods_of_other_clients_are_told_by_their_name_here(name: str, here: str) -> None:
+    with Producer(bootstrap_servers=NOWHERE) as producer:
+        for each in (producer, aio.Producer(bootstrap_servers=NOWHERE)):
+            with pytest.raises(AttributeError, match=here):
+                getattr(each, name)
+        with pytest.raises(AttributeError, match="here it is 'close'"):
+            getattr(producer, "stop")  # noqa: B009  # There is none.
+    with pytest.raises(AttributeError, match="here it is 'stop'"):
+        getattr(aio.Producer(bootstrap_servers=NOWHERE), "close")  # noqa: B009
