@@ -27,6 +27,7 @@ from kohort.broker.http.view import View
 from kohort.protocol.between_brokers import BrokerPageRequest, PageHeader
 
 NOT_FOUND = 404
+SERVERS_FAULT = 500
 UNAVAILABLE = 503
 OWN_SCOPE = "broker"
 PARAMETER_CHARACTERS_MAX = 1_000
@@ -227,6 +228,8 @@ class ClusterPages:
                 body=question.body,
             ),
         )
+        if told.status >= SERVERS_FAULT:
+            raise Silent(f"it answers {told.status}")
         return Answer(told.status, tuple((each.name, each.value) for each in told.headers), told.body)
 
 

@@ -18,11 +18,12 @@ from kohort.protocol.errors import ErrorCode
 if TYPE_CHECKING:
     from kohort.broker.http.questions import Answer
 
-PAGES_MAX = 8
+PAGES_MAX = 4
 """Made at once for others; one more waits."""
+WAITING_MAX = 64
 PATHS = "/api/v1/"
 FEED = "/events"
-ANSWER_BYTES_MAX = 64 * 1024 * 1024
+ANSWER_BYTES_MAX = 32 * 1024 * 1024
 
 
 class OwnPages:
@@ -37,6 +38,8 @@ class OwnPages:
         """Return the page."""
         if not asked.path.startswith(PATHS) or asked.path.endswith(FEED):
             return BrokerPageResponse(error_code=ErrorCode.NONE, status=404)
+        if self._limit.statistics().tasks_waiting >= WAITING_MAX:
+            return BrokerPageResponse(error_code=ErrorCode.NONE, status=503)
         async with self._limit:
             found = await self._answered(asked)
         if len(found.body) > ANSWER_BYTES_MAX:

@@ -5,8 +5,10 @@ from itertools import groupby, islice
 from operator import attrgetter
 from typing import NamedTuple
 
+import structlog
+
 from kohort.broker.coordination.transaction_peers import OtherBrokers, Unreachable
-from kohort.broker.lag.first_record import FirstRecord, first_record
+from kohort.broker.lag.first_record import FirstRecord, Work, first_records
 from kohort.broker.metadata import NO_LEADER, MetadataStore
 from kohort.broker.partitions import Partition, PartitionTable
 from kohort.broker.runtime.clock import Clock
@@ -20,7 +22,7 @@ from kohort.protocol.between_brokers import (
     ReadableOffsetsTopicFound,
 )
 from kohort.protocol.errors import ErrorCode
-from kohort.storage import PartitionLog, StorageError
+from kohort.storage import StorageError
 
 ANSWER_SECONDS = 2.0
 """So long a leader is waited for; lag is looked at again soon."""
@@ -31,6 +33,8 @@ KEPT_MS = 60_000
 PRODUCERS_LOOKED_AT = 16
 NO_TIMESTAMP = -1
 VERSION = 0
+
+log = structlog.get_logger("kohort.lag")
 
 Place = tuple[str, int]
 """A topic's name and a partition."""
@@ -108,13 +112,13 @@ class LocalEnds:
 
     async def first_records(self, positions: Sequence[Position]) -> list[FirstRecord | None]:
         """Return the first record from each position on, None where another broker leads. Reads the disk."""
-        work: list[tuple[PartitionLog, int, int] | None] = []
+        work: list[Work | None] = []
         for topic, index, offset in positions:
             ends, partition = self.ends(topic, index), self._led(topic, index)
             work.append(
                 None if ends is None or partition is None else (partition.log, offset, ends.before(offset))
             )
-        return await self._workers.in_thread(_first_records, work)
+        return await self._workers.in_thread(first_records, work)
 
     async def found(self, positions: Sequence[Position]) -> list[Found | None]:
         """Return all that can be told of each position."""
@@ -124,10 +128,6 @@ class LocalEnds:
             None if each is None or first is None else (each, first)
             for each, first in zip(ends, firsts, strict=True)
         ]
-
-
-def _first_records(work: list[tuple[PartitionLog, int, int] | None]) -> list[FirstRecord | None]:
-    return [None if each is None else first_record(*each) for each in work]
 
 
 class RemoteEnds:
@@ -192,6 +192,8 @@ class RemoteEnds:
                 answer = await self._ask(leader, positions)
                 if answer is not None:
                     found[leader] = answer
+            except Exception:  # A supervisor: what ails one question costs nobody but who asked it.
+                log.exception("a leader could not be asked for its ends", broker=leader)
             finally:
                 left -= 1
                 if not left:

@@ -4,6 +4,7 @@ A group that has read everything may stand before what no consumer is ever given
 records of an aborted one, batches that compaction has emptied, records that are deleted.
 """
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from kohort.protocol.errors import WireError
@@ -12,7 +13,11 @@ from kohort.protocol.records.header import HEADER_BYTES, LOG_APPEND_TIME_FLAG
 from kohort.storage import PartitionLog, StorageError
 
 BATCHES_MAX = 2_000
-"""Passed over in one look; the next look goes on from there."""
+"""Passed over in one look at a partition; the next look goes on from there."""
+BATCHES_TOGETHER_MAX = 20_000
+"""In all partitions of one look, so that nobody has a thread read for long."""
+Work = tuple[PartitionLog, int, int]
+"""A log, the offset to begin with, and the end."""
 
 
 class FirstRecord(NamedTuple):
@@ -26,6 +31,20 @@ class FirstRecord(NamedTuple):
     timestamp_ms: int | None
 
 
+def first_records(work: Iterable[Work | None]) -> list[FirstRecord | None]:
+    """Return the first record of each, None for None. Blocks."""
+    left = BATCHES_TOGETHER_MAX
+    found: list[FirstRecord | None] = []
+    for each in work:
+        if each is None:
+            found.append(None)
+            continue
+        first, batches = _look(*each, min(BATCHES_MAX, left))
+        left = max(left - batches, 1)  # Each is looked at a little.
+        found.append(first)
+    return found
+
+
 def first_record(log: PartitionLog, offset: int, end_offset: int) -> FirstRecord:
     """Return the first record from `offset` on that a reader of committed data gets before `end_offset`.
 
@@ -33,19 +52,26 @@ def first_record(log: PartitionLog, offset: int, end_offset: int) -> FirstRecord
     interpolated between its first and its newest: wrong by less than the time that the producer gathered it.
     Blocks.
     """
-    place = max(offset, log.log_start_offset)
+    return _look(log, offset, end_offset, BATCHES_MAX)[0]
+
+
+def _look(log: PartitionLog, offset: int, end_offset: int, batches_max: int) -> tuple[FirstRecord, int]:
+    """Return the first record, and how many batches were looked at."""
+    place, looked_at = max(offset, log.log_start_offset), 0
     try:
-        for _ in range(BATCHES_MAX):
+        while looked_at < batches_max:
             header = _header_at(log, place, end_offset)
+            looked_at += 1
             if header is None:
-                return FirstRecord(max(place, end_offset), is_found=False, timestamp_ms=None)
+                return FirstRecord(max(place, end_offset), is_found=False, timestamp_ms=None), looked_at
             place = max(place, header.base_offset)
             if _is_for_consumers(log, header):
-                return FirstRecord(place, is_found=True, timestamp_ms=_time_within(header, place))
+                first = FirstRecord(place, is_found=True, timestamp_ms=_time_within(header, place))
+                return first, looked_at
             place = header.next_offset
     except (StorageError, WireError, OSError):  # A log that was closed or deleted meanwhile.
         pass
-    return FirstRecord(place, is_found=False, timestamp_ms=None)
+    return FirstRecord(place, is_found=False, timestamp_ms=None), looked_at
 
 
 def _header_at(log: PartitionLog, offset: int, end_offset: int) -> BatchHeader | None:
