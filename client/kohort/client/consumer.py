@@ -125,6 +125,7 @@ class Consumer(StartStop, OtherNames, Generic[K_co, V_co]):
     ) -> None:
         if self._is_closed:
             return
+        self._session.check_loop()
         self._is_closed = True
         leave = partial(self._leave, timeout_ms, has_failed=has_failed, leave_group=leave_group)
         await self._session.complete(leave, patience_ms=timeout_ms)
@@ -155,6 +156,7 @@ class Consumer(StartStop, OtherNames, Generic[K_co, V_co]):
 
         One that is cancelled goes on to its end, for some seconds at most.
         """
+        self._session.check_loop()
         await self._session.complete(self._unsubscribe)
 
     async def _unsubscribe(self) -> None:
@@ -194,6 +196,7 @@ class Consumer(StartStop, OtherNames, Generic[K_co, V_co]):
             by_name_alone(unnamed, "poll(timeout_ms=1_000)")
         deadline = None if timeout_ms is None else Deadline(timeout_ms)
         most = max_records or self._session.config.max_poll_records
+        self._session.check_loop()
         await checkpoint()  # The background has its turn, even if there are always records.
         while not (records := self._take_ready(most)):
             due = await self._advance(deadline)
@@ -220,6 +223,7 @@ class Consumer(StartStop, OtherNames, Generic[K_co, V_co]):
         without pyarrow; KohortError; WakeupError.
         """
         table_of = require_arrow()
+        self._session.check_loop()
         deadline = None if timeout_ms is None else Deadline(timeout_ms)
         await checkpoint()
         while True:
@@ -266,6 +270,7 @@ class Consumer(StartStop, OtherNames, Generic[K_co, V_co]):
     async def _advance(self, deadline: Deadline | None) -> Due | None:
         if self._is_closed:
             raise ClosedError("this client is closed")
+        self._session.check_loop()
         return await self._session.advance(deadline)
 
     async def _attend_to(self, due: Due, deadline: Deadline | None) -> bool:
@@ -307,6 +312,7 @@ class Consumer(StartStop, OtherNames, Generic[K_co, V_co]):
         Raises: CommitFailedError, with the partitions, when the group has moved on;
         RebalanceInProgressError when the rebalance takes longer than default_api_timeout_ms.
         """
+        self._session.check_loop()
         await self._session.commit(offsets)
 
     def commit_async(self, offsets: Commitable = None, callback: CommitCallback | None = None) -> None:
@@ -316,6 +322,7 @@ class Consumer(StartStop, OtherNames, Generic[K_co, V_co]):
         a failure is logged.
         Raises: CommitFailedError if a partition is not this consumer's.
         """
+        self._session.check_loop()
         self._session.commit_soon(offsets, callback)
 
     async def committed(self, *partitions: TopicPartition) -> dict[TopicPartition, OffsetAndMetadata | None]:
@@ -324,6 +331,7 @@ class Consumer(StartStop, OtherNames, Generic[K_co, V_co]):
 
     async def position(self, partition: TopicPartition) -> int:
         """Return the offset of the next record of a partition."""
+        self._session.check_loop()
         return await self._seeks.position(partition)
 
     def current_lag(self, partition: TopicPartition) -> int | None:

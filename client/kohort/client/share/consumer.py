@@ -93,6 +93,7 @@ class ShareConsumer(StartStop, OtherNames, Generic[K_co, V_co]):
     async def _close(self, timeout_ms: float = CLOSE_TIMEOUT_MS, *, has_failed: bool = False) -> None:
         if self._is_closed:
             return
+        self._session.check_loop()
         self._is_closed = True
         leave = partial(self._leave, timeout_ms, has_failed=has_failed)
         await self._session.complete(leave, patience_ms=timeout_ms)
@@ -115,6 +116,7 @@ class ShareConsumer(StartStop, OtherNames, Generic[K_co, V_co]):
 
         One that is cancelled goes on to its end, for some seconds at most.
         """
+        self._session.check_loop()
         await self._session.complete(self._session.unsubscribe)
 
     def subscription(self) -> tuple[str, ...]:
@@ -208,6 +210,7 @@ class ShareConsumer(StartStop, OtherNames, Generic[K_co, V_co]):
     def _check_open(self) -> None:
         if self._is_closed:
             raise ClosedError("this client is closed")
+        self._session.check_loop()
 
     async def _tell_all(self) -> None:
         for each in self._session.take_outcomes():

@@ -87,6 +87,10 @@ class ShareSession:
         self._cluster.tasks.start_soon(self._group.run)
         return self
 
+    def check_loop(self) -> None:
+        """Return in the event loop that it was opened in. Raises: ConcurrentAccessError in any other."""
+        self._cluster.check_loop()
+
     def open_tasks(self) -> OpenTasks:
         """Return what lets it end by itself, should nobody close it."""
         return OpenTasks(self._cluster)
