@@ -205,7 +205,8 @@ class Commits:
         async with self._turn:  # So that a commit never overtakes an earlier one.
             membership = self._bound_to()
             if membership is None:
-                await commit_offsets(self._cluster, self._group_id(), offsets)
+                topic_ids = self._positions.topic_ids(offsets)
+                await commit_offsets(self._cluster, self._group_id(), offsets, topic_ids=topic_ids)
                 return
             self._check_owned(offsets, as_of)
             await self._commit_as(membership, offsets)
@@ -220,6 +221,7 @@ class Commits:
                 generation_id=generation_id,
                 member_id=membership.member_id,
                 group_instance_id=self._config.group_instance_id,
+                topic_ids=self._positions.topic_ids(offsets),
             )
         except CommitFailedError as error:
             if membership.commit_refused(error.code, generation_id, monotonic_ms()):

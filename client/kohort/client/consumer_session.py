@@ -88,6 +88,7 @@ class ConsumerSession:
             why_out=self._why_out,
             news=self._news.set,
         )
+        self.fetcher.began_anew = self.commits.assigned
         self.diary = PollDiary()
         self.metrics = Metrics(config.client_id)
         self._sensors = ConsumerMetrics(

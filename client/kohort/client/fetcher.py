@@ -4,7 +4,7 @@ Everything here runs on the event loop; `buffer` hands out what came, in the use
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from uuid import UUID
 
@@ -55,10 +55,12 @@ class Fetcher:
         reader: Callable[[], EpochMember | None] = lambda: None,
     ) -> None:
         self.error: KohortError | None = None
+        self.began_anew: Callable[[Iterable[TopicPartition]], None] = lambda _: None  # Is told which did.
         self._cluster = cluster
         self._config = config
         self._positions = positions
         self._news = news
+        self._checked: tuple[int, int] | None = None  # The metadata and the assignment that ids are of.
         self._wake = Signal()
         self.buffer = FetchBuffer(can_reset=config.can_reset, deserializing=Deserializing.of(config))
         self._lookups = Lookups(cluster, config, self.buffer, self._need_metadata, reader)
@@ -132,6 +134,7 @@ class Fetcher:
             return None
         if self.error is not None:
             return None  # The user has to see it first.
+        self._notice_new_topics()
         now_ms = monotonic_ms()
         plan = plan_fetches(self._positions, self._find_leader, self._cluster.metadata.nodes, now_ms)
         if plan.without_leader or self._answers.is_metadata_stale:
@@ -150,6 +153,20 @@ class Fetcher:
             else:
                 self._begin(tasks, node_id, self._fetch_job(node_id, states, node_id in plan.crowded))
         return plan.next_at_ms
+
+    def _notice_new_topics(self) -> None:
+        """Let no position of a topic count for another that was made under its name since."""
+        now = self._cluster.metadata.version, self._positions.version
+        if now == self._checked:
+            return
+        self._checked = now
+        remade = self._positions.begin_anew(self._cluster.metadata.topics)
+        if remade:
+            self.began_anew(remade)
+            names = ", ".join(map(str, remade))
+            logger.warning(
+                "the topic was deleted and made anew while it was read: %s begin by auto_offset_reset", names
+            )
 
     def _room_bytes(self) -> int:
         """Return how much more may be fetched ahead; partitions that are paused take it from no other."""
@@ -259,9 +276,8 @@ class Fetcher:
         return brought
 
     def _topic_ids(self, states: Sequence[PartitionState]) -> dict[str, UUID]:
-        known = self._cluster.metadata.topics
-        topics = {each.partition.topic for each in states}
-        return {each: known[each].topic_id for each in topics if each in known}
+        """Return the ids of the topics that the positions are of, whatever the metadata says by now."""
+        return self._positions.topic_ids(each.partition for each in states)
 
     def _wanted(self, states: Sequence[PartitionState]) -> dict[TopicPartition, FetchPartition]:
         wanted: dict[TopicPartition, FetchPartition] = {}

@@ -29,6 +29,7 @@ class Metadata:
         self.topics: dict[str, TopicMetadata] = {}
         self.cluster_id: str | None = None
         self.controller_id = -1
+        self.version = 0  # How many answers there were.
         self._racks_by_node: dict[int, str] = {}  # As last told: a broker that is away stands where it stood.
         self._asked: tuple[frozenset[str] | None, int] = (frozenset(), 0)
 
@@ -54,6 +55,7 @@ class Metadata:
 
     def update(self, response: MetadataResponse, topics: tuple[str, ...] | None, asked_ms: int) -> None:
         """Take in an answer about `topics`, which was asked for at `asked_ms`."""
+        self.version += 1
         self.nodes = {
             each.node_id: Node(each.node_id, each.host, each.port, each.rack) for each in response.brokers
         }

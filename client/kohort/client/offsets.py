@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Generic, NamedTuple, TypeVar
+from uuid import UUID
 
 from kohort.client.cluster import Cluster
 from kohort.client.errors import (
@@ -102,11 +103,15 @@ async def commit_offsets(
     generation_id: int = -1,
     member_id: str = "",
     group_instance_id: str | None = None,
+    topic_ids: Mapping[str, UUID] | None = None,
 ) -> None:
-    """Commit once, without a retry.
+    """Commit once, without a retry; by the topics' ids if all are given, and the broker knows that.
 
-    Raises: CommitFailedError if the group has moved on; BrokerError, which may be retriable.
+    Raises: CommitFailedError if the group has moved on, or the topic was made anew; BrokerError, which may be
+    retriable.
     """
+    ids = topic_ids or {}
+    by_ids = all(each.topic in ids for each in offsets)
 
     def partition(each: TopicPartition) -> OffsetCommitRequestPartition:
         value = offsets[each]
@@ -123,24 +128,46 @@ async def commit_offsets(
         member_id=member_id,
         group_instance_id=group_instance_id,
         topics=tuple(
-            OffsetCommitRequestTopic(name=topic, topic_id=ZERO_UUID, partitions=items)
+            OffsetCommitRequestTopic(name=topic, topic_id=ids.get(topic, ZERO_UUID), partitions=items)
             for topic, items in by_topic(offsets, partition).items()
         ),
     )
     response = await cluster.request_coordinator(
-        group_id, request, OffsetCommitResponse, highest=NAMES_IN_OFFSET_COMMIT
+        group_id, request, OffsetCommitResponse, highest=None if by_ids else NAMES_IN_OFFSET_COMMIT
     )
+    names = {topic_id: topic for topic, topic_id in ids.items()}
     codes = {
-        TopicPartition(topic.name, each.partition_index): each.error_code
+        TopicPartition(topic.name or names.get(topic.topic_id, ""), each.partition_index): each.error_code
         for topic in response.topics
         for each in topic.partitions
     }
     refused = {each: code for each, code in codes.items() if code}
+    if ErrorCode.UNKNOWN_TOPIC_ID in refused.values():
+        await _check_remade(cluster, refused, ids)
     if refused:
         _refuse_commit(cluster, group_id, refused)
     for each in offsets:
         if each not in codes:
             raise _left_out(each)
+
+
+async def _check_remade(
+    cluster: Cluster, refused: Mapping[TopicPartition, int], ids: Mapping[str, UUID]
+) -> None:
+    """Return if it is the broker that does not know the topics yet. Raises: CommitFailedError."""
+    unknown = tuple(each for each, code in refused.items() if code == ErrorCode.UNKNOWN_TOPIC_ID)
+    await cluster.refresh_metadata({each.topic for each in unknown})
+    topics = cluster.metadata.topics
+    gone = tuple(
+        each for each in unknown if each.topic not in topics or topics[each.topic].topic_id != ids[each.topic]
+    )
+    if gone:
+        raise CommitFailedError(
+            ErrorCode.UNKNOWN_TOPIC_ID,
+            f"the offsets of {', '.join(map(str, gone))} were not committed: the topic was deleted since they"
+            " were read, and perhaps made anew",
+            gone,
+        )
 
 
 def _refuse_commit(cluster: Cluster, group_id: str, refused: Mapping[TopicPartition, int]) -> None:

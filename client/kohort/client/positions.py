@@ -1,9 +1,12 @@
 """Where a consumer stands in each of its partitions."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from uuid import UUID
 
+from kohort.client.metadata import TopicMetadata
 from kohort.client.retry import backoff_ms
 from kohort.client.values import OffsetAndMetadata, TopicPartition
+from kohort.protocol.schema import ZERO_UUID
 
 RESET = "reset"  # By auto_offset_reset, whatever is committed.
 NOT_COMMITTED = "not committed"  # By auto_offset_reset as well.
@@ -65,11 +68,15 @@ class PartitionState:
         "retry_at_ms",
         "served",
         "stand",
+        "topic_id",
+        "topic_ids_before",
         "validated_epoch",
     )
 
     def __init__(self, partition: TopicPartition) -> None:
         self.partition = partition
+        self.topic_id: UUID | None = None  # Of the topic whose offsets these are; None until it is known.
+        self.topic_ids_before: tuple[UUID, ...] = ()  # Of topics of that name that are gone.
         self.stand = Stand(None)
         self.reset_to: int | str | None = (
             None  # A ListOffsets timestamp, RESET or NOT_COMMITTED; None: the committed offset.
@@ -113,6 +120,19 @@ class PartitionState:
         """Throw away what was fetched; the user stays, or goes on with what is in its hands."""
         stand = self.stand
         stand.fetching = Fetching(stand.position)
+
+    def belongs_to(self, topic_id: UUID) -> bool:
+        """Take in the topic's id; return whether the offsets so far are those of another topic of its name.
+
+        Brokers that have not heard of the newer one yet may still tell the id of one before.
+        """
+        if self.topic_id is None:
+            self.topic_id = topic_id
+        if self.topic_id == topic_id or topic_id in self.topic_ids_before:
+            return False
+        self.topic_ids_before += (self.topic_id,)
+        self.topic_id = topic_id
+        return True
 
     def want(self, *, is_wanted: bool) -> None:
         """Read it on, or no more although it is assigned still: the subscription has changed."""
@@ -170,6 +190,7 @@ class Positions:
 
     def __init__(self) -> None:
         self._states: dict[TopicPartition, PartitionState] = {}
+        self.version = 0  # How often others were assigned.
 
     def __iter__(self) -> Iterator[PartitionState]:
         return iter(tuple(self._states.values()))
@@ -190,6 +211,7 @@ class Positions:
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read exactly these from now on; who stays keeps its position."""
+        self.version += 1
         wanted = dict.fromkeys(partitions)
         for each in self:
             if each.partition not in wanted:
@@ -227,6 +249,28 @@ class Positions:
             if stand.named is None or stand.named <= handled.offset:
                 found[partition] = handled
         return found
+
+    def topic_ids(self, partitions: Iterable[TopicPartition]) -> dict[str, UUID]:
+        """Return the ids of the topics of these partitions, as far as they are known."""
+        ids: dict[str, UUID] = {}
+        for each in partitions:
+            state = self._states.get(each)
+            if state is not None and state.topic_id is not None:
+                ids[each.topic] = state.topic_id
+        return ids
+
+    def begin_anew(self, topics: Mapping[str, TopicMetadata]) -> list[TopicPartition]:
+        """Go on by auto_offset_reset in partitions whose topic was deleted and made anew; return those.
+
+        A committed offset is that of the topic before: whoever reads a partition is the one who commits it.
+        """
+        remade = []
+        for each in self:
+            topic = topics.get(each.partition.topic)
+            if topic is not None and topic.topic_id != ZERO_UUID and each.belongs_to(topic.topic_id):
+                each.seek_to(NOT_COMMITTED)
+                remade.append(each.partition)
+        return remade
 
     def name(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         """Note that the user commits these offsets."""

@@ -29,7 +29,11 @@ class Kept:
             self.consumer._buffer.add(Chunk(state, build_batch([(1, None, b"v", ())] * 5)))
 
     async def commit_offsets(
-        self, cluster: Cluster, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]
+        self,
+        cluster: Cluster,
+        group_id: str,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        **by: object,
     ) -> None:
         self.committed |= {each.partition: value.offset for each, value in offsets.items()}
 
@@ -140,7 +144,7 @@ def test_a_commit_that_is_in_flight_where_the_block_fails_is_not_taken_back(kept
 
 def test_a_commit_without_an_answer_is_not_taken_back(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
     async def take_without_a_word(
-        cluster: Cluster, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]
+        cluster: Cluster, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata], **by: object
     ) -> None:
         await kept.commit_offsets(cluster, group_id, offsets)
         raise NetworkError("the connection broke")
