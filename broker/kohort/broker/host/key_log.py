@@ -6,6 +6,7 @@ one, and was not acknowledged. Now and then, and at each start, all of it is wri
 
 import zlib
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -81,7 +82,10 @@ class KeyLog:
                 self.entries[entry.key] = entry
 
     def append(self, entries: Iterable[Entry], revision: int) -> None:
-        """Return once these changes are on the disk. Raises: StorageError; then they are not there."""
+        """Return once these changes are on the disk. Raises: StorageError; then no start finds them.
+
+        Where the disk takes nothing at all, not even a shorter file, nobody knows what a start finds.
+        """
         changes = tuple(entries)
         try:
             if self._file is None or self._size > max(
@@ -94,9 +98,18 @@ class KeyLog:
                 self._file.sync()
                 self._size += len(line)
         except OSError as error:
-            self._file = None  # Nobody knows what it has of this line.
+            self._take_back()
             raise StorageError(f"{self._path} can't be written: {error.strerror}") from error
         self._take(changes, revision)
+
+    def _take_back(self) -> None:
+        """Leave nothing of a line that a failed write or sync may have left: it was refused."""
+        file, self._file = self._file, None  # Nobody knows what it has of this line.
+        with suppress(OSError):
+            if file is not None:
+                file.truncate(self._size)
+        with suppress(OSError):  # The next change writes it anew.
+            self._write_anew((), self.revision)
 
     def _write_anew(self, changes: tuple[Entry, ...], revision: int) -> None:
         """Give the file all that there is with these changes. Raises: OSError."""

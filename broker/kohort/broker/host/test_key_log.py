@@ -85,6 +85,36 @@ def test_a_change_that_the_disk_does_not_take_is_not_there_and_the_next_is() -> 
     assert KeyLog(disk, FILE).entries.keys() == {b"a", b"c"}
 
 
+@pytest.mark.parametrize("failures", [1, 2, 3])
+def test_a_change_whose_sync_has_failed_does_not_count_after_a_crash(failures: int) -> None:
+    disk = files()
+    log = KeyLog(disk, FILE)
+    log.append([put("a", 2)], 2)
+    log.append([put("b", 3)], 3)
+    disk.syncs_until_failure, disk.failures_behind_it = 0, failures - 1
+    with pytest.raises(StorageError, match="can't be written"):
+        log.append([put("refused", 4)], 4)
+    for survivor in (disk.after_crash(), disk.after_crash(choose=lambda _: 0)):
+        found = KeyLog(survivor, FILE)
+        assert (found.entries.keys(), found.revision) == ({b"a", b"b"}, 3)
+    disk.syncs_until_failure, disk.failures_behind_it = None, 0
+    log.append([put("c", 4)], 4)
+    found = KeyLog(disk.after_crash(choose=lambda _: 0), FILE)
+    assert (found.entries.keys(), found.revision) == ({b"a", b"b", b"c"}, 4)
+
+
+@pytest.mark.parametrize("left_bytes", [0, 3, 40])
+def test_a_change_that_a_full_disk_took_in_part_does_not_count_after_a_crash(left_bytes: int) -> None:
+    disk = files()
+    log = KeyLog(disk, FILE)
+    log.append([put("a", 2)], 2)
+    log.append([put("b", 3)], 3)
+    disk.room_bytes = left_bytes
+    with pytest.raises(StorageError, match="can't be written"):
+        log.append([put("refused", 4, "x" * 100)], 4)
+    assert KeyLog(disk.after_crash(), FILE).entries.keys() == {b"a", b"b"}
+
+
 def test_the_file_does_not_grow_with_the_number_of_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(key_log, "REWRITE_BYTES_MIN", 1_000)
     disk = files()
