@@ -43,7 +43,7 @@ SPARK_WORKERS ?= 2
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help venv jar demo test test-system test-spark again nightly check format interop spark applications suites differential large crash kills chaos bench bench-peers flames budget fuzz fuzz-broker sim sim-cluster scenarios mutants mutants-cluster docs tables compiled image wheel wheels sbom constraints clean
+.PHONY: help venv jar demo test test-system test-spark again nightly check format interop spark applications suites differential large crash kills chaos bench bench-peers flames budget fuzz fuzz-broker sim sim-cluster sim-replicas scenarios mutants mutants-cluster docs tables compiled image wheel wheels sbom constraints clean
 
 help:  ## Show the targets.
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -185,12 +185,16 @@ sim: $(STAMP)  ## Simulate groups, network and disk from a seed. SEED=7, or SEED
 sim-cluster: $(STAMP)  ## Simulate a cluster from a seed: replication, elections, etcd. SEED=7, or SEEDS=200.
 	@$(PY) -m tests.simulation.cluster $(if $(SEED),--seed $(SEED)) $(if $(SEEDS),--seeds $(SEEDS)) $(ARGS)
 
+sim-replicas: $(STAMP)  ## Simulate what a follower keeps on its disk from a seed. SEED=7, or SEEDS=200.
+	@$(PY) -m tests.simulation.replicas $(if $(SEED),--seed $(SEED)) $(if $(SEEDS),--seeds $(SEEDS)) $(ARGS)
+
 scenarios: $(STAMP)  ## Play the conversations in tests/scenarios. UPDATE=1 writes what is said now.
 	@UPDATE=$(UPDATE) $(PY) -m pytest tests/scenarios $(ARGS)
 
 mutants: $(STAMP)  ## Break the broker in many ways; simulation and scenarios have to see each.
 	@$(PY) -m tests.simulation.mutants $(ARGS)
 	@$(PY) -m tests.simulation.cluster.mutants
+	@$(PY) -m tests.simulation.replicas.mutants
 
 mutants-cluster: $(STAMP)  ## Break replication, fencing and elections alone; the cluster's simulation has to see each.
 	@$(PY) -m tests.simulation.cluster.mutants $(ARGS)

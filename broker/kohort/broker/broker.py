@@ -203,7 +203,8 @@ class Broker:
         self.flusher = Flusher(self.mailbox, self.partition_counters, self.journal)
         sync_timers = SyncTimers(self.timers, self.clock, self.flusher)
         self.flusher.on_unsynced = sync_timers.written
-        unsynced = Unsynced() if self.cluster is None else Unsynced(self.cluster.note_unsynced)
+        member = self.cluster
+        unsynced = Unsynced() if member is None else Unsynced(member.note_unsynced, member.note_failed_sync)
         self.flusher.may_leave_unsynced = unsynced.may_leave
         self.partitions = PartitionTable(
             self.metadata,

@@ -182,13 +182,17 @@ class DataDirectory:
         """Return the partitions that the folder holds, by topic and index. Raises: StorageError."""
         return tuple(map(self._folder, self._folder_names()))
 
-    def strays(self, topic_ids: Mapping[str, UUID]) -> tuple[PartitionFolder, ...]:
+    def strays(
+        self, topic_ids: Mapping[str, UUID], is_here: Callable[[TopicPartition], bool] = lambda key: True
+    ) -> tuple[PartitionFolder, ...]:
         """Return the folders that are not of the topics which have their names now, by id, or do not say so.
+
+        So are those of partitions that are on other brokers alone: `is_here` says which are not.
 
         One that was noted as its topic's is not asked again: the note goes before it may become another's,
         and whoever opens it looks. Raises: StorageError.
         """
-        wanted = ((key, topic_ids.get(key[0])) for key in self._folder_names())
+        wanted = ((key, topic_ids.get(key[0]) if is_here(key) else None) for key in self._folder_names())
         asked = [(self._folder(key), its) for key, its in wanted if not self._is_noted(key, its)]
         return tuple(folder for folder, its in asked if its is None or folder.topic_id != its)
 

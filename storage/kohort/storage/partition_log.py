@@ -70,9 +70,11 @@ class PartitionLog(WritableLog):
             loaded = LogLoader(file_system, path, config, open_segments, before_cut).load(
                 clean=clean, recovery_point=recovery_point, log_start_offset=log_start_offset
             )
+            opened = cls(file_system, directory, topic_id, config, loaded)
+            if loaded.log_end_offset and not clean:
+                opened._name_folder()  # What it holds counts as synced from now on.
         except OSError as error:
             raise StorageError(f"{directory} cannot be opened: {error}") from error
-        opened = cls(file_system, directory, topic_id, config, loaded)
         opened._before_cut = before_cut
         return opened
 

@@ -7,12 +7,14 @@ import argparse
 import re
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tests.simulation.cluster.mutations import MUTANTS
 from tests.simulation.mutants import ERROR, FAILED_SEED, mutated, run
 from tests.simulation.mutations import Mutant
 
+MODULE = "tests.simulation.cluster"
 SEEDS = 60
 PATIENCE_SECONDS = 900
 RULE = re.compile(r"Violation: ([^:]+):")
@@ -27,7 +29,7 @@ class Verdict:
     seconds: float
 
 
-def judge(mutant: Mutant | None, seeds: int = SEEDS) -> Verdict:
+def judge(mutant: Mutant | None, seeds: int = SEEDS, module: str = MODULE) -> Verdict:
     """Return what the simulation says of the mutant; with None of the source as it is."""
     began = time.perf_counter()
     first = 0 if mutant is None else mutant.first_seed
@@ -35,7 +37,7 @@ def judge(mutant: Mutant | None, seeds: int = SEEDS) -> Verdict:
         seeds_to_run = ["--first", str(first), "--seeds", str(seeds)]
         if mutant is not None and mutant.is_of_transactions:
             seeds_to_run.append("--transactions")
-        found = run(["tests.simulation.cluster", *seeds_to_run], environment, PATIENCE_SECONDS)
+        found = run([module, *seeds_to_run], environment, PATIENCE_SECONDS)
     seconds = time.perf_counter() - began
     if not found.returncode:
         return Verdict(None, None, seconds)
@@ -47,17 +49,22 @@ def judge(mutant: Mutant | None, seeds: int = SEEDS) -> Verdict:
 
 def main() -> int:
     """Return 0 where every mutant is caught, and the source as it is not."""
-    parser = argparse.ArgumentParser(prog="python -m tests.simulation.cluster.mutants", description=__doc__)
+    return break_each(MUTANTS, MODULE, SEEDS, __doc__)
+
+
+def break_each(mutants: Sequence[Mutant], module: str, seeds: int, description: str | None) -> int:
+    """Return 0 where the simulation of that name catches each mutant, and the source as it is holds."""
+    parser = argparse.ArgumentParser(prog=f"python -m {module}.mutants", description=description)
     parser.add_argument("names", nargs="*", help="only these")
     names = parser.parse_args().names
-    chosen = [each for each in MUTANTS if not names or each.name in names]
-    healthy = judge(None)
+    chosen = [each for each in mutants if not names or each.name in names]
+    healthy = judge(None, seeds, module)
     if healthy.rule:
         say(f"the source as it is fails: {healthy}")
         return 1
     escaped = 0
     for mutant in chosen:
-        verdict = judge(mutant)
+        verdict = judge(mutant, seeds, module)
         escaped += verdict.rule is None
         by_seed = f"seed {verdict.seed}: {verdict.rule}" if verdict.rule else "-"
         say(f"{mutant.name:<58}{by_seed}")

@@ -91,6 +91,14 @@ class FolderLife:
         """Keep on the disk whether something others count on is not synced. Blocks. Raises: StorageError."""
         self._write(has_unsynced=has_unsynced)
 
+    def note_failed_sync(self) -> None:
+        """Keep on the disk that a sync has failed of what others count on and was not synced before.
+
+        The system's cache does not have it for certain any more, so that the machine's boot speaks for
+        nothing until the next life has opened every log. Blocks. Raises: StorageError.
+        """
+        self._write(boot_id="")
+
     def _renew(self, found: Found) -> None:
         """Say why the folder gets another id, and give it one."""
         log.warning(

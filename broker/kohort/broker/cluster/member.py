@@ -147,6 +147,10 @@ class ClusterMember:
         """Keep on the disk whether something others count on is not synced. Blocks. Raises: StorageError."""
         self._life.note_unsynced(has_unsynced)
 
+    def note_failed_sync(self) -> None:
+        """Keep on the disk that a sync has failed of what was not synced. Blocks. Raises: StorageError."""
+        self._life.note_failed_sync()
+
     def lost_tail(self, partition: Partition) -> None:
         """Hear that a log, opened anew, lacks what others may count on: this broker leads nothing for now.
 

@@ -86,6 +86,16 @@ def test_what_a_killed_process_had_not_synced_its_successor_has(machine: Machine
     assert machine.start().directory_id == first.directory_id
 
 
+def test_a_failed_sync_of_what_was_not_synced_is_not_made_good_by_the_machine_that_has_run_since(
+    machine: Machine,
+) -> None:
+    first = machine.start(leaves_unsynced=True)
+    first.note_failed_sync()
+    second = machine.start()
+    assert second.former_directories == (first.directory_id,)
+    assert machine.start().directory_id == second.directory_id
+
+
 def test_at_every_operation_of_a_note_the_folder_does_not_pass_for_synced_too_early(machine: Machine) -> None:
     life = machine.start()
     before = len(machine.files.operations)

@@ -1,6 +1,6 @@
 """The files behind the partitions: how a log is opened, and how it leaves the disk."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from threading import Lock
 from typing import TYPE_CHECKING
 from uuid import UUID, uuid4
@@ -11,7 +11,7 @@ from kohort.broker.metadata import Snapshot
 from kohort.broker.partitions.topic_settings import log_config_of
 from kohort.storage import DataDirectory, PartitionLog, StorageError
 from kohort.storage.journal import Journal
-from kohort.storage.layout import log_id_of
+from kohort.storage.layout import TopicPartition, log_id_of
 
 if TYPE_CHECKING:
     from kohort.broker.partitions.partition import Partition
@@ -200,12 +200,17 @@ class LogFiles:
         """Keep on the disk which logs a start after a crash need not open. Raises: StorageError."""
         self._data.note_resting_logs()
 
-    def set_strays_aside(self, snapshot: Snapshot) -> None:
+    def set_strays_aside(
+        self, snapshot: Snapshot, is_here: Callable[[TopicPartition], bool] = lambda key: True
+    ) -> None:
         """Rename folders whose topics are not in the metadata: a deletion that a crash cut short.
+
+        So are those of partitions that others have alone by now: a move that a crash cut short.
 
         Kafka does the same, and deletes nothing that it does not know. Raises: StorageError.
         """
-        for folder in self._data.strays({name: topic.topic_id for name, topic in snapshot.topics.items()}):
+        topic_ids = {name: topic.topic_id for name, topic in snapshot.topics.items()}
+        for folder in self._data.strays(topic_ids, is_here):
             if folder.topic_id is None and not self._data.holds_records(folder):
                 continue  # A crash took the id, which is on the disk before any record is acknowledged.
             suffix = f".{(folder.topic_id or uuid4()).hex}{STRAY_SUFFIX}"

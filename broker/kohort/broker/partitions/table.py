@@ -105,7 +105,7 @@ class PartitionTable:
         self._attempts: dict[Partition, int] = {}  # To open a log again, since it served last.
         self.failing_logs = FailingLogs(clock)
         self._file_work = workers.queue("log-files")  # In order: files go before others take their name.
-        files.set_strays_aside(metadata.snapshot())
+        files.set_strays_aside(metadata.snapshot(), self._has_replica)
         if replicas is not None:
             replicas.know_brokers(metadata.snapshot())
         for topic in metadata.snapshot().topics.values():
@@ -418,6 +418,13 @@ class PartitionTable:
             return state.leader == self._node_id
         return self._node_id in state.replicas
 
+    def _has_replica(self, key: tuple[str, int]) -> bool:
+        """Whether a partition of a topic that is in the metadata may have its log on this broker."""
+        topic = self._metadata.snapshot().topics.get(key[0])
+        if self._may_lead is None or topic is None or key[1] >= len(topic.partitions):
+            return True
+        return self._node_id in topic.partitions[key[1]].replicas
+
     def _settled(self, topic: TopicState, config: TopicConfig, known: Partitions) -> list[Partition]:
         """Have known partitions lead or resign, as they may; return those that come to this broker."""
         made: list[Partition] = []
@@ -529,6 +536,7 @@ class PartitionTable:
         the new log, which has nothing of what they were for.
         """
         self.failing_logs.failed(partition)
+        self._unsynced.failed(partition)
         attempt = self._attempts.get(partition, 0)
         if not attempt and partition.had_log:
             self._flusher.request(partition, lambda _: self._set_reopening(partition, attempt))
@@ -560,7 +568,9 @@ class PartitionTable:
 
     def _serve_again(self, partition: Partition, opened: PartitionLog) -> None:
         """Serve from the log; one that lacks something, once the journal has nothing that lies behind."""
-        if partition.lost_tail and not partition.deleted:
+        if partition.deleted:
+            return  # Its files go, or have gone: the same thread does one after the other.
+        if partition.lost_tail:
             self._flusher.when_unnamed(opened.log_id, lambda _: self._use(partition, opened))
         else:
             self._use(partition, opened)
@@ -570,9 +580,7 @@ class PartitionTable:
         self._files.serves_again(opened)
         partition.reopened(opened)
         self._note_synced(partition)
-        if partition.deleted:
-            self._delete_files(partition)
-        elif partition.failures == 1:
+        if partition.failures == 1 and not partition.deleted:
             log.info("a partition serves again", topic=partition.topic, partition=partition.index)
 
 

@@ -19,7 +19,11 @@ class Folder:
     def __init__(self) -> None:
         self.said: list[bool] = []
         self.is_full = False
-        self.unsynced = Unsynced(self.note)
+        self.failures = 0
+        self.unsynced = Unsynced(self.note, self.note_failed)
+
+    def note_failed(self) -> None:
+        self.failures += 1
 
     def note(self, has_unsynced: bool) -> None:
         if self.is_full:
@@ -160,3 +164,17 @@ def test_what_others_may_count_is_not_less_where_the_topic_becomes_strict() -> N
     assert partition._told_offset == 2
     flushing.produce(partition, b"staged, and told to nobody")
     assert partition._told_offset == 2
+
+
+@pytest.mark.parametrize("replicated", [True, False])
+def test_a_log_that_fails_with_something_unsynced_is_noted_where_others_have_it(
+    world: World, replicated: bool
+) -> None:
+    folder, partition = watched(world), filled(world, "t", replicated=replicated)
+    world.create("strict")
+    strict = world.partition("strict")
+    world.fill("strict")
+    for each in (strict, partition):
+        each.failed(StorageError(f"{each} cannot be read"))
+        world.run_posted()
+    assert folder.failures == replicated

@@ -21,9 +21,15 @@ def _note_nothing(has_unsynced: bool) -> None:
 class Unsynced:
     """The partitions that were written without a sync since they were strict. The loop's thread."""
 
-    def __init__(self, note: Callable[[bool], None] = _note_nothing) -> None:
-        """`note` keeps on the disk whether there are any that others replicate. It may raise StorageError."""
+    def __init__(
+        self, note: Callable[[bool], None] = _note_nothing, note_failed: Callable[[], None] = lambda: None
+    ) -> None:
+        """`note` keeps on disk whether others replicate one of them, `note_failed` that such a log failed.
+
+        Both may raise StorageError.
+        """
         self._note = note
+        self._note_failed = note_failed
         self._partitions: set[Partition] = set()
         self._is_noted = False
 
@@ -55,6 +61,14 @@ class Unsynced:
             self._partitions.discard(partition)
             if self._is_noted and not any(each.replicated for each in self._partitions):
                 self._keep(False)
+
+    def failed(self, partition: Partition) -> None:
+        """Hear that a log has failed: what it had not synced may be gone, though the process lives."""
+        if partition in self._partitions and partition.replicated:
+            try:
+                self._note_failed()
+            except StorageError as error:
+                log.error("the folder can't say that a log has failed", error=str(error))
 
     def _keep(self, has_unsynced: bool) -> bool:
         try:
