@@ -48,8 +48,9 @@ def test_a_replica_that_comes_back_is_empty_and_stays() -> None:
     finish(world)
     world.fill("t")
     assert world.partition("t").log.log_end_offset == 1
-    found = world.filesystem.after_crash(choose=lambda _: 0)  # type: ignore[union-attr]  # one in memory
-    again = world_of_several(found, world)
+    disk = world.filesystem
+    assert isinstance(disk, MemoryFileSystem)
+    again = world_of_several(disk.after_crash(choose=lambda _: 0), world)
     again.journal.restore(again.partition("t").log)
     assert again.partition("t").log.log_end_offset == 1
 
