@@ -490,6 +490,9 @@ class Cluster:
                 await connection.serve()
         finally:
             self._served.discard(connection)
+            if connection.suspicion:  # Whoever tries again does so without a word.
+                words = f"{connection.address} closed the connection{connection.suspicion}"
+                self.warnings.say((connection.address, "large"), words)
 
     async def _open(self, host: str, port: int) -> Connection:
         backoff, _ = self._backoffs.setdefault(

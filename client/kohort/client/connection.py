@@ -43,6 +43,8 @@ SOFTWARE_NAME = "kohort"
 RECEIVE_BYTES = 256 << 10
 _TLS_ALERT = b"\x15\x03"  # The first bytes of what a TLS server says to who begins without a handshake.
 _HTTP_ANSWER = b"HTTP/"
+_PRODUCE_KEY = 0  # Its size has a limit of its own: max_request_size.
+_LARGE_REQUEST_BYTES = 128 << 10
 _ABOUT_WHO = (17, 36)  # SaslHandshake and SaslAuthenticate.
 _NUMBER = re.compile(r"\[Errno (\d+)\]")
 _SAID_AGAIN_AFTER = 0.85, 0.95  # Of the time that a broker gives, as Kafka's clients.
@@ -81,6 +83,8 @@ class _Pending(NamedTuple):
     header_version: int
     api_key: int
     sent_ms: int
+    size_bytes: int
+    name: str
 
 
 class _Due(NamedTuple):
@@ -118,6 +122,7 @@ class Connection:
         is_secure: bool = False,
     ) -> None:
         self.address = address
+        self.suspicion = ""  # What a broker that has closed the connection may not have liked.
         self.last_used_ms = monotonic_ms()
         self._stream = stream
         self.is_secure = is_secure
@@ -360,7 +365,12 @@ class Connection:
                 declared.api_key, is_flexible=version in declared.flexible
             )
             self._pending[self._correlation_id] = _Pending(
-                finish, header_version, declared.api_key, monotonic_ms()
+                finish,
+                header_version,
+                declared.api_key,
+                monotonic_ms(),
+                sum(map(len, framed)),
+                type(request).__name__,
             )
         if self._held is not None and declared.api_key not in _ABOUT_WHO:
             self._held.requests += framed
@@ -400,10 +410,21 @@ class Connection:
             return "; it may want a certificate: ssl_keystore_location"
         if self._answers == 0:
             return "; if its listener expects TLS: security_protocol='SSL'"
-        if self._answers == 1 and self._pending and not self._is_authenticated:
+        large = self._large_request()
+        if not large and self._answers == 1 and self._pending and not self._is_authenticated:
             # It told its versions, and then heard a request.
             return f"; if its listener asks who this is: security_protocol='{self._with_sasl}'"
-        return ""
+        return large
+
+    def _large_request(self) -> str:
+        """Return what it may have found too large: kohort's broker limits what a request may list."""
+        listing = [each for each in self._pending.values() if each.api_key != _PRODUCE_KEY]
+        largest = max(listing, key=lambda each: each.size_bytes, default=None)
+        if largest is None or largest.size_bytes < _LARGE_REQUEST_BYTES:
+            return ""
+        name = largest.name.removesuffix("Request")
+        self.suspicion = f"; it may take no {name} of {largest.size_bytes} bytes: ask about fewer at once"
+        return self.suspicion
 
     @property
     def _with_sasl(self) -> str:

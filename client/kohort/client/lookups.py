@@ -19,6 +19,7 @@ from kohort.client.offsets import (
     by_topic,
 )
 from kohort.client.positions import NOT_COMMITTED, RESET, PartitionState, Stand
+from kohort.client.request_parts import parts_of_mapping
 from kohort.client.retry import monotonic_ms
 from kohort.client.values import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from kohort.protocol.errors import ErrorCode
@@ -166,6 +167,10 @@ class Lookups:
                 asked[state.partition] = question
         if not asked:
             return
+        for part in tuple(parts_of_mapping(asked)):
+            await self._ask_epochs(node_id, part)
+
+    async def _ask_epochs(self, node_id: int, asked: "dict[TopicPartition, _Question]") -> None:
         response = await self._cluster.request(node_id, _epochs_request(asked), OffsetForLeaderEpochResponse)
         for topic in response.topics:
             for answer in topic.partitions:

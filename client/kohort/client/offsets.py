@@ -13,6 +13,7 @@ from kohort.client.errors import (
     RebalanceInProgressError,
     check,
 )
+from kohort.client.request_parts import parts_of, parts_of_mapping
 from kohort.client.values import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages import (
@@ -107,10 +108,31 @@ async def commit_offsets(
 ) -> None:
     """Commit once, without a retry; by the topics' ids if all are given, and the broker knows that.
 
-    Raises: CommitFailedError if the group has moved on, or the topic was made anew; BrokerError, which may be
-    retriable.
+    Very many go in several requests. Raises: CommitFailedError if the group has moved on, or the topic was
+    made anew; BrokerError, which may be retriable.
     """
-    ids = topic_ids or {}
+    for part in parts_of_mapping(offsets):
+        await _commit_part(
+            cluster,
+            group_id,
+            part,
+            generation_id=generation_id,
+            member_id=member_id,
+            group_instance_id=group_instance_id,
+            ids=topic_ids or {},
+        )
+
+
+async def _commit_part(
+    cluster: Cluster,
+    group_id: str,
+    offsets: Mapping[TopicPartition, OffsetAndMetadata],
+    *,
+    generation_id: int,
+    member_id: str,
+    group_instance_id: str | None,
+    ids: Mapping[str, UUID],
+) -> None:
     by_ids = all(each.topic in ids for each in offsets)
 
     def partition(each: TopicPartition) -> OffsetCommitRequestPartition:
@@ -225,10 +247,27 @@ async def ask_committed(
     Raises: BrokerError about the group, which may be retriable; RebalanceInProgressError where the `member`
     is in another epoch by now, or none any more.
     """
+    if partitions is None:
+        return await _ask_part(cluster, group_id, None, require_stable=require_stable, member=member)
+    answers = Answers[OffsetAndMetadata]({}, {})
+    for part in tuple(parts_of(partitions)) or ((),):
+        told = await _ask_part(cluster, group_id, part, require_stable=require_stable, member=member)
+        answers.found.update(told.found)
+        answers.errors.update(told.errors)
+    return answers
+
+
+async def _ask_part(
+    cluster: Cluster,
+    group_id: str,
+    asked: tuple[TopicPartition, ...] | None,
+    *,
+    require_stable: bool,
+    member: EpochMember | None,
+) -> Answers[OffsetAndMetadata]:
     node = await cluster.coordinator(group_id)
     connection = await cluster.connection_to(node)
     version = connection.version_of(OffsetFetchRequest, NAMES_IN_OFFSET_FETCH)
-    asked = None if partitions is None else tuple(partitions)
     wanted = None if asked is None else by_topic(asked, lambda each: each.partition)
     if version >= 8:
         request = _offset_fetch(group_id, wanted, require_stable, member)
@@ -349,7 +388,17 @@ async def ask_offsets(
     cluster: Cluster, node_id: int, timestamps: Mapping[TopicPartition, int], *, committed_only: bool
 ) -> Answers[OffsetAndTimestamp]:
     """Return what the leader of these partitions says of each. Raises: KohortError for all of them."""
+    answers = Answers[OffsetAndTimestamp]({}, {})
+    for part in parts_of_mapping(timestamps):
+        told = await _ask_offsets_part(cluster, node_id, part, committed_only=committed_only)
+        answers.found.update(told.found)
+        answers.errors.update(told.errors)
+    return answers
 
+
+async def _ask_offsets_part(
+    cluster: Cluster, node_id: int, timestamps: Mapping[TopicPartition, int], *, committed_only: bool
+) -> Answers[OffsetAndTimestamp]:
     def leader_epoch(partition: TopicPartition) -> int:
         try:
             return cluster.leader(partition).leader_epoch

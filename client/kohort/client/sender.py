@@ -22,6 +22,7 @@ from kohort.client.partitioner import Partitioner
 from kohort.client.produce_messages import NAMES_IN_PRODUCE, Load, Parcel, produce_request, read_answers
 from kohort.client.producer_metrics import ProducerMetrics
 from kohort.client.relocation import Relocation
+from kohort.client.request_parts import PARTITIONS_PER_REQUEST
 from kohort.client.retry import monotonic_ms
 from kohort.client.signal import Signal
 from kohort.client.values import Node
@@ -175,6 +176,8 @@ class Sender:
             size_bytes = queue.batches[0].size_bytes
             load, load_bytes = loads.get(broker.node_id, ([], 0))
             if load and load_bytes + size_bytes > self._config.max_request_size:
+                continue
+            if len(load) >= PARTITIONS_PER_REQUEST:
                 continue
             parcel = Parcel(queue, self._accumulator.take(queue))
             is_any = True

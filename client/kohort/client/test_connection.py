@@ -212,6 +212,29 @@ def test_a_broker_that_hangs_up_fails_who_waits(loop: str) -> None:
 
 
 @both_loops
+@pytest.mark.parametrize("size", [1_000, 30_000])
+def test_a_broker_that_hangs_up_on_a_large_request_may_not_take_it(
+    monkeypatch: pytest.MonkeyPatch, loop: str, size: int
+) -> None:
+    monkeypatch.setattr("kohort.client.connection._LARGE_REQUEST_BYTES", 20_000)
+    large = HeartbeatRequest(group_id="g" * size, generation_id=1, member_id="m")
+
+    async def server(stream: SocketStream) -> None:
+        await (requests := Requests(stream)).agree()
+        await requests.next()
+        await stream.aclose()
+
+    async def client(connection: Connection) -> None:
+        await connection.negotiate(5_000)
+        with pytest.raises(NetworkError, match="closed the connection") as caught:
+            await connection.request(large, HeartbeatResponse, timeout_ms=5_000)
+        is_said = "it may take no Heartbeat of 3" in str(caught.value)
+        assert is_said == bool(connection.suspicion) == (size > 20_000)
+
+    run(loop, server, client)
+
+
+@both_loops
 def test_a_refused_connection_says_the_address_and_the_reason(loop: str) -> None:
     async def main() -> None:
         listener = await anyio.create_tcp_listener(local_host="127.0.0.1")

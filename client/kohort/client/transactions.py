@@ -6,6 +6,7 @@ Source: KIP-98, KIP-360, KIP-447, KIP-890; org.apache.kafka.clients.producer.int
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from enum import Enum
+from itertools import islice
 from typing import TypeVar
 
 from kohort.client.accumulator import Accumulator
@@ -22,6 +23,7 @@ from kohort.client.errors import (
 )
 from kohort.client.identity import TransactionalIdentifier
 from kohort.client.outcomes import FENCED
+from kohort.client.request_parts import PARTITIONS_PER_REQUEST, parts_of_mapping
 from kohort.client.retry import Deadline
 from kohort.client.unattended import Unattended
 from kohort.client.values import GroupMetadata, OffsetAndMetadata, TopicPartition
@@ -173,7 +175,7 @@ class Transactions:
         """Tell the coordinator of partitions, until there are no more."""
         try:
             while self._to_add and self.error is None:
-                adding = set(self._to_add)
+                adding = set(islice(self._to_add, PARTITIONS_PER_REQUEST))
                 await self._ask_to_add(adding)
                 self._added |= adding
                 self._to_add -= adding
@@ -283,7 +285,8 @@ class Transactions:
         try:
             if not self._is_second:
                 await self._add_offsets(group.group_id)
-            await self._commit_offsets(offsets, group)
+            for part in parts_of_mapping(offsets):
+                await self._commit_offsets(part, group)
         except KohortError as error:
             raised = self._as_raised(error)
             self.failed(raised)
