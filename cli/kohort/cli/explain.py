@@ -51,8 +51,8 @@ HTTP_LOOK_SECONDS = 1.0
     help="Go on with each rebalance as it happens, or what becomes of records, until Ctrl-C.",
 )
 @http_option(
-    "Ask the broker over HTTP: what it has in memory; several, by commas, in a cluster. Without it "
-    "__group_events is read.",
+    "Ask any broker of the cluster over HTTP: what brokers have in memory; several, by commas, if one is "
+    "down. Without it __group_events is read.",
     None,
 )
 @json_option

@@ -87,7 +87,7 @@ def list_groups(
 @click.option(
     "--lag", "lag", is_flag=True, help="Also print the lag in seconds, and whether the group keeps up."
 )
-@http_option("Where --lag asks: the HTTP address of the group's broker.", DEFAULT_HTTP)
+@http_option("Where --lag asks: the HTTP address of any broker of the cluster.", DEFAULT_HTTP)
 @click.option("--verbose", is_flag=True, help="Also print epochs, and with --members the assignments.")
 @json_option
 @bootstrap_option

@@ -200,9 +200,14 @@ class ClusterPages:
 
         async def ask(node_id: int) -> None:
             try:
-                told[node_id] = await self._ask(node_id, question)
+                answer = await self._ask(node_id, question)
             except Silent as error:
                 silent[node_id] = str(error)
+                return
+            if answer.status >= SERVERS_FAULT and node_id != self._brokers.node_id:
+                silent[node_id] = _error_of(answer)
+            else:
+                told[node_id] = answer
 
         async with trio.open_nursery() as nursery:
             for node_id in (self._brokers.node_id, *self._brokers.others()):
@@ -228,7 +233,7 @@ class ClusterPages:
                 body=question.body,
             ),
         )
-        if told.status >= SERVERS_FAULT:
+        if told.status >= SERVERS_FAULT and not told.body:
             raise Silent(f"it answers {told.status}")
         return Answer(told.status, tuple((each.name, each.value) for each in told.headers), told.body)
 
@@ -244,8 +249,13 @@ def _parameters(request: Request) -> dict[str, str]:
 def _body(told: Answer) -> bytes:
     """Return the JSON that a broker has answered. Raises: NotAnswered with what it refuses."""
     if told.status != 200:
-        raise NotAnswered(told.status, str(told.json().get("error", f"status {told.status}")))
+        raise NotAnswered(told.status, _error_of(told))
     return told.body
+
+
+def _error_of(told: Answer) -> str:
+    """Return why a broker has refused."""
+    return str(told.json().get("error", f"it answers {told.status}"))
 
 
 def _group_of(body: bytes) -> str:

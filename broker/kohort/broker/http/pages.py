@@ -158,7 +158,7 @@ class Pages:
         group_id = request.path_params["group_id"]
         group = self._view.group(group_id)
         if group is None:
-            return error_response(404, f"there is no group {group_id}")
+            return error_response(*missing_group(self._view, group_id))
         described = await describe_group(self._view, group, time.time_ns() // 1_000_000)
         return await large_json_response(described)
 
@@ -169,6 +169,13 @@ class Pages:
         if explained is None:
             return error_response(404, f"nothing is known here of a share group {group_id}")
         return await large_json_response(explained)
+
+
+def missing_group(view: View, group_id: str) -> tuple[int, str]:
+    """Return the status, and why a group cannot be shown: nobody knows it, or nobody knows yet."""
+    if view.is_loading(group_id):
+        return 503, f"the groups that {group_id} is among are being loaded: try again"
+    return 404, f"there is no group {group_id}"
 
 
 def json_response(content: object, status: int = 200) -> Response:

@@ -100,6 +100,10 @@ async def has_too_much_to_do() -> BrokerPageResponse:
     return BrokerPageResponse(error_code=0, status=503)
 
 
+async def fails() -> BrokerPageResponse:
+    return BrokerPageResponse(error_code=0, status=500, body=b'{"error":"internal error"}')
+
+
 async def refuses() -> BrokerPageResponse:
     return BrokerPageResponse(error_code=31)
 
@@ -110,6 +114,7 @@ async def refuses() -> BrokerPageResponse:
         (hangs, "no answer within 4 s"),
         (is_not_there, "broker 3 is not there"),
         (has_too_much_to_do, "it answers 503"),
+        (fails, "internal error"),
         (refuses, "CLUSTER_AUTHORIZATION_FAILED"),
     ],
 )

@@ -143,6 +143,9 @@ class FakeView:
     def group(self, group_id: str) -> Group | None:
         return next((each for each in self.group_list if each.group_id == group_id), None)
 
+    def is_loading(self, group_id: str) -> bool:
+        return group_id.startswith("loading")
+
     def share_group(self, group_id: str) -> None:
         return None
 
@@ -536,3 +539,12 @@ async def test_a_group_is_found_whatever_its_name(site: Site, name: str) -> None
     site.view.group_list.append(Group(name))
     answer = await site.get(f"/api/v1/groups/{quote(name, safe='')}")
     assert (answer.status, answer.json.get("group_id")) == (200, name)
+
+
+@pytest.mark.parametrize("path", ["/api/v1/groups/loading-1", "/api/v1/live/group?id=loading-1"])
+async def test_a_group_that_may_be_there_is_not_said_to_be_missing(site: Site, path: str) -> None:
+    answer = await site.get(path)
+    assert (answer.status, answer.json["error"]) == (
+        503,
+        "the groups that loading-1 is among are being loaded: try again",
+    )

@@ -9,6 +9,7 @@ from kohort.broker.config import BrokerConfig, ConfigSource, describe_topic
 from kohort.broker.config.current import CurrentConfig
 from kohort.broker.coordination.coordinators import Coordinators
 from kohort.broker.coordination.counters import GroupCounters
+from kohort.broker.group import coordinator_partition
 from kohort.broker.group.group import Group
 from kohort.broker.http.replica_facts import ReplicaFacts, replica_facts
 from kohort.broker.lag import LagWatch, PartitionLag
@@ -253,6 +254,10 @@ class View(Protocol):
         """Return one group."""
         ...
 
+    def is_loading(self, group_id: str) -> bool:
+        """Return whether this broker coordinates a group whose partition is being loaded: it may be there."""
+        ...
+
     def share_group(self, group_id: str) -> "ShareGroupExplained | None":
         """Return what this broker knows of a share group, None where that is nothing."""
         ...
@@ -403,6 +408,11 @@ class BrokerView:
     def group(self, group_id: str) -> Group | None:
         """Return one group."""
         return self._coordinators.group(group_id)
+
+    def is_loading(self, group_id: str) -> bool:
+        """Return whether this broker coordinates a group whose partition is being loaded: it may be there."""
+        loading = self._coordinators.loading
+        return bool(loading) and coordinator_partition(group_id, self._coordinators.partitions) in loading
 
     def share_group(self, group_id: str) -> "ShareGroupExplained | None":
         """Return what this broker knows of a share group, None where that is nothing."""

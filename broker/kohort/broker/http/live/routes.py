@@ -34,7 +34,11 @@ Parameters = Mapping[str, str]
 
 
 class NotThere(Exception):
-    """What a view is asked of does not exist."""
+    """What a view is asked of does not exist, or is not known yet."""
+
+    def __init__(self, reason: str, status: int = 404) -> None:
+        super().__init__(reason)
+        self.status = status
 
 
 class LivePage:
@@ -93,7 +97,7 @@ class LivePage:
         try:
             return await answer(name, parameters)
         except NotThere as error:
-            return error_response(404, str(error))
+            return error_response(error.status, str(error))
 
     async def _json(self, name: str, parameters: Parameters) -> ASGIApp:
         page = await self._feeds.made(key_of(name, parameters), lambda: self._views[name](parameters))
@@ -112,6 +116,8 @@ class LivePage:
         group_id = parameters.get("id", "")
         group = self._view.group(group_id)
         if group is None:
+            if self._view.is_loading(group_id):
+                raise NotThere(f"the groups that {group_id} is among are being loaded: try again", 503)
             raise NotThere(f"there is no group {group_id}")
         return await groups.group_view(self._view, group, time.time_ns() // 1_000_000)
 
