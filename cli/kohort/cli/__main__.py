@@ -1,8 +1,11 @@
-"""`python -m kohort.cli` is `kohort`."""
+"""`python -m kohort.cli` is `kohort`, and so is this file, as spark-submit runs it."""
 
 import sys
 
-from kohort.cli.main import main
+if sys.path and sys.path[0] == __file__.rpartition("/")[0]:
+    del sys.path[0]  # The folder of a file that is run: in it queue.py would hide the standard library's.
+
+from kohort.cli.main import main  # Behind the line that says where imports are found.
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -1,3 +1,4 @@
+import importlib.util
 import subprocess
 import sys
 
@@ -120,3 +121,22 @@ def test_the_broker_may_stand_before_the_command(option: str) -> None:
 def test_the_broker_behind_the_command_counts() -> None:
     done = kohort("-b", "127.0.0.1:1", "topics", "list", "-b", "127.0.0.1:2")
     assert "no broker at 127.0.0.1:2 (" in done.stderr
+
+
+def test_run_as_a_file_it_hides_no_module_of_the_standard_library() -> None:
+    """As spark-submit runs it: Python puts the file's folder first on the path."""
+    file = importlib.util.find_spec("kohort.cli.__main__")
+    assert file is not None
+    assert file.origin is not None
+    program = (
+        "import runpy, sys; path, sys.argv = sys.argv[1], ['kohort', 'version']\n"
+        "sys.path.insert(0, path.rpartition('/')[0])\n"
+        "try: runpy.run_path(path, run_name='__main__')\n"
+        "except SystemExit as end: assert not end.code\n"
+        "sys.modules.pop('queue', None); import queue; print(queue.SimpleQueue)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, file.origin], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith("<class '_queue.SimpleQueue'>\n")
