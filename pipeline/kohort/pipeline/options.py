@@ -1,7 +1,8 @@
 """The options of `format("kohort")` and `format("kohort-segments")`, checked when a query is planned.
 
 Reading from a broker (`kohort`):
-- bootstrap: HOST:PORT, or several with commas between them;
+- bootstrap: HOST:PORT, or several with commas between them; bootstrap_servers, bootstrap.servers and
+  kafka.bootstrap.servers mean the same;
 - security_protocol, ssl_..., sasl_... and whatever else each of kohort's clients takes, under the same names;
 - topics: names with commas between them; or pattern: a regular expression for whole names;
 - starting, ending: where to begin and to end. earliest, latest, group:NAME (what that group has committed,
@@ -29,6 +30,8 @@ from kohort.pipeline.errors import OptionError
 from kohort.pipeline.offsets import Offsets, decode_offsets
 from kohort.pipeline.servers import Servers
 
+BOOTSTRAP_NAMES = ("bootstrap", "bootstrap_servers", "bootstrap.servers", "kafka.bootstrap.servers")
+NO_TABLES = ". Spark gives the options of CREATE TABLE to no Python source: use CREATE TEMPORARY VIEW"
 EARLIEST, LATEST = -2, -1
 FETCH_BYTES = 8 << 20
 BATCH_BYTES = 512 << 10
@@ -118,10 +121,17 @@ class _Reader:
         self._known.append(name)
         return self._given.get(name)
 
+    def bootstrap(self) -> str:
+        """Return the brokers, by our name or one that other sources and clients have."""
+        found = {name: value for name in BOOTSTRAP_NAMES if (value := self.text(name))}
+        if len(set(found.values())) > 1:
+            raise OptionError(f"{' and '.join(found)} differ: give one of them")
+        return next(iter(found.values()), "") or self.required("bootstrap", "HOST:PORT of a broker")
+
     def required(self, name: str, what: str) -> str:
         value = self.text(name)
         if not value:
-            raise OptionError(f"the option {name!r} is missing: give {what}")
+            raise OptionError(f"the option {name!r} is missing: give {what}{NO_TABLES * (not self._given)}")
         return value
 
     def choice(self, name: str, choices: tuple[str, ...]) -> str:
@@ -160,7 +170,7 @@ class _Reader:
         # Each query has processes of its own which import all this: those that read files need none of it.
         from kohort.client.config import ClientConfig, parse_address, parse_setting  # noqa: PLC0415
 
-        bootstrap = self.required("bootstrap", "HOST:PORT of a broker")
+        bootstrap = self.bootstrap()
         names = [each for each in ClientConfig.__struct_fields__ if each not in _SAID_OTHERWISE]
         given = {name: value for name in names if (value := self.text(name)) is not None}
         try:
