@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import stat
+from base64 import b64encode
 from pathlib import Path
 from typing import Any
+from urllib.request import Request, urlopen
 
 import pytest
 
@@ -103,6 +105,25 @@ def test_without_an_authorizer_it_is_kept_as_well_and_nobody_is_refused(tmp_path
     values = {each["name"]: each["value"] for each in altered["request"]["resources"][0]["configs"]}
     assert values == {"retention.ms": "1000", "sasl.jaas.config": "[hidden]"}
     assert altered["errors"]
+
+
+def test_who_looks_at_records_by_http_stands_there_as_well(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    (tmp_path / "credentials").write_text("grace:a secret of the page\n")
+    wanted = (f"kohort.audit.log.file={path}", f"kohort.http.credentials.file={tmp_path}/credentials")
+    broker = BrokerProcess(tmp_path, *SETTINGS, *wanted)
+    broker.start()
+    with Producer(bootstrap_servers=broker.bootstrap) as producer:
+        producer.send("orders", b"a record").result()
+    basic = b64encode(b"grace:a secret of the page").decode()
+    for shown in (f"Basic {basic}", "Bearer a secret of the page"):
+        look = f"http://{broker.http}/api/v1/live/messages/orders?partition=0"
+        with urlopen(Request(look, headers={"Authorization": shown}), timeout=60) as answer:
+            assert answer.status == 200
+    assert broker.stop() == 0
+    [seen] = [each for each in lines_of(path) if each.get("api") == "http"]
+    assert (seen["principal"], seen["host"]) == ("Http:grace", "127.0.0.1")
+    assert (seen["operation"], seen["resource"]) == ("READ", "TOPIC:orders")
 
 
 def test_the_file_is_turned_over_and_old_ones_go(tmp_path: Path) -> None:

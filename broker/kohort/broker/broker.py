@@ -792,7 +792,14 @@ class Broker:
             share_partitions=lambda: None if self._shares is None else self._shares.partitions,
             others=None if self.cluster is None else self.cluster.others,
             catching_up=self._replicas_catch_up(),
+            looked_at=self._looked_at,
         )
+
+    def _looked_at(self, topic: str, user: str, host: str) -> None:
+        """Have the audit log tell who looks at records by HTTP."""
+        if self._trail is not None:
+            principal = f"Http:{user or 'ANONYMOUS'}"
+            self._trail.used(principal, host, "http", "READ", f"TOPIC:{topic}", allowed=True)
 
     def _replicas_catch_up(self) -> "CatchingUp | None":
         """Return what tells which replicas have not been in sync since the start, the same each time."""

@@ -38,6 +38,14 @@ class Credentials:
         if not self._digests:
             raise WrongCredentials("it names nobody: give NAME:SECRET, one a line")
 
+    def name_of(self, header: str) -> str:
+        """Return whose secret an Authorization header shows; it is one of those that `knows` takes."""
+        scheme, _, shown = header.partition(" ")
+        if scheme.lower() == "basic":
+            return b64decode(shown.strip()).decode().partition(":")[0]
+        digest = _digest(shown.strip())
+        return next(name for name, each in self._digests.items() if compare_digest(digest, each))
+
     def knows(self, header: str | None) -> bool:
         """Return whether an Authorization header shows one of the secrets."""
         if header is None or len(header) > HEADER_CHARACTERS_MAX:

@@ -41,6 +41,9 @@ GUESS_SECONDS = 0.1
 """So long who shows a wrong secret waits for the answer: on a few connections that makes few guesses."""
 LINE_SECONDS = 10.0
 
+USER = "kohort.user"
+"""In a scope: whose secret was shown; empty where none is asked for."""
+
 Knows = Callable[[str | None], bool]
 """Whether an Authorization header is good enough."""
 
@@ -85,12 +88,19 @@ class Guard:
     """An ASGI application that lets another one answer what may be answered."""
 
     def __init__(
-        self, app: ASGIApp, hosts: AllowedHosts, knows: Knows | None = None, lock_out_max_ms: int = 0
+        self,
+        app: ASGIApp,
+        hosts: AllowedHosts,
+        knows: Knows | None = None,
+        *,
+        lock_out_max_ms: int = 0,
+        name_of: Callable[[str], str] = lambda _: "",
     ) -> None:
         """Let `app` answer who shows a secret that `knows` says is one.
 
         Who has shown too many wrong ones waits for `lock_out_max_ms` at most before it is looked at again.
         """
+        self._name_of = name_of
         self._lock_out = LockOut()
         self._lock_out_max_ms = lock_out_max_ms
         self._app = app
@@ -123,6 +133,7 @@ class Guard:
         header = Headers(scope=scope).get("authorization")
         conversation: Conversation = scope[CONVERSATION]
         scope[KNOWN] = self._knows is None or self._is_known(self._knows, header, conversation.host)
+        scope[USER] = self._name_of(header) if header is not None and scope[KNOWN] else ""
         conversation.is_guessing = not scope[KNOWN] and header is not None
         if scope[KNOWN] or (header is None and scope["path"] in OPEN_PATHS):
             return None

@@ -67,7 +67,13 @@ async def serve(
     if security is None:
         guard = Guard(app, allowed)
     else:
-        guard = Guard(app, allowed, security.knows, security.lock_out_max_ms)
+        guard = Guard(
+            app,
+            allowed,
+            security.knows,
+            lock_out_max_ms=security.lock_out_max_ms,
+            name_of=security.name_of,
+        )
     async with trio.open_nursery() as nursery:
         if security is not None:
             nursery.start_soon(security.reload_regularly)

@@ -33,6 +33,10 @@ class HttpSecurity:
         self.credentials: Credentials | None = None
         self._read()
 
+    def name_of(self, header: str) -> str:
+        """Return whose secret a header shows that `knows` has taken; empty where there are none."""
+        return "" if self.credentials is None else self.credentials.name_of(header)
+
     @property
     def lock_out_max_ms(self) -> int:
         """How long who has shown too many wrong secrets waits at most."""

@@ -114,6 +114,7 @@ class FakeView:
     held: list[FakePartition] = field(default_factory=lambda: [FakePartition("flights", 0)])
     group_list: list[Group] = field(default_factory=list)
     messages_shown: bool = True
+    looks: list[tuple[str, str, str]] = field(default_factory=list)
     quotas: list[Use] = field(default_factory=list)
 
     def connections(self) -> int:
@@ -185,6 +186,9 @@ class FakeView:
 
     def shows_messages(self) -> bool:
         return self.messages_shown
+
+    def looked_at(self, topic: str, user: str, host: str) -> None:
+        self.looks.append((topic, user, host))
 
     async def open_partition(self, topic: str, index: int) -> PartitionFacts | None:
         found = self.partition(topic, index)

@@ -302,6 +302,10 @@ class View(Protocol):
         """Return whether records may be shown."""
         ...
 
+    def looked_at(self, topic: str, user: str, host: str) -> None:
+        """Note who wants to see records of a topic; `user` is the name of the secret that was shown."""
+        ...
+
     def quota_uses(self) -> "Iterable[QuotaUse]":
         """Return how much of their quotas clients use, those that did so last."""
         ...
@@ -352,6 +356,7 @@ class BrokerView:
         asks: "Callable[[], Ask]",
         quota_uses: "Callable[[int], Iterable[QuotaUse]]",
         share_partitions: "Callable[[], SharePartitions | None]",
+        looked_at: Callable[[str, str, str], None],
         others: "OtherBrokers | None" = None,
         catching_up: "CatchingUp | None" = None,
     ) -> None:
@@ -360,6 +365,7 @@ class BrokerView:
         self._share_partitions = share_partitions
         self._asks = asks
         self._quota_uses = quota_uses
+        self._looked_at = looked_at
         self.cluster_id = cluster_id
         self.node_id = node_id
         self.counters = counters
@@ -488,6 +494,10 @@ class BrokerView:
         Access control lists do not count here: where there are any the page has to be closed to strangers.
         """
         return shows_records(self._current.config)
+
+    def looked_at(self, topic: str, user: str, host: str) -> None:
+        """Note who wants to see records of a topic; `user` is the name of the secret that was shown."""
+        self._looked_at(topic, user, host)
 
     def quota_uses(self) -> "Iterable[QuotaUse]":
         """Return how much of their quotas clients use, those that did so last."""

@@ -10,7 +10,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from kohort.broker.http.guard import error_response
+from kohort.broker.http.conversation import CONVERSATION
+from kohort.broker.http.guard import USER, error_response
 from kohort.broker.http.live import groups, topics, writes
 from kohort.broker.http.live.feed import FeedResponse, Feeds, key_of
 from kohort.broker.http.live.health import health_view
@@ -76,6 +77,9 @@ class LivePage:
             place = place_of(topic, request.query_params)
         except ValueError:
             return error_response(400, "partition, offset and count are numbers")
+        conversation = request.scope.get(CONVERSATION)
+        host = "" if conversation is None else conversation.host
+        self._view.looked_at(topic, request.scope.get(USER, ""), host)
         found = await messages_view(self._view, place)
         if found is None:
             return error_response(404, f"{topic}-{place.partition} is not here, or offline")
