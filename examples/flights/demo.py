@@ -171,6 +171,9 @@ class Demo:
         events = list(read_events(self._folder))
         truth = delays_in_data_frame()
         verdict = self._ledger.verify(truth)
+        colour = "green" if verdict.passed else "red"
+        for line in report.verdict_lines(verdict):
+            self._console.print(line, style=colour)
         for table in (
             report.members_table(self._ledger, self._members, events),
             report.events_table(events, self._began_at_s),
@@ -178,9 +181,6 @@ class Demo:
             report.carriers_table(self._ledger, truth, carrier_names()),
         ):
             self._console.print(table)
-        colour = "green" if verdict.passed else "red"
-        for line in report.verdict_lines(verdict):
-            self._console.print(line, style=colour)
         self._say("done")
         return verdict.passed
 

@@ -38,6 +38,7 @@ def count(
             "group.id": settings.GROUP,
             "enable.auto.commit": False,
             "auto.offset.reset": "earliest",
+            "log_level": 0,  # librdkafka writes a line for each try to reach the broker while it is away.
             **protocol,
         }
     )

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from rich.table import Table
 
+from examples.flights import settings
 from examples.flights.dataset import MeanDelays
 from examples.flights.history import Rebalance
 from examples.flights.journal import Event
@@ -84,6 +85,11 @@ def verdict_lines(verdict: Verdict) -> list[str]:
         f"{counted:,} of {verdict.expected:,} flights were counted, "
         f"{len(verdict.missing):,} lost, {verdict.read_twice:,} read twice."
     ]
+    if verdict.read_twice:
+        lines.append(
+            f"Read twice are the flights that the killed member had read and not yet committed: it commits"
+            f" every {settings.BATCH_RECORDS:,}. Each of them is counted once."
+        )
     if verdict.missing:
         shown = ", ".join(map(str, verdict.missing[:SHOWN_MISSING]))
         more = ", ..." if len(verdict.missing) > SHOWN_MISSING else ""
