@@ -3,18 +3,19 @@
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import FrameType
+from typing import cast
 
 import click
 
-from kohort.cli.client_settings import with_settings
+from kohort.cli.client_settings import ReaderCommand, reader_settings, take_properties
 from kohort.cli.completion import complete_groups, complete_share_groups, complete_topics
 from kohort.cli.formats import Format, make_format
 from kohort.cli.options import API_TIMEOUT_MS, bootstrap_option, json_option, require_broker
 from kohort.cli.output import print_line
 from kohort.client import BrokerError, Consumer, ConsumerRecord, TopicPartition
-from kohort.client.config import ConsumerOptions
+from kohort.client.config import ConsumerOptions, consumer_config
 from kohort.protocol.errors import ErrorCode
 
 POLL_MS = 1_000
@@ -34,7 +35,7 @@ class _OffsetType(click.ParamType[int | str]):
         return int(text)
 
 
-@click.command()
+@click.command(cls=ReaderCommand)
 @click.argument("topics", metavar="TOPIC...", nargs=-1, required=True, shell_complete=complete_topics)
 @click.option(
     "--group", "-g", shell_complete=complete_groups, help="Read as a member of this group, and commit."
@@ -70,6 +71,16 @@ class _OffsetType(click.ParamType[int | str]):
 )
 @click.option("--timeout-ms", type=click.IntRange(1), help="Stop when nothing has come for so long.")
 @click.option("--quiet", "-q", is_flag=True, help="Don't say how many records were read.")
+@click.option(
+    "--property",
+    "--consumer-property",
+    "--command-property",
+    metavar="NAME=VALUE",
+    multiple=True,
+    callback=take_properties,
+    expose_value=False,
+    help="A setting of the consumer under Kafka's name, such as fetch.min.bytes; may be repeated.",
+)
 @json_option
 @bootstrap_option
 def consume(
@@ -96,7 +107,11 @@ def consume(
     kohort consume numbers --from-beginning --max-messages 10
     kohort consume flights --group readers --format '{partition}@{offset} {key} {value}'
     kohort consume jobs --share workers --max-messages 10
+    kohort consume payments --from-beginning --property isolation.level=read_committed
     """
+    settings = reader_settings()
+    group = group or _text(settings.get("group_id")) if share is None else group
+    _check_settings(settings, group, share, from_beginning=from_beginning, offset=offset)
     if share is not None and (group or partitions or offset is not None or from_beginning or exit_at_end):
         raise click.UsageError(
             "--share is for a share group, which says itself where it begins (share.auto.offset.reset) and"
@@ -122,7 +137,9 @@ def consume(
     }
     if group is not None:
         options["group_id"] = group
-    options = with_settings(options)
+    options = cast(ConsumerOptions, {**options, **settings})
+    if share is None:
+        consumer_config(options)  # What does not fit is said before a broker is asked.
     signal.signal(signal.SIGTERM, _interrupt)
     counter = _Counter(max_messages)
     try:
@@ -145,6 +162,28 @@ def consume(
         return
     if not quiet:
         print_line(f"{counter.count:,} record{'' if counter.count == 1 else 's'} read", err=True)
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else str(value)
+
+
+def _check_settings(
+    settings: Mapping[str, object],
+    group: str | None,
+    share: str | None,
+    *,
+    from_beginning: bool,
+    offset: int | str | None,
+) -> None:
+    """Return if the consumer's settings go with the options. Raises: click.UsageError."""
+    named = settings.get("group_id")
+    if named is not None and named != (share or group):
+        raise click.UsageError(f"group.id is {named!r}, and the option says {share or group!r}: give one")
+    begins = settings.get("auto_offset_reset")
+    wanted = "earliest" if from_beginning or offset == "earliest" else offset
+    if begins is not None and wanted is not None and begins != wanted:
+        raise click.UsageError(f"auto.offset.reset is {begins!r}, and an option says {wanted!r}: give one")
 
 
 class _Counter:

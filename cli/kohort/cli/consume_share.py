@@ -1,9 +1,9 @@
 """`kohort consume --share`: records as a member of a share group, accepted once they are printed."""
 
 import sys
-from typing import Protocol
+from typing import Protocol, cast
 
-from kohort.cli.client_settings import with_settings
+from kohort.cli.client_settings import reader_settings
 from kohort.cli.formats import Format
 from kohort.cli.options import API_TIMEOUT_MS, open_admin, require_broker
 from kohort.client import ShareConsumer
@@ -48,7 +48,8 @@ def print_shared(
     with open_admin(servers) as admin:
         admin.describe_topics(*topics)  # Raises an error for one that is not there.
     out = sys.stdout.buffer
-    with ShareConsumer(*topics, **with_settings(options)) as consumer:
+    options = cast(ShareConsumerOptions, {**options, **reader_settings()})
+    with ShareConsumer(*topics, **options) as consumer:
         while counter.left != 0:
             records = consumer.poll(timeout_ms=timeout_ms or POLL_MS, max_records=counter.left)
             if not records and timeout_ms is not None:

@@ -436,7 +436,7 @@ def converted(options: Mapping[str, object], kind: type[Config]) -> Config:
     known = kind.__struct_fields__
     for name in options:
         if name not in known:
-            raise ConfigurationError(_unknown(name, kind))
+            raise ConfigurationError(unknown_setting(name, kind))
     try:
         config = msgspec.convert(_with_secrets(options), kind)
     except msgspec.ValidationError as error:
@@ -530,7 +530,7 @@ _NOT_HERE = {
 """What other clients have and this one does not: a name that only looks like it would mislead."""
 
 
-def _unknown(name: str, kind: type[ClientConfig]) -> str:
+def unknown_setting(name: str, kind: type[ClientConfig]) -> str:
     """Return what to say of a setting that this client does not have."""
     plain = name.replace(".", "_").lower()
     known = kind.__struct_fields__
