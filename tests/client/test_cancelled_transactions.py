@@ -61,7 +61,7 @@ def silent(broker: BrokerProcess) -> Iterator[None]:
         os.kill(broker.pid, signal.SIGCONT)
 
 
-@pytest.mark.parametrize("where", ["in the block", "at its end", "by an exception"])
+@pytest.mark.parametrize("where", ["in the block", "at its end", "by an exception", "offsets"])
 def test_a_time_limit_around_a_transaction_holds_with_a_silent_broker(
     broker: BrokerProcess, topic: MakeTopic, transactional_id: str, where: str
 ) -> None:
@@ -72,6 +72,8 @@ def test_a_time_limit_around_a_transaction_holds_with_a_silent_broker(
             await producer.send(name, b"never", partition=0)
             if where == "in the block":
                 await asyncio.sleep(PATIENCE_S)
+            if where == "offsets":
+                await producer.send_offsets({TopicPartition(name, 0): 1}, "group")
             if where == "by an exception":
                 await asyncio.sleep(0.2)  # The record is on its way.
                 raise ZeroDivisionError

@@ -107,9 +107,9 @@ class ProducerSession:
         """Abort what is open, or leave that to the coordinator, whose patience ends as well."""
         with anyio.move_on_after(ABORT_SECONDS, shield=True):
             try:
-                await transactions.settle()
                 if transactions.is_open:
                     await self.end_transaction(is_commit=False)
+                await transactions.settle()
             except KohortError as error:
                 logger.debug("a transaction that was open at the end could not be aborted: %s", error)
 
@@ -139,10 +139,8 @@ class ProducerSession:
 
     async def _abort_if_open(self) -> None:
         try:
-            if self.transactions is not None:
-                await self.transactions.settle()
-                if self.transactions.is_open:
-                    await self.end_transaction(is_commit=False)
+            if self.transactions is not None and self.transactions.is_open:
+                await self.end_transaction(is_commit=False)
         except KohortError as error:
             logger.warning("a transaction could not be aborted, its time-out will: %s", error)
 

@@ -12,6 +12,7 @@ import pytest
 from kohort.client.config import ProducerConfig
 from kohort.client.errors import KohortError, TransactionFailedError, TransactionStateError
 from kohort.client.transactions import State, Transactions
+from kohort.client.values import GroupMetadata, OffsetAndMetadata, TopicPartition
 
 
 @pytest.fixture
@@ -81,6 +82,28 @@ async def test_an_abort_that_is_cancelled_goes_on_and_the_next_transaction_waits
         may_end.set()
     assert begun
     opened.check_may_send()
+
+
+async def test_an_abort_is_asked_for_although_offsets_hang(opened: Transactions) -> None:
+    may_end = anyio.Event()
+    opened._send_offsets = lambda offsets, group: may_end.wait()  # type: ignore[method-assign]
+    with anyio.move_on_after(0.01):
+        await opened.send_offsets({TopicPartition("t", 0): OffsetAndMetadata(1)}, GroupMetadata("g"))
+    opened._has_begun = False  # There is no coordinator that could be told of an end.
+    for _ in range(2):
+        with anyio.move_on_after(0.01) as scope:
+            await opened.end(_at_once, is_commit=False)
+        assert scope.cancelled_caught
+        assert not opened.is_open
+    with pytest.raises(TransactionStateError):
+        await opened.end(_at_once, is_commit=True)
+    may_end.set()
+    await opened.begin()
+    opened.check_may_send()
+
+
+async def _at_once() -> None:
+    pass
 
 
 async def test_a_transaction_that_has_failed_stays_open_until_it_is_aborted(opened: Transactions) -> None:

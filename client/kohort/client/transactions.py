@@ -105,6 +105,7 @@ class Transactions:
         self.error: KohortError | None = None
         """Why the transaction can only be aborted."""
         self._is_flushing = False  # Whether an end was asked for, and what came before is being written.
+        self._is_aborting = False  # Whether an abort was asked for, and goes on whoever waits for it.
         self._is_second = False
         self._has_begun = False  # Whether the coordinator knows of it, or may.
         self._added: set[TopicPartition] = set()
@@ -113,8 +114,8 @@ class Transactions:
 
     @property
     def is_open(self) -> bool:
-        """Whether a transaction is under way."""
-        return self._state is State.OPEN
+        """Whether a transaction is under way, and nobody has it aborted yet."""
+        return self._state is State.OPEN and not self._is_aborting
 
     @property
     def produce_highest(self) -> int | None:
@@ -354,18 +355,22 @@ class Transactions:
         that was decided. Cancelled while it writes what is left, a commit leaves the transaction open; an
         abort, and what was asked of the coordinator, goes on.
         """
-        if self._state is State.OPEN and not self._is_flushing:
+        if self._is_aborting and not is_commit:
+            await self.settle()
+            return
+        if is_commit and self.is_open and not self._is_flushing:
             await self.settle()  # Of offsets that nobody waited for.
         if self._failure is not None:
             raise self._failure
-        if self._state is not State.OPEN or self._is_flushing:
+        if self._state is not State.OPEN or self._is_flushing or self._is_aborting:
             what = "committed" if is_commit else "aborted"
-            state = State.ENDING if self._is_flushing else self._state
+            state = State.ENDING if self._is_flushing or self._is_aborting else self._state
             raise TransactionStateError(f"a transaction is {what}, but the producer {state.value}")
         if not is_commit:
             self.failed(
                 TransactionFailedError("the transaction is aborted")
             )  # What waits is not sent any more.
+            self._is_aborting = True
             await self._calls.run(lambda: self._abort(flush))
             return
         await self._flush(flush)
@@ -374,9 +379,12 @@ class Transactions:
         await self._calls.run(lambda: self._finish(is_commit=True))
 
     async def _abort(self, flush: Callable[[], Awaitable[None]]) -> None:
-        await self._flush(flush)
-        self._state = State.ENDING
-        await self._finish(is_commit=False)
+        try:
+            await self._flush(flush)
+            self._state = State.ENDING
+            await self._finish(is_commit=False)
+        finally:
+            self._is_aborting = False
 
     async def _flush(self, flush: Callable[[], Awaitable[None]]) -> None:
         self._is_flushing = True

@@ -38,10 +38,8 @@ class Unattended:
 
         It begins when what is under way has ended.
         """
-        while self._under_way:
-            await self._under_way[0].ended.wait()
         call = _Call()
-        self._cluster.tasks.start_soon(self._work, call, work)
+        self._cluster.tasks.start_soon(self._work, call, tuple(self._under_way), work)
         self._under_way.append(call)
         await call.ended.wait()
         if call.error is not None:
@@ -49,8 +47,12 @@ class Unattended:
         if not call.is_done:
             raise ClosedError("the producer was closed while this call was under way")
 
-    async def _work(self, call: _Call, work: Callable[[], Awaitable[None]]) -> None:
+    async def _work(
+        self, call: _Call, before: tuple[_Call, ...], work: Callable[[], Awaitable[None]]
+    ) -> None:
         try:
+            for each in before:
+                await each.ended.wait()
             await work()
             call.is_done = True
         except Exception as error:  # noqa: BLE001 - Whatever it is, who waits raises it.
