@@ -6,7 +6,7 @@ import datetime
 import socket
 import ssl
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -98,6 +98,42 @@ def test_who_shows_a_revoked_certificate_does_not_come_in(here: Revoking, versio
     here.put(revoked_list(here.authority))
     wait_until(lambda: here.reloads() == 2, "the list is read anew")
     assert here.lets_in(bad, version=version)
+
+
+def test_who_is_connected_by_a_certificate_that_is_revoked_later_is_closed(here: Revoking) -> None:
+    good, bad, others = (
+        here.client("good"),
+        here.client("bad"),
+        [here.client(f"c{each}") for each in range(3)],
+    )
+    with ExitStack() as stack:
+        lines = {}
+        for path in (good, bad):
+            context = ssl.create_default_context(cafile=str(here.trusted))
+            context.load_cert_chain(path)
+            plain = stack.enter_context(socket.create_connection(here.address, 20))
+            lines[path] = stack.enter_context(context.wrap_socket(plain, server_hostname="localhost"))
+            assert asked(lines[path])
+        here.put(
+            revoked_list(trustme.CA(), serial(good)) + revoked_list(here.authority, *map(serial, others))
+        )
+        wait_until(lambda: here.reloads() == 1, "the list is read anew")
+        assert asked(lines[good])
+        assert asked(lines[bad])
+        here.put(revoked_list(here.authority, *map(serial, (*others, bad))))
+        wait_until(lambda: here.says("its certificate is revoked"), "the log says so")
+        assert not asked(lines[bad])
+        assert asked(lines[good])
+
+
+def asked(line: ssl.SSLSocket) -> bool:
+    """Return whether one who is connected is answered."""
+    try:
+        line.sendall(frame(ApiVersionsRequest(), 0))
+        head = line.recv(4)
+        return bool(head) and len(line.recv(int.from_bytes(head, "big"))) > 0
+    except (ssl.SSLError, ConnectionError):
+        return False
 
 
 def test_a_session_from_before_is_not_gone_on_with(here: Revoking) -> None:

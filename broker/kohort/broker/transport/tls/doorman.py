@@ -6,11 +6,13 @@ another its place (`Crowd` says whose).
 
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
+from pathlib import Path
 
 import structlog
 
+from kohort.broker.config.broker_config import BrokerConfig
 from kohort.broker.config.current import CurrentConfig
 from kohort.broker.config.values import ConfigError
 from kohort.broker.runtime.clock import Clock
@@ -23,6 +25,7 @@ from kohort.broker.transport.crowd import Crowd
 from kohort.broker.transport.tls.connection import TlsConnection
 from kohort.broker.transport.tls.contexts import make_context, make_mapper, sources
 from kohort.broker.transport.tls.names import ANONYMOUS, subject_of
+from kohort.broker.transport.tls.revocation import Identity, identity_of, revoked_among
 
 HALF_OPEN_MAX = 256
 RELOAD_MS_MAX = 30_000
@@ -58,6 +61,7 @@ class Doorman:
         self._log = throttled
         self._clock = clock
         self._half_open = Crowd[TlsConnection](HALF_OPEN_MAX)
+        self._shown: dict[TlsConnection, Identity] = {}  # Where certificates can be revoked.
         self._name_of = make_mapper(current.config)
         self._sources = sources(current.config)
         self._context = make_context(current.config, asks_clients=asks_clients)
@@ -101,6 +105,8 @@ class Doorman:
         is_asked = self._asks_clients and self._current.config.ssl_client_auth != "none"
         name = self._name_of(subject_of(certificate)) if is_asked and certificate is not None else ANONYMOUS
         self._half_open.left(connection)
+        if certificate is not None and self._current.config.kohort_ssl_crl_location is not None:
+            self._shown[connection] = identity_of(certificate)
         log.debug("shook hands", peer=connection.name, principal=f"User:{name}")
         return f"User:{name}"
 
@@ -120,6 +126,7 @@ class Doorman:
     def left(self, connection: TlsConnection, /) -> None:
         """Note that one has closed."""
         self._half_open.left(connection)
+        self._shown.pop(connection, None)
 
     async def reload_regularly(self, part: Watched = UNWATCHED) -> None:
         """Take certificates anew whenever their files are others. Whoever is connected stays so."""
@@ -143,3 +150,29 @@ class Doorman:
             log.error("the new certificates cannot be used, the old ones stay", error=str(error))
         else:
             log.info("certificates were reloaded")
+            await self._close_revoked(config)
+
+    async def _close_revoked(self, config: BrokerConfig) -> None:
+        """Close connections whose certificate has been revoked since they came."""
+        if not self._shown:
+            return
+        try:
+            revoked = await self._workers.in_thread(revoked_now, config, frozenset(self._shown.values()))
+        except (OSError, ValueError) as error:
+            log.error("connections with revoked certificates cannot be found", error=str(error))
+            return
+        for connection in [each for each, shown in self._shown.items() if shown in revoked]:
+            self._log.warning(
+                "a connection is given up",
+                peer=connection.name,
+                principal=connection.principal,
+                reason="its certificate is revoked",
+            )
+            self._told(connection.principal, connection.host, "SSL", "its certificate is revoked")
+            connection.close()
+
+
+def revoked_now(config: BrokerConfig, shown: Collection[Identity]) -> set[Identity]:
+    """Return which of these certificates are revoked. Reads the file. Raises: OSError, ValueError."""
+    assert config.kohort_ssl_crl_location is not None
+    return revoked_among(Path(config.kohort_ssl_crl_location).read_text(encoding="utf-8"), shown)

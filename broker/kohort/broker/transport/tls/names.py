@@ -23,16 +23,16 @@ _SEQUENCE, _CONTEXT_0 = 0x30, 0xA0
 def subject_of(certificate: bytes) -> str:
     """Return the subject of a DER certificate, the last part first. Raises: ValueError."""
     try:
-        [(_, whole)] = _parts(certificate)
-        fields = [each for each in _parts(next(_parts(whole))[1]) if each[0] != _CONTEXT_0]
+        [(_, whole)] = parts_of(certificate)
+        fields = [each for each in parts_of(next(parts_of(whole))[1]) if each[0] != _CONTEXT_0]
         subject = fields[4][1]  # Behind number, algorithm, issuer and validity.
-        names = ["+".join(_attribute(pair) for _, pair in _parts(name)) for _, name in _parts(subject)]
+        names = ["+".join(_attribute(pair) for _, pair in parts_of(name)) for _, name in parts_of(subject)]
     except (IndexError, StopIteration, UnicodeDecodeError) as error:
         raise ValueError(f"a certificate whose subject cannot be read: {error}") from None
     return ",".join(reversed(names))
 
 
-def _parts(data: bytes) -> Iterator[tuple[int, bytes]]:
+def parts_of(data: bytes) -> Iterator[tuple[int, bytes]]:
     """Yield tag and content of each element. Raises: ValueError, IndexError."""
     position = 0
     while position < len(data):
@@ -49,7 +49,7 @@ def _parts(data: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def _attribute(pair: bytes) -> str:
-    (_, oid), (tag, value) = _parts(pair)
+    (_, oid), (tag, value) = parts_of(pair)
     keyword = _KEYWORDS.get(oid)
     if keyword is None or tag not in _TEXT:
         head = bytes((tag, len(value))) if len(value) < 0x80 else bytes((tag, 0x81, len(value)))
