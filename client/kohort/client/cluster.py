@@ -56,6 +56,7 @@ fetch, a join) has a connection of its own and delays nothing else."""
 GROUPS, TRANSACTIONS = 0, 1  # What a coordinator is found for.
 PATIENCE_MS = 500  # What takes longer than a new topic or a new leader does is worth a warning.
 IDLE_CHECK_MS = 5_000
+COORDINATORS_KEPT = 10_000
 REBOOTSTRAP = "rebootstrap"
 NEVER_MS = -(1 << 62)
 
@@ -378,7 +379,10 @@ class Cluster:
         """Return the broker that coordinates a group. Raises: BrokerError."""
         found = self._coordinators.get(group_id)
         if found is None:
-            found = self._coordinators[group_id] = await self._find_coordinator(group_id, GROUPS)
+            found = await self._find_coordinator(group_id, GROUPS)
+            if len(self._coordinators) >= COORDINATORS_KEPT:  # An admin client may ask about every group.
+                self._coordinators.clear()
+            self._coordinators[group_id] = found
         return found
 
     async def transaction_coordinator(self, transactional_id: str) -> Node:

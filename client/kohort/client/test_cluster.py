@@ -7,10 +7,12 @@ import anyio
 import pytest
 from anyio.abc import SocketAttribute, SocketStream
 
+from kohort.client import cluster as cluster_module
 from kohort.client.cluster import Cluster
 from kohort.client.config import admin_config
 from kohort.client.connection import Connection
 from kohort.client.errors import NetworkError, RequestTimeoutError
+from kohort.client.values import Node
 from kohort.protocol.framing import FrameReader
 from kohort.protocol.messages import (
     ApiVersion,
@@ -249,3 +251,20 @@ def test_connections_are_closed_with_the_cluster(loop: str) -> None:
             tasks.cancel_scope.cancel()
 
     anyio.run(main, backend=loop)
+
+
+async def test_the_coordinators_of_very_many_groups_are_not_all_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster_module, "COORDINATORS_KEPT", 3)
+    cluster = Cluster(admin_config({}))
+    asked: list[str] = []
+
+    async def find(key: str, key_type: int) -> Node:
+        asked.append(key)
+        return Node(1, "h", 9)
+
+    monkeypatch.setattr(cluster, "_find_coordinator", find)
+    for number in range(10):
+        for _ in range(2):
+            await cluster.coordinator(f"g{number}")
+        assert len(cluster._coordinators) <= 3
+    assert asked == [f"g{number}" for number in range(10)]
