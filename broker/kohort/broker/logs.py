@@ -23,7 +23,10 @@ def configure_logs(log_format: str, level: str = "info", *, worker: int | None =
     renderer: structlog.typing.Processor
     if log_format == "json":
         renderer = structlog.processors.JSONRenderer()
-        exceptions: list[structlog.typing.Processor] = [structlog.processors.format_exc_info]
+        exceptions: list[structlog.typing.Processor] = [
+            structlog.processors.format_exc_info,
+            _shorten_traceback,
+        ]
     else:
         colors = sys.stderr.isatty()
         renderer = structlog.dev.ConsoleRenderer(colors=colors, exception_formatter=_indented_traceback)
@@ -35,6 +38,7 @@ def configure_logs(log_format: str, level: str = "info", *, worker: int | None =
             *([] if worker is None else [partial(_add_worker, worker)]),
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
+            _shorten_values,
             *exceptions,
             renderer,
         ],
@@ -43,6 +47,53 @@ def configure_logs(log_format: str, level: str = "info", *, worker: int | None =
         logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
         cache_logger_on_first_use=True,
     )
+
+
+VALUE_CHARACTERS_MAX = 2_048
+TRACEBACK_CHARACTERS_MAX = 16_384
+"""So long a line may become by what clients have sent, or by an error within errors."""
+
+
+def shortened(text: str, most: int) -> str:
+    """Return the text, without its middle where it is longer than that."""
+    if len(text) <= most:
+        return text
+    half = most // 2
+    return f"{text[:half]} ... {len(text) - 2 * half} characters left out ... {text[-half:]}"
+
+
+def _shorten_values(
+    logger: structlog.typing.WrappedLogger, method: str, event: structlog.typing.EventDict
+) -> structlog.typing.EventDict:
+    for name, value in event.items():
+        if type(value) is str:
+            if len(value) > VALUE_CHARACTERS_MAX:
+                event[name] = shortened(value, VALUE_CHARACTERS_MAX)
+        elif (
+            value is not None
+            and not isinstance(value, int | float)
+            and name != "exc_info"
+            and len(text := _text_of(value)) > VALUE_CHARACTERS_MAX
+        ):
+            event[name] = shortened(text, VALUE_CHARACTERS_MAX)
+    return event
+
+
+def _text_of(value: object) -> str:
+    """Return how the value is shown; what cannot be shown, such as a list that holds itself, has no text."""
+    try:
+        return str(value)
+    except Exception:  # noqa: BLE001  # A line about an error shall not be one more error.
+        return ""
+
+
+def _shorten_traceback(
+    logger: structlog.typing.WrappedLogger, method: str, event: structlog.typing.EventDict
+) -> structlog.typing.EventDict:
+    text = event.get("exception")
+    if isinstance(text, str):
+        event["exception"] = shortened(text, TRACEBACK_CHARACTERS_MAX)
+    return event
 
 
 def _add_worker(
@@ -108,5 +159,5 @@ def _quote_what_is_not_printable(
 
 def _indented_traceback(stream: TextIO, exc_info: structlog.typing.ExcInfo) -> None:
     """Write a traceback, no line of which begins where a line of the log does: messages quote clients."""
-    text = "".join(traceback.format_exception(*exc_info))
+    text = shortened("".join(traceback.format_exception(*exc_info)), TRACEBACK_CHARACTERS_MAX)
     stream.writelines(f"\n{_TRACEBACK_INDENT}{printable(line)}" for line in text.splitlines())

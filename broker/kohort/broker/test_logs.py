@@ -7,7 +7,14 @@ from collections.abc import Iterator
 import pytest
 import structlog
 
-from kohort.broker.logs import PlainLines, configure_logs
+from kohort.broker.logs import (
+    TRACEBACK_CHARACTERS_MAX,
+    VALUE_CHARACTERS_MAX,
+    LogFormat,
+    PlainLines,
+    configure_logs,
+    shortened,
+)
 
 FORGED = "x\n2026-01-01T00:00:00Z [info     ] ready\x1b[2K\x9b31m\u202e"
 
@@ -93,3 +100,55 @@ def test_plain_lines_are_those_that_structlog_writes(event: str, level: str, sai
     theirs = structlog.dev.ConsoleRenderer(colors=False)
     line = {"event": event, "level": level, "timestamp": "2026-01-01T00:00:00.000000Z", **said}
     assert PlainLines(theirs)(None, level, dict(line)) == theirs(None, level, dict(line))
+
+
+def deep(levels: int, text: str) -> None:
+    """Raise an error within errors, in two functions by turns: Python shortens what calls itself alone."""
+    if not levels:
+        raise ValueError(text)
+    try:
+        deeper(levels - 1, text)
+    except ValueError as error:
+        raise ValueError(text) from error
+
+
+def deeper(levels: int, text: str) -> None:
+    deep(levels, text)
+
+
+@pytest.mark.parametrize("log_format", ["console", "json"])
+def test_no_line_is_long_whatever_clients_have_sent(
+    capsys: pytest.CaptureFixture[str], log_format: LogFormat
+) -> None:
+    configure_logs(log_format)
+    long = "x" * 1_000_000
+    log = structlog.get_logger("test")
+    log.info("said", text=long, texts=[long], by={"id": long}, error=ValueError(long), number=7)
+    log.info(long)
+    try:
+        deep(200, "y" * 3_000)
+    except ValueError:
+        log.exception("failed")
+    lines = capsys.readouterr().err
+    assert len(lines) < 5 * VALUE_CHARACTERS_MAX + 2 * TRACEBACK_CHARACTERS_MAX + 2_000
+    assert lines.count("characters left out") == 6
+    assert ("number=7" if log_format == "console" else '"number": 7') in lines
+
+
+def test_a_value_that_cannot_be_shown_keeps_nothing_from_the_log(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    class Broken(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError("no")
+
+        __repr__ = Exception.__repr__
+
+    configure_logs("console")
+    structlog.get_logger("test").info("said", error=Broken())
+    assert "said" in capsys.readouterr().err
+
+
+def test_a_text_loses_its_middle_where_it_is_too_long() -> None:
+    assert shortened("abcdef", 6) == "abcdef"
+    assert shortened("abcdefg", 6) == "abc ... 1 characters left out ... efg"
